@@ -1,0 +1,55 @@
+# Two commands matter: `make demo` and `make test`. Everything they need is installed into .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+SHELL  := /bin/bash
+
+.PHONY: help env demo test check peers lock proto format clean
+
+help:
+	@echo "make demo   a simulated fabric through the whole pipeline (ARGS='--headless --seconds 60')"
+	@echo "make test   every check there is: format, lint, types, contracts, unit, integration, end to end"
+	@echo "make check  the checks that take seconds"
+	@echo "make env    only the environment, in $(VENV)"
+	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus: programs the tests talk to (needs root)"
+	@echo "make lock   write requirements.lock anew;  make proto  write the generated code anew"
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"railsight needs Python 3.11 to 3.13; {sys.executable} is {v[0]}.{v[1]} (set PYTHON=)")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+env: $(VENV)/.installed
+
+demo: env
+	$(BIN)/railsight demo $(ARGS)
+
+check: env
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/unit tests/contract $(ARGS)
+
+test: check
+	$(BIN)/python -m pytest tests/integration tests/e2e $(ARGS)
+
+peers:
+	deploy/peers.sh
+
+format: env
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+proto: env
+	$(BIN)/python proto/generate.py
+
+lock: env
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --no-header --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""What reads devices and writes samples, events, facts and status to Kafka."""

@@ -1,0 +1,1 @@
+"""What every collector shares: the poll loop, the publisher, self-metrics."""

@@ -1,0 +1,1 @@
+"""Composes each room's own Params; the only reader of TOML and environment."""

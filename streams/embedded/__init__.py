@@ -1,0 +1,1 @@
+"""A real Kafka and an embedded ClickHouse on this machine."""

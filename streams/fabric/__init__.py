@@ -1,0 +1,1 @@
+"""What the fabric is: ids, ports, links, rails, planes, inventory, and what each counter means."""

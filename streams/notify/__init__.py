@@ -1,0 +1,1 @@
+"""From a finding to an alert, and Alertmanager's client."""

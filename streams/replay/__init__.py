@@ -1,0 +1,1 @@
+"""The stages driven from history, and the score of what they found."""

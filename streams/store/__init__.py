@@ -1,0 +1,1 @@
+"""Everything into ClickHouse, exactly once: migrations, rows and the sink."""

@@ -1,0 +1,1 @@
+"""What goes over Kafka: generated code, plain models, the codec between them, the topic registry, errors."""
