@@ -1,0 +1,25 @@
+"""Writes the generated code from the .proto files; `--check DIR` writes it elsewhere, for the test that it is current."""
+
+import sys
+from importlib import resources
+from pathlib import Path
+
+from grpc_tools import protoc
+
+ROOT = Path(__file__).resolve().parent
+
+
+def generate(out: Path) -> None:
+    """Compile every .proto below this folder into `out`; raises SystemExit where protoc refuses one."""
+    includes = [f"-I{ROOT}", f"-I{resources.files('grpc_tools') / '_proto'}"]
+    for path in sorted(ROOT.rglob("*.proto")):
+        name = path.relative_to(ROOT).as_posix()
+        outputs = [f"--python_out={out}", f"--mypy_out=quiet:{out}"]
+        if path.parent.parent.name == "gnmi":
+            outputs += [f"--grpc_python_out={out}"]
+        if protoc.main(["protoc", *includes, *outputs, name]) != 0:
+            raise SystemExit(f"protoc refused {name}")
+
+
+if __name__ == "__main__":
+    generate(Path(sys.argv[2]) if sys.argv[1:2] == ["--check"] else ROOT.parent)

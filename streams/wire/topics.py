@@ -1,0 +1,230 @@
+"""The topics: each is declared here once, with its message, its key and how long it is kept.
+
+A record is (key, value, headers). Binary topics hold protobuf; public conclusions are CloudEvents 1.0 in Kafka's
+binary mode, whose value is canonical JSON. Where a topic holds more than its own message, a header `type` names it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+
+from aiokafka.partitioner import murmur2
+
+from streams.wire import codec
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    CollectorStatus,
+    Control,
+    Episode,
+    Event,
+    Facts,
+    Finding,
+    InventoryChunk,
+    Job,
+    Message,
+    Progress,
+    Rejected,
+    Remediation,
+    RemediationResult,
+    Samples,
+    SnapshotChunk,
+    Symptom,
+)
+
+Headers = Sequence[tuple[str, bytes]]
+
+_HOUR = 3600
+_DAY = 24 * _HOUR
+
+
+class Spread(Enum):
+    """What a topic's number of partitions follows."""
+
+    TELEMETRY = "telemetry"  # one number for samples, events, facts and status, fixed for the life of v1
+    POD = "pod"
+    ONE = "one"  # totally ordered: DESIGN 2.2
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic. `kept_s` is its retention in seconds, None where it is compacted; `ce_type` marks CloudEvents."""
+
+    name: str
+    model: type[Message] | None
+    spread: Spread
+    kept_s: int | None = None
+    ce_type: str = ""
+    json: bool = False
+    others: tuple[type[Message], ...] = ()
+    """What else may stand in it, told apart by the header `type`."""
+
+    def settings(self) -> dict[str, str]:
+        """Kafka's own settings. Retention goes by arrival, so that replayed history is not expired on sight."""
+        settings = {"message.timestamp.type": "LogAppendTime"}
+        if self.kept_s is None:
+            return settings | {"cleanup.policy": "compact", "max.message.bytes": str(4 << 20)}
+        return settings | {"cleanup.policy": "delete", "retention.ms": str(self.kept_s * 1000)}
+
+
+_TELEMETRY = Spread.TELEMETRY
+SAMPLES = Topic("railsight.samples.v1", Samples, _TELEMETRY, 6 * _HOUR, others=(Progress,))
+EVENTS = Topic("railsight.events.v1", Event, _TELEMETRY, 7 * _DAY)
+FACTS = Topic("railsight.facts.v1", Facts, _TELEMETRY)
+COLLECTOR_STATUS = Topic("railsight.collector-status.v1", CollectorStatus, _TELEMETRY)
+TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
+INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, Spread.ONE)
+JOBS = Topic("railsight.jobs.v1", Job, Spread.ONE)
+SYMPTOMS = Topic("railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress,))
+SUMMARIES = Topic("railsight.summaries.v1", None, Spread.POD, 6 * _HOUR, others=(Progress,))
+EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom))
+FINDINGS = Topic("railsight.findings.v1", Finding, Spread.ONE, 30 * _DAY, "railsight.finding.v1", json=True)
+FINDINGS_OPEN = Topic("railsight.findings-open.v1", Finding, Spread.ONE, None, "railsight.finding.v1", json=True)
+PROGRESS = Topic("railsight.progress.v1", Progress, Spread.ONE, _HOUR)
+REMEDIATIONS = Topic(
+    "railsight.remediations.v1", Remediation, Spread.ONE, 30 * _DAY, "railsight.remediation.v1", json=True
+)
+REMEDIATIONS_OPEN = Topic(
+    "railsight.remediations-open.v1", Remediation, Spread.ONE, None, "railsight.remediation.v1", json=True
+)
+REMEDIATION_RESULTS = Topic("railsight.remediation-results.v1", RemediationResult, Spread.ONE, 30 * _DAY, json=True)
+CONTROLS = Topic("railsight.controls.v1", Control, Spread.ONE, json=True)
+REJECTED = Topic("railsight.rejected.v1", Rejected, Spread.ONE, 7 * _DAY)
+
+STAGES = ("measure", "correlate", "attribute", "decide")
+SNAPSHOTS = {
+    stage: Topic(f"railsight.snapshots.{stage}.v1", SnapshotChunk, spread)
+    for stage, spread in zip(STAGES, (_TELEMETRY, Spread.POD, Spread.ONE, Spread.ONE), strict=True)
+}
+
+TOPICS: tuple[Topic, ...] = (
+    SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, TARGETS, INVENTORY, JOBS, SYMPTOMS, SUMMARIES, EPISODES,
+    FINDINGS, FINDINGS_OPEN, PROGRESS, REMEDIATIONS, REMEDIATIONS_OPEN, REMEDIATION_RESULTS, CONTROLS, REJECTED,
+    *SNAPSHOTS.values(),
+)  # fmt: skip
+BY_NAME = {topic.name: topic for topic in TOPICS}
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """How many partitions the topics have; one number for each spread."""
+
+    telemetry: int = 8
+    pod: int = 4
+
+    def of(self, topic: Topic) -> int:
+        """The number of partitions of a topic."""
+        return {Spread.TELEMETRY: self.telemetry, Spread.POD: self.pod, Spread.ONE: 1}[topic.spread]
+
+
+def partition_of(name: str, partitions: int) -> int:
+    """Where a device or pod goes: Kafka's murmur2 of its name, whatever the record's key."""
+    return int((murmur2(name.encode()) & 0x7FFFFFFF) % partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record to send. `route` is the device or pod that chooses the partition; `value` is None for a tombstone."""
+
+    topic: Topic
+    key: bytes
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    route: str = ""
+
+    def partition(self, partitions: Partitions) -> int:
+        """The partition that it goes to."""
+        return partition_of(self.route or self.key.decode(), partitions.of(self.topic))
+
+
+def encode(
+    topic: Topic,
+    message: Message,
+    *,
+    key: str | None = None,
+    route: str | None = None,
+    cluster: str = "local",
+) -> Record:
+    """The record of a message; `key` defaults to what the registry says of its type, `route` to what chose the key."""
+    own_key, own_route = _key_and_route(message)
+    key = own_key if key is None else key
+    headers: tuple[tuple[str, bytes], ...] = ()
+    if topic.ce_type and isinstance(message, Finding | Remediation):
+        headers = _cloud_event(topic.ce_type, message, cluster)
+    elif topic.model is not None and not isinstance(message, topic.model):
+        headers = (("type", type(message).__name__.lower().encode()),)
+    value = codec.to_json(message) if topic.json else codec.to_bytes(message)
+    return Record(topic, key.encode(), value, headers, (own_route or key) if route is None else route)
+
+
+def tombstone(topic: Topic, key: str) -> Record:
+    """The record that takes a key out of a compacted topic."""
+    return Record(topic, key.encode(), None)
+
+
+def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> Message:
+    """Read a record's value; raises Reject where it is not what the topic holds."""
+    if value is None:
+        raise Reject("a tombstone holds no message")
+    named = next((data.decode(errors="replace") for name, data in headers if name == "type"), "")
+    model = topic.model
+    if named:
+        model = next((other for other in topic.others if other.__name__.lower() == named), None)
+    if model is None:
+        raise Reject(f"{topic.name} holds no {named or 'message'}")
+    return codec.from_json(model, value) if topic.json else codec.from_bytes(model, value)
+
+
+def _key_and_route(message: Message) -> tuple[str, str]:
+    """(key, route) of a message by its type; symptoms and progress have none of their own."""
+    match message:
+        case Samples(device=device) | Event(device=device):
+            return device, device
+        case Facts(device=device, source=source):
+            return f"{device}/{source.name}", device
+        case CollectorStatus(device=device, source=source, collector=collector):
+            return f"{device}/{source.name}/{collector}", device
+        case Finding(subject=subject):
+            return subject.id, ""
+        case Episode(finding=finding):
+            return finding.subject.id, ""
+        case Remediation(target=target):
+            return target.id, ""
+        case RemediationResult(remediation_id=identity) | Control(id=identity):
+            return identity, ""
+        case InventoryChunk(digest=digest, chunk=chunk):
+            return f"{digest}/{chunk}", ""
+        case Job(job=job, device=device):
+            return f"{job}/{device}", ""
+        case SnapshotChunk():
+            # Two generations keep their chunks apart: a half-written snapshot overwrites none of the last.
+            return f"{message.partition}/{message.epoch}/{message.sequence % 2}.{message.chunk}", ""
+        case Rejected(topic=topic, partition=partition, offset=offset):
+            return f"{topic}/{partition}/{offset}", ""
+        case Symptom(device=device):
+            return device, ""
+        case _:
+            return "", ""
+
+
+def _cloud_event(ce_type: str, message: Finding | Remediation, cluster: str) -> tuple[tuple[str, bytes], ...]:
+    subject, at_ns = (
+        (message.subject.id, message.observed_at_ns)
+        if isinstance(message, Finding)
+        else (message.target.id, message.decided_at_ns or 0)
+    )
+    attributes = {
+        "ce_specversion": "1.0",
+        "ce_type": ce_type,
+        "ce_id": f"{message.id}/{message.revision}",
+        "ce_source": f"/railsight/{cluster}",
+        "ce_subject": subject,
+        "ce_time": _rfc3339(at_ns),
+        "content-type": "application/json",
+    }
+    return tuple((name, value.encode()) for name, value in attributes.items())
+
+
+def _rfc3339(at_ns: int) -> str:
+    seconds, nanos = divmod(at_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos:09d}Z"

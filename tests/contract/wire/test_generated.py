@@ -1,0 +1,54 @@
+"""The generated code and the plain models are those of the .proto files."""
+
+import dataclasses
+from pathlib import Path
+
+from proto.generate import generate
+
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.wire import codec, models
+from streams.wire.v1 import findings_pb2, metric_pb2, telemetry_pb2
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_generated_code_is_current(tmp_path: Path) -> None:
+    """Whoever changes a .proto file also writes the generated code anew (`make proto`)."""
+    generate(tmp_path)
+    fresh = {p.relative_to(tmp_path): p.read_text() for p in tmp_path.rglob("*_pb2*")}
+    assert fresh
+    assert {path: (ROOT / path).read_text() for path in fresh} == fresh
+
+
+def test_every_metric_has_its_number_and_a_meaning() -> None:
+    """The catalogue's metrics are the numbers of metric.proto, and each says how it is read."""
+    numbers = {name: number for name, number in metric_pb2.Metric.items() if number}
+    assert {metric.name: int(metric) for metric in Metric} == numbers
+    assert set(CATALOGUE) == set(Metric)
+
+
+def test_every_enum_of_the_wire_is_the_models() -> None:
+    """A name and a number mean the same on both sides."""
+    pairs = {
+        models.Source: telemetry_pb2.Source,
+        models.RowKind: telemetry_pb2.RowKind,
+        models.EventKind: telemetry_pb2.Event.Kind,
+        models.Condition: findings_pb2.Finding.Condition,
+        models.Severity: findings_pb2.Finding.Severity,
+        models.Status: findings_pb2.Finding.Status,
+        models.Action: findings_pb2.Remediation.Action,
+        models.Verdict: findings_pb2.Remediation.Verdict,
+        models.Outcome: findings_pb2.RemediationResult.Outcome,
+        models.ControlKind: findings_pb2.Control.Kind,
+    }
+    for ours, theirs in pairs.items():
+        assert {item.name: item.value for item in ours} == dict(theirs.items()), ours
+
+
+def test_every_field_of_the_wire_is_in_the_model() -> None:
+    """A field added to a .proto file that no model carries would be lost on the way."""
+    for model, message in codec._CLASSES.items():
+        own = {field.name for field in dataclasses.fields(model)}
+        stems = {name.removesuffix("_ns") for name in own}
+        wire = set(message.DESCRIPTOR.fields_by_name)
+        assert {name for name in wire if name not in own and name not in stems} == set(), model
