@@ -1,0 +1,51 @@
+"""Where the embedded parts keep data and what they fetched, and whether those folders can be used.
+
+The folders are the XDG ones of the user; who wants others passes them in Params.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from streams.wire.errors import Misconfigured
+
+
+def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's folder for what must last: Kafka's logs, ClickHouse's parts."""
+    return _xdg(environ, "XDG_DATA_HOME", ".local/share")
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the user's folder for what can be fetched or made again: jars, AOT caches."""
+    return _xdg(environ, "XDG_CACHE_HOME", ".cache")
+
+
+def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> Path:
+    # The XDG specification says that a relative path is invalid and to be ignored.
+    given = Path(environ.get(name, ""))
+    return (given if given.is_absolute() else Path.home() / below_home) / "railsight"
+
+
+def prepare(folder: Path, *, purpose: str, needs_bytes: int) -> None:
+    """Make `folder`; raise Misconfigured if it cannot be written to or its disk has too little left."""
+    with refusing_disk_errors(folder, purpose):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        free = shutil.disk_usage(folder).free
+    if free < needs_bytes:
+        raise Misconfigured(
+            f"{purpose} {folder}: {free >> 20} MiB free on its disk, and at least {needs_bytes >> 20} MiB are needed"
+        )
+
+
+@contextmanager
+def refusing_disk_errors(folder: Path, purpose: str) -> Iterator[None]:
+    """Turn what a disk refuses (no space, no permission, a file in the way) into one Misconfigured line."""
+    try:
+        yield
+    except OSError as error:
+        raise Misconfigured(f"{purpose} {folder}: {error.strerror or error}") from error

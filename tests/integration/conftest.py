@@ -1,0 +1,3 @@
+"""Fixtures that integration tests share; each part's live in a module of their own."""
+
+from tests.integration.fixtures_kafka import kafka, topic_name  # noqa: F401 — pytest finds fixtures by name here
