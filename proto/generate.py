@@ -14,7 +14,8 @@ def generate(out: Path) -> None:
     includes = [f"-I{ROOT}", f"-I{resources.files('grpc_tools') / '_proto'}"]
     for path in sorted(ROOT.rglob("*.proto")):
         name = path.relative_to(ROOT).as_posix()
-        outputs = [f"--python_out={out}", f"--mypy_out=quiet:{out}"]
+        plugin = Path(sys.executable).parent / "protoc-gen-mypy"
+        outputs = [f"--plugin=protoc-gen-mypy={plugin}", f"--python_out={out}", f"--mypy_out=quiet:{out}"]
         if path.parent.parent.name == "gnmi":
             outputs += [f"--grpc_python_out={out}"]
         if protoc.main(["protoc", *includes, *outputs, name]) != 0:

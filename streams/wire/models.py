@@ -15,6 +15,9 @@ from streams.fabric.catalogue import Metric
 ABSENT_COUNTER = 2**64 - 1
 """A counter that the device did not report; an absent gauge is NaN."""
 
+IDLE_NS = 2**63 - 1
+"""The watermark of a partition in which nothing is live: it holds nobody back."""
+
 NO_INDEX = -1
 """The column index of a metric that has none."""
 
@@ -375,6 +378,8 @@ class Progress:
     epoch: int
     watermark_ns: int
     after_offset: int = 0
+    records: int = 0
+    lag: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class Progress(_message.Message):
     """How far event time has come in one upstream partition. In every topic between stages, in order with what it covers;
     such a record has the header type=progress.
     Beside the public findings topic it goes to railsight.progress.v1, and then `after_offset` says what it covers.
+    Every stage also says it there each second, for whoever watches the pipeline.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -37,13 +38,20 @@ class Progress(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     WATERMARK_NS_FIELD_NUMBER: _builtins.int
     AFTER_OFFSET_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     partition: _builtins.int
     """of the sender's input"""
     epoch: _builtins.int
     watermark_ns: _builtins.int
+    """2^63-1: nothing there holds anybody back"""
     after_offset: _builtins.int
     """the reader must have come to this offset of the topic it accompanies first"""
+    records: _builtins.int
+    """read by this owner since it began"""
+    lag: _builtins.int
+    """records of its input that it has not read yet"""
     def __init__(
         self,
         *,
@@ -52,10 +60,12 @@ class Progress(_message.Message):
         epoch: _builtins.int = ...,
         watermark_ns: _builtins.int = ...,
         after_offset: _builtins.int = ...,
+        records: _builtins.int = ...,
+        lag: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_offset", b"after_offset", "epoch", b"epoch", "partition", b"partition", "stage", b"stage", "watermark_ns", b"watermark_ns"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_offset", b"after_offset", "epoch", b"epoch", "lag", b"lag", "partition", b"partition", "records", b"records", "stage", b"stage", "watermark_ns", b"watermark_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
