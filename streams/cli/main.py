@@ -6,7 +6,7 @@ second. Exit 0: fine; 1: a problem was found, or the far side is away; 2: miscon
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,13 +69,13 @@ def application(arguments: Sequence[str]) -> typer.Typer:
     return app
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]], typer.Typer] = application) -> None:
     """Run the command line and end the process with its exit code."""
     from streams.wire.errors import Misconfigured, Retry
 
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        application(given)(args=given, prog_name="railsight")
+        build(given)(args=given, prog_name="railsight")
     except Misconfigured as error:
         _refuse(error, 2)
     except Retry as error:

@@ -160,7 +160,7 @@ def _said(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
         return f"{_dotted(where)}: no such setting" + (f" (did you mean {near[0]}?)" if near else "")
     if detail["type"] == "missing":
         return f"{_dotted(where)}: needed, and not there"
-    message = detail["msg"]
+    message = str(detail["msg"]).removeprefix("Value error, ")
     return f"{_dotted(where)}: {message[:1].lower()}{message[1:]}"
 
 

@@ -45,6 +45,14 @@ class Guarded:
         code = self._guard.poll()
         return 128 - code if code is not None and code < 0 else code
 
+    @property
+    def pid(self) -> int | None:
+        """The server's process number while it runs; None before the guard has started it, or where /proc is none."""
+        guard = self._guard.pid
+        with suppress(OSError, ValueError, IndexError):
+            return int(Path(f"/proc/{guard}/task/{guard}/children").read_text().split()[0])
+        return None
+
     def wait(self, timeout_s: float) -> int | None:
         """Return its exit code once it has ended by itself, or None if it has not in time."""
         with suppress(subprocess.TimeoutExpired):

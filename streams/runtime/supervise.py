@@ -1,0 +1,221 @@
+"""Keeps the parts of one machine running: starts them in order, brings back what ended, gives up on what cannot run.
+
+Each part is a process of its own behind a guard (streams.embedded.guarded), so that none outlives us, whichever way we
+end. What the parts are is decided by who calls (streams.cli); time and the start of processes are arguments, so that
+the rules of restarting can be tested without either.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import orjson
+
+from streams.embedded.guarded import Guarded
+from streams.wire.errors import Misconfigured
+
+# A worker that was killed is back before its group notices; one that cannot start is not tried in a hurry.
+BACKOFF_S = (0.1, 1.0, 2.0, 4.0, 8.0)
+STEADY_S = 30.0
+"""Having run for so long, a part counts as well again, and its next end is its first."""
+LOGS_KEPT = 5
+MISCONFIGURED = 2
+"""A part that ends with this says that it cannot start as configured: trying again changes nothing."""
+GRACE_S = 10.0
+
+
+class Process(Protocol):
+    """One run of one part; `Guarded` is the real one."""
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        ...
+
+    @property
+    def pid(self) -> int | None:
+        """Its number, None where unknown."""
+        ...
+
+    def ask_to_stop(self) -> None:
+        """Ask, and return at once; it is killed after the grace."""
+        ...
+
+    def stop(self) -> None:
+        """Ask, and return once it is gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One process to keep running. Parts of a higher tier use those of lower ones, so they stop first."""
+
+    name: str
+    command: tuple[str, ...]
+    tier: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """What is known of a part now."""
+
+    name: str
+    running: bool
+    pid: int | None
+    restarts: int
+    log: str
+
+
+@dataclass
+class _Run:
+    """A part's current run and its history."""
+
+    part: Part
+    process: Process | None
+    started: float
+    ends_in_a_row: int = 0
+    restarts: int = 0
+    again_at: float = 0.0
+
+
+class GaveUp(Misconfigured):
+    """A part cannot be kept running; the one line names it, why, and its log."""
+
+
+def _guarded(command: Sequence[str], log: Path) -> Process:
+    return Guarded(command, log, grace_s=GRACE_S)
+
+
+class Supervisor:
+    """Owns the parts of one run; belongs to one thread. Call `tick` some times a second."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        start: Callable[[Sequence[str], Path], Process] = _guarded,
+        now_s: Callable[[], float] = time.monotonic,
+        backoff_s: Sequence[float] = BACKOFF_S,
+    ) -> None:
+        """Keep the parts' logs, and `parts.json` with their process numbers, in `folder`."""
+        self.folder = folder
+        self._start_process = start
+        self._now_s = now_s
+        self._backoff_s = tuple(backoff_s)
+        self._runs: dict[str, _Run] = {}
+        self._written: tuple[PartState, ...] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def start(self, part: Part) -> None:
+        """Start a part and keep it running from here on."""
+        self._runs[part.name] = _Run(part, self._spawn(part), self._now_s())
+        self._write_states()
+
+    def run_once(self, part: Part, timeout_s: float) -> None:
+        """Run a part to its end; raise GaveUp with what it said last where that is not 0, or not in time."""
+        process = self._spawn(part)
+        give_up = time.monotonic() + timeout_s
+        try:
+            while process.exit_code is None and time.monotonic() < give_up:
+                time.sleep(0.02)
+        finally:
+            code = process.exit_code
+            process.stop()
+        if code != 0:
+            why = "did not end in time" if code is None else f"ended with {code}"
+            raise GaveUp(f"{part.name} {why}: {self._last_line(part)} (log: {self.log_of(part.name)})")
+
+    def tick(self) -> None:
+        """Bring back what ended, when its time has come; raise GaveUp where that is no use."""
+        now = self._now_s()
+        for run in self._runs.values():
+            if run.process is None:
+                if now >= run.again_at:
+                    run.process, run.started = self._spawn(run.part), now
+                    run.restarts += 1
+            elif (code := run.process.exit_code) is not None:
+                run.process.stop()
+                run.process = None
+                self._judge(run, code, now)
+        self._write_states()
+
+    def _judge(self, run: _Run, code: int, now: float) -> None:
+        """Decide when a part that ended is tried again."""
+        if now - run.started >= STEADY_S:
+            run.ends_in_a_row = 0
+        if code == MISCONFIGURED or run.ends_in_a_row >= len(self._backoff_s):
+            times = f" {run.ends_in_a_row + 1} times in a row" if run.ends_in_a_row else ""
+            raise GaveUp(
+                f"{run.part.name} ended{times} with {code}: {self._last_line(run.part)}"
+                f" (log: {self.log_of(run.part.name)})"
+            )
+        run.again_at = now + self._backoff_s[run.ends_in_a_row]
+        run.ends_in_a_row += 1
+
+    def stop_part(self, name: str) -> None:
+        """Stop one part for good and return once it has."""
+        run = self._runs.pop(name)
+        if run.process is not None:
+            run.process.stop()
+        self._write_states()
+
+    def stop(self) -> None:
+        """Stop every part, users of a part before it, and return once no process is left."""
+        for tier in sorted({run.part.tier for run in self._runs.values()}, reverse=True):
+            runs = [run for run in self._runs.values() if run.part.tier == tier and run.process is not None]
+            for run in runs:
+                assert run.process is not None
+                run.process.ask_to_stop()
+            for run in runs:
+                assert run.process is not None
+                run.process.stop()
+                run.process = None
+        self._runs = {}
+        self._write_states()
+
+    def states(self) -> tuple[PartState, ...]:
+        """Every part as it is now, in the order of their start."""
+        return tuple(
+            PartState(
+                name,
+                run.process is not None and run.process.exit_code is None,
+                run.process.pid if run.process is not None else None,
+                run.restarts,
+                str(self.log_of(name)),
+            )
+            for name, run in self._runs.items()
+        )
+
+    def log_of(self, name: str) -> Path:
+        """Where a part's newest run logs."""
+        return self.folder / f"{name}.log"
+
+    def _spawn(self, part: Part) -> Process:
+        log = self.log_of(part.name)
+        # The run before this one said why it ended; keep some of those.
+        for i in range(LOGS_KEPT, 0, -1):
+            older = log.with_suffix(f".{i - 1}.log") if i > 1 else log
+            if older.exists():
+                older.replace(log.with_suffix(f".{i}.log"))
+        return self._start_process(part.command, log)
+
+    def _last_line(self, part: Part) -> str:
+        try:
+            lines = self.log_of(part.name).read_text(errors="replace").split("\n")
+        except OSError:
+            return "it left no log"
+        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+
+    def _write_states(self) -> None:
+        """Say in `parts.json` what runs, for whoever watches or ends a part; only when something changed."""
+        if (states := self.states()) == self._written:
+            return
+        self._written = states
+        rows = [
+            {"name": s.name, "running": s.running, "pid": s.pid, "restarts": s.restarts, "log": s.log} for s in states
+        ]
+        scratch = self.folder / "parts.new"
+        scratch.write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
+        scratch.replace(self.folder / "parts.json")

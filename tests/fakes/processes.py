@@ -1,0 +1,49 @@
+"""Processes that never were: what the supervisor starts in its unit tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class FakeProcess:
+    """Runs until the test says that it ended."""
+
+    pid: int | None
+    exit_code: int | None = None
+    stops: list[int | None] = field(default_factory=list)
+
+    def ask_to_stop(self) -> None:
+        """Nothing: it ends when `stop` waits for it."""
+
+    def stop(self) -> None:
+        self.stops.append(self.pid)
+        if self.exit_code is None:
+            self.exit_code = 143
+
+
+@dataclass
+class FakeStarts:
+    """Starts processes, remembers them in order, and writes what a part would have said."""
+
+    says: str = ""
+    started: list[tuple[str, ...]] = field(default_factory=list)
+    processes: list[FakeProcess] = field(default_factory=list)
+    stops: list[int | None] = field(default_factory=list)
+    """The numbers of those that were stopped, in that order."""
+
+    def __call__(self, command: Sequence[str], log: Path) -> FakeProcess:
+        self.started.append(tuple(command))
+        self.processes.append(FakeProcess(100 + len(self.processes), stops=self.stops))
+        log.write_text(self.says)
+        return self.processes[-1]
+
+
+@dataclass
+class FakeSeconds:
+    """A clock that the test moves."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
