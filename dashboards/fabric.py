@@ -1,0 +1,1 @@
+UID = "railsight-fabric"
