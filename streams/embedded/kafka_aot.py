@@ -35,7 +35,7 @@ def cache_of(software: Software, folder: Path | None = None) -> Path | None:
     """
     if not software.java.makes_aot_caches:
         return None
-    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}\0{software.heap_mib}".encode())
+    key = hashlib.sha256(f"{software.java.command}\0{software.java.version}".encode())
     for path in (software.java.command, *software.jars):
         state = path.stat()
         key.update(f"\0{path}\0{state.st_size}\0{state.st_mtime_ns}".encode())

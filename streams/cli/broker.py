@@ -1,0 +1,62 @@
+"""`railsight broker`: the embedded Kafka alone, until Ctrl-C, SIGTERM or the end of a broker."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.wire.errors import Misconfigured
+
+
+def broker(
+    data: Annotated[Path | None, typer.Option(help="Folder of its data; default: the user's data folder.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65533, help="Port of the first broker; default: a free one, kept.")
+    ] = None,
+    brokers: Annotated[int, typer.Option(help="1 or 3.")] = 1,
+    jars: Annotated[
+        Path | None, typer.Option(help="Folder of the broker's jars, for a machine without a network.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON.")] = False,
+) -> None:
+    """Run Apache Kafka on this machine, on loopback, and print its bootstrap address once it takes requests."""
+    if brokers not in (1, 3):
+        raise typer.BadParameter("1 or 3", param_hint="--brokers")
+    kafka = EmbeddedKafka(KafkaParams(data=data, port=port, brokers=1 if brokers == 1 else 3, jars=jars))
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in stops:
+        signal.signal(number, _interrupt)
+    ended: list[int] = []
+    try:
+        kafka.start()
+        print(_said(kafka, as_json), flush=True)  # noqa: T201 — what the command is for
+        while not (ended := kafka.ended()):
+            signal.sigtimedwait((), 1.0)
+    except Misconfigured as error:
+        typer.echo(f"railsight broker: {error}", err=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt:
+        pass
+    finally:
+        # A second Ctrl-C must not leave a half-stopped cluster; stopping is bounded.
+        for number in stops:
+            signal.signal(number, signal.SIG_IGN)
+        kafka.stop()
+    if ended:
+        typer.echo(
+            f"railsight broker: broker {ended[0]} ended by itself; see {kafka.data}/node-{ended[0]}/server.log",
+            err=True,
+        )
+        raise typer.Exit(1)
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _said(kafka: EmbeddedKafka, as_json: bool) -> str:
+    return json.dumps({"bootstrap": kafka.bootstrap, "data": str(kafka.data)}) if as_json else kafka.bootstrap
