@@ -1,0 +1,37 @@
+"""What the tests of the embedded servers ask the kernel: who runs, and who still does after a while."""
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def running(marker: str, *, without: str = "") -> list[int]:
+    """Return the processes with `marker` (and not `without`) in their command line, zombies left out."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            command = (entry / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        if marker in command and not (without and without in command):
+            found.append(int(entry.name))
+    return found
+
+
+def until(condition: Callable[[], bool], within_s: float) -> bool:
+    """Wait for a condition, and say whether it came true in time."""
+    give_up = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > give_up:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    """Return the first line that a process prints; empty if it ends without one."""
+    assert process.stdout is not None
+    return process.stdout.readline().strip()

@@ -1,0 +1,123 @@
+"""A guarded server does not outlive its parent, and says how it ended."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.embedded.guarded import Guarded
+from tests.integration.embedded.processes import first_line, running, until
+
+# Starts a server from a thread that ends at once, as asyncio.to_thread may.
+PARENT = """
+import os, sys, threading, time
+from pathlib import Path
+from streams.embedded.guarded import Guarded
+marker, log, fork = sys.argv[1:]
+server = [sys.executable, "-c", "import time; time.sleep(600)", "server-" + marker]
+kept = []
+starter = threading.Thread(target=lambda: kept.append(Guarded(server, Path(log))))
+starter.start(); starter.join()
+if fork == "fork" and os.fork() == 0:
+    time.sleep(20); os._exit(0)
+print("started", flush=True)
+time.sleep(600)
+"""
+IGNORES_SIGTERM = """
+import signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(600)
+"""
+HAS_A_CHILD = """
+import subprocess, sys
+print("ready", flush=True)
+subprocess.run([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1]])
+"""
+
+
+@pytest.fixture
+def marker() -> Iterator[str]:
+    """A word that only this test's processes have in their command lines; none of them stays."""
+    made = uuid.uuid4().hex
+    yield made
+    for pid in running(made):
+        os.kill(pid, signal.SIGKILL)
+
+
+def ready(log: Path) -> bool:
+    return "ready" in log.read_text()
+
+
+@pytest.mark.parametrize("fork", ["", "fork"])
+def test_a_killed_parent_leaves_no_server(tmp_path: Path, marker: str, fork: str) -> None:
+    """After kill -9 the server goes, though a thread started it and a forked child holds the parent's pipe."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, marker, str(tmp_path / "log"), fork], stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        assert first_line(parent) == "started"
+        assert until(lambda: bool(running(f"server-{marker}", without="guard.py")), 5)
+        parent.kill()
+    assert until(lambda: not running(f"server-{marker}"), 5)
+
+
+def test_a_killed_guard_takes_the_server_with_it(tmp_path: Path, marker: str) -> None:
+    """Not even the loss of the guard leaves a server behind."""
+    server = Guarded([sys.executable, "-c", "import time; time.sleep(600)", marker], tmp_path / "log")
+    assert until(lambda: bool(running(marker, without="guard.py")), 5)
+    (guard,) = set(running(marker)) - set(running(marker, without="guard.py"))
+    os.kill(guard, signal.SIGKILL)
+    assert until(lambda: not running(marker), 5)
+    assert server.wait(5) == 128 + signal.SIGKILL
+    server.kill()
+
+
+def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
+    """Stopping is bounded, whatever the server does."""
+    server = Guarded([sys.executable, "-c", IGNORES_SIGTERM], tmp_path / "log", grace_s=0.3)
+    assert until(lambda: ready(tmp_path / "log"), 5)
+    server.stop()
+    assert server.exit_code == 128 + signal.SIGKILL
+
+
+def test_what_the_server_started_ends_with_it(tmp_path: Path, marker: str) -> None:
+    """A killed JVM's helper process does not go on alone."""
+    server = Guarded([sys.executable, "-c", HAS_A_CHILD, f"child-{marker}"], tmp_path / "log")
+    assert until(lambda: len(running(f"child-{marker}", without="guard.py")) == 2, 5)
+    server.kill()
+    assert until(lambda: not running(marker), 5)
+
+
+@pytest.mark.parametrize(("code", "reported"), [("raise SystemExit(7)", 7), ("import os; os.abort()", 128 + 6)])
+def test_the_exit_code_is_the_servers(tmp_path: Path, code: str, reported: int) -> None:
+    """A server that ends by itself is seen to have, and how."""
+    server = Guarded([sys.executable, "-c", code], tmp_path / "log")
+    assert server.wait(10) == reported
+    server.stop()
+
+
+def test_a_command_that_cannot_run_says_so_in_its_log(tmp_path: Path) -> None:
+    """A missing program is an exit code and one line, not a guard that waits."""
+    server = Guarded([tmp_path / "missing"], tmp_path / "log")
+    assert server.wait(10) == 127
+    assert (tmp_path / "log").read_text() == f"cannot run {tmp_path}/missing: No such file or directory\n"
+    server.stop()
+
+
+def test_what_the_server_holds_is_held_until_it_ends(tmp_path: Path) -> None:
+    """A descriptor handed over, such as a folder's lock, stays open in the server and nowhere else."""
+    reader, writer = os.pipe()
+    server = Guarded([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", held=(writer,))
+    os.close(writer)
+    os.set_blocking(reader, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reader, 1)
+    server.kill()
+    assert os.read(reader, 1) == b""
+    os.close(reader)

@@ -1,0 +1,66 @@
+"""The properties that the embedded brokers run with."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from streams.embedded.kafka_config import KafkaParams, Ports, jvm_flags, properties, rendered
+
+ONE = (Ports(20001, 20002),)
+THREE = (*ONE, Ports(20003, 20004), Ports(20005, 20006))
+
+
+@pytest.mark.parametrize("ports", [ONE, THREE])
+def test_every_address_is_loopback(ports: tuple[Ports, ...]) -> None:
+    """No listener of any node is reachable from another machine."""
+    for node in range(1, len(ports) + 1):
+        found = properties(node, ports, Path("/data"))
+        for name in ("listeners", "advertised.listeners"):
+            assert all("//127.0.0.1:" in address for address in str(found[name]).split(","))
+
+
+def test_a_node_has_its_own_ports_and_knows_all_controllers() -> None:
+    """Nodes differ in id and listeners and agree on who votes."""
+    found = properties(2, THREE, Path("/data"))
+    assert found["node.id"] == 2
+    assert found["listeners"] == "PLAINTEXT://127.0.0.1:20003,CONTROLLER://127.0.0.1:20004"
+    assert found["controller.quorum.voters"] == "1@127.0.0.1:20002,2@127.0.0.1:20004,3@127.0.0.1:20006"
+
+
+@pytest.mark.parametrize(("ports", "copies", "in_sync"), [(ONE, 1, 1), (THREE, 3, 2)])
+def test_three_brokers_keep_three_copies(ports: tuple[Ports, ...], copies: int, in_sync: int) -> None:
+    """One broker asks for what one can give; of three, one may be lost."""
+    found = properties(1, ports, Path("/data"))
+    for topic in ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic"):
+        assert found[f"{topic}.replication.factor"] == copies
+    assert (found["default.replication.factor"], found["min.insync.replicas"]) == (copies, in_sync)
+
+
+def test_followers_fetch_the_largest_message() -> None:
+    """A message that the leader takes can be copied: both limits are 4 MiB."""
+    found = properties(1, THREE, Path("/data"))
+    assert found["message.max.bytes"] == found["replica.fetch.max.bytes"] == 4 * 1024 * 1024
+
+
+def test_topics_are_never_made_by_a_misspelt_name() -> None:
+    """Topics come from the registry alone."""
+    assert properties(1, ONE, Path("/data"))["auto.create.topics.enable"] == "false"
+
+
+def test_properties_are_written_as_java_reads_them() -> None:
+    """A backslash in a folder's name survives Java's reading of it."""
+    assert rendered({"node.id": 1, "log.dirs": "/a\\b"}) == "node.id=1\nlog.dirs=/a\\\\b\n"
+
+
+def test_the_heap_is_bounded_and_a_full_one_ends_the_broker() -> None:
+    """The chosen heap is the JVM's bound, and a broker that reached it does not linger."""
+    flags = jvm_flags(300, ["-XX:AOTCache=x"])
+    assert {"-Xmx300m", "-XX:+ExitOnOutOfMemoryError", "-XX:AOTCache=x"} <= set(flags)
+
+
+@pytest.mark.parametrize("wrong", [{"broker": 3}, {"brokers": 2}, {"port": 0}, {"heap_mib": 8}])
+def test_a_choice_that_does_not_exist_is_refused_by_name(wrong: dict[str, int]) -> None:
+    """Unknown keys and impossible values never pass in silence."""
+    with pytest.raises(ValidationError, match=next(iter(wrong))):
+        KafkaParams.model_validate(wrong)
