@@ -93,7 +93,7 @@ def alert_of(finding: Finding, place: Mapping[str, str], *, page: bool, now_ns: 
         **place,
     }
     return Alert(
-        labels,
+        {label: value for label, value in labels.items() if value},
         annotations_of(finding, params),
         # A device's clock may be a little ahead; an alert that begins later than it ends is refused.
         starts_at_ns=min(finding.started_at_ns, now_ns),

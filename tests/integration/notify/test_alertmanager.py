@@ -1,0 +1,168 @@
+"""What Debian's Alertmanager makes of our alerts, with the configuration we ship."""
+
+import asyncio
+import time
+
+import pytest
+
+from streams.notify.alert import Alert
+from streams.notify.alertmanager import Alertmanager
+from streams.notify.notifier import Notifier
+from streams.notify.params import NotifyParams
+from streams.wire.errors import Misconfigured, Reject, Retry
+from streams.wire.models import Finding, Severity, Status, Subject
+from tests.integration.notify.conftest import Desk, Server, free_port, until
+from tests.unit.notify.examples import finding
+
+pytestmark = pytest.mark.peer("prometheus-alertmanager")
+
+HOLD_S = 0.5
+
+
+def params_for(server: Server) -> NotifyParams:
+    return NotifyParams(cluster="test", alertmanagers=(server.url,), hold_s=HOLD_S)
+
+
+def now_finding(**changes: object) -> Finding:
+    started = time.time_ns() - 40_000_000_000
+    return finding(**{"started_at_ns": started, "observed_at_ns": started, **changes})
+
+
+async def tell(notifier: Notifier, client: Alertmanager, for_s: float = 0) -> None:
+    """Tell Alertmanager what is due, again and again for so long."""
+    give_up = time.monotonic() + for_s
+    while True:
+        now_ns = time.time_ns()
+        due = notifier.due(now_ns)
+        await client.post(due)
+        notifier.posted(due, now_ns)
+        if time.monotonic() >= give_up:
+            return
+        await asyncio.sleep(0.05)
+
+
+async def test_one_cause_pages_once_and_is_resolved_once(alertmanager: Server, desk: Desk) -> None:
+    """Open, held, updated, explained children beside it, resolved: the pager hears twice, and both times of one."""
+    params = params_for(alertmanager)
+    notifier = Notifier(params)
+    opened = now_finding()
+    async with Alertmanager(params) as client:
+        notifier.process(opened, time.time_ns())
+        for i in range(4):
+            child = now_finding(id=f"c{i}", parent_id="f1", subject=Subject(f"link:{i}", pod="pod-1"))
+            notifier.process(child, time.time_ns())
+        await tell(notifier, client, HOLD_S + 0.3)
+        await until(lambda: desk.to("pager"))
+        notifier.process(now_finding(revision=2, status=Status.UPDATED, summary="still down"), time.time_ns())
+        await tell(notifier, client, 2)  # a group's interval passes: what would be told again would be told by now
+        assert [len(said["alerts"]) for said in desk.to("pager", "firing")] == [1]
+        notifier.process(now_finding(revision=3, status=Status.RESOLVED, resolved_at_ns=time.time_ns()), time.time_ns())
+        await tell(notifier, client)
+        await until(lambda: desk.to("pager", "resolved"))
+    assert [said["status"] for said in desk.to("pager")] == ["firing", "resolved"]
+    (page,) = desk.to("pager", "firing")
+    assert page["groupLabels"] == {"cluster": "test", "cause_id": "f1"}
+    assert page["alerts"][0]["labels"]["page"] == "true"
+    assert page["alerts"][0]["annotations"]["summary"] == "host-1 rail 4 has no link"
+
+
+async def test_the_board_hears_of_a_cause_in_one_message_without_its_children(alertmanager: Server, desk: Desk) -> None:
+    """What a cause explains is inhibited while the cause stands."""
+    params = params_for(alertmanager)
+    notifier = Notifier(params)
+    async with Alertmanager(params) as client:
+        notifier.process(now_finding(severity=Severity.WARNING), time.time_ns())
+        for i in range(4):
+            notifier.process(now_finding(id=f"c{i}", parent_id="f1", subject=Subject(f"link:{i}")), time.time_ns())
+        await tell(notifier, client)
+        await until(lambda: desk.to("board"))
+        await tell(notifier, client, 1.5)
+    told = [alert["labels"]["finding_id"] for said in desk.to("board") for alert in said["alerts"]]
+    assert told == ["f1"]
+    assert not desk.to("pager")
+
+
+async def test_a_change_of_severity_leaves_one_alert_active(alertmanager: Server) -> None:
+    """The alert with the old labels is over in Alertmanager itself, and the pager's is resolved."""
+    params = params_for(alertmanager)
+    notifier = Notifier(params)
+    async with Alertmanager(params) as client:
+        notifier.process(now_finding(), time.time_ns())
+        await tell(notifier, client, HOLD_S + 0.2)
+        assert [a.labels["page"] for a in await client.held()] == ["true"]
+        notifier.process(now_finding(revision=2, severity=Severity.WARNING), time.time_ns())
+        await tell(notifier, client)
+        assert [(a.labels["severity"], a.labels["page"]) for a in await client.held()] == [("warning", "false")]
+
+
+async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server, desk: Desk) -> None:
+    """A new notifier that read what Alertmanager holds posts the same labels: nothing is told again."""
+    params = params_for(alertmanager)
+    first, second = Notifier(params), Notifier(params)
+    async with Alertmanager(params) as client:
+        for identity in ("f1", "gone"):
+            first.process(now_finding(id=identity), time.time_ns())
+        await tell(first, client, HOLD_S + 0.2)
+        await until(lambda: len(desk.to("pager", "firing")) == 2)
+        second.process(now_finding(revision=5), time.time_ns())
+        second.adopt(await client.held())
+        await tell(second, client, 2)
+        await until(lambda: desk.to("pager", "resolved"))
+        assert [a.labels["finding_id"] for a in await client.held()] == ["f1"]
+    assert len(desk.to("pager", "firing")) == 2
+    assert [said["groupLabels"]["cause_id"] for said in desk.to("pager", "resolved")] == ["gone"]
+
+
+async def test_an_alertmanager_that_restarts_is_told_again_and_pages_nobody_again(
+    alertmanager: Server, desk: Desk
+) -> None:
+    """It forgets its alerts, the repetition brings them back, and its own log of notifications knows the page."""
+    params = NotifyParams(cluster="test", alertmanagers=(alertmanager.url,), hold_s=0, resend_s=0.2)
+    notifier = Notifier(params)
+    async with Alertmanager(params) as client:
+        notifier.process(now_finding(), time.time_ns())
+        await tell(notifier, client)
+        await until(lambda: desk.to("pager"))
+        alertmanager.stop()
+        with pytest.raises(Retry):
+            await client.post(list(notifier.standing.values()))
+        alertmanager.start()
+        assert await client.held() == []
+        await tell(notifier, client, 2)
+        assert len(await client.held()) == 1
+    assert len(desk.to("pager")) == 1
+
+
+async def test_an_ill_formed_alert_is_rejected_and_the_good_ones_beside_it_are_kept(alertmanager: Server) -> None:
+    """A label name that Alertmanager does not take is a Reject with its own words."""
+    params = params_for(alertmanager)
+    notifier = Notifier(params)
+    notifier.process(now_finding(), time.time_ns())
+    good = notifier.due(time.time_ns())
+    bad = Alert({"not a name": "x"}, {}, good[0].starts_at_ns, good[0].ends_at_ns)
+    async with Alertmanager(params) as client:
+        with pytest.raises(Reject, match="400"):
+            await client.post([bad, *good])
+        assert [a.labels["finding_id"] for a in await client.held()] == ["f1"]
+
+
+async def test_one_member_of_a_cluster_is_enough(alertmanager: Server) -> None:
+    """A member that is away holds up nothing; all of them away is Retry."""
+    away = f"http://127.0.0.1:{free_port()}"
+    params = params_for(alertmanager).model_copy(update={"alertmanagers": (away, alertmanager.url)})
+    notifier = Notifier(params)
+    notifier.process(now_finding(), time.time_ns())
+    async with Alertmanager(params) as client:
+        await client.post(notifier.due(time.time_ns()))
+        assert len(await client.held()) == 1
+    async with Alertmanager(params.model_copy(update={"alertmanagers": (away,)})) as client:
+        with pytest.raises(Retry):
+            await client.held()
+
+
+async def test_an_address_that_is_no_alertmanager_is_misconfigured(alertmanager: Server) -> None:
+    """A wrong path is no matter of patience."""
+    params = params_for(alertmanager).model_copy(update={"alertmanagers": (f"{alertmanager.url}/elsewhere",)})
+    async with Alertmanager(params) as client:
+        with pytest.raises(Misconfigured, match="404"):
+            await client.held()
