@@ -11,7 +11,7 @@ import difflib
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,9 +33,14 @@ class Gathered:
     problems: list[str] = field(default_factory=list)
 
 
-def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str]) -> Model:
-    """The settings of `path` (None: the defaults) with the environment over them; raises Misconfigured."""
+def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str], unread: Sequence[str] = ()) -> Model:
+    """The settings of `path` (None: the defaults) with the environment over them; raises Misconfigured.
+
+    Sections that are `unread` belong to another process that shares the file.
+    """
     gathered = gather(model, path, environ)
+    for section in unread:
+        gathered.tree.pop(section, None)
     checked = validated(model, gathered)
     if checked is None or gathered.problems:
         raise Misconfigured("\n".join(gathered.problems))

@@ -1,0 +1,42 @@
+"""Sends records to Kafka, each to the partition that the topic registry says, and waits until all are acknowledged."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from streams.cli.reading import answering
+from streams.config.kafka import KafkaSettings
+from streams.wire.topics import Record
+
+
+@asynccontextmanager
+async def producing(kafka: KafkaSettings) -> AsyncIterator[AIOKafkaProducer]:
+    """A producer with acks=all; raises Retry where Kafka does not answer or refuses."""
+    producer = AIOKafkaProducer(**kafka.client_options(), acks="all", enable_idempotence=True, linger_ms=5)
+    try:
+        with answering(kafka):
+            await producer.start()
+            yield producer
+    finally:
+        with suppress(KafkaError):
+            await producer.stop()
+
+
+async def publish(kafka: KafkaSettings, records: Iterable[Record]) -> int:
+    """Send the records, return how many once all are acknowledged."""
+    async with producing(kafka) as producer:
+        sent = [
+            await producer.send(
+                record.topic.name,
+                value=record.value,
+                key=record.key,
+                partition=record.partition(kafka.partitions),
+                headers=list(record.headers),
+            )
+            for record in records
+        ]
+        for acknowledged in sent:
+            await acknowledged
+    return len(sent)

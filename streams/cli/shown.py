@@ -1,0 +1,79 @@
+"""How findings are written for people: times, durations, one line, and the whole of one."""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+
+from streams.wire.models import Evidence, Finding, Remediation
+
+
+def at(ns: int | None) -> str:
+    """A time of the day with its date, UTC."""
+    return "-" if ns is None else f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d %H:%M:%S}Z"
+
+
+def lasting(ns: int) -> str:
+    """A duration in its two largest units."""
+    seconds = max(0, round(ns / 1e9))
+    for unit, size, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "m", 60), ("m", 60, "s", 1)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}{seconds % size // part:02d}{smaller}"
+    return f"{seconds}s"
+
+
+def line(finding: Finding) -> str:
+    """A finding on one line."""
+    words = [finding.status.name, finding.severity.name, finding.condition.slug, finding.subject.id]
+    return f"{at(finding.observed_at_ns)}  {'  '.join(words)}  {finding.summary}  [{finding.id[:12]}]"
+
+
+def whole(
+    finding: Finding, children: Iterable[Finding], remediations: Iterable[Remediation], revisions: int
+) -> Iterator[str]:
+    """A finding with its evidence, what it explains, and what was decided for it."""
+    yield f"{finding.summary or finding.condition.slug}"
+    yield f"  id           {finding.id} (revision {revisions} of this episode{', final' if finding.final else ''})"
+    yield f"  condition    {finding.condition.slug}, {finding.severity.name}, {finding.status.name}"
+    yield f"  subject      {finding.subject.id}"
+    yield f"  started      {at(finding.started_at_ns)}, detected {at(finding.detected_at_ns)}"
+    if finding.resolved_at_ns is not None:
+        yield f"  over         {at(finding.resolved_at_ns)}, lasted {_lasted(finding)}"
+    if finding.cause:
+        yield f"  cause        {finding.cause}"
+    if finding.confidence is not None:
+        yield f"  confidence   {finding.confidence:.2f}"
+    if finding.parent_id:
+        yield f"  explained by {finding.parent_id}"
+    if finding.occurrences:
+        yield f"  occurrences  {finding.occurrences} in the last 28 days"
+    yield from _reach(finding)
+    yield from (f"  evidence     {_evidence(item)}" for item in finding.evidence)
+    yield from (f"  explains     {child.condition.slug} {child.subject.id} [{child.id[:12]}]" for child in children)
+    for remediation in remediations:
+        why = remediation.constraint or remediation.reason
+        yield f"  remediation  {remediation.action.name} {remediation.verdict.name}" + (f": {why}" if why else "")
+
+
+def _lasted(finding: Finding) -> str:
+    assert finding.resolved_at_ns is not None
+    return lasting(finding.resolved_at_ns - finding.started_at_ns)
+
+
+def _reach(finding: Finding) -> Iterator[str]:
+    if (seen := finding.coverage) is not None and seen.expected:
+        missing = f" (not: {', '.join(seen.missing)})" if seen.missing else ""
+        yield f"  seen by      {seen.seen or 0} of {seen.expected} sources{missing}"
+    if (hit := finding.blast_radius) is not None:
+        for name, names in (("hosts", hit.hosts), ("jobs", hit.jobs)):
+            if names:
+                yield f"  {name:<12} {', '.join(names)}"
+        if hit.capacity_lost_ratio is not None:
+            yield f"  capacity     {hit.capacity_lost_ratio:.1%} lost"
+
+
+def _evidence(item: Evidence) -> str:
+    numbers = [
+        f"{name} {value:g}"
+        for name, value in (("observed", item.observed), ("expected", item.expected))
+        if value is not None
+    ]
+    return item.statement + (f" ({', '.join(numbers)})" if numbers else "")

@@ -1,0 +1,73 @@
+"""All settings of railsight: each room's own Params under one section name, and nothing else.
+
+Collectors are handed in by the command line, so that this room never imports them: `[collect.<name>]` is validated
+with the Params of the collector of that name. How the sources are read and refused is in loader.py.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from streams.config.kafka import KafkaSettings
+from streams.config.loader import load_model
+from streams.config.runtime import RuntimeSettings
+from streams.decide.params import DecideParams
+from streams.detect.params import DetectParams
+from streams.embedded.kafka_config import KafkaParams
+from streams.notify.params import NotifyParams
+from streams.store.params import SinkParams, StoreParams
+
+
+class Collectors(BaseModel):
+    """One optional section a collector; the fields are those of the collectors that were handed in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Embedded(BaseModel):
+    """The servers that railsight starts itself where the configuration names no others."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kafka: KafkaParams = KafkaParams()
+
+
+class Settings(BaseModel):
+    """The whole configuration; a section that is not given has its defaults."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kafka: KafkaSettings = KafkaSettings.model_validate({})
+    store: StoreParams = StoreParams.model_validate({})
+    persist: SinkParams = SinkParams.model_validate({})
+    detect: DetectParams = DetectParams()
+    decide: DecideParams = DecideParams()
+    notify: NotifyParams = NotifyParams()
+    runtime: RuntimeSettings = RuntimeSettings.model_validate({})
+    embedded: Embedded = Embedded()
+    collect: Collectors = Collectors()
+
+    @property
+    def collectors(self) -> dict[str, BaseModel]:
+        """The Params of each collector that has a section, by its name."""
+        held = {name: getattr(self.collect, name) for name in type(self.collect).model_fields}
+        return {name: params for name, params in held.items() if params is not None}
+
+
+def load(
+    path: Path | None = None,
+    collectors: Mapping[str, type[BaseModel]] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Settings:
+    """The settings of a file and the environment; raises Misconfigured with a line for each problem.
+
+    `collectors` are the Params of the collectors that are installed, by name. Without them `[collect]` is not
+    looked at: a process that runs no collector needs none installed to read the file that it shares with them.
+    """
+    if collectors is None:
+        return load_model(Settings, path, environ, unread=("collect",))
+    fields = {name: (params | None, None) for name, params in collectors.items()}
+    section = create_model("Collectors", __base__=Collectors, **fields)  # type: ignore[call-overload]
+    return load_model(create_model("Settings", __base__=Settings, collect=(section, section())), path, environ)
