@@ -16,8 +16,6 @@ def generate(out: Path) -> None:
         name = path.relative_to(ROOT).as_posix()
         plugin = Path(sys.executable).parent / "protoc-gen-mypy"
         outputs = [f"--plugin=protoc-gen-mypy={plugin}", f"--python_out={out}", f"--mypy_out=quiet:{out}"]
-        if path.parent.parent.name == "gnmi":
-            outputs += [f"--grpc_python_out={out}"]
         if protoc.main(["protoc", *includes, *outputs, name]) != 0:
             raise SystemExit(f"protoc refused {name}")
 

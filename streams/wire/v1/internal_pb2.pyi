@@ -142,6 +142,7 @@ class Symptom(_message.Message):
     by_event: _builtins.bool
     """told by the device as it happened, not read from a state"""
     count: _builtins.int
+    """of what was counted; SILENT: other sources of the device that are live"""
     boot_id: _builtins.int
     """RESTARTED: of the life that ended, 0 where unknown"""
     collector: _builtins.str

@@ -1,0 +1,27 @@
+"""`railsight score`: findings against the truth."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def score(
+    findings: Annotated[Path, typer.Option(help="What `backtest` or `demo --out` wrote.")],
+    truth: Annotated[Path, typer.Option(help="The truth, as CSV.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+) -> None:
+    """Precision, recall and time to detect, per condition; exit 1 unless precision and recall are 1."""
+    from streams.replay.report import as_dict, as_table
+    from streams.replay.results import read_findings
+    from streams.replay.score import read_truth
+    from streams.replay.score import score as compare
+
+    outcome = compare(read_findings(findings), read_truth(truth))
+    if as_json:
+        typer.echo(json.dumps(as_dict(outcome)))
+    else:
+        typer.echo(as_table(outcome))
+    if not outcome.perfect:
+        raise typer.Exit(1)

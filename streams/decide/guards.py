@@ -1,0 +1,74 @@
+"""The guards: each can forbid an action, and says by which number.
+
+Surviving capacity keeps every switch, and every plane of a pod, above a floor of paths upwards, counted over what is
+already down, drained or decided. Cool-down keeps a target from being acted on over and over. Restoring is never
+forbidden.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from streams.fabric.topology import Cable, Topology
+from streams.wire.models import Action, Verdict
+
+TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK)
+"""Actions after which the link carries nothing until it is restored."""
+
+CAPACITY = "surviving-capacity"
+COOL_DOWN = "cool-down"
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a guard says: `verdict` None lets the action pass. `limit` and `observed` are the constraint's numbers."""
+
+    verdict: Verdict | None = None
+    constraint: str = ""
+    limit: float | None = None
+    observed: float | None = None
+    surviving: float | None = None
+
+
+def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str], floor: float) -> Ruling:
+    """Would every group that this link belongs to keep its floor without it?
+
+    A host link needs the host to keep another plane of the rail; otherwise a person decides. `missing` are the ids of
+    links that carry nothing already.
+    """
+    if cable.role == "host-link":
+        rail = [c for c in topology.uplinks_of[cable.lower.device] if c.rail == cable.rail]
+        kept = sum(c.id != cable.id and c.id not in missing for c in rail)
+        surviving = kept / len(rail)
+        if kept:
+            return Ruling(surviving=surviving)
+        return Ruling(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(kept), surviving=surviving)
+    surviving = min(_share_kept(group, cable, missing) for group in _groups(topology, cable))
+    if surviving < floor:
+        return Ruling(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
+    return Ruling(surviving=surviving)
+
+
+def _groups(topology: Topology, cable: Cable) -> Iterator[list[Cable]]:
+    """The paths upwards of the lower switch, and those of its pod in the link's plane."""
+    own = topology.uplinks_of[cable.lower.device]
+    yield list(own)
+    if cable.plane is not None:
+        yield [
+            c
+            for c in topology.cables.values()
+            if c.role == cable.role and c.pod == cable.pod and c.plane == cable.plane
+        ]
+
+
+def _share_kept(group: list[Cable], cable: Cable, missing: Collection[str]) -> float:
+    return sum(c.id != cable.id and c.id not in missing for c in group) / len(group)
+
+
+def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> Ruling:
+    """Has the target been left alone for long enough? `last_acted_ns` is when it was last acted on or restored."""
+    if last_acted_ns is None:
+        return Ruling()
+    elapsed_s = (now_ns - last_acted_ns) / 1e9
+    if elapsed_s < cool_down_s:
+        return Ruling(Verdict.DENIED, COOL_DOWN, limit=cool_down_s, observed=elapsed_s)
+    return Ruling()

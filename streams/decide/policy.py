@@ -1,0 +1,40 @@
+"""The policy: from a condition and how often it came back to an action.
+
+One visible table. First observe; what is transient is left alone; a repeat offender is moved out of the traffic's way;
+a link that is down has no traffic to move and goes to the repair desk (DETECTION 4).
+"""
+
+from dataclasses import dataclass
+
+from streams.wire.models import Action, Condition, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """From `occurrences` of a condition upwards, do this; `hint` names the part to look at."""
+
+    condition: Condition
+    occurrences: int
+    action: Action
+    hint: str = ""
+
+
+POLICY: tuple[Rule, ...] = (
+    Rule(Condition.LINK_FLAP, 1, Action.OBSERVE),
+    Rule(
+        Condition.LINK_FLAP, 2, Action.DRAIN_LINK, "a repeat offender: clean or reseat both ends, then the transceiver"
+    ),
+    Rule(Condition.LINK_DOWN, 1, Action.REPAIR_LINK, "transceiver or cable; look at the end that told first"),
+    Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
+    Rule(Condition.TELEMETRY_STALE, 1, Action.OBSERVE),
+)
+
+
+def rule_for(finding: Finding) -> Rule | None:
+    """The rule of the highest repeat count that this finding reaches."""
+    fitting = [
+        rule
+        for rule in POLICY
+        if rule.condition is finding.condition and (finding.occurrences or 1) >= rule.occurrences
+    ]
+    return max(fitting, key=lambda rule: rule.occurrences, default=None)

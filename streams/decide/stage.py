@@ -1,0 +1,277 @@
+"""decide: from findings to remediations, each published with the guard that bound it.
+
+Acts on a finding once it has settled and no other finding explains it. Decides nothing twice: an id names an intent,
+and a decision that must not be carried out any more is revoked under the same id.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from streams.decide import guards
+from streams.decide.guards import Ruling
+from streams.decide.params import DecideParams
+from streams.decide.policy import Rule, rule_for
+from streams.fabric.ids import Port, remediation_id
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Cable, Topology
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    Action,
+    Condition,
+    Control,
+    ControlKind,
+    Finding,
+    Message,
+    Outcome,
+    Remediation,
+    RemediationResult,
+    Severity,
+    Status,
+    Verdict,
+)
+from streams.wire.stage import Output
+from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN
+
+_LIVE = (Verdict.APPROVED, Verdict.SHADOW, Verdict.NEEDS_APPROVAL)
+_ANSWERED = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
+
+
+@dataclass(slots=True)
+class Case:
+    """One finding that decisions were or will be made on."""
+
+    finding: Finding
+    due_ns: int
+    decided: str = ""
+    """The remediation's id, once there is one."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a snapshot holds."""
+
+    watermark_ns: int = 0
+    cases: dict[str, Case] = field(default_factory=dict)
+    remediations: dict[str, Remediation] = field(default_factory=dict)
+    answered: dict[str, str] = field(default_factory=dict)
+    drained: dict[str, str] = field(default_factory=dict)
+    """Link id -> the remediation that took it out of service."""
+    acted_ns: dict[str, int] = field(default_factory=dict)
+    """Target id -> when it was last acted on or restored."""
+    stopped: dict[str, int | None] = field(default_factory=dict)
+    """Kill switches: control id -> until when."""
+
+
+_KEPT = TypeAdapter(Kept)
+
+
+class Decide:
+    """The stage; it has one owner."""
+
+    name = "decide"
+
+    def __init__(self, params: DecideParams) -> None:
+        self._params = params
+        self._topology = Topology(Inventory())
+        self._kept = Kept()
+        self._revisions = itertools.count(1)
+
+    @property
+    def watermark_ns(self) -> int:
+        return self._kept.watermark_ns
+
+    def begin(self, epoch: int) -> None:
+        self._revisions = itertools.count((epoch << 32) + 1)
+
+    def adopt(self, topology: Topology) -> list[Output]:
+        self._topology = topology
+        return []
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        outputs: list[Output] = []
+        for message in batch:
+            if isinstance(message, Finding):
+                outputs += self._take(message)
+            elif isinstance(message, RemediationResult):
+                outputs += self._answer(message)
+            elif isinstance(message, Control):
+                self._control(message)
+        return outputs
+
+    def advance(self, watermark_ns: int) -> list[Output]:
+        now = self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
+        outputs: list[Output] = []
+        due = [case for case in self._kept.cases.values() if not case.decided and case.due_ns <= now]
+        for case in sorted(due, key=lambda case: (case.due_ns, case.finding.id)):
+            outputs += self._decide(case)
+        for remediation in list(self._kept.remediations.values()):
+            if (remediation.expires_at_ns or 0) <= now:
+                outputs.append(self._close(remediation))
+        return outputs
+
+    def _take(self, finding: Finding) -> list[Output]:
+        case = self._kept.cases.get(finding.id)
+        if case is not None and case.finding.revision >= finding.revision:
+            return []
+        settle_ns = round(self._params.settle_s * 1e9)
+        due_ns = max(finding.started_at_ns, finding.detected_at_ns or 0) + settle_ns
+        if case is None:
+            case = self._kept.cases[finding.id] = Case(finding, due_ns)
+        case.finding = finding
+        outputs = self._withdraw(case) if finding.status is Status.RETRACTED or finding.parent_id else []
+        if finding.over:
+            outputs += self._over(case)
+        return outputs
+
+    def _over(self, case: Case) -> list[Output]:
+        """The condition has passed: what was taken out for it can come back, and nothing need be done any more."""
+        outputs = self._withdraw(case)
+        link = case.finding.subject.id
+        if self._kept.drained.get(link) == case.decided and case.decided:
+            outputs += self._restore(case)
+        if case.finding.final or case.finding.status is Status.RETRACTED:
+            del self._kept.cases[case.finding.id]
+        return outputs
+
+    def _withdraw(self, case: Case) -> list[Output]:
+        """Revoke a decision that nobody has answered yet."""
+        remediation = self._kept.remediations.get(case.decided)
+        if remediation is None or remediation.verdict not in _LIVE or remediation.action is Action.RESTORE_LINK:
+            return []
+        revoked = replace(
+            remediation,
+            revision=next(self._revisions),
+            verdict=Verdict.REVOKED,
+            reason=f"{case.finding.detector} is {case.finding.status.name.lower()}"
+            + (f", explained by {case.finding.parent_id}" if case.finding.parent_id else ""),
+        )
+        self._kept.acted_ns.pop(remediation.target.id, None)
+        return [Output(REMEDIATIONS, revoked), self._close(revoked)]
+
+    def _decide(self, case: Case) -> list[Output]:
+        finding = case.finding
+        rule = rule_for(finding)
+        if rule is None or finding.parent_id or finding.over or finding.shadow or finding.severity is Severity.INFO:
+            return []
+        ruling = self._rule(rule, finding)
+        verdict = ruling.verdict or (Verdict.APPROVED if self._params.mode == "act" else Verdict.SHADOW)
+        identity = remediation_id(finding.id, rule.action.name, 1)
+        case.decided = identity
+        return self._publish(
+            Remediation(
+                identity, 0, (finding.id,), rule.action, verdict, finding.subject,
+                reason=f"{finding.summary} ({_nth(finding.occurrences or 1)} {finding.detector} in 28 days)",
+                constraint=ruling.constraint, constraint_limit=ruling.limit, constraint_observed=ruling.observed,
+                surviving_capacity_ratio=ruling.surviving, repair_hint=rule.hint, runbook_url=finding.runbook_url,
+            )
+        )  # fmt: skip
+
+    def _rule(self, rule: Rule, finding: Finding) -> Ruling:
+        """The first guard that binds; else what the capacity guard saw."""
+        if rule.action is Action.OBSERVE:
+            return Ruling()
+        if self._stopped():
+            return Ruling(Verdict.DENIED, "kill-switch")
+        passed = Ruling()
+        cable = self._cable(finding)
+        if cable is not None and rule.action in guards.TAKES_LINK_OUT:
+            missing = self._missing()
+            passed = guards.surviving_capacity(self._topology, cable, missing, self._params.capacity_floor)
+            if cable.id in missing and finding.condition is Condition.LINK_DOWN:
+                passed = replace(passed, verdict=None, constraint="")  # it carries nothing already: nothing is lost
+            if passed.verdict is not None:
+                return passed
+        last = self._kept.acted_ns.get(finding.subject.id)
+        cooled = guards.cool_down(last, self._kept.watermark_ns, self._params.cool_down_s)
+        return replace(cooled, surviving=passed.surviving)
+
+    def _publish(self, remediation: Remediation) -> list[Output]:
+        now = self._kept.watermark_ns
+        remediation = replace(
+            remediation,
+            revision=next(self._revisions),
+            decided_at_ns=now,
+            expires_at_ns=now + round(self._params.expires_s * 1e9),
+        )
+        outputs = [Output(REMEDIATIONS, remediation)]
+        if remediation.verdict in _LIVE:
+            self._kept.remediations[remediation.id] = remediation
+            outputs.append(Output(REMEDIATIONS_OPEN, remediation, key=remediation.id))
+        if remediation.verdict is Verdict.APPROVED and remediation.action is not Action.OBSERVE:
+            self._kept.acted_ns[remediation.target.id] = now
+        return outputs
+
+    def _restore(self, case: Case) -> list[Output]:
+        """Restoring is never forbidden; in shadow nothing was drained, so nothing comes here."""
+        drained_by = self._kept.drained.pop(case.finding.subject.id)
+        identity = remediation_id(case.finding.id, Action.RESTORE_LINK.name, 1)
+        return self._publish(
+            Remediation(
+                identity, 0, (case.finding.id,), Action.RESTORE_LINK, Verdict.APPROVED, case.finding.subject,
+                reason=f"{case.finding.detector} is over; undoes {drained_by}",
+            )
+        )  # fmt: skip
+        return publish
+
+    def _answer(self, result: RemediationResult) -> list[Output]:
+        remediation = self._kept.remediations.get(result.remediation_id)
+        if remediation is None or result.outcome not in _ANSWERED:
+            return []
+        self._kept.answered[remediation.id] = result.outcome.name
+        if result.outcome is Outcome.DONE and remediation.action in guards.TAKES_LINK_OUT:
+            self._kept.drained[remediation.target.id] = remediation.id
+        if result.outcome is Outcome.DONE:
+            self._kept.acted_ns[remediation.target.id] = result.at_ns or self._kept.watermark_ns
+        else:
+            self._kept.acted_ns.pop(remediation.target.id, None)
+        return [self._close(remediation)]
+
+    def _close(self, remediation: Remediation) -> Output:
+        """Answered, revoked or expired: no longer open."""
+        self._kept.remediations.pop(remediation.id, None)
+        return Output(REMEDIATIONS_OPEN, None, key=remediation.id)
+
+    def _control(self, control: Control) -> None:
+        if control.kind is ControlKind.KILL_SWITCH:
+            self._kept.stopped[control.id] = control.until_ns
+
+    def _stopped(self) -> bool:
+        now = self._kept.watermark_ns
+        return any(until is None or now < until for until in self._kept.stopped.values())
+
+    def _missing(self) -> frozenset[str]:
+        """Links that carry nothing: down, behind a device that is gone, drained, or decided to be."""
+        missing = set(self._kept.drained)
+        for case in self._kept.cases.values():
+            if case.finding.over:
+                continue
+            if case.finding.condition is Condition.LINK_DOWN:
+                missing.add(case.finding.subject.id)
+            elif case.finding.condition is Condition.DEVICE_DOWN and case.finding.subject.a is not None:
+                cables: Iterable[Cable] = self._topology.cables_of.get(case.finding.subject.a.device, ())
+                missing |= {cable.id for cable in cables}
+        decided = (r for r in self._kept.remediations.values() if r.verdict is Verdict.APPROVED)
+        missing |= {r.target.id for r in decided if r.action in guards.TAKES_LINK_OUT}
+        return frozenset(missing)
+
+    def _cable(self, finding: Finding) -> Cable | None:
+        end = finding.subject.a
+        return self._topology.cable_at(Port(end.device, end.port)) if end and end.port else None
+
+    def snapshot(self) -> bytes:
+        return orjson.dumps(self._kept)
+
+    def restore(self, data: bytes) -> None:
+        try:
+            self._kept = _KEPT.validate_json(data)
+        except ValidationError as error:
+            raise Reject(f"not a snapshot of decide: {error}") from error
+
+
+def _nth(number: int) -> str:
+    suffix = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{suffix}"

@@ -1,0 +1,423 @@
+"""attribute: episodes of all pods to findings, each with its cause, its severity and who is hit.
+
+The only place that sees the fabric: decides that a device restarted or is gone, that telemetry is missing, and which
+finding explains which. What to do about it is for `decide`.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from streams.detect import device_down, telemetry_stale
+from streams.detect.attribute import impact
+from streams.detect.device_down import LostLink, Restart, Signs
+from streams.detect.episode import State, forget
+from streams.detect.link import FOREVER
+from streams.detect.params import DetectParams, ns
+from streams.detect.telemetry_stale import Silence
+from streams.fabric.ids import device_id
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    Condition,
+    Endpoint,
+    Episode,
+    Finding,
+    Message,
+    Status,
+    Subject,
+    Symptom,
+    SymptomKind,
+)
+from streams.wire.stage import Output
+from streams.wire.topics import FINDINGS, FINDINGS_OPEN
+
+_REMEMBER_NS = ns(28 * 86_400)
+"""Occurrences are counted over 28 days: Meta's lemon nodes were told apart over that time (reported)."""
+
+_CLOSED_NS = ns(3600)
+"""A closed episode is kept for an hour: others of the same moment may still need it for their severity."""
+
+_BEFORE_NS = ns(5)
+"""A neighbour's clock may date the loss of a device by so much before the device's own last word."""
+
+_LINKS = (Condition.LINK_FLAP, Condition.LINK_DOWN)
+
+
+@dataclass(slots=True)
+class DeviceState:
+    """What is known of one device, and what its detectors have said."""
+
+    silences: dict[str, list[Silence]] = field(default_factory=dict)
+    restarts: list[Restart] = field(default_factory=list)
+    down: State = ()
+    stale: dict[str, State] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Case:
+    """One episode and the finding that was last published of it; `final` once nothing can change that."""
+
+    episode: Episode
+    published: Finding | None = None
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a snapshot holds."""
+
+    watermark_ns: int = 0
+    cases: dict[str, Case] = field(default_factory=dict)
+    devices: dict[str, DeviceState] = field(default_factory=dict)
+    occurred: dict[str, list[int]] = field(default_factory=dict)
+    collector_roots: dict[str, str] = field(default_factory=dict)
+
+
+_KEPT = TypeAdapter(Kept)
+
+
+class Attribute:
+    """The stage; it has one owner."""
+
+    name = "attribute"
+
+    def __init__(self, params: DetectParams) -> None:
+        self._params = params
+        self._topology = Topology(Inventory())
+        self._kept = Kept()
+        self._revisions = itertools.count(1)
+        self._at: dict[str, set[str]] = {}  # device -> ids of cases that touch it
+
+    @property
+    def watermark_ns(self) -> int:
+        return self._kept.watermark_ns
+
+    def begin(self, epoch: int) -> None:
+        self._revisions = itertools.count((epoch << 32) + 1)
+
+    def adopt(self, topology: Topology) -> list[Output]:
+        self._topology = topology
+        return []
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        dirty: dict[str, None] = {}
+        devices: dict[str, None] = {}
+        for message in batch:
+            if isinstance(message, Episode):
+                if self._take(message):
+                    dirty[message.finding.id] = None
+                    devices |= dict.fromkeys(_devices(message.finding))
+            elif isinstance(message, Symptom) and self._note(message):
+                devices[message.device] = None
+        dirty |= self._conclude(devices)
+        return self._publish(dirty)
+
+    def advance(self, watermark_ns: int) -> list[Output]:
+        """Time alone changes only what is over and not closed yet; a healthy fabric has none of that."""
+        self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
+        dirty = self._conclude(device for device, state in self._kept.devices.items() if _open(state))
+        closing = (i for i, case in self._kept.cases.items() if case.episode.finding.over and not _closed(case))
+        outputs = self._publish(dirty | dict.fromkeys(closing))
+        self._forget()
+        return outputs
+
+    def _take(self, episode: Episode) -> bool:
+        """An episode's revision, unless a newer one is known."""
+        finding = episode.finding
+        case = self._kept.cases.get(finding.id)
+        if case is not None and case.episode.finding.revision >= finding.revision:
+            return False
+        self._keep(episode)
+        return True
+
+    def _keep(self, episode: Episode) -> None:
+        finding = episode.finding
+        case = self._kept.cases.get(finding.id)
+        if case is None:
+            self._kept.cases[finding.id] = Case(episode)
+            self._index(finding)
+        else:
+            case.episode = episode
+
+    def _index(self, finding: Finding) -> None:
+        for device in _devices(finding):
+            self._at.setdefault(device, set()).add(finding.id)
+
+    def _note(self, symptom: Symptom) -> bool:
+        """Keep what concerns a device; False for a repetition."""
+        state = self._kept.devices.setdefault(symptom.device, DeviceState())
+        name = symptom.source.name
+        if symptom.kind is SymptomKind.RESTARTED:
+            restart = Restart(symptom.since_ns, symptom.at_ns, symptom.boot_id, symptom.by_event)
+            if restart in state.restarts:
+                return False
+            state.restarts.append(restart)
+            return True
+        silences = state.silences.setdefault(name, [])
+        if symptom.kind is SymptomKind.HEARD:
+            state.silences[name] = telemetry_stale.heard(silences, symptom.since_ns, symptom.at_ns)
+            return state.silences[name] != silences
+        if symptom.kind is SymptomKind.SILENT and all(s.since_ns != symptom.since_ns for s in silences):
+            silences.append(
+                Silence(
+                    symptom.source, symptom.since_ns, symptom.at_ns, boot_id=symptom.boot_id,
+                    collector=symptom.collector, collector_silent=symptom.collector_silent,
+                    detail=symptom.detail, others=symptom.count,
+                )
+            )  # fmt: skip
+            return True
+        return False
+
+    def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
+        """Let the device-wide detectors look; answers the cases that may have changed, children included."""
+        dirty: dict[str, None] = {}
+        watermark = self._kept.watermark_ns
+        for device in devices:
+            state = self._kept.devices.get(device)
+            if state is None:
+                continue
+            subject = self._subject(device)
+            links = len(self._topology.cables_of.get(device, ()))
+            signs = Signs(subject, state.silences, state.restarts, self._lost(device), links)
+            state.down, episodes = device_down.step(self._params, state.down, signs, watermark)
+            if episodes:
+                dirty |= dict.fromkeys(self._at.get(device, ()))
+            for name, silences in state.silences.items():
+                state.stale[name], stale = telemetry_stale.step(
+                    self._params, state.stale.get(name, ()), subject, silences, watermark
+                )
+                episodes += stale
+            for episode in episodes:
+                self._keep(episode)
+                dirty[episode.finding.id] = None
+        return dirty
+
+    def _lost(self, device: str) -> list[LostLink]:
+        """The links of a device that are down as their other ends tell."""
+        return [
+            LostLink(f.subject.id, f.started_at_ns, f.resolved_at_ns or FOREVER, f.detected_at_ns or f.started_at_ns)
+            for f in self._findings(device)
+            if f.condition is Condition.LINK_DOWN and _told_by_other(f, device)
+        ]
+
+    def _findings(self, device: str) -> list[Finding]:
+        """The episodes that touch a device, but those that were not so."""
+        episodes = (self._kept.cases[i].episode.finding for i in sorted(self._at.get(device, ())))
+        return [finding for finding in episodes if finding.status is not Status.RETRACTED]
+
+    def _subject(self, device: str) -> Subject:
+        known = self._topology.devices.get(device)
+        role = known.kind if known else "device"
+        site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
+        pod = self._topology.pod_of(device)
+        return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+
+    def _publish(self, ids: Iterable[str]) -> list[Output]:
+        """The findings of these cases, where they differ from what was said."""
+        outputs = []
+        for identity in ids:
+            case = self._kept.cases[identity]
+            finding = self._finding(case)
+            said = case.published
+            if said is not None and (said.final or finding == replace(said, revision=0)):
+                continue
+            if said is None and finding.status is Status.RETRACTED:
+                continue
+            if said is not None and finding.status is Status.OPEN:
+                finding = replace(finding, status=Status.UPDATED)
+                if finding == replace(said, revision=0):
+                    continue
+            finding = replace(finding, revision=next(self._revisions))
+            case.published = finding
+            outputs.append(Output(FINDINGS, finding))
+            outputs.append(Output(FINDINGS_OPEN, None if finding.over else finding, key=finding.id))
+        return outputs
+
+    def _finding(self, case: Case) -> Finding:
+        """The episode with its fabric-wide context; a pure function of all cases and the topology."""
+        own = case.episode.finding
+        parent = self._parent(case.episode)
+        at_ns = own.detected_at_ns or own.started_at_ns
+        broken = self._broken(at_ns)
+        unseen = self._unseen(at_ns) >= self._params.stale.unseen_ratio
+        cause = own.cause
+        if (
+            own.condition is Condition.TELEMETRY_STALE
+            and parent is not None
+            and parent.condition is Condition.DEVICE_DOWN
+        ):
+            cause = "device"
+        elif parent is not None and parent.cause == "reboot":
+            cause = "reboot"
+        return replace(
+            own,
+            revision=0,
+            final=own.final and self._kept.watermark_ns >= self._settled_ns(own),
+            severity=impact.severity(self._topology, own, broken, self._params.capacity_floor, unseen),
+            cause=cause,
+            blast_radius=impact.blast_radius(self._topology, own),
+            parent_id=parent.id if parent is not None else "",
+            occurrences=self._occurrences(own),
+            inventory_digest=self._topology.digest[:12],
+            shadow=True if self._in_maintenance(own) else None,
+            runbook_url=f"docs/runbooks/{own.detector.replace('/', '-')}.md",
+        )
+
+    def _settled_ns(self, finding: Finding) -> int:
+        """When what explains it has been heard as well."""
+        return (finding.resolved_at_ns or 0) + ns(self._params.lateness_s + self._params.down.hold_up_s)
+
+    def _parent(self, episode: Episode) -> Finding | None:
+        """The device that went away and took this with it, or the first of those that a dead collector hides."""
+        own = episode.finding
+        if own.condition is Condition.DEVICE_DOWN:
+            return None
+        times = episode.down_at_ns or (own.started_at_ns,)
+        for device in _devices(own):
+            for finding in self._findings(device):
+                if finding.condition is Condition.DEVICE_DOWN and all(self._within(finding, at_ns) for at_ns in times):
+                    return finding
+        if own.condition is Condition.TELEMETRY_STALE and own.cause == "collector":
+            return self._collector_root(own)
+        return None
+
+    def _within(self, outage: Finding, at_ns: int) -> bool:
+        end = outage.resolved_at_ns
+        grace = ns(self._params.link.restart_grace_s)
+        return outage.started_at_ns - _BEFORE_NS <= at_ns and (end is None or at_ns <= end + grace)
+
+    def _collector_root(self, own: Finding) -> Finding | None:
+        """One finding stands for a dead collector: that of the source that it read first of all that fell silent."""
+        collector = _collector(self._kept, own)
+        alike = [
+            case.episode.finding
+            for case in self._kept.cases.values()
+            if case.episode.finding.cause == "collector"
+            and case.episode.finding.status is not Status.RETRACTED
+            and _overlap(case.episode.finding, own)
+            and _collector(self._kept, case.episode.finding) == collector
+        ]
+        root = self._kept.collector_roots.get(collector)
+        if root is None or all(finding.id != root for finding in alike):
+            root = min(alike, key=lambda f: (f.started_at_ns, f.subject.id)).id
+            self._kept.collector_roots[collector] = root
+        return next(finding for finding in alike if finding.id == root) if root != own.id else None
+
+    def _broken(self, at_ns: int) -> frozenset[str]:
+        """The links that were down at a time, those of gone devices included."""
+        broken: set[str] = set()
+        for case in self._kept.cases.values():
+            finding = case.episode.finding
+            if finding.status is Status.RETRACTED or not _lasts(finding, at_ns):
+                continue
+            if finding.condition is Condition.LINK_DOWN:
+                broken.add(finding.subject.id)
+            elif finding.condition is Condition.DEVICE_DOWN and finding.subject.a is not None:
+                broken |= {cable.id for cable in self._topology.cables_of.get(finding.subject.a.device, ())}
+        return frozenset(broken)
+
+    def _unseen(self, at_ns: int) -> float:
+        """The share of the inventory's switches and hosts of which a source was silent at a time."""
+        silent = {
+            device
+            for device, state in self._kept.devices.items()
+            for silences in state.silences.values()
+            if any(s.since_ns <= at_ns < s.heard_ns for s in silences)
+        }
+        return (
+            len(silent & self._topology.devices.keys()) / len(self._topology.devices) if self._topology.devices else 0.0
+        )
+
+    def _occurrences(self, own: Finding) -> int:
+        """How many times this began here within 28 days, this time included."""
+        key = f"{own.condition}/{own.subject.id}"
+        starts = self._kept.occurred.setdefault(key, [])
+        if own.status is Status.RETRACTED:
+            if own.started_at_ns in starts:
+                starts.remove(own.started_at_ns)
+            return len(starts)
+        if own.started_at_ns not in starts:
+            starts[:] = [*(s for s in starts if s >= own.started_at_ns - _REMEMBER_NS), own.started_at_ns]
+        return sum(own.started_at_ns - _REMEMBER_NS <= start <= own.started_at_ns for start in starts)
+
+    def _in_maintenance(self, own: Finding) -> bool:
+        devices = (self._topology.devices.get(device) for device in _devices(own))
+        return any(
+            d is not None
+            and d.maintenance_until is not None
+            and own.started_at_ns < d.maintenance_until.timestamp() * 1e9
+            for d in devices
+        )
+
+    def _forget(self) -> None:
+        """Let go of what is closed and old enough that nothing refers to it."""
+        before = self._kept.watermark_ns - _CLOSED_NS
+        closed = [
+            (identity, case.episode.finding)
+            for identity, case in self._kept.cases.items()
+            if _closed(case) and case.episode.finding.observed_at_ns < before
+        ]
+        for identity, finding in closed:
+            del self._kept.cases[identity]
+            for device in _devices(finding):
+                self._at[device].discard(identity)
+        for device, state in list(self._kept.devices.items()):
+            state.down = forget(state.down, before)
+            state.stale = {name: forget(said, before) for name, said in state.stale.items()}
+            state.restarts = [restart for restart in state.restarts if restart.at_ns >= before]
+            state.silences = {
+                name: kept for name, own in state.silences.items() if (kept := [s for s in own if s.heard_ns >= before])
+            }
+            if not (state.silences or state.restarts):
+                del self._kept.devices[device]
+
+    def snapshot(self) -> bytes:
+        return orjson.dumps(self._kept)
+
+    def restore(self, data: bytes) -> None:
+        try:
+            self._kept = _KEPT.validate_json(data)
+        except ValidationError as error:
+            raise Reject(f"not a snapshot of attribute: {error}") from error
+        self._at = {}
+        for case in self._kept.cases.values():
+            self._index(case.episode.finding)
+
+
+def _open(state: DeviceState) -> bool:
+    """Whether a detector of this device has something to close."""
+    said = itertools.chain(state.down, *state.stale.values())
+    return any(not one.episode.finding.final for one in said)
+
+
+def _closed(case: Case) -> bool:
+    """Whether all was said of it."""
+    return case.published is not None and (case.published.final or case.published.status is Status.RETRACTED)
+
+
+def _devices(finding: Finding) -> list[str]:
+    return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
+
+
+def _told_by_other(finding: Finding, device: str) -> bool:
+    return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
+
+
+def _lasts(finding: Finding, at_ns: int) -> bool:
+    return finding.started_at_ns <= at_ns and (finding.resolved_at_ns is None or at_ns < finding.resolved_at_ns)
+
+
+def _overlap(one: Finding, other: Finding) -> bool:
+    ends = [f.resolved_at_ns if f.resolved_at_ns is not None else FOREVER for f in (one, other)]
+    return one.started_at_ns <= ends[1] and other.started_at_ns <= ends[0]
+
+
+def _collector(kept: Kept, finding: Finding) -> str:
+    """Who should have read what this finding misses."""
+    state = kept.devices.get(finding.subject.a.device) if finding.subject.a else None
+    silences = (s for own in state.silences.values() for s in own) if state else ()
+    return next((s.collector for s in silences if s.since_ns == finding.started_at_ns), "")

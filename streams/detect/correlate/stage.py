@@ -1,0 +1,193 @@
+"""correlate: symptoms of one partition's pods to episodes of links, each link one subject whichever end told.
+
+Decides which symptoms concern the same link and when its detectors look at it again. What concerns a whole device is
+passed on to `attribute`, which sees the fabric.
+"""
+
+import heapq
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from streams.detect import link_down, link_flap
+from streams.detect.episode import State, forget
+from streams.detect.link import FOREVER, History, Interval
+from streams.detect.params import FLAP_PRESETS, DetectParams, ns
+from streams.fabric.ids import Port, port_id
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.errors import Reject
+from streams.wire.models import Endpoint, Episode, Message, Subject, Symptom, SymptomKind
+from streams.wire.stage import Output
+from streams.wire.topics import EPISODES
+
+
+@dataclass(slots=True)
+class LinkState:
+    """One link: what was observed, and what each detector has said."""
+
+    history: History
+    flap: State = ()
+    down: State = ()
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a snapshot holds."""
+
+    watermark_ns: int = 0
+    links: dict[str, LinkState] = field(default_factory=dict)
+    restarts: dict[str, list[Interval]] = field(default_factory=dict)
+
+
+_KEPT = TypeAdapter(Kept)
+
+
+class Correlate:
+    """The stage for one partition of pods."""
+
+    name = "correlate"
+
+    def __init__(self, params: DetectParams) -> None:
+        self._params = params
+        self._topology = Topology(Inventory())
+        self._kept = Kept()
+        self._due: list[tuple[int, str]] = []
+        self._due_of: dict[str, int] = {}
+        self._revisions = itertools.count(1)
+        windows = (FLAP_PRESETS[name].window_s for name in params.flap.presets)
+        self._horizon_ns = ns(max(*windows, params.flap.quiet_s) + params.flap.quiet_s + 2 * params.lateness_s)
+
+    @property
+    def watermark_ns(self) -> int:
+        return self._kept.watermark_ns
+
+    def begin(self, epoch: int) -> None:
+        self._revisions = itertools.count((epoch << 32) + 1)
+
+    def adopt(self, topology: Topology) -> list[Output]:
+        """Links keep their episodes under another inventory; the new subject lists the old id."""
+        self._topology = topology
+        for subject_id in list(self._kept.links):
+            state = self._kept.links[subject_id]
+            now = self._subject(Port(state.history.ends()[0].device, state.history.ends()[0].port))
+            if now.id == subject_id:
+                state.history.subject = replace(now, former_ids=state.history.subject.former_ids)
+                continue
+            del self._kept.links[subject_id]
+            now = replace(now, former_ids=(*state.history.subject.former_ids, subject_id))
+            self._join(self._kept.links.setdefault(now.id, LinkState(History(now))), state)
+            self._schedule(now.id, self._kept.watermark_ns)
+        return []
+
+    def _join(self, into: LinkState, state: LinkState) -> None:
+        for symptom in state.history.symptoms:
+            into.history.add(symptom)
+        into.history.down_since |= state.history.down_since
+        into.history.off_since |= state.history.off_since
+        into.flap, into.down = (*state.flap, *into.flap), (*state.down, *into.down)
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        outputs: list[Output] = []
+        touched: dict[str, None] = {}
+        for message in batch:
+            if not isinstance(message, Symptom):
+                continue
+            if message.port:
+                touched |= self._observe(message)
+            else:
+                outputs.append(Output(EPISODES, message, key=f"device:{message.device}"))
+                if message.kind is SymptomKind.RESTARTED:
+                    touched |= self._restarted(message)
+        return [*outputs, *self._look(touched)]
+
+    def advance(self, watermark_ns: int) -> list[Output]:
+        self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
+        touched: dict[str, None] = {}
+        while self._due and self._due[0][0] <= self._kept.watermark_ns:
+            due, subject_id = heapq.heappop(self._due)
+            if self._due_of.get(subject_id) == due:
+                touched[subject_id] = None
+        return self._look(touched)
+
+    def _schedule(self, subject_id: str, due_ns: int) -> None:
+        """Look at it again then; an entry of the heap that is no longer the subject's due is passed over."""
+        if self._due_of.get(subject_id) != due_ns:
+            self._due_of[subject_id] = due_ns
+            heapq.heappush(self._due, (due_ns, subject_id))
+
+    def _observe(self, symptom: Symptom) -> dict[str, None]:
+        subject = self._subject(Port(symptom.device, symptom.port))
+        state = self._kept.links.get(subject.id)
+        if state is None:
+            state = self._kept.links[subject.id] = LinkState(History(subject))
+        return {subject.id: None} if state.history.add(symptom) else {}
+
+    def _restarted(self, symptom: Symptom) -> dict[str, None]:
+        spans = self._kept.restarts.get(symptom.device, [])
+        span = (symptom.since_ns or symptom.at_ns, symptom.at_ns)
+        if span in spans:
+            return {}
+        horizon = self._kept.watermark_ns - self._horizon_ns
+        self._kept.restarts[symptom.device] = [*(s for s in spans if s[1] >= horizon), span]
+        return {
+            subject_id: None
+            for subject_id, state in self._kept.links.items()
+            if any(end.device == symptom.device for end in state.history.ends())
+        }
+
+    def _look(self, subject_ids: Iterable[str]) -> list[Output]:
+        """Let both detectors conclude on each link; the link is let go when nothing of it is left."""
+        outputs: list[Output] = []
+        watermark = self._kept.watermark_ns
+        for subject_id in subject_ids:
+            state = self._kept.links.get(subject_id)
+            if state is None:
+                continue
+            horizon = watermark - self._horizon_ns
+            state.history.forget_before(horizon)
+            state.flap, flaps, flap_due = link_flap.step(
+                self._params, forget(state.flap, horizon), state.history, self._kept.restarts, watermark
+            )
+            state.down, downs, down_due = link_down.step(
+                self._params, forget(state.down, horizon), state.history, watermark
+            )
+            outputs += [self._output(episode) for episode in (*flaps, *downs)]
+            due = min(flap_due, down_due)
+            if due == FOREVER and state.history.symptoms:
+                due = state.history.symptoms[0].at_ns + self._horizon_ns + 1
+            if due != FOREVER:
+                self._schedule(subject_id, due)
+            else:
+                self._due_of.pop(subject_id, None)
+                if not (state.history.down_since or state.history.off_since):
+                    del self._kept.links[subject_id]
+        return outputs
+
+    def _output(self, episode: Episode) -> Output:
+        finding = replace(episode.finding, revision=next(self._revisions), inventory_digest=self._topology.digest[:12])
+        return Output(EPISODES, replace(episode, finding=finding))
+
+    def _subject(self, port: Port) -> Subject:
+        cable = self._topology.cable_at(port)
+        device = self._topology.devices.get(cable.lower.device if cable else port.device)
+        site, team = (device.site, device.team) if device else ("", "")
+        if cable is None:
+            pod = self._topology.pod_of(port.device)
+            return Subject(port_id(port), Endpoint(port.device, port.port), role="port", pod=pod, site=site, team=team)
+        a, z = Endpoint(*cable.lower), Endpoint(*cable.upper)
+        return Subject(cable.id, a, z, cable.role, cable.rail, cable.plane, cable.pod, site, team)
+
+    def snapshot(self) -> bytes:
+        return orjson.dumps(self._kept)
+
+    def restore(self, data: bytes) -> None:
+        try:
+            self._kept = _KEPT.validate_json(data)
+        except ValidationError as error:
+            raise Reject(f"not a snapshot of correlate: {error}") from error
+        for subject_id in self._kept.links:
+            self._schedule(subject_id, self._kept.watermark_ns)

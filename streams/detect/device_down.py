@@ -1,0 +1,198 @@
+"""device/down: a device that restarted, or that neither its sources nor its neighbours see any more.
+
+A restart is one finding with the cause `reboot`, named by the boot that ended, and over when the device is back. A
+device is down without a known restart when all its sources are silent and enough of its links are down at their other
+ends; silence alone is telemetry_stale.py. What a device takes with it becomes its child in `attribute`.
+"""
+
+from dataclasses import dataclass
+
+from streams.detect.episode import Conclusion, State, fold
+from streams.detect.link import FOREVER, Interval
+from streams.detect.params import DetectParams, ns
+from streams.detect.telemetry_stale import Silence
+from streams.wire.models import (
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Severity,
+    Status,
+    Subject,
+)
+
+SLUG = "device/down"
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The device's counters began anew in (since_ns, at_ns]; `boot_id` is of the life that ended, 0 where unknown."""
+
+    since_ns: int
+    at_ns: int
+    boot_id: int = 0
+    by_event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LostLink:
+    """A link of the device that its other end told is down, from `down_ns` to `up_ns`, known at `told_ns`."""
+
+    link_id: str
+    down_ns: int
+    up_ns: int
+    told_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signs:
+    """All that is known of one device. `silences` are by source; `links` counts those that it has."""
+
+    subject: Subject
+    silences: dict[str, list[Silence]]
+    restarts: list[Restart]
+    lost: list[LostLink]
+    links: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Outage:
+    """One time the device was gone."""
+
+    begin_ns: int
+    end_ns: int
+    told_ns: int
+    boot_id: int
+    restarted: bool
+    lost: int = 0
+
+
+def step(params: DetectParams, state: State, signs: Signs, watermark_ns: int) -> tuple[State, list[Episode]]:
+    """Conclude on one device from all signs of it; answers the new state and what changed."""
+    conclusions = [_conclusion(params, signs, outage) for outage in _outages(params, signs)]
+    return fold(state, conclusions, watermark_ns)
+
+
+def _outages(params: DetectParams, signs: Signs) -> list[_Outage]:
+    """Restarts and disappearances in order; those that touch are one."""
+    found = sorted([*_restarts(signs), *_gone(params, signs)], key=lambda outage: (outage.begin_ns, outage.end_ns))
+    joined: list[_Outage] = []
+    for outage in found:
+        if joined and outage.begin_ns <= _later(joined[-1].end_ns, ns(params.device_down.merge_s)):
+            joined[-1] = _join(joined[-1], outage)
+        else:
+            joined.append(outage)
+    return joined
+
+
+def _later(at_ns: int, by_ns: int) -> int:
+    return FOREVER if at_ns == FOREVER else at_ns + by_ns
+
+
+def _join(first: _Outage, second: _Outage) -> _Outage:
+    """A restart ends what seemed to last: the device is back."""
+    restarted = first.restarted or second.restarted
+    ends = [o.end_ns for o in (first, second) if o.end_ns != FOREVER] if restarted else [first.end_ns, second.end_ns]
+    return _Outage(
+        first.begin_ns, max(ends), min(first.told_ns, second.told_ns), first.boot_id or second.boot_id, restarted,
+        max(first.lost, second.lost),
+    )  # fmt: skip
+
+
+def _restarts(signs: Signs) -> list[_Outage]:
+    return [
+        _Outage(restart.since_ns or restart.at_ns, restart.at_ns, restart.at_ns, restart.boot_id, restarted=True)
+        for restart in signs.restarts
+    ]
+
+
+def _gone(params: DetectParams, signs: Signs) -> list[_Outage]:
+    """When all sources were silent while at least `links_down_ratio` of the links were down at their other ends."""
+    needed = max(1, -(-round(signs.links * params.device_down.links_down_ratio * 1000) // 1000))
+    outages = []
+    for begin, end in _all_silent(signs.silences):
+        lost = sorted(
+            (link for link in signs.lost if begin <= link.up_ns and link.down_ns <= end), key=lambda link: link.told_ns
+        )
+        if signs.links and len({link.link_id for link in lost}) >= needed:
+            told = [s for silences in signs.silences.values() for s in silences if s.since_ns <= begin < s.heard_ns]
+            last = max(told, key=lambda silence: silence.told_ns)
+            if last.others:
+                continue
+            told_ns = max(lost[needed - 1].told_ns, last.told_ns)
+            boot_id = next((s.boot_id for s in told if s.boot_id), 0)
+            outages.append(_Outage(begin, end, told_ns, boot_id, restarted=False, lost=len(lost)))
+    return outages
+
+
+def _all_silent(silences: dict[str, list[Silence]]) -> list[Interval]:
+    """The times at which every source that was ever silent is silent; `others` tells of those that never were."""
+    spans: list[Interval] | None = None
+    for source in silences.values():
+        own = [(s.since_ns, s.heard_ns) for s in source]
+        if spans is None:
+            spans = own
+        else:
+            spans = [(max(a, c), min(b, d)) for a, b in spans for c, d in own if max(a, c) < min(b, d)]
+    return spans or []
+
+
+def _conclusion(params: DetectParams, signs: Signs, outage: _Outage) -> Conclusion:
+    over = outage.end_ns != FOREVER
+    device = signs.subject.a.device if signs.subject.a else ""
+    finding = Finding(
+        id="",
+        revision=0,
+        final=False,
+        condition=Condition.DEVICE_DOWN,
+        status=Status.OPEN,
+        severity=Severity.WARNING,
+        subject=signs.subject,
+        started_at_ns=outage.begin_ns,
+        observed_at_ns=outage.end_ns if over else outage.told_ns,
+        resolved_at_ns=outage.end_ns if over else None,
+        detected_at_ns=outage.told_ns,
+        summary=f"{device} {'restarted' if outage.restarted else 'is down' if not over else 'was down'}",
+        cause="reboot" if outage.restarted else "unknown",
+        evidence=tuple(_evidence(device, signs, outage)),
+        confidence=1.0 if outage.restarted else 0.9,
+        coverage=Coverage(seen=0, expected=len(signs.silences) or None),
+        detector=SLUG,
+        detector_version=VERSION,
+        settings_digest=params.digest,
+    )
+    final_at = outage.end_ns + ns(params.device_down.merge_s + params.lateness_s) if over else None
+    anchor = f"boot/{outage.boot_id}" if outage.boot_id else str(outage.begin_ns)
+    return Conclusion(outage.begin_ns, outage.end_ns, finding, anchor, final_at)
+
+
+def _evidence(device: str, signs: Signs, outage: _Outage) -> list[Evidence]:
+    end = outage.end_ns if outage.end_ns != FOREVER else outage.told_ns
+    evidence = []
+    if outage.restarted:
+        evidence.append(
+            Evidence(
+                f"{device} is in another boot than before",
+                at=Endpoint(device),
+                comparison="threshold",
+                window_start_ns=outage.begin_ns,
+                window_end_ns=end,
+            )
+        )
+    if outage.lost:
+        evidence.append(
+            Evidence(
+                f"{outage.lost} of {signs.links} links of {device} are down at their other ends, and it is silent",
+                metric="oper_up",
+                at=Endpoint(device),
+                observed=float(outage.lost),
+                expected=0.0,
+                comparison="both-ends",
+                window_start_ns=outage.begin_ns,
+                window_end_ns=end,
+            )
+        )
+    return evidence

@@ -1,0 +1,106 @@
+"""Episodes: what was said of a subject, against what the observations say now.
+
+A detector concludes anew from all observations it still has; this fold gives each conclusion its id, keeps it for the
+episode's life, and says only what changed: OPEN, UPDATED, RESOLVED, RETRACTED, and the final revision.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from streams.detect.link import FOREVER
+from streams.fabric.ids import finding_id
+from streams.wire.models import Episode, Finding, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What the observations say now of one episode.
+
+    `begin_ns` and `end_ns` span its evidence: conclusions that overlap are one episode. `finding` has no id, no
+    revision and no status yet. It is final once the watermark passes `final_at_ns` (None: it is not over).
+    """
+
+    begin_ns: int
+    end_ns: int
+    finding: Finding
+    anchor: str
+    final_at_ns: int | None = None
+    down_at_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An episode as it was last published, with the span of its evidence then."""
+
+    begin_ns: int
+    end_ns: int
+    episode: Episode
+
+
+State = tuple[Said, ...]
+
+
+def fold(state: State, conclusions: Iterable[Conclusion], watermark_ns: int) -> tuple[State, list[Episode]]:
+    """Match conclusions with what was said; answers the new state and the episodes to publish (revision 0)."""
+    unmatched = list(state)
+    kept: list[Said] = []
+    out: list[Episode] = []
+    for conclusion in conclusions:
+        said = next((s for s in unmatched if s.begin_ns <= conclusion.end_ns and conclusion.begin_ns <= s.end_ns), None)
+        if said is not None:
+            unmatched.remove(said)
+            if said.episode.finding.final:
+                kept.append(said)  # closed: what comes after the lateness changes nothing that was said
+                continue
+        episode = _episode(said, conclusion, watermark_ns)
+        if said is None or episode != said.episode:
+            episode = _opened_or_updated(said, episode)
+            out.append(episode)
+        kept.append(Said(conclusion.begin_ns, conclusion.end_ns, episode))
+    for said in unmatched:
+        if said.episode.finding.final:
+            kept.append(said)
+        else:
+            out.append(_retracted(said.episode))
+    return tuple(kept), out
+
+
+def forget(state: State, before_ns: int) -> State:
+    """Drop closed episodes whose evidence is older than any that is still kept."""
+    return tuple(said for said in state if said.end_ns >= before_ns or not said.episode.finding.final)
+
+
+def _episode(said: Said | None, conclusion: Conclusion, watermark_ns: int) -> Episode:
+    """The conclusion under its episode's id and subject, with the status that it had if nothing else changed."""
+    fresh = conclusion.finding
+    final = conclusion.final_at_ns is not None and conclusion.final_at_ns <= watermark_ns
+    if said is None:
+        identity, subject, status = (
+            finding_id(fresh.detector, fresh.subject.id, conclusion.anchor),
+            fresh.subject,
+            Status.OPEN,
+        )
+    else:
+        before = said.episode.finding
+        identity, subject, status = before.id, before.subject, before.status
+    if fresh.resolved_at_ns is not None:
+        status = Status.RESOLVED
+    elif status is Status.RESOLVED:
+        status = Status.UPDATED
+    return Episode(replace(fresh, id=identity, subject=subject, status=status, final=final), conclusion.down_at_ns)
+
+
+def _opened_or_updated(said: Said | None, episode: Episode) -> Episode:
+    if said is None or episode.finding.status is not Status.OPEN:
+        return episode
+    return replace(episode, finding=replace(episode.finding, status=Status.UPDATED))
+
+
+def _retracted(episode: Episode) -> Episode:
+    return replace(episode, finding=replace(episode.finding, status=Status.RETRACTED, final=False))
+
+
+def next_due_ns(conclusions: Sequence[Conclusion], watermark_ns: int) -> int:
+    """The watermark at which one of them becomes final; FOREVER if none will."""
+    due = (c.final_at_ns for c in conclusions if c.final_at_ns is not None and c.final_at_ns > watermark_ns)
+    return min(due, default=FOREVER)

@@ -1,0 +1,133 @@
+"""What was observed of one link, from both its ends and all sources, and what follows from it whatever the order.
+
+Everything here is a pure function of the set of observations: link/flap and link/down draw their conclusions from it
+anew each time, so that late and repeated ones change what they should and nothing else.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from streams.detect.params import LinkParams, ns
+from streams.wire.models import IDLE_NS, Coverage, Endpoint, Source, Subject, Symptom, SymptomKind
+
+Interval = tuple[int, int]
+"""[begin, end) in event time, ns; FOREVER as end while it lasts."""
+
+FOREVER = IDLE_NS
+
+_CAPACITY = 2048
+"""Observations kept of one link: a port that flaps each second fills it in a quarter of an hour and stays a flap."""
+
+
+@dataclass(slots=True)
+class History:
+    """The observations of one link, ordered by event time, and what older ones left behind.
+
+    `down_since` and `off_since` hold, by device, since when an end has been down or disabled according to
+    observations that were dropped.
+    """
+
+    subject: Subject
+    symptoms: list[Symptom] = field(default_factory=list)
+    down_since: dict[str, int] = field(default_factory=dict)
+    off_since: dict[str, int] = field(default_factory=dict)
+
+    def add(self, symptom: Symptom) -> bool:
+        """Take an observation in; False where it was known already."""
+        if symptom in self.symptoms:
+            return False
+        insort(self.symptoms, symptom, key=_order)
+        if len(self.symptoms) > _CAPACITY:
+            self._drop(1)
+        return True
+
+    def forget_before(self, at_ns: int) -> None:
+        """Drop what is older, but keep which state it left."""
+        self._drop(sum(1 for symptom in self.symptoms if symptom.at_ns < at_ns))
+
+    def _drop(self, count: int) -> None:
+        for symptom in self.symptoms[:count]:
+            _follow(self.down_since, symptom, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+            _follow(self.off_since, symptom, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
+        del self.symptoms[:count]
+
+    def ends(self) -> tuple[Endpoint, ...]:
+        """The ends that the inventory knows: two of a link, one of a port without a known link."""
+        return tuple(end for end in (self.subject.a, self.subject.z) if end is not None)
+
+    def at(self, end: Endpoint) -> Iterator[Symptom]:
+        """The observations of one end."""
+        return (s for s in self.symptoms if s.device == end.device and s.port == end.port)
+
+    def downs(self, end: Endpoint) -> list[Interval]:
+        """When this end was down."""
+        return self._spans(end, self.down_since, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+
+    def disabled(self) -> list[Interval]:
+        """When either end was administratively down."""
+        spans = (
+            self._spans(end, self.off_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
+            for end in self.ends()
+        )
+        return union(span for ends in spans for span in ends)
+
+    def _spans(self, end: Endpoint, since: Mapping[str, int], on: SymptomKind, off: SymptomKind) -> list[Interval]:
+        spans: list[Interval] = []
+        begun = since.get(end.device)
+        for symptom in self.at(end):
+            if symptom.kind is on and begun is None:
+                begun = symptom.at_ns
+            elif symptom.kind is off and begun is not None:
+                spans.append((begun, symptom.at_ns))
+                begun = None
+        return spans if begun is None else [*spans, (begun, FOREVER)]
+
+    def coverage(self, tellers: Iterable[Endpoint]) -> Coverage:
+        """Which ends told of it: a link has two, and a port whose far end nobody knows still has one missing."""
+        told = {(end.device, end.port) for end in tellers}
+        missing = tuple(f"{e.device}/{e.port}" for e in self.ends() if (e.device, e.port) not in told)
+        return Coverage(seen=len(told), expected=2, missing=missing or (("far end",) if len(self.ends()) < 2 else ()))
+
+
+def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int]:
+    return (
+        symptom.at_ns, symptom.kind, symptom.device, symptom.port, symptom.source, symptom.by_event, symptom.count,
+        symptom.since_ns,
+    )  # fmt: skip
+
+
+def _follow(since: dict[str, int], symptom: Symptom, on: SymptomKind, off: SymptomKind) -> None:
+    if symptom.kind is on:
+        since.setdefault(symptom.device, symptom.at_ns)
+    elif symptom.kind is off:
+        since.pop(symptom.device, None)
+
+
+def union(spans: Iterable[Interval], gap_ns: int = 0) -> list[Interval]:
+    """The spans joined where they overlap or lie less than `gap_ns` apart, in order."""
+    joined: list[Interval] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1] + (gap_ns - 1 if gap_ns and joined[-1][1] != FOREVER else 0):
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def meets(spans: Iterable[Interval], begin: int, end: int) -> bool:
+    """Whether any span touches [begin, end]."""
+    return any(first <= end and begin < last for first, last in spans)
+
+
+def explained(params: LinkParams, history: History, restarts: Mapping[str, list[Interval]]) -> list[Interval]:
+    """When transitions say nothing of the link: a person disabled it, or a device at an end restarted.
+
+    Widened on both sides of an administrative down, because the far end goes down before the reading that tells why
+    and trains after it; and after a restart, because ports train then.
+    """
+    admin, restart = ns(params.admin_grace_s), ns(params.restart_grace_s)
+    spans = [(begin - admin, FOREVER if end == FOREVER else end + admin) for begin, end in history.disabled()]
+    for end in history.ends():
+        spans += [(since, at + restart) for since, at in restarts.get(end.device, ())]
+    return union(spans)

@@ -1,0 +1,113 @@
+"""link/down: a link that stays down for no administrative reason.
+
+Opens when either end has been down for `open_after_s` and no administrative down at either end is known by then;
+resolves at the first up that holds `hold_up_s`, or when a person disables the link. One that comes back sooner is kept
+and counted by link_flap.py; that a device restarted or died is concluded fabric-wide, in `attribute`.
+"""
+
+from collections.abc import Iterator
+
+from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.link import FOREVER, History, Interval, union
+from streams.detect.params import DetectParams, ns
+from streams.wire.models import (
+    Condition,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Severity,
+    Status,
+    SymptomKind,
+)
+
+SLUG = "link/down"
+VERSION = "1"
+
+BOTH_ENDS = 0.95
+ONE_END = 0.6
+"""Confidence with both ends' evidence and with one end's: ours, so that a reader can tell them apart."""
+
+
+def step(params: DetectParams, state: State, history: History, watermark_ns: int) -> tuple[State, list[Episode], int]:
+    """Conclude from the history; answers the new state, what changed, and the watermark at which to look again."""
+    failures = list(_failures(params, history))
+    conclusions = [c for span in failures if (c := _conclusion(params, history, span, watermark_ns)) is not None]
+    state, episodes = fold(state, conclusions, watermark_ns)
+    hold, wait = ns(params.down.hold_up_s), ns(params.down.open_after_s)
+    times = [t for begin, end in failures for t in (begin + wait, end + hold if end != FOREVER else FOREVER)]
+    due = min((t for t in times if t > watermark_ns), default=FOREVER)
+    return state, episodes, min(due, next_due_ns(conclusions, watermark_ns))
+
+
+def _failures(params: DetectParams, history: History) -> Iterator[Interval]:
+    """When the link was down for no administrative reason, as the union of both ends."""
+    disabled = history.disabled()
+    downs = union((span for end in history.ends() for span in history.downs(end)), ns(params.down.hold_up_s))
+    for begin, end in downs:
+        for off, on in disabled:
+            if on <= begin or off >= end:
+                continue
+            if off > begin + ns(params.link.admin_grace_s):
+                yield begin, off
+            begin = on  # noqa: PLW2901 — what is left of this span begins where a person enabled the port again
+        if begin < end:
+            yield begin, end
+
+
+def _conclusion(params: DetectParams, history: History, span: Interval, watermark_ns: int) -> Conclusion | None:
+    begin, end = span
+    opens_ns = begin + ns(params.down.open_after_s)
+    if min(end, watermark_ns) < opens_ns:
+        return None
+    tellers = [
+        e for e in history.ends() if any(b < min(end, opens_ns) and begin < until for b, until in history.downs(e))
+    ]
+    resolved = end != FOREVER and watermark_ns >= end + ns(params.down.hold_up_s)
+    sides = history.ends()
+    finding = Finding(
+        id="",
+        revision=0,
+        final=False,
+        condition=Condition.LINK_DOWN,
+        status=Status.OPEN,
+        severity=Severity.WARNING,
+        subject=history.subject,
+        started_at_ns=begin,
+        observed_at_ns=end if resolved else _newest(history, begin),
+        resolved_at_ns=end if resolved else None,
+        detected_at_ns=opens_ns,
+        summary=f"{' -- '.join(f'{e.device}/{e.port}' for e in sides)} is down",
+        cause="unknown",
+        evidence=tuple(_evidence(params, history, teller, begin) for teller in tellers),
+        confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
+        coverage=history.coverage(tellers),
+        detector=SLUG,
+        detector_version=VERSION,
+        settings_digest=params.digest,
+    )
+    final_at = end + ns(params.down.hold_up_s + params.lateness_s) if end != FOREVER else None
+    return Conclusion(begin, end, finding, str(begin), final_at, (begin,))
+
+
+def _newest(history: History, begin: int) -> int:
+    """The newest evidence that it is down."""
+    return max(
+        (s.at_ns for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and s.at_ns >= begin), default=begin
+    )
+
+
+def _evidence(params: DetectParams, history: History, end: Endpoint, begin: int) -> Evidence:
+    since = next(b for b, until in history.downs(end) if until > begin)
+    told = next((s for s in history.at(end) if s.kind is SymptomKind.WENT_DOWN and s.at_ns == since), None)
+    how = "as it happened" if told is not None and told.by_event else "by its state"
+    return Evidence(
+        statement=f"{end.device}/{end.port} told {how} that it is down",
+        metric="oper_up",
+        at=end,
+        observed=0.0,
+        expected=1.0,
+        comparison="both-ends" if len(history.ends()) > 1 else "threshold",
+        window_start_ns=since,
+        window_end_ns=begin + ns(params.down.open_after_s),
+    )

@@ -1,0 +1,1 @@
+"""Per device: what changed between two readings, and what of it is notable."""

@@ -1,0 +1,101 @@
+"""telemetry/stale: a source that was seen, or should be, says nothing any more.
+
+Opens when `measure` finds it silent past its limit; resolves when it is heard again. A gap that only the next sample
+reveals is a finding too, already resolved. Which it is (collector, device or one path dead) is said by the cause;
+a device that its neighbours lost as well is concluded in device_down.py and explains this one.
+"""
+
+from dataclasses import dataclass, replace
+
+from streams.detect.episode import Conclusion, State, fold
+from streams.detect.link import FOREVER
+from streams.detect.params import DetectParams, ns
+from streams.wire.models import (
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Severity,
+    Source,
+    Status,
+    Subject,
+)
+
+SLUG = "telemetry/stale"
+VERSION = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """One source of one device was not heard in [since_ns, heard_ns); `told_ns` is when the limit was passed."""
+
+    source: Source
+    since_ns: int
+    told_ns: int
+    heard_ns: int = FOREVER
+    boot_id: int = 0
+    collector: str = ""
+    collector_silent: bool = False
+    detail: str = ""
+    others: int = 0
+    """Sources of the device that were heard at `told_ns`."""
+
+    def name(self) -> str:
+        """The source as people call it."""
+        return self.source.name.removeprefix("SOURCE_").lower()
+
+
+def step(
+    params: DetectParams, state: State, subject: Subject, silences: list[Silence], watermark_ns: int
+) -> tuple[State, list[Episode]]:
+    """Conclude on one source of a device."""
+    conclusions = [_conclusion(params, subject, silence) for silence in silences]
+    return fold(state, conclusions, watermark_ns)
+
+
+def heard(silences: list[Silence], since_ns: int, heard_ns: int) -> list[Silence]:
+    """The silences after their source was heard again: the one that began at `since_ns` has ended."""
+    return [replace(s, heard_ns=heard_ns) if s.since_ns == since_ns else s for s in silences]
+
+
+def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Conclusion:
+    over = silence.heard_ns != FOREVER
+    device = subject.a.device if subject.a else ""
+    said = f"; collector {silence.collector} says: {silence.detail}" if silence.detail else ""
+    if silence.collector_silent:
+        said = f"; its collector {silence.collector} is silent too"
+    evidence = Evidence(
+        statement=f"{silence.name()} of {device} brought nothing{said}",
+        at=Endpoint(device),
+        observed=((silence.heard_ns if over else silence.told_ns) - silence.since_ns) / 1e9,
+        expected=(silence.told_ns - silence.since_ns) / 1e9,
+        comparison="threshold",
+        window_start_ns=silence.since_ns,
+        window_end_ns=silence.heard_ns if over else silence.told_ns,
+    )
+    finding = Finding(
+        id="",
+        revision=0,
+        final=False,
+        condition=Condition.TELEMETRY_STALE,
+        status=Status.OPEN,
+        severity=Severity.WARNING,
+        subject=subject,
+        started_at_ns=silence.since_ns,
+        observed_at_ns=silence.heard_ns if over else silence.told_ns,
+        resolved_at_ns=silence.heard_ns if over else None,
+        detected_at_ns=silence.told_ns,
+        summary=f"{device}: no telemetry by {silence.name()}",
+        cause="collector" if silence.collector_silent else "path" if silence.others else "unknown",
+        evidence=(evidence,),
+        confidence=1.0,
+        coverage=Coverage(seen=silence.others, expected=silence.others + 1, missing=(f"{device}/{silence.name()}",)),
+        detector=SLUG,
+        detector_version=VERSION,
+        settings_digest=params.digest,
+    )
+    final_at = silence.heard_ns + ns(params.lateness_s) if over else None
+    end = silence.heard_ns - 1 if over else FOREVER
+    return Conclusion(silence.since_ns, end, finding, f"{silence.name()}/{silence.since_ns}", final_at)
