@@ -1,0 +1,31 @@
+"""How the stages are run: cadences, bounds and ports of a Faust worker."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class RuntimeSettings(BaseModel):
+    """One worker's settings; every bound is in seconds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    progress_s: float = Field(0.1, gt=0)
+    """How often Progress goes out where it moved."""
+    progress_at_least_s: float = Field(1.0, gt=0)
+    snapshot_s: float = Field(1.0, gt=0)
+    measure_snapshot_s: float = Field(30.0, gt=0)
+    """DESIGN 2.2: its state is large and its input is kept for hours, so it repeats half a minute rather."""
+    wall_clock_ticks: bool = True
+    """False while a recording with old times is played: then its player says how far time has come."""
+    tick_s: float = Field(1.0, gt=0)
+    settle_s: float = Field(10.0, ge=0)
+    """After a start or an outage no device is called silent for this long: what it said may be in a spool."""
+    inventory_wait_s: float = Field(30.0, ge=0)
+    broker_wait_s: float = Field(60.0, gt=0)
+    session_s: float = Field(8.0, ge=6)
+    """After how long a killed worker's partitions go to another; 6 s is the least that brokers allow by default."""
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = Field(None, ge=0, le=65535)
+    data: Path | None = None
+    """Where Faust may write; it keeps nothing there that is needed."""

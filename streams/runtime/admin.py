@@ -1,0 +1,144 @@
+"""Makes the topics of the registry, and says whether the brokers are ready.
+
+A topic that is there already is left as it is; one whose number of partitions is not the configured one is refused,
+because producers and stages would disagree on who owns a device.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
+
+from streams.config.kafka import KafkaSettings
+from streams.wire.errors import Misconfigured
+from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
+
+_OK = 0
+_EXISTS = 36
+# Answers of a cluster that is not up yet: no controller, too few brokers, leader unknown, time-out.
+_NOT_YET = {3, 5, 7, 15, 38, 41}
+_READY_PROBE = "railsight.ready"
+_ASK_AGAIN_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """One topic as it should be and as it is; `partitions` is None where it is missing."""
+
+    topic: Topic
+    expected: int
+    partitions: int | None
+    created: bool = False
+
+
+def _settings(topic: Topic) -> dict[str, str]:
+    if topic in SNAPSHOTS.values():
+        # A snapshot a second is soon compacted away, so that a successor reads megabytes and not a day's worth.
+        extra = {"segment.bytes": str(16 << 20), "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
+        return topic.settings() | extra
+    return topic.settings()
+
+
+@asynccontextmanager
+async def _admin(kafka: KafkaSettings, timeout_s: float = 5.0) -> AsyncIterator[AIOKafkaAdminClient]:
+    client = AIOKafkaAdminClient(**kafka.client_options(), request_timeout_ms=int(timeout_s * 1000))
+    try:
+        await client.start()
+        yield client
+    finally:
+        with suppress(KafkaError, OSError):
+            await client.close()
+
+
+async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
+    """Return once the brokers would create a topic; raises Misconfigured where they would not in time.
+
+    An open port and even metadata come earlier, while what is produced still fails. Faust ends with 1 where it finds
+    no broker at its start, so this comes first.
+    """
+    give_up = time.monotonic() + within_s
+    why = "no answer"
+    while time.monotonic() < give_up:
+        try:
+            async with asyncio.timeout(5), _admin(kafka) as admin:
+                probe = NewTopic(_READY_PROBE, num_partitions=1, replication_factor=kafka.replication)
+                answer = await admin.create_topics([probe], validate_only=True)
+            codes = {error[1] for error in answer.topic_errors}
+            if codes <= {_OK, _EXISTS}:
+                return
+            why = f"error {sorted(codes)}"
+        except (KafkaError, OSError, TimeoutError) as error:
+            why = str(error) or type(error).__name__
+        await asyncio.sleep(_ASK_AGAIN_S)
+    raise Misconfigured(f"Kafka at {kafka.bootstrap} was not ready after {within_s:g} s: {why}")
+
+
+async def list_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[TopicState]:
+    """Every topic of the registry as it is on the brokers."""
+    async with _admin(kafka) as admin:
+        return await _states(admin, kafka, list(topics))
+
+
+async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list[Topic]) -> list[TopicState]:
+    there = set(await admin.list_topics())
+    described = await admin.describe_topics([topic.name for topic in wanted if topic.name in there] or None)
+    counts = {entry["topic"]: len(entry["partitions"]) for entry in described}
+    return [TopicState(topic, kafka.partitions.of(topic), counts.get(topic.name)) for topic in wanted]
+
+
+async def ensure_topics(
+    kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS, within_s: float = 30.0
+) -> list[TopicState]:
+    """Create what is missing; raises Misconfigured where a topic cannot be, or has another number of partitions."""
+    wanted = list(topics)
+    give_up = time.monotonic() + within_s
+    while True:
+        try:
+            async with _admin(kafka) as admin:
+                created = await _create(admin, kafka, wanted)
+                states = await _states(admin, kafka, wanted)
+            if all(state.partitions is not None for state in states):
+                break
+            why = "created, but not in the metadata yet"
+        except (KafkaError, OSError) as error:
+            why = str(error) or type(error).__name__
+        if time.monotonic() > give_up:
+            raise Misconfigured(f"the topics could not be created within {within_s:g} s: {why}")
+        await asyncio.sleep(_ASK_AGAIN_S)
+    wrong = [
+        f"{s.topic.name} has {s.partitions} partitions, {s.expected} are configured"
+        for s in states
+        if s.partitions != s.expected
+    ]
+    if wrong:
+        raise Misconfigured("; ".join(wrong))
+    return [TopicState(s.topic, s.expected, s.partitions, s.topic.name in created) for s in states]
+
+
+async def _create(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list[Topic]) -> set[str]:
+    answer = await admin.create_topics(
+        [
+            NewTopic(
+                topic.name,
+                num_partitions=kafka.partitions.of(topic),
+                replication_factor=kafka.replication,
+                topic_configs=_settings(topic),
+            )
+            for topic in wanted
+        ]
+    )
+    created = set()
+    for name, code, *message in answer.topic_errors:
+        if code == _OK:
+            created.add(name)
+        elif code in _NOT_YET:
+            raise KafkaError(f"{name}: error {code}")
+        elif code != _EXISTS:
+            raise Misconfigured(
+                f"{name} cannot be created: {message[0] if message and message[0] else f'error {code}'}"
+            )
+    return created

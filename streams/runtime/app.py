@@ -1,0 +1,71 @@
+"""The Faust app of a stage: explicit topics, no autodiscovery, and the settings that measurements chose.
+
+Nothing here decides what a stage does; the agent hands every chunk to the runner.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import faust
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.runtime.chunk import Chunk
+from streams.runtime.chunk_consumer import ChunkApp, ChunkSchema
+
+Take = Callable[[Chunk, int], Awaitable[None]]
+"""Takes a chunk, and the generation of the consumer group in which it was fetched."""
+
+
+def make_app(
+    group: str, inputs: Sequence[str], take: Take, kafka: KafkaSettings, runtime: RuntimeSettings, data: Path
+) -> Any:
+    """An app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event."""
+    app = ChunkApp(
+        group,
+        broker=[f"kafka://{address}" for address in kafka.bootstrap.split(",")],
+        broker_credentials=_credentials(kafka),
+        # The consumer group's.
+        broker_session_timeout=runtime.session_s,
+        broker_heartbeat_interval=1.0,
+        broker_rebalance_timeout=10.0,
+        broker_commit_interval=0.5,
+        consumer_auto_offset_reset="earliest",
+        # Without tables this only chooses Faust's assignor: co-partitioned and sticky, which the default is not.
+        table_standby_replicas=1,
+        # producer_request_timeout stays at its default: with a short one, an outage loses outputs silently.
+        producer_acks=-1,
+        producer_compression_type="lz4",
+        producer_max_request_size=4 << 20,
+        # With True, a worker that holds acknowledgements back never stops.
+        stream_wait_empty=False,
+        stream_buffer_maxsize=64,
+        topic_disable_leader=True,
+        topic_allow_declare=False,
+        autodiscover=False,
+        web_enabled=False,
+        datadir=data,
+        key_serializer="raw",
+        value_serializer="raw",
+    )
+    topic = app.topic(*inputs, schema=ChunkSchema())
+
+    async def agent(stream: Any) -> None:
+        async for event in stream.noack().events():
+            await take(event.value, event.message.generation_id)
+
+    app.agent(topic, name=f"{group}.agent", concurrency=1)(agent)
+    return app
+
+
+def _credentials(kafka: KafkaSettings) -> Any:
+    """Faust's form of how to log in; `SSLCredentials` takes a context only (its other arguments raise)."""
+    if kafka.sasl_mechanism:
+        return faust.SASLCredentials(
+            username=kafka.username,
+            password=kafka.secret(),
+            mechanism=kafka.sasl_mechanism,
+            ssl_context=kafka.ssl_context(),
+        )
+    return faust.SSLCredentials(context=kafka.ssl_context()) if kafka.tls else None

@@ -1,0 +1,83 @@
+"""Which topics each stage reads and writes: the whole of the wiring, in one table.
+
+A stage owns one partition of its inputs at a time; where it has several inputs, they have equally many partitions.
+"""
+
+from dataclasses import dataclass
+
+from streams.wire import topics
+from streams.wire.topics import Partitions, Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """The stage before, and the topics in which its Progress comes."""
+
+    stage: str
+    inputs: Topic
+    """One of the sender's inputs: it has one watermark a partition of that."""
+    topics: tuple[Topic, ...]
+    """Its Progress must have come in each: through one topic it says nothing of what is under way in another."""
+    barrier: Topic | None = None
+    """The topic that a Progress of another topic speaks of; it holds once `after_offset` of that has been read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One stage's place in the flow."""
+
+    stage: str
+    inputs: tuple[Topic, ...]
+    snapshots: Topic
+    upstream: Upstream | None
+    """None: its upstream are devices; then Progress is an ordinary message to it, and the clock makes it advance."""
+    progress_in_band: tuple[Topic, ...]
+    """Topics between stages that carry its Progress, behind what it covers."""
+    progress_beside: Topic
+    """Where it says its Progress for whoever watches."""
+    covers: Topic | None = None
+    """Where nobody is told in band: the topic whose offsets its Progress beside speaks of."""
+
+    def partitions(self, partitions: Partitions) -> int:
+        """How many partitions its inputs have."""
+        return partitions.of(self.inputs[0])
+
+
+BINDINGS: dict[str, Binding] = {
+    binding.stage: binding
+    for binding in (
+        Binding(
+            "measure",
+            inputs=(topics.SAMPLES, topics.EVENTS, topics.FACTS, topics.COLLECTOR_STATUS),
+            snapshots=topics.SNAPSHOTS["measure"],
+            upstream=None,
+            progress_in_band=(topics.SYMPTOMS, topics.SUMMARIES),
+            progress_beside=topics.PROGRESS,
+        ),
+        Binding(
+            "correlate",
+            inputs=(topics.SYMPTOMS, topics.SUMMARIES),
+            snapshots=topics.SNAPSHOTS["correlate"],
+            upstream=Upstream("measure", topics.SAMPLES, (topics.SYMPTOMS, topics.SUMMARIES)),
+            progress_in_band=(topics.EPISODES,),
+            progress_beside=topics.PROGRESS,
+        ),
+        Binding(
+            "attribute",
+            inputs=(topics.EPISODES,),
+            snapshots=topics.SNAPSHOTS["attribute"],
+            upstream=Upstream("correlate", topics.SYMPTOMS, (topics.EPISODES,)),
+            progress_in_band=(),
+            progress_beside=topics.PROGRESS,
+            covers=topics.FINDINGS,
+        ),
+        Binding(
+            "decide",
+            inputs=(topics.FINDINGS, topics.REMEDIATION_RESULTS, topics.CONTROLS, topics.PROGRESS),
+            snapshots=topics.SNAPSHOTS["decide"],
+            upstream=Upstream("attribute", topics.EPISODES, (topics.PROGRESS,), barrier=topics.FINDINGS),
+            progress_in_band=(),
+            progress_beside=topics.PROGRESS,
+        ),
+    )
+}

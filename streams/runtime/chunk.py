@@ -1,0 +1,30 @@
+"""A chunk: what one fetch brought of one partition, as it came; the unit in which Faust hands records to a stage."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+class Fetched(Protocol):
+    """What of aiokafka's ConsumerRecord a stage's runner looks at."""
+
+    offset: int
+    timestamp: int  # ms, when the broker took it
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """All that the partition holds from offset `start` up to, not including, `end`.
+
+    Offsets between them may lack a record: compaction took it. `highwater` is where the partition ended then.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    records: Sequence[Fetched]
+    highwater: int

@@ -1,0 +1,34 @@
+"""The event time of a message, as far as the runner needs it: to choose the version of the inventory."""
+
+from streams.wire.models import (
+    IDLE_NS,
+    CollectorStatus,
+    Control,
+    Episode,
+    Event,
+    Facts,
+    Finding,
+    Message,
+    Progress,
+    RemediationResult,
+    Samples,
+    Symptom,
+)
+
+
+def event_time_ns(message: Message) -> int | None:
+    """When what it says was so; None where it names no time."""
+    match message:
+        case Samples(sampled_at_ns=at, received_at_ns=received):
+            # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
+            return min(at, received) if received else at
+        case Event(at_ns=at) | CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
+            return at
+        case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
+            return at
+        case Control(at_ns=maybe) | RemediationResult(at_ns=maybe):
+            return maybe
+        case Progress(watermark_ns=at) if at != IDLE_NS:
+            return at
+        case _:
+            return None

@@ -1,0 +1,269 @@
+"""One owner's work on one partition, without I/O: chunks in, records to send out.
+
+Decides what a stage is handed, in which order, and what its state covers. Fetching, sending and the clock belong to
+owner.py. Records before a Progress in its partition are processed first, then time advances.
+"""
+
+import logging
+from collections.abc import Callable
+
+from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics
+from streams.runtime.bindings import Binding
+from streams.runtime.chunk import Chunk, Fetched
+from streams.runtime.event_time import event_time_ns
+from streams.runtime.in_effect import InEffect
+from streams.runtime.snapshots import SCHEMA
+from streams.runtime.versions import Versions
+from streams.runtime.watermarks import Upstreams
+from streams.wire import topics
+from streams.wire.errors import Reject
+from streams.wire.models import Message, Progress, Rejected, Snapshot
+from streams.wire.stage import Output, Stage
+from streams.wire.topics import Partitions, Record, Topic
+
+log = logging.getLogger(__name__)
+
+MakeStage = Callable[[int], Stage]
+"""Makes one owner's stage for a partition of its input; called again for every take-over."""
+
+REJECTED_BYTES = 4096
+
+
+class Fold:
+    """A stage, how far its input has been read, and the time that it was told."""
+
+    def __init__(
+        self,
+        binding: Binding,
+        partition: int,
+        make_stage: MakeStage,
+        partitions: Partitions,
+        versions: Versions,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        cluster: str = "local",
+    ) -> None:
+        self.binding = binding
+        self.partition = partition
+        self.epoch = 0
+        self.records = 0
+        self.changed = False
+        """Something happened since the last snapshot."""
+        self._make_stage = make_stage
+        self._partitions = partitions
+        self._versions = versions
+        self._clock = clock
+        self._metrics = metrics
+        self._cluster = cluster
+        self._topics = {topic.name: topic for topic in binding.inputs}
+        self._highwater: dict[str, int] = {}
+        self._arrived_ns: dict[str, int] = {}
+        self.positions: dict[str, int] = {}
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self.stage = self._make_stage(self.partition)
+        self._in_effect = InEffect(self.stage, self._versions)
+        self._advanced_ns = 0
+        up = self.binding.upstream
+        self._barrier = up.barrier.name if up and up.barrier else ""
+        self._upstreams = (
+            None
+            if up is None
+            else Upstreams(
+                up.stage, self._partitions.of(up.inputs), tuple(topic.name for topic in up.topics), self._barrier
+            )
+        )
+
+    def begin(self, epoch: int, snapshot: Snapshot | None, earliest: dict[str, int], end: dict[str, int]) -> str:
+        """Take over from a snapshot under a new epoch; answer the digest of the inventory that it was made under.
+
+        `earliest` and `end` bound what each input holds. Where the state is older than that, input was lost to
+        retention; where there is no state, all that is left is read.
+        """
+        self.epoch = epoch
+        self._highwater = dict(end)
+        self.stage.begin(epoch)
+        if snapshot is not None and snapshot.state:
+            try:
+                self.stage.restore(snapshot.state)
+            except Reject as error:
+                # Of a later version, or of one that is too old: what the input still holds is folded anew.
+                log.warning("%s/%d: state not readable: %s", self.binding.stage, self.partition, error)
+                snapshot = None
+                self._set_up()
+                self.stage.begin(epoch)
+        kept = snapshot.next_offset if snapshot else {}
+        self.positions = {
+            topic.name: max(kept.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
+            for topic in self.binding.inputs
+        }
+        if snapshot is not None and self._upstreams is not None:
+            self._upstreams.restore(snapshot.upstream_watermark_ns)
+            self._advanced_ns = self._upstreams.watermark_ns or 0
+        return snapshot.inventory_digest if snapshot else ""
+
+    def resume(self, inventory_digest: str) -> list[Record]:
+        """Adopt the version of the inventory that the state was made under."""
+        return self._records(self._in_effect.restore(inventory_digest))
+
+    def missing_from(self, chunk: Chunk) -> int | None:
+        """The offset to read again from, where the chunk begins past what was read; None where it fits."""
+        position = self.positions[chunk.topic]
+        return position if chunk.start > position else None
+
+    def take(self, chunk: Chunk) -> list[Record]:
+        """Fold a chunk that fits; what of it was read before is left out."""
+        position = self.positions[chunk.topic]
+        self._highwater[chunk.topic] = max(chunk.highwater, chunk.end)
+        if chunk.end <= position:
+            return []
+        topic = self._topics[chunk.topic]
+        records: list[Record] = []
+        batch: list[Message] = []
+        fresh = [record for record in chunk.records if record.offset >= position]
+        for record in fresh:
+            message = self._decode(topic, record, records)
+            if isinstance(message, Progress) and self._upstreams is not None:
+                records += self._process(batch)
+                batch = []
+                self._upstreams.hear(topic.name, message, self.positions.get(self._barrier, 0))
+            elif message is not None:
+                if not batch:
+                    records += self._advance()
+                batch.append(message)
+        records += self._process(batch)
+        self.positions[chunk.topic] = chunk.end
+        self._arrived_ns[chunk.topic] = chunk.records[-1].timestamp * 1_000_000
+        if self._upstreams is not None and chunk.topic == self._barrier:
+            self._upstreams.reached(chunk.end)
+        records += self._advance()
+        self.records += len(fresh)
+        self.changed = True
+        self._metrics.count(
+            "railsight_messages_total", self.binding.stage, self.partition, topic=topic.name, by=len(fresh)
+        )
+        return records
+
+    def tick(self, now_ns: int) -> list[Record]:
+        """The arrival clock, for a stage whose upstream are devices."""
+        arrival_ns = self._arrival_ns(now_ns)
+        if arrival_ns is None:
+            return []
+        outputs = self._in_effect.begin(arrival_ns) + self.stage.advance(arrival_ns) + self._in_effect.due()
+        self.changed = self.changed or bool(outputs)
+        return self._records(outputs)
+
+    def _arrival_ns(self, now_ns: int) -> int | None:
+        """The time by which all that arrived has been read: now, or in a backlog the arrival of what was read last.
+
+        Else a worker that was away would call every device silent that it has not read yet. Compacted topics say
+        nothing: the record at their end may be gone.
+        """
+        behind = [
+            topic.name
+            for topic in self.binding.inputs
+            if topic.kept_s is not None and self.positions[topic.name] < self._highwater[topic.name]
+        ]
+        if any(topic not in self._arrived_ns for topic in behind):
+            return None
+        return min((self._arrived_ns[topic] for topic in behind), default=now_ns)
+
+    def refresh(self) -> list[Record]:
+        """The inventory or the jobs may have changed."""
+        return self._records(self._in_effect.refresh())
+
+    def progress(self, after_offset: int = 0) -> Progress:
+        """How far this owner has come."""
+        return Progress(
+            self.binding.stage,
+            self.partition,
+            self.epoch,
+            self.stage.watermark_ns,
+            after_offset,
+            self.records,
+            self.lag,
+        )
+
+    @property
+    def lag(self) -> int:
+        """Records of the input that are not read yet, as of the last fetch of each."""
+        return sum(max(0, end - self.positions[topic]) for topic, end in self._highwater.items())
+
+    def snapshot(self) -> Snapshot:
+        """All that a successor needs."""
+        self.changed = False
+        return Snapshot(
+            SCHEMA,
+            self.epoch,
+            self._next_offset(),
+            self._upstreams.snapshot() if self._upstreams else {},
+            self.stage.watermark_ns,
+            self._in_effect.digest,
+            self.stage.snapshot(),
+        )
+
+    def _next_offset(self) -> dict[str, int]:
+        return {f"{topic}/{self.partition}": position for topic, position in self.positions.items()}
+
+    def _decode(self, topic: Topic, record: Fetched, records: list[Record]) -> Message | None:
+        """The message of a record; None for a tombstone, and where it was rejected."""
+        if record.value is None and topic.kept_s is None:
+            return None
+        try:
+            return topics.decode(topic, record.value, record.headers)
+        except Reject as error:
+            rejected = Rejected(
+                topic.name,
+                self.partition,
+                record.offset,
+                self.binding.stage,
+                str(error),
+                self._clock.now_ns(),
+                (record.value or b"")[:REJECTED_BYTES],
+            )
+            records.append(topics.encode(topics.REJECTED, rejected))
+            self._metrics.count("railsight_rejected_total", self.binding.stage, self.partition, topic=topic.name)
+            return None
+
+    def _process(self, batch: list[Message]) -> list[Record]:
+        if not batch:
+            return []
+        times = [at for at in map(event_time_ns, batch) if at is not None]
+        outputs = self._in_effect.begin(min(times, default=None))
+        switch_ns = self._in_effect.next_ns()
+        if switch_ns is not None and any(at >= switch_ns for at in times):
+            # One by one, so that how records were fetched does not decide at which of them the version changes.
+            for message in batch:
+                outputs += self.stage.process([message])
+                outputs += self._in_effect.due()
+        else:
+            outputs += self.stage.process(batch)
+        return self._records(outputs)
+
+    def _advance(self) -> list[Record]:
+        watermark_ns = self._upstreams.watermark_ns if self._upstreams else None
+        if watermark_ns is None or watermark_ns <= self._advanced_ns:
+            return []
+        outputs = self._in_effect.begin(watermark_ns)
+        while (at := self._in_effect.next_ns()) is not None and self._advanced_ns < at < watermark_ns:
+            self._advanced_ns = at
+            outputs += self.stage.advance(at)
+            outputs += self._in_effect.due()
+        self._advanced_ns = watermark_ns
+        outputs += self.stage.advance(watermark_ns)
+        outputs += self._in_effect.due()
+        return self._records(outputs)
+
+    def _records(self, outputs: list[Output]) -> list[Record]:
+        for output in outputs:
+            self._metrics.count("railsight_outputs_total", self.binding.stage, self.partition, topic=output.topic.name)
+        return [self._record(output) for output in outputs]
+
+    def _record(self, output: Output) -> Record:
+        if output.message is None:
+            assert output.key is not None, f"{self.binding.stage} takes a key out of {output.topic.name} without it"
+            return topics.tombstone(output.topic, output.key)
+        return topics.encode(output.topic, output.message, key=output.key, cluster=self._cluster)

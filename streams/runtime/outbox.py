@@ -1,0 +1,90 @@
+"""Sends records and answers when the brokers have them: every delivery is awaited, and tried again until it is there.
+
+In order: what follows a record that failed is sent again behind it, with the same ids, so that a repeat is seen as one.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafka.errors import KafkaError
+
+from streams.instrument.metrics import Metrics
+from streams.wire.topics import Partitions, Record
+
+AGAIN_S = 0.2
+AT_ONCE = 5000
+"""Records in flight: some ten megabytes of the largest there are."""
+
+
+class Lost(Exception):
+    """The partition is no longer ours: whoever owns it now says what we would have said."""
+
+
+class Outbox:
+    """One owner's way out."""
+
+    def __init__(
+        self,
+        producer: Callable[[], Any],
+        partitions: Partitions,
+        owned: Callable[[], bool],
+        *,
+        stage: str,
+        partition: int,
+        metrics: Metrics,
+    ) -> None:
+        """`producer` answers aiokafka's producer, None while there is none; `owned` whether we may still speak."""
+        self._producer = producer
+        self._partitions = partitions
+        self._owned = owned
+        self._stage = stage
+        self._partition = partition
+        self._metrics = metrics
+
+    async def send(self, records: Sequence[Record], at: Sequence[int] = ()) -> list[int]:
+        """Send to the partitions `at`, or where each record belongs; answer the offsets once all are acknowledged.
+
+        Raises Lost where the partition was lost on the way.
+        """
+        where = at or [record.partition(self._partitions) for record in records]
+        offsets: list[int] = []
+        while len(offsets) < len(records):
+            if not self._owned():
+                raise Lost
+            begin = len(offsets)
+            some = list(zip(records[begin : begin + AT_ONCE], where[begin : begin + AT_ONCE], strict=True))
+            offsets += await self._try(some)
+            if len(offsets) < begin + len(some):
+                self._metrics.count("railsight_send_retries_total", self._stage, self._partition)
+                await asyncio.sleep(AGAIN_S)
+        return offsets
+
+    async def _try(self, records: list[tuple[Record, int]]) -> list[int]:
+        """The offsets of the records up to the first that failed."""
+        producer = self._producer()
+        if producer is None:
+            return []
+        deliveries = []
+        try:
+            for record, partition in records:
+                deliveries.append(
+                    await producer.send(
+                        record.topic.name,
+                        record.value,
+                        key=record.key,
+                        partition=partition,
+                        headers=list(record.headers),
+                    )
+                )
+        except (KafkaError, OSError, TimeoutError):
+            pass  # What was accepted before is still under way and counts where it arrives.
+        answers = await asyncio.gather(*deliveries, return_exceptions=True)
+        offsets = []
+        for answer in answers:
+            if isinstance(answer, KafkaError | OSError | TimeoutError | asyncio.CancelledError):
+                break
+            if isinstance(answer, BaseException):
+                raise answer
+            offsets.append(answer.offset)
+        return offsets

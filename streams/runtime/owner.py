@@ -1,0 +1,225 @@
+"""The owner of one input partition: takes it over, folds what comes, says what follows, and writes snapshots.
+
+One task, so nothing of an owner happens at the same time as something else of it. What is folded and when time
+advances is fold.py's; this decides the order of what others can see: an epoch before its first output, outputs before
+the Progress that covers them, outputs and a snapshot before input is acknowledged.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics
+from streams.runtime.chunk import Chunk
+from streams.runtime.fold import Fold
+from streams.runtime.outbox import Lost, Outbox
+from streams.runtime.reading import AWAY, bounds
+from streams.runtime.snapshot_topic import SnapshotTopic
+from streams.wire import topics
+from streams.wire.models import IDLE_NS, Progress
+from streams.wire.topics import Record
+
+log = logging.getLogger(__name__)
+
+QUEUED_CHUNKS = 4
+_AGAIN_S = 0.5
+_ASK_AGAIN_S = 2.0
+# What a take-over asks of brokers that have just lost a node can hang for as long as a request may (40 s).
+_TAKE_OVER_S = 60.0
+# A turn takes milliseconds, and one that waits for the brokers as long as they are away.
+_STALL_S = 5.0
+
+
+class Input(Protocol):
+    """Where an owner's chunks come from, and what it says to there; ChunkConsumer is one."""
+
+    def read_from(self, topic: str, partition: int, offset: int) -> None:
+        """Deliver from this offset on."""
+        ...
+
+    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
+        """All before this offset is covered."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all owners of a stage in one process share."""
+
+    kafka: KafkaSettings
+    runtime: RuntimeSettings
+    clock: Clock
+    metrics: Metrics
+    input: Callable[[], Input]
+    producer: Callable[[], Any]
+    """Answers aiokafka's producer, None while there is none."""
+
+
+class Owner:
+    """One partition in one generation of the consumer group."""
+
+    def __init__(self, fold: Fold, around: Surroundings, owned: Callable[[], bool]) -> None:
+        self.chunks: asyncio.Queue[Chunk] = asyncio.Queue(QUEUED_CHUNKS)
+        self._fold = fold
+        self._around = around
+        binding = self._binding = fold.binding
+        self._outbox = Outbox(
+            around.producer,
+            around.kafka.partitions,
+            owned,
+            stage=binding.stage,
+            partition=fold.partition,
+            metrics=around.metrics,
+        )
+        self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, fold.partition, around.kafka, self._outbox)
+        runtime = around.runtime
+        self._snapshot_s = runtime.measure_snapshot_s if binding.upstream is None else runtime.snapshot_s
+        self._stopping = False
+        self._covered_offset = 0
+        self._said = (-1, -1)
+        self._asked: dict[str, tuple[int, float]] = {}
+        self._due = {"progress": 0.0, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
+        self._turned = 0.0
+
+    async def run(self) -> None:
+        """Own the partition until it is lost or given up; whatever else ends this is a bug."""
+        try:
+            await self._take_over()
+            while not self._stopping:
+                chunk = await self._next_chunk()
+                if chunk is not None:
+                    await self._take(chunk)
+                await self._duties(time.monotonic())
+            await self._snapshot(time.monotonic())
+        except Lost:
+            log.info("%s/%d: lost to another worker", self._binding.stage, self._fold.partition)
+
+    def give_up(self) -> None:
+        """End after this turn and a snapshot, so that a successor has nothing to repeat."""
+        self._stopping = True
+
+    async def _take_over(self) -> None:
+        fold, around = self._fold, self._around
+        inputs = [(topic.name, fold.partition) for topic in self._binding.inputs]
+        began = time.monotonic()
+        while True:
+            try:
+                async with asyncio.timeout(_TAKE_OVER_S):
+                    epoch, state = await self._snapshots.take_over()
+                    earliest, end = await bounds(around.kafka, inputs)
+                    if self._binding.covers is not None:
+                        covers = self._binding.covers.name
+                        self._covered_offset = (await bounds(around.kafka, [(covers, 0)]))[1][covers]
+                break
+            except AWAY as error:
+                log.warning("%s/%d: %s; trying again", self._binding.stage, fold.partition, error or "no answer")
+                await asyncio.sleep(_AGAIN_S)
+        digest = fold.begin(epoch, state, earliest, end)
+        for topic, position in fold.positions.items():
+            around.input().read_from(topic, fold.partition, position)
+        await self._say(fold.resume(digest))
+        around.metrics.count("railsight_takeovers_total", self._binding.stage, fold.partition)
+        around.metrics.set("railsight_epoch", self._binding.stage, fold.partition, epoch)
+        now = time.monotonic()
+        source = "a snapshot" if state else "nothing"
+        log.info("%s/%d: epoch %d from %s, %.2f s", self._binding.stage, fold.partition, epoch, source, now - began)
+        self._turned = now
+        self._due = {
+            "progress": now,
+            "beside": now,
+            "snapshot": now + self._snapshot_s,
+            "tick": now + around.runtime.settle_s,
+        }
+
+    async def _next_chunk(self) -> Chunk | None:
+        """The next chunk, None where none came before the next duty."""
+        if not self.chunks.empty():
+            return self.chunks.get_nowait()
+        wait_s = min(self._due["progress"], self._due["snapshot"]) - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, wait_s)):
+                return await self.chunks.get()
+        except TimeoutError:
+            return None
+
+    async def _take(self, chunk: Chunk) -> None:
+        missing = self._fold.missing_from(chunk)
+        if missing is not None:
+            asked, at = self._asked.get(chunk.topic, (-1, 0.0))
+            # What was under way before the seek still comes; only if nothing else does is it asked again.
+            if asked != missing or time.monotonic() - at > _ASK_AGAIN_S:
+                self._asked[chunk.topic] = missing, time.monotonic()
+                self._around.input().read_from(chunk.topic, chunk.partition, missing)
+            return
+        await self._say(self._fold.take(chunk))
+
+    async def _say(self, records: list[Record]) -> None:
+        offsets = await self._outbox.send(records)
+        for record, offset in zip(records, offsets, strict=True):
+            if record.topic is self._binding.covers:
+                self._covered_offset = offset + 1
+
+    async def _duties(self, now: float) -> None:
+        if now - self._turned > _STALL_S:
+            # The brokers were away, or this process was stopped: what devices said meanwhile is still on its way.
+            self._due["tick"] = now + self._around.runtime.settle_s
+        self._turned = now
+        await self._say(self._fold.refresh())
+        if self._binding.upstream is None and self._around.runtime.wall_clock_ticks and now >= self._due["tick"]:
+            self._due["tick"] = now + self._around.runtime.tick_s
+            await self._say(self._fold.tick(self._around.clock.now_ns()))
+        await self._progress(now)
+        if now >= self._due["snapshot"]:
+            await self._snapshot(now)
+
+    async def _progress(self, now: float) -> None:
+        """Say how far event time has come, behind all that it covers."""
+        if now < self._due["progress"]:
+            return
+        moved = self._said != (self._fold.stage.watermark_ns, self._covered_offset)
+        beside = now >= self._due["beside"]
+        runtime = self._around.runtime
+        self._due["progress"] = now + runtime.progress_s
+        if not (moved or beside):
+            return
+        progress = self._fold.progress(self._covered_offset)
+        self._said = progress.watermark_ns, self._covered_offset
+        targets = list(self._binding.progress_in_band)
+        if beside or self._binding.covers is not None:
+            targets.append(self._binding.progress_beside)
+        if beside:
+            self._due["beside"] = now + runtime.progress_at_least_s
+            self._gauges(progress)
+        records, at = [], []
+        for topic in targets:
+            record = topics.encode(topic, progress, key=f"{progress.stage}/{progress.partition}")
+            for partition in range(self._around.kafka.partitions.of(topic)):
+                records.append(record)
+                at.append(partition)
+        await self._outbox.send(records, at)
+
+    def _gauges(self, progress: Progress) -> None:
+        metrics, stage, partition = self._around.metrics, self._binding.stage, self._fold.partition
+        metrics.set("railsight_lag_records", stage, partition, progress.lag)
+        if progress.watermark_ns != IDLE_NS:
+            metrics.set("railsight_watermark_seconds", stage, partition, progress.watermark_ns / 1e9)
+
+    async def _snapshot(self, now: float) -> None:
+        """Write the state, then acknowledge the input that it covers."""
+        self._due["snapshot"] = now + self._snapshot_s
+        if not self._fold.changed:
+            return
+        covered = dict(self._fold.positions)
+        size = await self._snapshots.write(self._fold.snapshot())
+        for topic, offset in covered.items():
+            self._around.input().acknowledge(topic, self._fold.partition, offset)
+        metrics, stage, partition = self._around.metrics, self._binding.stage, self._fold.partition
+        metrics.count("railsight_snapshots_total", stage, partition)
+        metrics.count("railsight_snapshot_bytes_total", stage, partition, by=size)
+        metrics.count("railsight_snapshot_seconds_total", stage, partition, by=time.monotonic() - now)

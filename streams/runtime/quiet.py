@@ -1,0 +1,39 @@
+"""Keeps the log readable while the brokers are away: clients and Faust say the same 120 lines a second then."""
+
+import logging
+import time
+
+_LIBRARIES = ("aiokafka", "faust", "mode", "kafka")
+_AGAIN_S = 10.0
+_FORGET_AT = 1000
+
+
+class Repeats(logging.Filter):
+    """Lets a message of a library through once in ten seconds, whatever its arguments are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next: dict[tuple[str, int, str], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether to say it."""
+        if record.name.partition(".")[0] not in _LIBRARIES:
+            return True
+        # Faust formats some of its messages itself: what differs then is behind the first words.
+        key = record.name, record.levelno, str(record.msg)[:40]
+        now = time.monotonic()
+        if now < self._next.get(key, 0.0):
+            return False
+        if len(self._next) > _FORGET_AT:
+            self._next.clear()
+        self._next[key] = now + _AGAIN_S
+        return True
+
+
+def quieten(handlers: list[logging.Handler] | None = None) -> None:
+    """Filter what these handlers, or those of the root logger, write; libraries speak from WARNING on."""
+    repeats = Repeats()
+    for handler in logging.getLogger().handlers if handlers is None else handlers:
+        handler.addFilter(repeats)
+    for library in _LIBRARIES:
+        logging.getLogger(library).setLevel(logging.WARNING)

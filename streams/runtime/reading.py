@@ -1,0 +1,66 @@
+"""Reads partitions with a consumer that belongs to no group: whole topics, from the beginning."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from streams.config.kafka import KafkaSettings
+
+AWAY = (KafkaError, OSError, TimeoutError)
+"""What a client raises while the brokers are away: wait and try again."""
+
+
+_WAIT_MS = 50
+"""Brokers answer a connection's requests in order, so whatever is asked beside a fetch waits as long as the fetch."""
+
+
+@asynccontextmanager
+async def _consumer(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
+    consumer = AIOKafkaConsumer(
+        **kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms
+    )
+    try:
+        await consumer.start()
+        yield consumer
+    finally:
+        with suppress(*AWAY):
+            await consumer.stop()
+
+
+@asynccontextmanager
+async def following(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterator[Any]:
+    """A consumer of the only partition of each topic, at its beginning."""
+    async with _consumer(kafka, wait_ms=500) as consumer:
+        assigned = [TopicPartition(topic, 0) for topic in topics]
+        consumer.assign(assigned)
+        await consumer.seek_to_beginning(*assigned)
+        yield consumer
+
+
+async def read_whole(kafka: KafkaSettings, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
+    """Every record that the partition holds now, from `start` on."""
+    async with _consumer(kafka) as consumer:
+        tp = TopicPartition(topic, partition)
+        first = max(start, (await consumer.beginning_offsets([tp]))[tp])
+        end = (await consumer.end_offsets([tp]))[tp]
+        if first >= end:
+            return
+        consumer.assign([tp])
+        consumer.seek(tp, first)
+        while await consumer.position(tp) < end:
+            for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
+                yield record
+
+
+async def bounds(kafka: KafkaSettings, partitions: Iterable[tuple[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    """The first offset that each partition still holds, and the one after its last; by topic.
+
+    Not asked of Faust's consumer, whose fetches wait for 1.5 s.
+    """
+    async with _consumer(kafka) as consumer:
+        wanted = [TopicPartition(*partition) for partition in partitions]
+        first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
+        return {tp.topic: offset for tp, offset in first.items()}, {tp.topic: offset for tp, offset in end.items()}

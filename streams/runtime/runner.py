@@ -1,0 +1,170 @@
+"""Runs one stage in this process: its Faust app, and an owner for every partition that the group assigns to it.
+
+Decides who owns what here and now. Chunks of a generation of the group go to the owner of that generation, which is
+made when the generation is new: Faust's own signal of an assignment comes when chunks of it may be under way already.
+"""
+
+import asyncio
+import logging
+import os
+import traceback
+from pathlib import Path
+from typing import Any
+
+from faust.types import TP
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics
+from streams.runtime.app import make_app
+from streams.runtime.bindings import Binding
+from streams.runtime.chunk import Chunk
+from streams.runtime.fold import Fold, MakeStage
+from streams.runtime.owner import Input, Owner, Surroundings
+from streams.runtime.versions import Versions
+
+log = logging.getLogger(__name__)
+
+_LOOK_EVERY_S = 0.1
+_GIVE_UP_S = 1.5
+
+
+def end_process(what: str, error: BaseException) -> None:
+    """End at once, so that nothing is acknowledged that was not done; whoever supervises us starts us again.
+
+    A graceful end would commit what Faust believes to be done.
+    """
+    trace = "".join(traceback.format_exception(error)).strip().replace("\n", " | ")
+    log.critical("%s: %s", what, trace)
+    logging.shutdown()
+    os._exit(1)
+
+
+class Runner:
+    """One stage's app and its owners."""
+
+    def __init__(
+        self,
+        binding: Binding,
+        make_stage: MakeStage,
+        kafka: KafkaSettings,
+        runtime: RuntimeSettings,
+        versions: Versions,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        data: Path,
+    ) -> None:
+        self.binding = binding
+        self._make_stage = make_stage
+        self._kafka = kafka
+        self._versions = versions
+        group = f"railsight.{kafka.cluster}.{binding.stage}"
+        inputs = [topic.name for topic in binding.inputs]
+        self.app = make_app(group, inputs, self._take, kafka, runtime, data)
+        self._around = Surroundings(kafka, runtime, clock, metrics, self._input, self._producer)
+        self._owners: dict[int, tuple[int, Owner, asyncio.Task[None]]] = {}
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Run until `stop`; a crash of the app ends the process."""
+        await self.app.start()
+        while not self._stopping:
+            if self.app.crashed:
+                reason = self.app.crash_reason or RuntimeError("no reason given")
+                end_process(f"{self.binding.stage}: Faust crashed", reason)
+            self._look()
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def stop(self) -> None:
+        """Give every partition up with a snapshot, then leave the group."""
+        self._stopping = True
+        for _, owner, _ in self._owners.values():
+            owner.give_up()
+        tasks = [task for _, _, task in self._owners.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_GIVE_UP_S)
+        for task in tasks:
+            task.cancel()
+        self._owners.clear()
+        await self.app.stop()
+
+    async def _take(self, chunk: Chunk, generation: int) -> None:
+        """Hand a chunk to its owner; one of an older generation belongs to nobody here."""
+        if self._stopping or generation != self.app.consumer_generation_id:
+            return
+        owner = self._owner(chunk.partition, generation)
+        while not self._stopping and self._owns(chunk.partition, generation):
+            try:
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await owner.chunks.put(chunk)
+            except TimeoutError:
+                continue
+            else:
+                return
+
+    def _look(self) -> None:
+        """Make owners for what is assigned, also where nothing comes; end those whose generation is over."""
+        generation = self.app.consumer_generation_id
+        assigned = self._assigned()
+        for partition, (owned_in, _, task) in list(self._owners.items()):
+            if owned_in != generation or partition not in assigned:
+                task.cancel()
+                del self._owners[partition]
+        if self.app.rebalancing or not self.app.consumer.flow_active:
+            return
+        for partition in assigned:
+            self._owner(partition, generation)
+
+    def _assigned(self) -> set[int]:
+        """The partitions that are assigned here; raises AssertionError where inputs of one are apart."""
+        try:
+            assignment: set[TP] = self.app.consumer.assignment()
+        except Exception as error:  # noqa: BLE001 — before its thread has started, Faust raises one of its own for it
+            log.debug("no assignment yet: %s", error)
+            return set()
+        by_topic = {
+            topic.name: {tp.partition for tp in assignment if tp.topic == topic.name} for topic in self.binding.inputs
+        }
+        parts = list(by_topic.values())
+        if any(part != parts[0] for part in parts):
+            end_process("not co-partitioned", AssertionError(f"{self.binding.stage}: {by_topic}"))
+        return parts[0]
+
+    def _owns(self, partition: int, generation: int) -> bool:
+        held = self._owners.get(partition)
+        return held is not None and held[0] == generation == self.app.consumer_generation_id
+
+    def _owner(self, partition: int, generation: int) -> Owner:
+        held = self._owners.get(partition)
+        if held is not None and held[0] == generation:
+            return held[1]
+        if held is not None:
+            held[2].cancel()
+        fold = Fold(
+            self.binding,
+            partition,
+            self._make_stage,
+            self._kafka.partitions,
+            self._versions,
+            clock=self._around.clock,
+            metrics=self._around.metrics,
+            cluster=self._kafka.cluster,
+        )
+        owner = Owner(fold, self._around, lambda: self._owns(partition, generation))
+        task = asyncio.create_task(owner.run(), name=f"{self.binding.stage}/{partition}")
+        task.add_done_callback(self._ended)
+        self._owners[partition] = generation, owner, task
+        return owner
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            end_process(task.get_name(), error)
+
+    def _input(self) -> Input:
+        consumer: Input = self.app.consumer
+        return consumer
+
+    def _producer(self) -> Any:
+        return self.app.producer._producer  # noqa: SLF001 — Faust's own send hides when a delivery failed

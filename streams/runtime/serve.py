@@ -1,0 +1,149 @@
+"""Runs one or several stages in this process until it is asked to stop.
+
+Several Faust apps share one event loop: each is a service with a consumer thread of its own.
+"""
+
+import asyncio
+import logging
+import signal
+import tempfile
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.instrument.clock import Clock
+from streams.instrument.metrics import Metrics, Silent
+from streams.runtime.admin import ensure_topics, until_ready
+from streams.runtime.bindings import BINDINGS, Binding
+from streams.runtime.fold import MakeStage
+from streams.runtime.inventory_reader import InventoryReader
+from streams.runtime.prometheus import Exposed
+from streams.runtime.quiet import quieten
+from streams.runtime.runner import Runner, end_process
+from streams.runtime.wall_clock import WallClock
+from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
+
+log = logging.getLogger(__name__)
+
+STOP_WITHIN_S = 2.5
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """Which topics there are. Another than this is for tests, whose brokers other tests use as well."""
+
+    bindings: Mapping[str, Binding] = field(default_factory=lambda: BINDINGS)
+    topics: Iterable[Topic] = TOPICS
+    inventory: Topic = INVENTORY
+    jobs: Topic = JOBS
+
+
+def run_stages(
+    stages: Mapping[str, MakeStage],
+    kafka: KafkaSettings,
+    runtime: RuntimeSettings,
+    *,
+    wiring: Wiring | None = None,
+    clock: Clock | None = None,
+) -> None:
+    """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start."""
+    quieten()
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_until_signalled(stages, kafka, runtime, wiring or Wiring(), clock or WallClock()))
+
+
+def _loop_factory() -> Any:
+    with suppress(ImportError):
+        import uvloop
+
+        return uvloop.new_event_loop
+    return None
+
+
+async def _until_signalled(
+    stages: Mapping[str, MakeStage], kafka: KafkaSettings, runtime: RuntimeSettings, wiring: Wiring, clock: Clock
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await serve(stages, kafka, runtime, stop, wiring=wiring, clock=clock)
+
+
+async def serve(
+    stages: Mapping[str, MakeStage],
+    kafka: KafkaSettings,
+    runtime: RuntimeSettings,
+    stop: asyncio.Event,
+    *,
+    wiring: Wiring,
+    clock: Clock,
+) -> None:
+    """Run these stages until `stop` is set; raises Misconfigured where the brokers or topics are not as configured."""
+    metrics: Metrics = Silent()
+    if runtime.metrics_port is not None:
+        metrics = Exposed(runtime.metrics_host, runtime.metrics_port)
+    if not await _unless(stop, _prepare(kafka, runtime, wiring)):
+        return
+    inventory = InventoryReader(kafka, wiring.inventory, wiring.jobs)
+    following = asyncio.create_task(inventory.run(), name="inventory")
+    following.add_done_callback(_ended)
+    with tempfile.TemporaryDirectory(prefix="railsight-faust-") as scratch:
+        await _unless(stop, _first_inventory(inventory, runtime.inventory_wait_s))
+        runners = [
+            Runner(
+                wiring.bindings[stage],
+                make_stage,
+                kafka,
+                runtime,
+                inventory.versions,
+                clock=clock,
+                metrics=metrics,
+                data=runtime.data or Path(scratch),
+            )
+            for stage, make_stage in stages.items()
+        ]
+        tasks = [asyncio.create_task(runner.run(), name=runner.binding.stage) for runner in runners]
+        for task in tasks:
+            task.add_done_callback(_ended)
+        await stop.wait()
+        following.cancel()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_WITHIN_S):
+                await asyncio.gather(*(runner.stop() for runner in runners))
+        for task in tasks:
+            task.cancel()
+
+
+async def _prepare(kafka: KafkaSettings, runtime: RuntimeSettings, wiring: Wiring) -> None:
+    await until_ready(kafka, runtime.broker_wait_s)
+    await ensure_topics(kafka, wiring.topics)
+
+
+async def _first_inventory(inventory: InventoryReader, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            await inventory.first.wait()
+    except TimeoutError:
+        log.warning("no inventory after %g s: going on without, every device is a pod of its own", within_s)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do the work unless a stop comes first; say whether it was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if not doing.done():
+        doing.cancel()
+        return False
+    doing.result()
+    return True
+
+
+def _ended(task: "asyncio.Task[None]") -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        end_process(task.get_name(), error)

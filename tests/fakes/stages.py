@@ -1,0 +1,140 @@
+"""Stages of a few lines, whose results can be counted: what the runner does is tested with these."""
+
+from collections.abc import Sequence
+
+import orjson
+
+from streams.fabric.topology import Topology
+from streams.wire.errors import Reject
+from streams.wire.models import IDLE_NS, Event, Message, Progress, Symptom, SymptomKind
+from streams.wire.stage import Output
+from streams.wire.topics import Topic
+
+BLOCK = 10
+"""Events of a device that make one output."""
+
+
+class CountingStage:
+    """Counts events by device; says one Symptom for every tenth of a device: its id is (device, block).
+
+    What it says holds the running sum of all codes, so an event that is missed or counted twice is in every later one.
+    Its watermark is the newest time of any event.
+    """
+
+    def __init__(self, topic: Topic, name: str = "measure") -> None:
+        self.name = name
+        self._topic = topic
+        self.epoch = 0
+        self._watermark_ns = 0
+        self._counts: dict[str, list[int]] = {}
+        self.adopted: list[str] = []
+        self.ticks: list[int] = []
+
+    @property
+    def watermark_ns(self) -> int:
+        return self._watermark_ns or IDLE_NS
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def adopt(self, topology: Topology) -> list[Output]:
+        self.adopted.append(topology.digest)
+        return []
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        outputs = []
+        for event in batch:
+            if not isinstance(event, Event):
+                continue
+            counts = self._counts.setdefault(event.device, [0, 0])
+            counts[0] += 1
+            counts[1] += event.code
+            self._watermark_ns = max(self._watermark_ns, event.at_ns)
+            if counts[0] % BLOCK == 0:
+                detail = self.adopted[-1]
+                said = Symptom(
+                    event.device,
+                    str(counts[0] // BLOCK),
+                    SymptomKind.DOWNS_COUNTED,
+                    event.at_ns,
+                    count=counts[1],
+                    detail=detail,
+                )
+                outputs.append(Output(self._topic, said, event.device))
+        return outputs
+
+    def advance(self, watermark_ns: int) -> list[Output]:
+        self.ticks.append(watermark_ns)
+        return []
+
+    def snapshot(self) -> bytes:
+        return orjson.dumps([self._watermark_ns, self._counts])
+
+    def restore(self, data: bytes) -> None:
+        try:
+            self._watermark_ns, self._counts = orjson.loads(data)
+        except ValueError as error:
+            raise Reject(f"not a count: {error}") from error
+
+
+class WindowStage:
+    """Second of a chain: gathers symptoms, and says how many there were of each device before a watermark.
+
+    One Symptom for every device and second of event time, once the watermark has passed it.
+    """
+
+    def __init__(self, topic: Topic, name: str = "correlate", window_ns: int = 1_000_000_000) -> None:
+        self.name = name
+        self._topic = topic
+        self._window_ns = window_ns
+        self.epoch = 0
+        self._watermark_ns = 0
+        self._open: dict[str, list[str]] = {}
+        self.late = 0
+        self.adopted: list[str] = []
+
+    @property
+    def watermark_ns(self) -> int:
+        return self._watermark_ns
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def adopt(self, topology: Topology) -> list[Output]:
+        self.adopted.append(topology.digest)
+        return []
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        for message in batch:
+            assert not isinstance(message, Progress), "the runner keeps Progress to itself"
+            assert isinstance(message, Symptom)
+            if message.at_ns <= self._watermark_ns:
+                self.late += 1
+                continue
+            seen = self._open.setdefault(f"{message.at_ns // self._window_ns}/{message.device}", [])
+            if message.port not in seen:
+                seen.append(message.port)
+        return []
+
+    def advance(self, watermark_ns: int) -> list[Output]:
+        if watermark_ns <= self._watermark_ns:
+            return []
+        self._watermark_ns = watermark_ns
+        outputs = []
+        for key in sorted(self._open, key=lambda key: (int(key.partition("/")[0]), key)):
+            window, _, device = key.partition("/")
+            end_ns = (int(window) + 1) * self._window_ns
+            if end_ns <= watermark_ns:
+                seen = self._open.pop(key)
+                said = Symptom(device, window, SymptomKind.DOWNS_COUNTED, end_ns, count=len(seen))
+                outputs.append(Output(self._topic, said, device))
+        return outputs
+
+    def snapshot(self) -> bytes:
+        return orjson.dumps([self._watermark_ns, self._open, self.late])
+
+    def restore(self, data: bytes) -> None:
+        try:
+            self._watermark_ns, self._open, self.late = orjson.loads(data)
+        except ValueError as error:
+            raise Reject(f"not a window: {error}") from error

@@ -1,0 +1,201 @@
+"""A pipeline of two fake stages on topics of its own, run by real workers in processes of their own.
+
+`python -m tests.integration.runtime.rig PREFIX BOOTSTRAP STAGE...` is one such worker.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.runtime.bindings import Binding, Upstream
+from streams.runtime.serve import Wiring, run_stages
+from streams.wire import topics
+from streams.wire.models import (
+    Event,
+    EventKind,
+    InventoryChunk,
+    Job,
+    Message,
+    Progress,
+    SnapshotChunk,
+    Source,
+    Symptom,
+)
+from streams.wire.topics import Spread, Topic
+from tests.fakes.stages import CountingStage, WindowStage
+
+TELEMETRY, PODS = 4, 2
+ROOT = Path(__file__).parents[3]
+
+
+class Rig:
+    """The topics of one pipeline and what is done with them."""
+
+    def __init__(self, prefix: str, bootstrap: str) -> None:
+        self.prefix = prefix
+        self.kafka = KafkaSettings(
+            bootstrap=bootstrap, cluster=prefix, telemetry_partitions=TELEMETRY, pod_partitions=PODS
+        )
+
+        def topic(name: str, model: type[Message], spread: Spread, kept_s: int | None = 3600) -> Topic:
+            others: tuple[type[Message], ...] = () if model is Progress else (Progress,)
+            return Topic(f"{prefix}.{name}", model, spread, kept_s, others=others)
+
+        self.events = topic("events", Event, Spread.TELEMETRY)
+        self.more = topic("more", Event, Spread.TELEMETRY)
+        self.symptoms = topic("symptoms", Symptom, Spread.POD)
+        self.windows = topic("windows", Symptom, Spread.ONE)
+        self.progress = topic("progress", Progress, Spread.ONE)
+        first = topic("snapshots.first", SnapshotChunk, Spread.TELEMETRY, None)
+        second = topic("snapshots.second", SnapshotChunk, Spread.POD, None)
+        self.inventory = topic("inventory", InventoryChunk, Spread.ONE, None)
+        self.jobs = topic("jobs", Job, Spread.ONE, None)
+        bindings = {
+            "measure": Binding("measure", (self.events, self.more), first, None, (self.symptoms,), self.progress),
+            "correlate": Binding(
+                "correlate",
+                (self.symptoms,),
+                second,
+                Upstream("measure", self.events, (self.symptoms,)),
+                (),
+                self.progress,
+                covers=self.windows,
+            ),
+        }
+        own = (self.events, self.more, self.symptoms, self.windows, self.progress, first, second)
+        self.wiring = Wiring(bindings, (*own, self.inventory, self.jobs, topics.REJECTED), self.inventory, self.jobs)
+
+    def run(self, stages: Iterable[str]) -> None:
+        """Be a worker of these stages."""
+        makers = {
+            "measure": lambda _: CountingStage(self.symptoms),
+            "correlate": lambda _: WindowStage(self.windows),
+        }
+        runtime = RuntimeSettings(
+            inventory_wait_s=float(os.environ.get("INVENTORY_WAIT_S", "0")),
+            measure_snapshot_s=0.5,
+            snapshot_s=0.5,
+            session_s=6,
+            settle_s=0.5,
+        )
+        run_stages({stage: makers[stage] for stage in stages}, self.kafka, runtime, wiring=self.wiring)
+
+
+class Worker:
+    """A worker in a process of its own; what it logs is in `log`."""
+
+    def __init__(self, rig: Rig, log: Path, *stages: str, env: dict[str, str] | None = None) -> None:
+        self.log = log
+        command = [sys.executable, "-m", __name__, rig.prefix, rig.kafka.bootstrap, *stages]
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                command, stdout=out, stderr=out, cwd=ROOT, env=os.environ | (env or {}), start_new_session=True
+            )
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> tuple[int, float]:
+        """Ask it to stop; answer its exit code and how long that took."""
+        began = time.monotonic()
+        self.process.terminate()
+        code = self.process.wait(10)
+        return code, time.monotonic() - began
+
+
+@asynccontextmanager
+async def producing(rig: Rig) -> AsyncIterator[AIOKafkaProducer]:
+    producer = AIOKafkaProducer(**rig.kafka.client_options(), acks="all", linger_ms=2)
+    await producer.start()
+    try:
+        yield producer
+    finally:
+        await producer.stop()
+
+
+async def send(producer: AIOKafkaProducer, rig: Rig, topic: Topic, message: Message, key: str | None = None) -> Any:
+    """Send one message to where the registry puts it; answer its delivery."""
+    record = topics.encode(topic, message, key=key)
+    return await producer.send(
+        topic.name,
+        record.value,
+        key=record.key,
+        partition=record.partition(rig.kafka.partitions),
+        headers=list(record.headers),
+    )
+
+
+def event(device: str, number: int, at_ns: int) -> Event:
+    return Event(device, "", EventKind.LOG, at_ns, at_ns, Source.SOURCE_GNMI, sequence=number, code=number)
+
+
+async def records_of(rig: Rig, topic: Topic) -> list[Any]:
+    """All that a topic holds now."""
+    consumer = AIOKafkaConsumer(**rig.kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest")
+    found: list[Any] = []
+    try:
+        await consumer.start()
+        tps = [TopicPartition(topic.name, p) for p in range(rig.kafka.partitions.of(topic))]
+        consumer.assign(tps)
+        ends = await consumer.end_offsets(tps)
+        for tp in tps:
+            await consumer.seek_to_beginning(tp)
+            while await consumer.position(tp) < ends[tp]:
+                found += (await consumer.getmany(tp, timeout_ms=500)).get(tp, [])
+    finally:
+        await consumer.stop()
+    return found
+
+
+async def messages_of(rig: Rig, topic: Topic) -> list[Message]:
+    return [topics.decode(topic, record.value, record.headers) for record in await records_of(rig, topic)]
+
+
+async def symptoms_of(rig: Rig, topic: Topic) -> dict[tuple[str, str], set[Symptom]]:
+    """What a topic says by id: more than one thing of an id is a contradiction."""
+    found: dict[tuple[str, str], set[Symptom]] = defaultdict(set)
+    with suppress(KafkaError):
+        for message in await messages_of(rig, topic):
+            if isinstance(message, Symptom):
+                found[message.device, message.port].add(message)
+    return found
+
+
+async def until(
+    condition: Callable[[], Any], within_s: float, what: str, every_s: float = 0.2, workers: Sequence[Worker] = ()
+) -> Any:
+    """Await a condition; fails after the bound with what was awaited and the end of the workers' logs."""
+    give_up = time.monotonic() + within_s
+    while True:
+        result = condition()
+        if asyncio.iscoroutine(result):
+            result = await result
+        if result:
+            return result
+        if time.monotonic() > give_up:
+            logs = "\n".join(worker.log.read_text()[-3000:] for worker in workers)
+            raise AssertionError(f"not within {within_s} s: {what}\n{logs}")
+        await asyncio.sleep(every_s)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    Rig(sys.argv[1], sys.argv[2]).run(sys.argv[3:])
