@@ -21,14 +21,14 @@ def backtest(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Run the stages over recordings and write every revision of findings and remediations."""
-    from streams.config.loader import load
+    from streams.cli.options import settings_of
     from streams.replay.backtest import Recording, run
     from streams.wire.errors import Misconfigured
 
     if not samples or inventory is None or out is None:
         raise Misconfigured("backtest needs --samples, --inventory and --out")
     recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
-    summary = run(recording, load(config), out)
+    summary = run(recording, settings_of(config), out)
     for line in summary.refused:
         typer.echo(f"railsight: {line}", err=True)
     if as_json:

@@ -53,9 +53,11 @@ def fold(state: State, conclusions: Iterable[Conclusion], watermark_ns: int) -> 
                 kept.append(said)  # closed: what comes after the lateness changes nothing that was said
                 continue
         episode = _episode(said, conclusion, watermark_ns)
-        if said is None or episode != said.episode:
+        if said is None or _says_more(episode, said.episode):
             episode = _opened_or_updated(said, episode)
             out.append(episode)
+        else:
+            episode = said.episode
         kept.append(Said(conclusion.begin_ns, conclusion.end_ns, episode))
     for said in unmatched:
         if said.episode.finding.final:
@@ -88,6 +90,12 @@ def _episode(said: Said | None, conclusion: Conclusion, watermark_ns: int) -> Ep
     elif status is Status.RESOLVED:
         status = Status.UPDATED
     return Episode(replace(fresh, id=identity, subject=subject, status=status, final=final), conclusion.down_at_ns)
+
+
+def _says_more(episode: Episode, said: Episode) -> bool:
+    """Whether a reader learns anything: that it still goes on is no news, until the final revision says until when."""
+    last = replace(said.finding, observed_at_ns=episode.finding.observed_at_ns)
+    return episode.finding != last
 
 
 def _opened_or_updated(said: Said | None, episode: Episode) -> Episode:

@@ -74,7 +74,7 @@ def _conclusion(params: DetectParams, history: History, span: Interval, watermar
         severity=Severity.WARNING,
         subject=history.subject,
         started_at_ns=begin,
-        observed_at_ns=end if resolved else _newest(history, begin),
+        observed_at_ns=end if resolved else _newest(history, span),
         resolved_at_ns=end if resolved else None,
         detected_at_ns=opens_ns,
         summary=f"{' -- '.join(f'{e.device}/{e.port}' for e in sides)} is down",
@@ -90,11 +90,11 @@ def _conclusion(params: DetectParams, history: History, span: Interval, watermar
     return Conclusion(begin, end, finding, str(begin), final_at, (begin,))
 
 
-def _newest(history: History, begin: int) -> int:
+def _newest(history: History, span: Interval) -> int:
     """The newest evidence that it is down."""
-    return max(
-        (s.at_ns for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and s.at_ns >= begin), default=begin
-    )
+    begin, end = span
+    told = (s.at_ns for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and begin <= s.at_ns < end)
+    return max(told, default=begin)
 
 
 def _evidence(params: DetectParams, history: History, end: Endpoint, begin: int) -> Evidence:

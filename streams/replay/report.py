@@ -36,8 +36,7 @@ def as_table(score: Score) -> str:
     """The score as a table of plain text, what was missed and invented by name below it."""
     head = f"{'condition':<24}{'injected':>9}{'found':>7}{'missed':>8}{'invented':>10}{'median':>9}{'worst':>9}"
     lines = [head]
-    for condition in score.conditions():
-        lines.append(_line(condition, score.of(condition)))
+    lines += [_line(condition, score.of(condition)) for condition in score.conditions()]
     lines.append(f"precision {score.precision:.3g}, recall {score.recall:.3g}")
     lines += [f"missed: {name}" for name in as_dict(score)["missed"]]
     lines += [f"invented: {name}" for name in as_dict(score)["invented"]]

@@ -21,9 +21,11 @@ def write(said: Iterable[Finding | Remediation], out: TextIO) -> int:
 
 def read_findings(path: Path) -> Iterator[Finding]:
     """The findings of such a file; raises Misconfigured, naming the line, on what is not one."""
+    number = 0
     try:
         with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+            for line in file:
+                number += 1
                 record = orjson.loads(line)
                 if record["type"] == "finding":
                     yield codec.from_json(Finding, orjson.dumps(record["data"]))
