@@ -1,0 +1,80 @@
+"""`railsight clickhouse`: the embedded ClickHouse alone, until Ctrl-C, SIGTERM or its own end."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
+from streams.wire.errors import Misconfigured
+
+
+def clickhouse(
+    data: Annotated[Path | None, typer.Option(help="Folder of its data; default: the user's data folder.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="Port; default: a free one.")] = None,
+    user: Annotated[str, typer.Option(help="The user who may do everything.")] = "default",
+    password_file: Annotated[
+        Path | None, typer.Option(help="File with that user's password; without it, none is needed.")
+    ] = None,
+    read_only_user: Annotated[str | None, typer.Option(help="A user who may only read.")] = None,
+    read_only_password_file: Annotated[Path | None, typer.Option(help="File with the reader's password.")] = None,
+    memory_mib: Annotated[int, typer.Option(min=512, help="The most memory that the server takes.")] = 8192,
+    queries: Annotated[int, typer.Option(min=1, help="The most queries at once.")] = 32,
+    as_json: Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON.")] = False,
+) -> None:
+    """Run ClickHouse on this machine, on loopback, and print its URL once it answers."""
+    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    for number in stops:
+        signal.signal(number, _interrupt)
+    server: EmbeddedClickHouse | None = None
+    ended: int | None = None
+    try:
+        users = [User(user, _password(password_file))]
+        if read_only_user is not None:
+            users.append(User(read_only_user, _password(read_only_password_file), read_only=True))
+        _refuse_open_doors(host, users)
+        memory = memory_mib << 20
+        limits = Limits(server_memory_bytes=memory, query_memory_bytes=memory // 2, concurrent_queries=queries)
+        server = EmbeddedClickHouse(ClickHouseParams(data, host, port, tuple(users), limits))
+        server.start()
+        print(json.dumps({"url": server.url, "data": str(server.data)}) if as_json else server.url, flush=True)  # noqa: T201 — what the command is for
+        while (ended := server.wait(1.0)) is None:
+            continue
+    except Misconfigured as error:
+        typer.echo(f"railsight clickhouse: {error}", err=True)
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt:
+        pass
+    finally:
+        # A second Ctrl-C must not leave half a server; stopping is bounded.
+        for number in stops:
+            signal.signal(number, signal.SIG_IGN)
+        if server is not None:
+            server.stop()
+    if ended is not None:
+        typer.echo(f"railsight clickhouse: it ended by itself; see {server.log if server else ''}", err=True)
+        raise typer.Exit(1)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _password(file: Path | None) -> str:
+    if file is None:
+        return ""
+    try:
+        return file.read_text().strip("\r\n")
+    except OSError as error:
+        raise Misconfigured(f"the password file {file}: {error.strerror}") from error
+
+
+def _refuse_open_doors(host: str, users: list[User]) -> None:
+    if host in {"127.0.0.1", "::1", "localhost"}:
+        return
+    for user in users:
+        if not user.password:
+            raise Misconfigured(f"the user {user.name} needs a password to be reached on {host}: give a password file")

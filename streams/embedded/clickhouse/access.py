@@ -1,0 +1,47 @@
+"""Who may come in, and what a read-only user may say."""
+
+import hmac
+from collections.abc import Sequence
+
+from streams.embedded.clickhouse.call import Call
+from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.params import User
+from streams.embedded.clickhouse.tokens import tokens
+
+# `readonly = 2` of the engine refuses what writes; these are what it lets pass and a reader has no business with.
+_NOT_FOR_READERS = {"KILL", "SYSTEM", "BACKUP", "RESTORE", "GRANT", "REVOKE"}
+
+
+def authenticate(call: Call, users: Sequence[User]) -> User:
+    """Return the user that the call proves to be; raise ClickHouseError for anybody else."""
+    for user in users:
+        if user.name == call.user and hmac.compare_digest(user.password.encode(), call.password.encode()):
+            return user
+    raise ClickHouseError(
+        516,
+        "AUTHENTICATION_FAILED",
+        f"{call.user}: Authentication failed: password is incorrect, or there is no user with such name.",
+    )
+
+
+def settings_for(user: User, call: Call) -> tuple[dict[str, str], str]:
+    """Return the settings of the call and the `readonly` level it must not leave (empty: none).
+
+    2, so that settings can still be given per query, as Grafana and clickhouse-connect do.
+    """
+    settings = dict(call.settings)
+    if call.may_write and not user.read_only:
+        return settings, ""
+    asked = settings.pop("readonly", "2")
+    if asked not in {"1", "2"}:
+        raise ClickHouseError(164, "READONLY", "Cannot modify 'readonly' setting in readonly mode")
+    return settings, asked
+
+
+def refuse_for_reader(user: User, sql: str) -> None:
+    """Raise ClickHouseError for the statements that the engine's read-only mode lets pass."""
+    first = next(tokens(sql), None)
+    if user.read_only and first is not None and first.keyword in _NOT_FOR_READERS:
+        raise ClickHouseError(
+            497, "ACCESS_DENIED", f"{user.name}: Not enough privileges. {first.keyword} is not for a read-only user"
+        )

@@ -1,0 +1,117 @@
+"""The body of a request, decompressed as it arrives: the statement at its head, an INSERT's data after it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from aiohttp import BodyPartReader, web
+
+from streams.embedded.clickhouse.call import Call
+from streams.embedded.clickhouse.compression import ClickHouseBlocks, Decoder, decoder
+from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.params import Limits
+
+# ClickHouse looks for the end of an INSERT's head in max_query_size bytes, 256 KiB by default.
+HEAD_BYTES = 1 << 18
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalTable:
+    """A table that came with a query, to be had under `name` while the query runs."""
+
+    name: str
+    structure: str
+    format: str
+    data: bytes = field(repr=False)
+
+
+class Body:
+    """The plain bytes of one request: what the URL says of the query, then the body."""
+
+    def __init__(self, request: web.Request, call: Call, limits: Limits) -> None:
+        """Refuse an unknown encoding with a ClickHouseError."""
+        self._limits = limits
+        self._decoders: list[Decoder] = []
+        if (outer := decoder(call.content_encoding, limits.compressed_body_bytes)) is not None:
+            self._decoders.append(outer)
+        if call.flag("decompress"):
+            self._decoders.append(ClickHouseBlocks())
+        self._source = request.content
+        self._ended = False
+        self.held = call.query.encode() + b"\n" if call.query else b""
+
+    async def read(self) -> bytes:
+        """Return the next piece, or none at the end."""
+        while not self._ended:
+            data = await self._source.read(_PIECE_BYTES)
+            self._ended = not data
+            for one in self._decoders:
+                data = one.feed(data) + (one.finish() if self._ended else b"")
+            if data:
+                return data
+        return b""
+
+    async def head(self) -> bytes:
+        """Read until a whole head must be there; return all that is held."""
+        while len(self.held) < HEAD_BYTES and (piece := await self.read()):
+            self.held += piece
+        return self.held
+
+    async def whole(self) -> bytes:
+        """Read a statement that has no data after it; raise ClickHouseError if it is too long."""
+        pieces, size = [self.held], len(self.held)
+        while piece := await self.read():
+            pieces.append(piece)
+            size += len(piece)
+            if size > self._limits.query_bytes:
+                raise ClickHouseError(
+                    229, "QUERY_IS_TOO_LARGE", f"The query is longer than {self._limits.query_bytes} bytes"
+                )
+        self.held = b"".join(pieces)
+        return self.held
+
+    async def data_from(self, offset: int) -> AsyncIterator[bytes]:
+        """Yield an INSERT's data, beginning `offset` bytes into what is held, a MiB or so at a time.
+
+        Fewer, larger pieces: each costs a change of threads and the engine some 20 µs.
+        """
+        pieces, size = [self.held[offset:]], len(self.held) - offset
+        self.held = b""
+        while piece := await self.read():
+            pieces.append(piece)
+            size += len(piece)
+            if size >= _PIECE_BYTES:
+                yield b"".join(pieces)
+                pieces, size = [], 0
+        if size:
+            yield b"".join(pieces)
+
+
+async def read_form(request: web.Request, call: Call, limits: Limits) -> tuple[Call, list[ExternalTable]]:
+    """Read a multipart form: its fields are parameters of the call, its files are external tables."""
+    fields: dict[str, str] = {}
+    files: dict[str, bytes] = {}
+    size = 0
+    async for part in await request.multipart():
+        if not isinstance(part, BodyPartReader) or not part.name:
+            continue
+        data = bytes(await part.read(decode=True))
+        size += len(data)
+        if size > limits.compressed_body_bytes:
+            raise ClickHouseError(229, "QUERY_IS_TOO_LARGE", f"A form may have {limits.compressed_body_bytes} bytes")
+        if part.filename is None:
+            fields[part.name] = data.decode()
+        else:
+            files[part.name] = data
+    call = call.with_form(fields)
+    return call, [_external(call, name, data) for name, data in files.items()]
+
+
+def _external(call: Call, name: str, data: bytes) -> ExternalTable:
+    structure = call.parameters.get(f"{name}_structure", "")
+    types = call.parameters.get(f"{name}_types", "")
+    if not structure and not types:
+        raise ClickHouseError(36, "BAD_ARGUMENTS", f"Neither {name}_structure nor {name}_types is given")
+    if not structure:
+        structure = ", ".join(f"_{number} {kind}" for number, kind in enumerate(types.split(","), 1))
+    return ExternalTable(name, structure, call.parameters.get(f"{name}_format", "TabSeparated"), data)

@@ -1,0 +1,173 @@
+"""One HTTP call, read: which query, under which settings, for whom, and how the answer is to look.
+
+After the HTTP interface of ClickHouse: what is not one of its own parameters is a setting of the query.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from streams.embedded.clickhouse.failures import ClickHouseError
+
+# Parameters of the interface itself (ClickHouse's src/Server/HTTPHandler.cpp); all others are settings.
+_OF_THE_INTERFACE = {
+    "buffer_size",
+    "client_protocol_version",
+    "close_session",
+    "compress",
+    "database",
+    "decompress",
+    "default_format",
+    "password",
+    "query",
+    "query_id",
+    "quota_key",
+    "role",
+    "session_check",
+    "session_id",
+    "session_timeout",
+    "stacktrace",
+    "user",
+    "wait_end_of_query",
+}
+_SESSION_TIMEOUT_S, _MAX_SESSION_TIMEOUT_S = 60, 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a client asks for, without the body of its request."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    user: str = "default"
+    password: str = field(default="", repr=False)
+    may_write: bool = True
+    content_encoding: str = ""
+    accept_encoding: tuple[str, ...] = ()
+    header_database: str = ""
+    header_format: str = ""
+
+    @property
+    def query(self) -> str:
+        """The part of the statement that is in the URL (or in a form)."""
+        return self.parameters.get("query", "")
+
+    @property
+    def database(self) -> str:
+        return self.parameters.get("database") or self.header_database
+
+    @property
+    def default_format(self) -> str:
+        return self.parameters.get("default_format") or self.header_format or "TabSeparated"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of the query, the values of its parameters among them, as `SET` takes them."""
+        return {
+            name: value
+            for name, value in self.parameters.items()
+            if name not in _OF_THE_INTERFACE and not _of_an_external_table(name, self.parameters)
+        }
+
+    @property
+    def protocol_version(self) -> int:
+        return _number(self.parameters, "client_protocol_version", 0)
+
+    @property
+    def session_timeout_s(self) -> int:
+        given = _number(self.parameters, "session_timeout", _SESSION_TIMEOUT_S)
+        if given > _MAX_SESSION_TIMEOUT_S:
+            raise ClickHouseError(
+                374,
+                "INVALID_SESSION_TIMEOUT",
+                f"Session timeout '{given}' is larger than max_session_timeout: {_MAX_SESSION_TIMEOUT_S}. "
+                "Maximum session timeout could be modified in configuration file.",
+            )
+        return given
+
+    def flag(self, name: str) -> bool:
+        """Say whether a parameter of the interface is switched on."""
+        return self.parameters.get(name, "") in {"1", "true"}
+
+    def with_form(self, fields: Mapping[str, str]) -> "Call":
+        """Return the call with the fields of a form; what the URL says goes first."""
+        return Call(
+            {**fields, **self.parameters},
+            self.user,
+            self.password,
+            self.may_write,
+            "",
+            self.accept_encoding,
+            self.header_database,
+            self.header_format,
+        )
+
+
+def read_call(method: str, parameters: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> Call:
+    """Read a call from its request line and headers (their names in lower case).
+
+    Raises ClickHouseError where the ways to say who one is contradict each other.
+    """
+    given = dict(parameters)
+    user, password = _credentials(given, headers)
+    return Call(
+        parameters=given,
+        user=user,
+        password=password,
+        # A GET may be repeated by anything on its way, so that the server lets it change nothing.
+        may_write=method == "POST",
+        content_encoding=headers.get("content-encoding", "").strip().lower(),
+        accept_encoding=tuple(
+            name.split(";")[0].strip().lower() for name in headers.get("accept-encoding", "").split(",")
+        ),
+        header_database=headers.get("x-clickhouse-database", ""),
+        header_format=headers.get("x-clickhouse-format", ""),
+    )
+
+
+def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[str, str]:
+    by_header = "x-clickhouse-user" in headers or "x-clickhouse-key" in headers
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    by_url = "user" in given or "password" in given
+    if by_header and (token or by_url):
+        raise ClickHouseError(
+            516,
+            "AUTHENTICATION_FAILED",
+            "Invalid authentication: it is not allowed to use X-ClickHouse HTTP headers and other authentication "
+            "methods simultaneously",
+        )
+    if by_header:
+        return headers.get("x-clickhouse-user", "default") or "default", headers.get("x-clickhouse-key", "")
+    if not token:
+        return given.get("user") or "default", given.get("password", "")
+    if scheme.lower() != "basic":
+        raise ClickHouseError(
+            516,
+            "AUTHENTICATION_FAILED",
+            f"Invalid authentication: '{scheme}' HTTP Authorization scheme is not supported",
+        )
+    try:
+        user, _, password = base64.b64decode(token, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        raise ClickHouseError(
+            516, "AUTHENTICATION_FAILED", "Invalid authentication: the Basic token is not Base64"
+        ) from None
+    return user or "default", password
+
+
+def _of_an_external_table(name: str, parameters: Mapping[str, str]) -> bool:
+    stem, _, what = name.rpartition("_")
+    return (
+        what in {"structure", "types", "format"}
+        and bool(stem)
+        and (f"{stem}_structure" in parameters or f"{stem}_types" in parameters)
+    )
+
+
+def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
+    text = parameters.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal():
+        raise ClickHouseError(72, "CANNOT_PARSE_NUMBER", f"Invalid {name}: '{text}'")
+    return int(text)

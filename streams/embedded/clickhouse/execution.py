@@ -1,0 +1,122 @@
+"""The way of one statement through the engine, and of what comes back to the client.
+
+A SELECT goes through a pipe, as it is computed; an INSERT's data goes to the engine as it arrives; everything else
+answers little and is answered whole. When the client leaves, what runs for it is stopped.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Executor
+from typing import TypeVar
+
+from aiohttp import ClientConnectionResetError, ClientPayloadError, web
+
+from streams.embedded.clickhouse.call import Call
+from streams.embedded.clickhouse.engine import Answer, Connection, Engine
+from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.native import handshake_block, is_handshake
+from streams.embedded.clickhouse.pipes import ResultPipe
+from streams.embedded.clickhouse.replies import Reply, content_type
+from streams.embedded.clickhouse.statement import Statement
+
+# How long a result is held back for the sake of a true status, and how soon a client's leaving is noticed.
+_LOOK_UP_EVERY_S = 0.1
+
+T = TypeVar("T")
+
+
+class Execution:
+    """One statement of one call."""
+
+    def __init__(
+        self, engine: Engine, threads: Executor, connection: Connection, reply: Reply, request: web.Request
+    ) -> None:
+        self._engine = engine
+        self._threads = threads
+        self._connection = connection
+        self._reply = reply
+        self._request = request
+
+    async def run(self, call: Call, statement: Statement, data: AsyncIterator[bytes]) -> web.StreamResponse:
+        """Run the statement and return the answer; errors before its first byte are the caller's to tell."""
+        output_format = statement.format if statement.data_at is None and statement.format else call.default_format
+        self._reply.announce(output_format, content_type(output_format))
+        if statement.data_at is not None:
+            answer = await self._insert(statement, data)
+        elif statement.kind == "select":
+            if output_format == "Native" and is_handshake(statement.sql, call.protocol_version):
+                answer = await self._in_thread(lambda: handshake_block(self._connection, call.protocol_version))
+                await self._reply.write(answer.data)
+            else:
+                return await self._select(statement.into, call.default_format)
+        else:
+            answer = await self._in_thread(lambda: self._connection.query(statement.sql, call.default_format))
+            if statement.may_drop_databases:
+                await self._in_thread(self._engine.keep_default_database)
+            await self._reply.write(answer.data)
+        return await self._reply.finish(answer)
+
+    async def _insert(self, statement: Statement, data: AsyncIterator[bytes]) -> Answer:
+        assert statement.format is not None
+        into, written_as = statement.sql, statement.format
+        insert = await self._in_thread(lambda: self._connection.insert(into, written_as))
+        try:
+            async for piece in data:
+                await self._in_thread(lambda piece=piece: insert.append(piece))  # type: ignore[misc]
+        except (ClickHouseError, ClientPayloadError, ConnectionError, asyncio.CancelledError):
+            # Cut off or wrong: what was not acknowledged is not to be kept.
+            with contextlib.suppress(ClickHouseError):
+                await asyncio.shield(self._in_thread(insert.cancel))
+            raise
+        return await self._in_thread(insert.finish)
+
+    async def _select(self, into: Callable[[str, str], str], default_format: str) -> web.StreamResponse:
+        pipe = ResultPipe()
+        sql = into(pipe.path, default_format)
+        running = asyncio.ensure_future(self._in_thread(lambda: self._connection.query(sql)))
+        running.add_done_callback(lambda _: pipe.no_more())
+        try:
+            await self._pump(pipe, running)
+            answer = await running
+        except ClickHouseError as error:
+            return await self._reply.fail(error)
+        except BaseException:
+            # The client left, or the server stops.
+            await asyncio.shield(self._stop(pipe, running))
+            raise
+        finally:
+            pipe.close()
+        return await self._reply.finish(answer)
+
+    async def _pump(self, pipe: ResultPipe, running: "asyncio.Future[Answer]") -> None:
+        while True:
+            try:
+                piece = await asyncio.wait_for(pipe.read(), _LOOK_UP_EVERY_S)
+            except TimeoutError:
+                if self._request.transport is None or self._request.transport.is_closing():
+                    raise ClientConnectionResetError("the client is gone") from None
+                if self._reply.may_begin and not running.done():
+                    await self._reply.begin()
+                continue
+            if not piece:
+                return
+            await self._reply.write(piece)
+
+    async def _stop(self, pipe: ResultPipe, running: "asyncio.Future[Answer]") -> None:
+        """Stop the query and wait until the engine has let go of its connection."""
+        mark = f"OUTFILE '{pipe.path}'"
+        while not running.done():
+            await self._in_thread(lambda: self._engine.kill(mark))
+            # The engine looks up only between two writes: empty the pipe, or it never does.
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(_drained(pipe), _LOOK_UP_EVERY_S)
+        running.exception()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+
+async def _drained(pipe: ResultPipe) -> None:
+    while await pipe.read():
+        pass

@@ -1,0 +1,59 @@
+"""Errors as ClickHouse says them: a code, a name, a text, and the HTTP status that a code gets."""
+
+import re
+from dataclasses import dataclass
+
+# After ClickHouse's src/Server/HTTP/exceptionCodeToHTTPStatus.cpp; what is not here is 500.
+_STATUS = {
+    400: (6, 8, 15, 25, 26, 27, 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321, 376, 427, 441, 675, 676),
+    401: (194,),
+    403: (192, 193, 497, 512, 516),
+    404: (46, 47, 50, 56, 60, 63, 73, 78, 81, 115, 152, 336, 511),
+    408: (159,),
+    411: (381,),
+    413: (229,),
+    415: (779,),
+    501: (48,),
+    503: (76, 209, 439),
+}
+_STATUS_OF = {code: status for status, codes in _STATUS.items() for code in codes}
+_CODE = re.compile(r"Code:\s*(\d+)\.\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class ClickHouseError(Exception):
+    """An error with ClickHouse's own code; `text` is what the client reads, on one line or more."""
+
+    code: int
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"Code: {self.code}. DB::Exception: {self.message}. ({self.name})"
+
+    @property
+    def status(self) -> int:
+        """The HTTP status that the server gives this code."""
+        return _STATUS_OF.get(self.code, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineError(ClickHouseError):
+    """An error in the engine's own words, which already carry code and name."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+def from_engine(text: str) -> EngineError:
+    """Read the code out of what the engine said; 1002 (UNKNOWN_EXCEPTION) if it named none."""
+    found = _CODE.search(text)
+    if found is None:
+        return EngineError(1002, "UNKNOWN_EXCEPTION", f"Code: 1002. DB::Exception: {text}. (UNKNOWN_EXCEPTION)")
+    return EngineError(int(found[1]), "", text[found.start() :])
+
+
+def worded(error: ClickHouseError, version: str) -> str:
+    """Return the error as the server writes it: with the version at its end, once, and a line break."""
+    text = re.sub(r" \(version [^()]*(\([^()]*\))?\)(?=\. \(\w+\)$|$)", "", str(error).strip())
+    return f"{text} (version {version} (official build))\n"

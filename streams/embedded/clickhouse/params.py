@@ -1,0 +1,64 @@
+"""What the embedded ClickHouse is told: where its data lies, where it listens, who may come in, its bounds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user of the server. Without a password, only the empty one is right."""
+
+    name: str
+    password: str = field(default="", repr=False)
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what the server takes of the machine.
+
+    The defaults leave room on the 24 GiB that the whole pipeline is sized for; ClickHouse alone would take 90 %.
+    """
+
+    server_memory_bytes: int = 8 << 30
+    query_memory_bytes: int = 4 << 30
+    concurrent_queries: int = 32
+    sessions: int = 256
+    query_bytes: int = 64 << 20  # of one statement's text; an INSERT's data is not counted
+    compressed_body_bytes: int = 1 << 30  # of bodies that can only be decompressed whole
+
+
+@dataclass(frozen=True, slots=True)
+class ClickHouseParams:
+    """`data` None is the user's data folder; `port` None is a free one."""
+
+    data: Path | None = None
+    host: str = "127.0.0.1"
+    port: int | None = None
+    users: tuple[User, ...] = (User("default"),)
+    limits: Limits = Limits()
+
+    def to_json(self) -> dict[str, object]:
+        """Return what the server process reads on its standard input: passwords never stand on a command line."""
+        return {
+            "data": str(self.data),
+            "host": self.host,
+            "port": self.port or 0,
+            "users": [{"name": u.name, "password": u.password, "read_only": u.read_only} for u in self.users],
+            "limits": {name: getattr(self.limits, name) for name in Limits.__slots__},
+        }
+
+
+def from_json(text: Mapping[str, object]) -> ClickHouseParams:
+    """Read what `to_json` wrote."""
+    users, limits = text["users"], text["limits"]
+    assert isinstance(users, list)
+    assert isinstance(limits, dict)
+    return ClickHouseParams(
+        data=Path(str(text["data"])),
+        host=str(text["host"]),
+        port=int(str(text["port"])),
+        users=tuple(User(**user) for user in users),
+        limits=Limits(**limits),
+    )

@@ -1,0 +1,59 @@
+"""The way of a result from the engine to the client: a pipe that the engine writes its format into.
+
+`SELECT … INTO OUTFILE '/dev/fd/N'` lets the engine write one whole document of any format, block by block, while
+it computes; asked for a result in pieces, chdb makes a document of its own of each (a JSON per block).
+The kernel's bound on a pipe holds the engine back when a client reads slowly.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+
+_PIPE_BYTES = 1 << 20  # the most that Linux gives without privilege
+
+
+class ResultPipe:
+    """One pipe. The engine opens `path`; reading ends once `no_more` was called and all is read."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        with contextlib.suppress(OSError, AttributeError):
+            fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self.path = f"/dev/fd/{self._writer}"
+
+    def no_more(self) -> None:
+        """Close our end for writing: the engine's own is closed when its query is over."""
+        if self._writer >= 0:
+            os.close(self._writer)
+            self._writer = -1
+
+    def close(self) -> None:
+        """Close both ends."""
+        self.no_more()
+        if self._reader >= 0:
+            os.close(self._reader)
+            self._reader = -1
+
+    async def read(self) -> bytes:
+        """Return the next bytes, or none at the end. It may be cancelled and called again."""
+        while True:
+            try:
+                return os.read(self._reader, _PIPE_BYTES)
+            except BlockingIOError:
+                await self._readable()
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        loop.add_reader(self._reader, _settle, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(self._reader)
+
+
+def _settle(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)

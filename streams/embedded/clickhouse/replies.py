@@ -1,0 +1,175 @@
+"""The answer to one call: held back while it is small, so that its status and its figures are true; streamed after.
+
+An error that comes when part of the answer is out is written into the body, as ClickHouse writes it: between two
+marks with a tag that the header `X-ClickHouse-Exception-Tag` announced.
+"""
+
+import json
+import secrets
+import tempfile
+from collections.abc import Mapping
+from typing import IO
+
+from aiohttp import web
+
+from streams.embedded.clickhouse.call import Call
+from streams.embedded.clickhouse.compression import ClickHouseBlockEncoder, Encoder, choose_encoding, encoder
+from streams.embedded.clickhouse.engine import Answer
+from streams.embedded.clickhouse.failures import ClickHouseError, worded
+
+# ClickHouse's DBMS_DEFAULT_BUFFER_SIZE: what its HTTP interface holds back before it sends anything.
+_HELD_BYTES = 1 << 20
+_WAIT_IN_MEMORY_BYTES = 32 << 20
+
+_CONTENT_TYPES = {
+    "ARROW": "application/octet-stream",
+    "ARROWSTREAM": "application/vnd.apache.arrow.stream",
+    "PARQUET": "application/vnd.apache.parquet",
+    "XML": "application/xml; charset=UTF-8",
+    "HTML": "text/html; charset=UTF-8",
+    "MARKDOWN": "text/markdown; charset=UTF-8",
+}
+_BINARY = ("NATIVE", "ROWBINARY", "ORC", "AVRO", "MSGPACK", "PROTOBUF", "CAPNPROTO", "BSON", "NPY", "RAWBLOB")
+
+
+def content_type(output_format: str) -> str:
+    """Return the Content-Type of an output format."""
+    name = output_format.upper()
+    if name in _CONTENT_TYPES:
+        return _CONTENT_TYPES[name]
+    if name.startswith("JSON"):
+        lines = "EACHROW" in name
+        return "application/x-ndjson; charset=UTF-8" if lines else "application/json; charset=UTF-8"
+    if name.startswith(("CSV", "TABSEPARATED", "TSV")):
+        kind = "csv" if name.startswith("CSV") else "tab-separated-values"
+        header = "present" if "WITHNAMES" in name else "absent"
+        return f"text/{kind}; charset=UTF-8; header={header}"
+    return "application/octet-stream" if name.startswith(_BINARY) else "text/plain; charset=UTF-8"
+
+
+def summary(answer: Answer) -> str:
+    """Return the X-ClickHouse-Summary of what the engine counted."""
+    figures = {
+        "read_rows": answer.read_rows,
+        "read_bytes": answer.read_bytes,
+        "written_rows": answer.written_rows,
+        "written_bytes": answer.written_bytes,
+        "total_rows_to_read": "0",
+        "result_rows": answer.written_rows or answer.rows,
+        "result_bytes": answer.written_bytes or len(answer.data),
+        "elapsed_ns": int(answer.elapsed_s * 1e9),
+    }
+    return json.dumps({name: str(value) for name, value in figures.items()}, separators=(",", ":"))
+
+
+class Reply:
+    """One answer under way."""
+
+    def __init__(self, request: web.Request, call: Call, headers: Mapping[str, str], version: str) -> None:
+        self._request = request
+        self._call = call
+        self._headers = dict(headers)
+        self._version = version
+        self._tag = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(16))
+        self._held: IO[bytes] = tempfile.SpooledTemporaryFile(_WAIT_IN_MEMORY_BYTES)  # noqa: SIM115 — closed in _close
+        self._held_bytes = 0
+        self._response: web.StreamResponse | None = None
+        self._encoder: Encoder | None = None
+        self._waits = call.flag("wait_end_of_query")
+
+    def announce(self, output_format: str, content_type: str) -> None:
+        """Say in the headers what the body will be."""
+        self._headers |= {"X-ClickHouse-Format": output_format, "Content-Type": content_type}
+
+    @property
+    def may_begin(self) -> bool:
+        """Say whether something is held back that could go out now."""
+        return self._response is None and not self._waits and self._held_bytes > 0
+
+    async def write(self, data: bytes) -> None:
+        """Take the next piece of the answer's body."""
+        if self._response is not None:
+            await self._send(data)
+            return
+        self._held.write(data)
+        self._held_bytes += len(data)
+        if self._held_bytes >= _HELD_BYTES and not self._waits:
+            await self.begin()
+
+    async def begin(self) -> None:
+        """Send the headers and what was held back; from here on the status cannot change."""
+        response = web.StreamResponse(headers=self._headers | {"X-ClickHouse-Exception-Tag": self._tag})
+        self._encode_for(response)
+        response.enable_chunked_encoding()
+        await response.prepare(self._request)
+        self._response = response
+        self._held.seek(0)
+        while piece := self._held.read(_HELD_BYTES):
+            await self._send(piece)
+        if self._encoder is not None:
+            await response.write(self._encoder.flush())
+
+    async def finish(self, answer: Answer) -> web.StreamResponse:
+        """End the answer and return it."""
+        self._headers["X-ClickHouse-Summary"] = summary(answer)
+        if self._response is None and self._held_bytes < _HELD_BYTES:
+            return self._at_once(200)
+        if self._response is None:
+            await self.begin()
+        return await self._end()
+
+    async def fail(self, error: ClickHouseError) -> web.StreamResponse:
+        """End the answer with an error, by its status if nothing is out yet."""
+        text = worded(error, self._version)
+        if self._response is None:
+            self._held.seek(0)
+            self._held.truncate()
+            self._held.write(text.encode())
+            self._headers["X-ClickHouse-Exception-Code"] = str(error.code)
+            self._headers["Content-Type"] = "text/plain; charset=UTF-8"
+            if error.status == 401:
+                self._headers["WWW-Authenticate"] = 'Basic realm="ClickHouse server HTTP API"'
+            return self._at_once(error.status)
+        marked = text.encode()
+        await self._send(
+            b"\r\n__exception__\r\n%s\r\n%s%d %s\r\n__exception__\r\n"
+            % (self._tag.encode(), marked, len(marked), self._tag.encode())
+        )
+        return await self._end()
+
+    def _at_once(self, status: int) -> web.Response:
+        self._held.seek(0)
+        body = self._held.read()
+        self._held.close()
+        response = web.Response(status=status, headers=self._headers)
+        self._encode_for(response)
+        if self._encoder is not None and body:
+            body = self._encoder.feed(body) + self._encoder.finish()
+        elif not body:
+            response.headers.pop("Content-Encoding", None)
+        response.body = body
+        return response
+
+    async def _send(self, data: bytes) -> None:
+        assert self._response is not None
+        encoded = data if self._encoder is None else self._encoder.feed(data)
+        if encoded:
+            await self._response.write(encoded)
+
+    async def _end(self) -> web.StreamResponse:
+        assert self._response is not None
+        if self._encoder is not None:
+            await self._response.write(self._encoder.finish())
+        await self._response.write_eof()
+        self._held.close()
+        return self._response
+
+    def _encode_for(self, response: web.StreamResponse) -> None:
+        if self._call.flag("compress"):
+            self._encoder = ClickHouseBlockEncoder()
+            return
+        wanted = self._call.parameters.get("enable_http_compression", "1") in {"1", "true"}
+        encoding = choose_encoding(self._call.accept_encoding) if wanted else ""
+        if encoding:
+            self._encoder = encoder(encoding)
+            response.headers["Content-Encoding"] = encoding

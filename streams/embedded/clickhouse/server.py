@@ -1,0 +1,152 @@
+"""The HTTP face: routes, who may come in, how many at once, and the way of one call through the engine."""
+
+import asyncio
+import contextlib
+import socket
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from aiohttp import web
+
+from streams.embedded.clickhouse.access import authenticate, refuse_for_reader, settings_for
+from streams.embedded.clickhouse.bodies import Body, ExternalTable, read_form
+from streams.embedded.clickhouse.call import Call, read_call
+from streams.embedded.clickhouse.engine import Connection, Engine
+from streams.embedded.clickhouse.execution import Execution
+from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.params import ClickHouseParams, User
+from streams.embedded.clickhouse.replies import Reply
+from streams.embedded.clickhouse.scope import Scope
+from streams.embedded.clickhouse.sessions import Sessions
+from streams.embedded.clickhouse.statement import parse
+
+T = TypeVar("T")
+
+
+class Face:
+    """The server of one engine."""
+
+    def __init__(self, engine: Engine, params: ClickHouseParams) -> None:
+        self._engine = engine
+        self._params = params
+        self._running = 0
+        limits = params.limits
+        # Killing a query must not wait for the threads that run queries.
+        self._threads = ThreadPoolExecutor(limits.concurrent_queries + 8, "clickhouse")
+        self.sessions = Sessions(limits.sessions, asyncio.get_running_loop().time)
+
+    def application(self) -> web.Application:
+        """Return the routes."""
+        app = web.Application(client_max_size=self._params.limits.compressed_body_bytes)
+        app.router.add_get("/ping", self._ok)
+        app.router.add_get("/replicas_status", self._ok)
+        app.router.add_get("/", self._query)
+        app.router.add_post("/", self._query)
+        app.router.add_route("*", "/{path:.+}", self._nothing)
+        return app
+
+    async def _ok(self, _: web.Request) -> web.Response:
+        return web.Response(text="Ok.\n", content_type="text/html")
+
+    async def _nothing(self, request: web.Request) -> web.Response:
+        return web.Response(
+            status=404,
+            text=f"There is no handle {request.path}\n\nUse / or /ping for health checks.\n"
+            "Send queries from your program with POST method or GET /?query=...\n",
+        )
+
+    async def _query(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "GET" and not request.query_string:
+            return await self._ok(request)
+        reply = Reply(request, Call(), self._headers(""), self._engine.version)
+        try:
+            headers = {name.lower(): value for name, value in request.headers.items()}
+            call = read_call(request.method, request.query.items(), headers)
+            query_id = call.parameters.get("query_id") or str(uuid.uuid4())
+            reply = Reply(request, call, self._headers(query_id), self._engine.version)
+            user = authenticate(call, self._params.users)
+            with self._one_more():
+                return await self._answer(request, call, user, reply)
+        except ClickHouseError as error:
+            return await reply.fail(error)
+
+    async def _answer(self, request: web.Request, call: Call, user: User, reply: Reply) -> web.StreamResponse:
+        tables: list[ExternalTable] = []
+        body = None
+        if request.content_type.startswith("multipart/"):
+            call, tables = await read_form(request, call, self._params.limits)
+            statement = parse(call.query.encode())
+            data = _no_data()
+        else:
+            body = Body(request, call, self._params.limits)
+            statement = parse(await body.head())
+            if statement.data_at is None:
+                statement = parse(await body.whole())
+            data = body.data_from(statement.data_at or 0)
+        refuse_for_reader(user, statement.sql)
+        async with self._scope(call, user, tables) as connection:
+            return await Execution(self._engine, self._threads, connection, reply, request).run(call, statement, data)
+
+    @contextlib.asynccontextmanager
+    async def _scope(self, call: Call, user: User, tables: list[ExternalTable]) -> AsyncIterator[Connection]:
+        """Lend a connection with the call's settings, database and external tables."""
+        settings, read_only = settings_for(user, call)
+        scope = Scope(settings, call.database, read_only, tables)
+        session_id = call.parameters.get("session_id", "")
+        if not session_id:
+            connection = await self._in_thread(lambda: scope.enter_new(self._engine.connect))
+            try:
+                yield connection
+            finally:
+                connection.close()
+            return
+        session = await self.sessions.take(
+            user.name,
+            session_id,
+            must_exist=call.flag("session_check"),
+            timeout_s=call.session_timeout_s,
+            connect=self._engine.connect,
+        )
+        try:
+            await self._in_thread(lambda: scope.enter(session.connection))
+            try:
+                yield session.connection
+            finally:
+                await self._in_thread(lambda: scope.leave(session.connection))
+        finally:
+            self.sessions.give_back(session)
+
+    @contextlib.contextmanager
+    def _one_more(self) -> Iterator[None]:
+        most = self._params.limits.concurrent_queries
+        if self._running >= most:
+            raise ClickHouseError(
+                202,
+                "TOO_MANY_SIMULTANEOUS_QUERIES",
+                f"Too many simultaneous queries. Maximum: {most}",
+            )
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def _headers(self, query_id: str) -> dict[str, str]:
+        return {
+            "X-ClickHouse-Server-Display-Name": socket.gethostname(),
+            "X-ClickHouse-Query-Id": query_id,
+            "X-ClickHouse-Timezone": self._engine.timezone,
+            "Access-Control-Expose-Headers": "X-ClickHouse-Query-Id,X-ClickHouse-Summary,X-ClickHouse-Exception-Code",
+        }
+
+
+async def _no_data() -> AsyncIterator[bytes]:
+    """What follows a statement that came in a form: nothing."""
+    nothing: tuple[bytes, ...] = ()
+    for piece in nothing:
+        yield piece

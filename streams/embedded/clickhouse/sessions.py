@@ -1,0 +1,91 @@
+"""Sessions: connections that outlive a request, with their temporary tables and settings, until they expire."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streams.embedded.clickhouse.engine import Connection
+from streams.embedded.clickhouse.failures import ClickHouseError
+
+
+@dataclass(slots=True)
+class Session:
+    """One session; `expires_at` is read only while it is not in use."""
+
+    connection: Connection
+    timeout_s: int
+    in_use: bool = True
+    expires_at: float = field(default=float("inf"))
+
+
+class Sessions:
+    """All sessions of the server, by user and id. To be used from the event loop only."""
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self._most = most
+        self._clock = clock
+        self._by_id: dict[tuple[str, str], Session | None] = {}
+
+    async def take(
+        self, user: str, session_id: str, *, must_exist: bool, timeout_s: int, connect: Callable[[], Connection]
+    ) -> Session:
+        """Return the session, made if it is new; raise ClickHouseError if it is in use, unknown, or one too many."""
+        key = (user, session_id)
+        self.drop_expired()
+        if key in self._by_id:
+            session = self._by_id[key]
+            if session is None or session.in_use:
+                raise ClickHouseError(
+                    373, "SESSION_IS_LOCKED", f"Session {session_id} is locked by a concurrent client"
+                )
+            session.in_use, session.timeout_s = True, timeout_s
+            return session
+        if must_exist:
+            raise ClickHouseError(372, "SESSION_NOT_FOUND", f"Session {session_id} not found")
+        if len(self._by_id) >= self._most:
+            self._drop_longest_idle()
+        self._by_id[key] = None  # locks the id while the connection is opened
+        try:
+            session = Session(await asyncio.to_thread(connect), timeout_s)
+        except BaseException:
+            del self._by_id[key]
+            raise
+        self._by_id[key] = session
+        return session
+
+    def give_back(self, session: Session) -> None:
+        """Let others use the session; it expires its timeout from now."""
+        session.in_use = False
+        session.expires_at = self._clock() + session.timeout_s
+
+    def drop_expired(self) -> None:
+        """Close the sessions whose time is over."""
+        now = self._clock()
+        for key, session in list(self._by_id.items()):
+            if session is not None and not session.in_use and session.expires_at <= now:
+                self._drop(key, session)
+
+    def forget(self, session: Session) -> None:
+        """Close one session for good."""
+        for key, held in list(self._by_id.items()):
+            if held is session:
+                self._drop(key, session)
+
+    def close(self) -> None:
+        """Close all of them."""
+        for key, session in list(self._by_id.items()):
+            if session is not None:
+                self._drop(key, session)
+
+    def _drop_longest_idle(self) -> None:
+        idle = [(s.expires_at, key) for key, s in self._by_id.items() if s is not None and not s.in_use]
+        if not idle:
+            raise ClickHouseError(202, "TOO_MANY_SIMULTANEOUS_QUERIES", f"Too many sessions: {self._most}")
+        key = min(idle)[1]
+        session = self._by_id[key]
+        assert session is not None
+        self._drop(key, session)
+
+    def _drop(self, key: tuple[str, str], session: Session) -> None:
+        del self._by_id[key]
+        session.connection.close()

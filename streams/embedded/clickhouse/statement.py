@@ -1,0 +1,205 @@
+"""What a statement is: its kind, its output format, where an INSERT's data begins, what it may not touch.
+
+It reads no more grammar than this needs; everything else is the engine's to parse and to refuse.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.tokens import Token, tokens
+
+Kind = Literal["select", "insert", "other"]
+
+# The engine streams what these begin; every other statement answers little and is answered whole.
+_SELECTS = {"SELECT", "WITH", "FROM", "EXPLAIN", "("}
+
+# Table functions of these are refused by the engine's own grants (engine.py). The names here are those that reach
+# files or processes of the server in another way: the scalar function, the engines and the dictionary sources.
+_OUTSIDE = {
+    "executable",
+    "executablepool",
+    "file",
+    "filecluster",
+    "filesystem",
+    "http",
+    "library",
+    "odbc",
+    "python",
+    "s3queue",
+    "azurequeue",
+    "sqlite",
+    "url",
+    "urlcluster",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a client, ready for the engine.
+
+    `sql` has no trailing semicolon. For an INSERT with data, `sql` is the head without its FORMAT clause,
+    `format` is the data's, and `data_at` is the offset in the client's bytes at which the data begins.
+    """
+
+    kind: Kind
+    sql: str
+    format: str | None = None
+    data_at: int | None = None
+    clause_at: int | None = None
+
+    @property
+    def may_drop_databases(self) -> bool:
+        """Say whether a database may be gone after it."""
+        return self.sql[:8].upper().startswith(("DROP", "DETACH", "RENAME"))
+
+    def into(self, path: str, default_format: str) -> str:
+        """Return the statement with its result going to the pipe at `path`, in its own format or the default."""
+        at = len(self.sql) if self.clause_at is None else self.clause_at
+        quoted = path.replace("\\", "\\\\").replace("'", "\\'")
+        tail = self.sql[at:] or f"FORMAT {default_format}"
+        return f"{self.sql[:at]}\nINTO OUTFILE '{quoted}' APPEND {tail}"
+
+
+def parse(raw: bytes) -> Statement:
+    """Return the statement that `raw` begins with; for an INSERT, `raw` may be cut anywhere in its data.
+
+    Raises ClickHouseError for what a client may not do: several statements, files, processes.
+    """
+    text = raw.decode("latin-1")  # one character a byte: offsets are those of the client's bytes
+    stream = tokens(text)
+    first = next(stream, None)
+    if first is None:
+        raise ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
+    if first.keyword == "INSERT" and (statement := _insert(raw, [first], stream)):
+        return statement
+    seen = _single(list(tokens(text)))
+    _refuse_outside(seen)
+    sql = _decode(raw[: seen[-1].end])
+    word = seen[0].keyword or seen[0].text
+    if word == "WITH" and any(token.keyword == "INSERT" for token in seen):
+        return Statement("other", sql)
+    clause = _format_clause(seen)
+    kind: Kind = "insert" if word == "INSERT" else "select" if word in _SELECTS else "other"
+    if clause is None:
+        return Statement(kind, sql)
+    at = len(_decode(raw[: seen[clause].start]))
+    return Statement(kind, sql, format=seen[clause + 1].name, clause_at=at)
+
+
+def _insert(raw: bytes, head: list[Token], stream: Iterable[Token]) -> Statement | None:
+    """Return the INSERT whose data follows it, or None where a SELECT gives the data."""
+    depth = 0
+    selects = False
+    previous = head[0]
+    for token in stream:
+        head.append(token)
+        depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "sign" else 0
+        if depth == 0 and previous.keyword == "FORMAT" and token.name and len(head) > 3:
+            _refuse_outside(head)
+            return _with_data(raw, head, selects)
+        if depth == 0 and token.keyword == "VALUES" and not selects and len(head) > 3:
+            _refuse_outside(head)
+            return Statement("insert", _decode(raw[: token.start]), "Values", token.end)
+        if token.keyword in {"SELECT", "WITH", "FROM"} and len(head) > 3:
+            selects = True
+        if token.text == ";" and token.kind == "sign":
+            return None
+        previous = token
+    return None
+
+
+def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | None:
+    """`head` ends in FORMAT and its name; an INSERT … SELECT has data only where it reads input()."""
+    if selects and not any(token.name.lower() == "input" for token in head):
+        return None
+    data_at = head[-1].end
+    sql = _decode(raw[: head[-2].start])
+    settings = _settings_after(raw, data_at)
+    if settings:
+        sql += " " + _decode(raw[data_at:settings])
+        data_at = settings
+    # The server skips blanks, and one line break, between the head and the data.
+    while raw[data_at : data_at + 1] in {b" ", b"\t", b";"}:
+        data_at += 1
+    for line_break in (b"\r\n", b"\n"):
+        if raw.startswith(line_break, data_at):
+            data_at += len(line_break)
+            break
+    return Statement("insert", sql, head[-1].name, data_at)
+
+
+def _settings_after(raw: bytes, at: int) -> int:
+    """Return where `SETTINGS a = 1, b = 2` after the format's name ends, or 0 if there is none."""
+    stream = tokens(raw[at : at + 65536].decode("latin-1"))
+    first = next(stream, None)
+    if first is None or first.keyword != "SETTINGS":
+        return 0
+    end = 0
+    for name, equals, value in zip(stream, stream, stream, strict=False):
+        if not name.name or equals.text != "=":
+            break
+        end = at + value.end
+        if raw[end : end + 1] != b",":
+            break
+        next(stream, None)
+    return end
+
+
+def _single(seen: list[Token]) -> list[Token]:
+    """Return the tokens without a trailing semicolon; refuse a second statement."""
+    while seen and seen[-1].text == ";":
+        seen.pop()
+    if not seen:
+        raise ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
+    if any(token.kind == "sign" and token.text == ";" for token in seen):
+        raise ClickHouseError(62, "SYNTAX_ERROR", "Syntax error (Multi-statements are not allowed)")
+    return seen
+
+
+def _format_clause(seen: Sequence[Token]) -> int | None:
+    """Return the index of the FORMAT clause that ends the statement (SETTINGS may follow it), if there is one."""
+    for index in range(len(seen) - 2, 0, -1):
+        token = seen[index]
+        if token.kind == "sign" and token.text in "()":
+            return None
+        if token.keyword == "FORMAT" and seen[index + 1].kind in {"word", "quoted"}:
+            followed = seen[index + 2].keyword if index + 2 < len(seen) else "SETTINGS"
+            return index if followed == "SETTINGS" and seen[index - 1].text not in {",", "."} else None
+    return None
+
+
+def _refuse_outside(seen: Sequence[Token]) -> None:
+    for token, after in pairwise(seen):
+        pair = (token.keyword, after.keyword)
+        if pair == ("INTO", "OUTFILE"):
+            raise ClickHouseError(358, "INTO_OUTFILE_NOT_ALLOWED", "INTO OUTFILE is not allowed")
+        if pair == ("FROM", "INFILE"):
+            raise ClickHouseError(78, "UNKNOWN_TYPE_OF_QUERY", "Query has infile and was sent directly to server")
+        name = token.name.lower()
+        if name in _OUTSIDE and after.text == "(":
+            raise ClickHouseError(
+                497, "ACCESS_DENIED", f"Not enough privileges. {token.name}() is outside of this database"
+            )
+        if token.keyword == "ENGINE" or (token.text == "=" and _names_engine(seen, token)):
+            named = after.name.lower()
+            if named in _OUTSIDE:
+                raise ClickHouseError(
+                    497, "ACCESS_DENIED", f"Not enough privileges. Engine {after.name} is outside of this database"
+                )
+
+
+def _names_engine(seen: Sequence[Token], equals: Token) -> bool:
+    at = seen.index(equals)
+    return at > 0 and seen[at - 1].keyword == "ENGINE"
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise ClickHouseError(
+            62, "SYNTAX_ERROR", f"Syntax error: the query is not UTF-8 at byte {error.start}"
+        ) from None
