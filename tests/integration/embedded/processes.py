@@ -1,9 +1,22 @@
 """What the tests of the embedded servers ask the kernel: who runs, and who still does after a while."""
 
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+
+@contextmanager
+def python(code: str, *arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """Run Python code in a process of its own, and kill it at the end: a failed test must not wait for it."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def running(marker: str, *, without: str = "") -> list[int]:

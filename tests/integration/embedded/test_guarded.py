@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streams.embedded.guarded import Guarded
-from tests.integration.embedded.processes import first_line, running, until
+from tests.integration.embedded.processes import first_line, python, running, until
 
 # Starts a server from a thread that ends at once, as asyncio.to_thread may.
 PARENT = """
@@ -57,10 +56,7 @@ def ready(log: Path) -> bool:
 @pytest.mark.parametrize("fork", ["", "fork"])
 def test_a_killed_parent_leaves_no_server(tmp_path: Path, marker: str, fork: str) -> None:
     """After kill -9 the server goes, though a thread started it and a forked child holds the parent's pipe."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, marker, str(tmp_path / "log"), fork], stdout=subprocess.PIPE, text=True
-    )
-    with parent:
+    with python(PARENT, marker, tmp_path / "log", fork) as parent:
         assert first_line(parent) == "started"
         assert until(lambda: bool(running(f"server-{marker}", without="guard.py")), 5)
         parent.kill()

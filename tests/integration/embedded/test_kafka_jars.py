@@ -1,0 +1,124 @@
+"""Jars through jgo itself, against a repository on loopback; and a broker on a machine without a network."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from streams.embedded.jars import kafka_jars, provide
+from streams.embedded.java import feature_of, version_of
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.wire.errors import Misconfigured
+
+
+@dataclass
+class Mirror:
+    """A repository in Maven's layout over jars that are already here, and what it was asked for."""
+
+    address: str = ""
+    asked: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def jars() -> tuple[Path, ...]:
+    """The real jars, from the user's cache or from the network."""
+    return provide()
+
+
+@pytest.fixture
+def mirror(jars: tuple[Path, ...]) -> Iterator[Mirror]:
+    """Yield a mirror that serves the real jars."""
+    places = {
+        f"/m2/{jar.group.replace('.', '/')}/{jar.artifact}/{jar.version}/{jar.name}": path
+        for jar, path in zip(kafka_jars(), jars, strict=True)
+    }
+    served = Mirror()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = places.get(self.path)
+            if path is None:
+                self.send_error(404)
+                return
+            served.asked.append(path.name)
+            self.send_response(200)
+            self.send_header("Content-Length", str(path.stat().st_size))
+            self.end_headers()
+            self.wfile.write(path.read_bytes())
+
+        def log_message(self, *_: object) -> None:
+            """Keep the test's output quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    served.address = f"http://127.0.0.1:{server.server_port}/m2"
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield served
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture
+def nowhere() -> Iterator[str]:
+    """Yield the address of a repository that refuses every connection."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take the port meanwhile
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/m2"
+
+
+def test_an_empty_cache_is_filled_and_only_what_is_damaged_is_fetched_again(tmp_path: Path, mirror: Mirror) -> None:
+    """All jars come through jgo from the mirror; then a damaged and a missing one come again, and no other."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path), "RAILSIGHT_MAVEN_REPOSITORY": mirror.address}
+    paths = provide(environ=environ)
+    assert all(jar.is_at(path) for jar, path in zip(kafka_jars(), paths, strict=True))
+    assert len(mirror.asked) == len(paths)
+    mirror.asked.clear()
+    paths[0].write_bytes(b"\0" * paths[0].stat().st_size)
+    paths[7].unlink()
+    assert provide(environ=environ) == paths
+    assert sorted(mirror.asked) == sorted([paths[0].name, paths[7].name])
+    assert kafka_jars()[0].is_at(paths[0])
+
+
+def test_no_network_and_an_empty_cache_is_one_line(tmp_path: Path, nowhere: str) -> None:
+    """The line names jars and says how to do without a network; nothing half fetched stays."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path), "RAILSIGHT_MAVEN_REPOSITORY": nowhere}
+    with pytest.raises(Misconfigured, match=r"cannot fetch 46 jars \(.*refused.*RAILSIGHT_KAFKA_JARS") as refused:
+        provide(environ=environ)
+    assert "\n" not in str(refused.value)
+    assert list((tmp_path / "railsight" / "kafka-4.3.1").iterdir()) == []
+
+
+def test_a_folder_of_jars_starts_a_broker_without_a_network(
+    tmp_path: Path, jars: tuple[Path, ...], nowhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With no cache and no repository, a folder of jars is all that a broker needs."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    monkeypatch.setenv("RAILSIGHT_MAVEN_REPOSITORY", nowhere)
+    folder = tmp_path / "carried"
+    folder.mkdir()
+    for path in jars:
+        (folder / path.name).symlink_to(path)
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "data", jars=folder)) as kafka:
+        assert kafka.ready()
+
+
+def test_a_broker_runs_on_an_older_java_without_the_cache_it_cannot_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a Java of 17 to 24 nothing is trained, and the broker starts all the same."""
+    homes = sorted(Path("/usr/lib/jvm").glob("java-*"))
+    home = next((home for home in homes if 17 <= feature_of(version_of(home) or "") < 25), None)
+    if home is None:
+        pytest.skip("no Java of 17 to 24 on this machine")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    kafka = EmbeddedKafka(KafkaParams(data=tmp_path))
+    with kafka:
+        assert kafka.ready()
+        assert kafka.training is None
