@@ -19,10 +19,10 @@ class KafkaSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     bootstrap: str = "127.0.0.1:9092"
-    cluster: str = Field("local", pattern=r"^[A-Za-z0-9._-]+$")
-    telemetry_partitions: int = Field(8, ge=1)
-    pod_partitions: int = Field(4, ge=1)
-    replication: int = Field(1, ge=1)
+    cluster: str = Field(default="local", pattern=r"^[A-Za-z0-9._-]+$")
+    telemetry_partitions: int = Field(default=8, ge=1)
+    pod_partitions: int = Field(default=4, ge=1)
+    replication: int = Field(default=1, ge=1)
     tls: bool = False
     ca_file: Path | None = None
     cert_file: Path | None = None

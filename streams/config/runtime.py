@@ -10,22 +10,25 @@ class RuntimeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    progress_s: float = Field(0.1, gt=0)
+    progress_s: float = Field(default=0.1, gt=0)
     """How often Progress goes out where it moved."""
-    progress_at_least_s: float = Field(1.0, gt=0)
-    snapshot_s: float = Field(1.0, gt=0)
-    measure_snapshot_s: float = Field(30.0, gt=0)
+    progress_at_least_s: float = Field(default=1.0, gt=0)
+    snapshot_s: float = Field(default=1.0, gt=0)
+    measure_snapshot_s: float = Field(default=30.0, gt=0)
     """DESIGN 2.2: its state is large and its input is kept for hours, so it repeats half a minute rather."""
     wall_clock_ticks: bool = True
     """False while a recording with old times is played: then its player says how far time has come."""
-    tick_s: float = Field(1.0, gt=0)
-    settle_s: float = Field(10.0, ge=0)
+    tick_s: float = Field(default=1.0, gt=0)
+    settle_s: float = Field(default=10.0, ge=0)
     """After a start or an outage no device is called silent for this long: what it said may be in a spool."""
-    inventory_wait_s: float = Field(30.0, ge=0)
-    broker_wait_s: float = Field(60.0, gt=0)
-    session_s: float = Field(8.0, ge=6)
+    inventory_wait_s: float = Field(default=30.0, ge=0)
+    broker_wait_s: float = Field(default=60.0, gt=0)
+    session_s: float = Field(default=8.0, ge=6)
     """After how long a killed worker's partitions go to another; 6 s is the least that brokers allow by default."""
+    instance: str | None = None
+    """A name that this worker keeps over restarts and shares with no other: then, killed, it has its partitions back
+    at once and not after `session_s`; the price is that they wait as long when it is stopped for good."""
     metrics_host: str = "127.0.0.1"
-    metrics_port: int | None = Field(None, ge=0, le=65535)
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
     data: Path | None = None
     """Where Faust may write; it keeps nothing there that is needed."""

@@ -31,6 +31,7 @@ def make_app(
         broker_heartbeat_interval=1.0,
         broker_rebalance_timeout=10.0,
         broker_commit_interval=0.5,
+        consumer_group_instance_id=runtime.instance and f"{group}.{runtime.instance}",
         consumer_auto_offset_reset="earliest",
         # Without tables this only chooses Faust's assignor: co-partitioned and sticky, which the default is not.
         table_standby_replicas=1,

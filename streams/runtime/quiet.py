@@ -3,7 +3,8 @@
 import logging
 import time
 
-_LIBRARIES = ("aiokafka", "faust", "mode", "kafka")
+# Faust logs under the name of the module that its app's class is from.
+_LIBRARIES = ("aiokafka", "faust", "mode", "kafka", "streams.runtime.chunk_consumer")
 _AGAIN_S = 10.0
 _FORGET_AT = 1000
 
@@ -17,7 +18,7 @@ class Repeats(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to say it."""
-        if record.name.partition(".")[0] not in _LIBRARIES:
+        if not record.name.startswith(_LIBRARIES):
             return True
         # Faust formats some of its messages itself: what differs then is behind the first words.
         key = record.name, record.levelno, str(record.msg)[:40]

@@ -9,9 +9,7 @@ import logging
 import os
 import traceback
 from pathlib import Path
-from typing import Any
-
-from faust.types import TP
+from typing import TYPE_CHECKING, Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
@@ -23,6 +21,9 @@ from streams.runtime.chunk import Chunk
 from streams.runtime.fold import Fold, MakeStage
 from streams.runtime.owner import Input, Owner, Surroundings
 from streams.runtime.versions import Versions
+
+if TYPE_CHECKING:
+    from faust.types import TP
 
 log = logging.getLogger(__name__)
 

@@ -5,6 +5,7 @@ end. What the parts are is decided by who calls (streams.cli); time and the star
 the rules of restarting can be tested without either.
 """
 
+import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ LOGS_KEPT = 5
 MISCONFIGURED = 2
 """A part that ends with this says that it cannot start as configured: trying again changes nothing."""
 GRACE_S = 10.0
+TICK_S = 0.1
+ASK_AGAIN_S = 0.02
 
 
 class Process(Protocol):
@@ -108,18 +111,24 @@ class Supervisor:
         self._written: tuple[PartState, ...] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
+    async def watch(self) -> None:
+        """Tick until cancelled; raises GaveUp."""
+        while True:
+            self.tick()
+            await asyncio.sleep(TICK_S)
+
     def start(self, part: Part) -> None:
         """Start a part and keep it running from here on."""
         self._runs[part.name] = _Run(part, self._spawn(part), self._now_s())
         self._write_states()
 
-    def run_once(self, part: Part, timeout_s: float) -> None:
+    async def run_once(self, part: Part, within_s: float) -> None:
         """Run a part to its end; raise GaveUp with what it said last where that is not 0, or not in time."""
         process = self._spawn(part)
-        give_up = time.monotonic() + timeout_s
+        give_up = self._now_s() + within_s
         try:
-            while process.exit_code is None and time.monotonic() < give_up:
-                time.sleep(0.02)
+            while process.exit_code is None and self._now_s() < give_up:  # noqa: ASYNC110 — a process sets no event
+                await asyncio.sleep(ASK_AGAIN_S)
         finally:
             code = process.exit_code
             process.stop()

@@ -11,10 +11,10 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
@@ -36,9 +36,13 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.topics import Spread, Topic
-from tests.fakes.stages import CountingStage, WindowStage
+from tests.fakes.stages import BLOCK, CountingStage, WindowStage
+
+if TYPE_CHECKING:
+    from streams.runtime.fold import MakeStage
 
 TELEMETRY, PODS = 4, 2
+START_NS = 1_700_000_000 * 10**9
 ROOT = Path(__file__).parents[3]
 
 
@@ -81,7 +85,7 @@ class Rig:
 
     def run(self, stages: Iterable[str]) -> None:
         """Be a worker of these stages."""
-        makers = {
+        makers: dict[str, MakeStage] = {
             "measure": lambda _: CountingStage(self.symptoms),
             "correlate": lambda _: WindowStage(self.windows),
         }
@@ -90,6 +94,7 @@ class Rig:
             measure_snapshot_s=0.5,
             snapshot_s=0.5,
             session_s=6,
+            instance=os.environ.get("INSTANCE"),
             settle_s=0.5,
         )
         run_stages({stage: makers[stage] for stage in stages}, self.kafka, runtime, wiring=self.wiring)
@@ -119,6 +124,16 @@ class Worker:
         self.process.terminate()
         code = self.process.wait(10)
         return code, time.monotonic() - began
+
+
+@contextmanager
+def working(rig: Rig, log: Path, *stages: str, env: dict[str, str] | None = None) -> Iterator[Worker]:
+    """A worker that does not outlive the test."""
+    worker = Worker(rig, log, *stages, env=env)
+    try:
+        yield worker
+    finally:
+        worker.kill()
 
 
 @asynccontextmanager
@@ -177,6 +192,70 @@ async def symptoms_of(rig: Rig, topic: Topic) -> dict[tuple[str, str], set[Sympt
             if isinstance(message, Symptom):
                 found[message.device, message.port].add(message)
     return found
+
+
+class Feed:
+    """Sends events of some devices, the next of each at once, at a rate, until it is told to stop."""
+
+    def __init__(self, rig: Rig, per_s: int = 1500, devices: int = 12) -> None:
+        self._rig = rig
+        self._per_s = per_s
+        self._devices = [f"d{number}" for number in range(devices)]
+        self._sent = 0
+        self._stop = False
+
+    async def run(self) -> None:
+        async with producing(self._rig) as producer:
+            while not self._stop:
+                deliveries = []
+                for _ in range(max(1, self._per_s // (20 * len(self._devices)))):
+                    at_ns = START_NS + self._sent * 1_000_000
+                    deliveries += [
+                        await send(producer, self._rig, self._rig.events, event(device, self._sent, at_ns))
+                        for device in self._devices
+                    ]
+                    self._sent += 1
+                await asyncio.gather(*deliveries)
+                await asyncio.sleep(0.05)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.run())
+        try:
+            yield
+            self._stop = True
+            await task
+        finally:
+            task.cancel()
+
+
+async def expected_counts(rig: Rig) -> dict[tuple[str, str], int]:
+    """What a single reader of the log that never stopped would have said: the running sum by (device, block)."""
+    records = await records_of(rig, rig.events)
+    counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    expected = {}
+    for record in sorted(records, key=lambda record: (record.partition, record.offset)):
+        message = topics.decode(rig.events, record.value, record.headers)
+        assert isinstance(message, Event)
+        seen = counts[message.device]
+        seen[0] += 1
+        seen[1] += message.code
+        if seen[0] % BLOCK == 0:
+            expected[message.device, str(seen[0] // BLOCK)] = seen[1]
+    return expected
+
+
+async def assert_exact(rig: Rig, within_s: float, *workers: Worker) -> None:
+    """All outputs are there, and none says anything else than a single uninterrupted reader would have said."""
+    expected = await expected_counts(rig)
+    assert expected, "nothing was sent"
+
+    async def complete() -> bool:
+        return set(await symptoms_of(rig, rig.symptoms)) >= set(expected)
+
+    await until(complete, within_s, f"{len(expected)} outputs", every_s=0.5, workers=workers)
+    found = {key: {said.count for said in all_said} for key, all_said in (await symptoms_of(rig, rig.symptoms)).items()}
+    assert found == {key: {count} for key, count in expected.items()}
 
 
 async def until(
