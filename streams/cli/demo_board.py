@@ -57,6 +57,10 @@ class StageView:
         known = [ns for ns in self.watermarks.values() if 0 < ns < IDLE_NS]
         return min(known, default=None)
 
+    def reached(self, ns: int) -> bool:
+        """Whether event time came to `ns` in every partition; one in which nothing is live says nothing of time."""
+        return (known := self.watermark_ns) is not None and known >= ns
+
     def rate(self, now_s: float) -> float:
         """Records a second over the last seconds."""
         recent = [(at, total) for at, total in self.seen if at >= now_s - RATE_OVER_S]
@@ -75,6 +79,7 @@ class Board:
     revisions: list[Finding] = field(default_factory=list)
     changes: deque[Finding] = field(default_factory=lambda: deque(maxlen=CHANGES_KEPT))
     remediations: dict[str, Remediation] = field(default_factory=dict)
+    decisions: list[Remediation] = field(default_factory=list)
     stages: dict[str, StageView] = field(default_factory=lambda: {stage: StageView() for stage in STAGES})
     rows: dict[str, int] = field(default_factory=dict)
     first_finding_s: float | None = None
@@ -89,6 +94,7 @@ class Board:
             case Finding():
                 self._take_finding(message, now_s)
             case Remediation(id=identity, revision=revision):
+                self.decisions.append(message)
                 known = self.remediations.get(identity)
                 if known is None or revision >= known.revision:
                     self.remediations[identity] = message
@@ -120,10 +126,6 @@ class Board:
                     if known is None or _rank(finding) > _rank(known):
                         worst[end.device] = finding
         return worst
-
-    def decided_up_to_ns(self) -> int | None:
-        """How far event time has come at the end of the pipeline."""
-        return self.stages["decide"].watermark_ns
 
 
 def _rank(finding: Finding) -> tuple[int, bool]:

@@ -4,10 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError, KafkaError
 
 from streams.config.kafka import KafkaSettings
-from streams.runtime.reading import read_whole, reader
+from streams.runtime.reading import following, read_whole
 from streams.wire.errors import Retry
 from streams.wire.topics import Topic
 
@@ -31,12 +32,23 @@ async def until_end(kafka: KafkaSettings, topic: Topic) -> AsyncIterator[Any]:
                 yield record
 
 
-async def on_and_on(kafka: KafkaSettings, *topics: Topic, from_end: bool = False) -> AsyncIterator[Any]:
-    """The records of the topics as they come, until the caller has enough; raises Retry."""
-    partitions = [(topic.name, p) for topic in topics for p in range(kafka.partitions.of(topic))]
+async def on_and_on(
+    kafka: KafkaSettings,
+    *topics: Topic,
+    from_end: bool = False,
+    positions: dict[tuple[str, int], int] | None = None,
+) -> AsyncIterator[Any]:
+    """The records of topics of one partition as they come, until the caller has enough; raises Retry.
+
+    `positions` has the next offset of each partition that was read, and is where a second call goes on.
+    """
+    positions = {} if positions is None else positions
     with answering(kafka):
-        async with reader(kafka, partitions) as consumer:
+        async with following(kafka, [topic.name for topic in topics]) as consumer:
             if from_end:
                 await consumer.seek_to_end()
+            for (name, partition), offset in positions.items():
+                consumer.seek(TopicPartition(name, partition), offset)
             async for record in consumer:
+                positions[record.topic, record.partition] = record.offset + 1
                 yield record

@@ -27,6 +27,7 @@ class FakeStarts:
     """Starts processes, remembers them in order, and writes what a part would have said."""
 
     says: str = ""
+    exit_code: int | None = None
     started: list[tuple[str, ...]] = field(default_factory=list)
     processes: list[FakeProcess] = field(default_factory=list)
     stops: list[int | None] = field(default_factory=list)
@@ -34,7 +35,7 @@ class FakeStarts:
 
     def __call__(self, command: Sequence[str], log: Path) -> FakeProcess:
         self.started.append(tuple(command))
-        self.processes.append(FakeProcess(100 + len(self.processes), stops=self.stops))
+        self.processes.append(FakeProcess(100 + len(self.processes), self.exit_code, stops=self.stops))
         log.write_text(self.says)
         return self.processes[-1]
 

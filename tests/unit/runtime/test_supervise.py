@@ -107,3 +107,19 @@ def test_the_run_folder_says_what_runs(tmp_path: Path) -> None:
     end_and_wait(supervisor, starts, clock, 0.5)
     (row,) = json.loads((tmp_path / "parts.json").read_text())
     assert (row["name"], row["pid"], row["restarts"], row["running"]) == ("worker", 101, 1, True)
+
+
+async def test_a_job_that_fails_is_told_with_its_last_words(tmp_path: Path) -> None:
+    """What runs once and does not end with 0 stops the start, in one line."""
+    starts, clock = FakeStarts("no such table\n", exit_code=3), FakeSeconds()
+    supervisor = Supervisor(tmp_path, start=starts, now_s=clock)
+    with pytest.raises(GaveUp, match=r"^migrate ended with 3: no such table \(log: "):
+        await supervisor.run_once(Part("migrate", ("run", "migrate")), within_s=5)
+
+
+async def test_a_job_that_ends_well_leaves_nothing(tmp_path: Path) -> None:
+    """What runs once is no part afterwards."""
+    starts, clock = FakeStarts(exit_code=0), FakeSeconds()
+    supervisor = Supervisor(tmp_path, start=starts, now_s=clock)
+    await supervisor.run_once(Part("migrate", ("run", "migrate")), within_s=5)
+    assert supervisor.states() == ()
