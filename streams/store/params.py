@@ -1,0 +1,36 @@
+"""Where ClickHouse is, and how the sink writes to it."""
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class StoreParams(BaseModel):
+    """One ClickHouse server or cluster, over HTTP."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str = Field("http://127.0.0.1:8123", pattern=r"^https?://[^/?#@\s]+/?$")
+    user: str = "default"
+    password: SecretStr = SecretStr("")
+    database: str = Field("railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    timeout_s: float = Field(60.0, gt=0)
+    """How long a request may take; one that takes longer is asked again, which doubles nothing."""
+
+
+class SinkParams(BaseModel):
+    """How blocks are cut, and what is remembered."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    group: str = "railsight-persist"
+    linger_s: float = Field(1.0, gt=0)
+    """A block is closed this long after its first record at the latest: how old a row may be when it can be read."""
+    block_rows: int = Field(131_072, ge=1, le=1_000_000)
+    block_bytes: int = Field(32 << 20, ge=1024)
+    """Of records' values, for each partition in work: what bounds the sink's memory."""
+    resend_window_s: float = Field(6 * 3600.0, gt=0)
+    """How long a message's identity is remembered; the topic itself keeps samples as long."""
+    retry_first_s: float = Field(0.2, gt=0)
+    retry_most_s: float = Field(10.0, gt=0)
+    session_s: float = Field(10.0, ge=6.0, le=300.0)
+    """Silent for this long, a sink loses its partitions to another; brokers refuse less than 6 s."""
+    report_s: float = Field(30.0, gt=0)

@@ -1,0 +1,157 @@
+"""Samples as rows, column by column: no Python runs for a row or a value, only for a message and a column.
+
+Messages of the same columns stand together in a block, so that their tables are stacked as they came; a metric that
+some of them lack is absent in their rows. What is absent is NULL. Lanes and queues are in lanes.py.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.store.build import Rows, Taken, Vocabulary, origin
+from streams.store.lanes import narrow
+from streams.store.layout import Layout, Layouts, column_of
+from streams.store.names import row_kind_name, source_name
+from streams.store.native import Column, Numbers, Values
+from streams.store.reading import Reading
+from streams.store.seen import Sequences
+from streams.wire.models import ABSENT_COUNTER, Samples
+
+_T9 = "DateTime64(9, 'UTC')"
+
+
+class SampleBuilder:
+    """Collects messages; a message whose identity was stored before makes no rows."""
+
+    def __init__(self, seen: Sequences) -> None:
+        self._seen = seen
+        self._layouts = Layouts()
+        self._readings: list[Reading] = []
+
+    def add(self, taken: Taken) -> int:
+        message = taken.message
+        assert isinstance(message, Samples)
+        run = (message.device, source_name(message.source), message.collector, message.collector_run)
+        if not self._seen.fresh(run, message.sequence, taken.arrived_ms):
+            return 0
+        self._readings.append(Reading(taken, message, self._layouts.of(message)))
+        return len(message.row)
+
+    def finish(self) -> list[Rows]:
+        readings, self._readings, self._layouts = self._readings, [], Layouts()
+        if not readings:
+            return []
+        # The order of the tables is that of their insertion: sample_messages says that all before it is there.
+        return [*_wide(readings), *narrow(readings), _messages(readings)]
+
+
+def _wide(readings: Sequence[Reading]) -> list[Rows]:
+    """Rows of `samples`, for the messages that have any scalar."""
+    groups: dict[int, list[Reading]] = {}
+    for reading in readings:
+        if reading.layout.has_scalars and reading.message.row:
+            groups.setdefault(id(reading.layout), []).append(reading)
+    if not groups:
+        return []
+    ordered = [reading for group in groups.values() for reading in group]
+    heights = np.array([len(reading.message.row) for reading in ordered])
+    columns = [
+        *_identity_columns([reading.message for reading in ordered], heights),
+        *origin(
+            ordered[0].taken.partition,
+            [reading.taken.offset for reading in ordered],
+            [reading.taken.arrived_ms for reading in ordered],
+            heights,
+        ),
+    ]
+    for metric, values in _stacked(groups.values(), int(heights.sum())).items():
+        counter = CATALOGUE[metric].counter
+        absent = values == ABSENT_COUNTER if counter else np.isnan(values)
+        columns.append(Numbers(column_of(metric), "UInt64" if counter else "Float64", values, absent))
+    return [Rows("samples", columns)]
+
+
+def _stacked(groups: Iterable[list[Reading]], rows: int) -> dict[Metric, npt.NDArray[Any]]:
+    """The scalar columns of all groups, one under the other."""
+    out: dict[Metric, npt.NDArray[Any]] = {}
+    start = 0
+    for group in groups:
+        layout: Layout = group[0].layout
+        end = start + sum(len(reading.message.row) for reading in group)
+        if layout.scalar_counters:
+            values = np.concatenate([reading.message.counters.values for reading in group], axis=1)
+            _place(out, layout.scalar_counters, values, slice(start, end), rows, ABSENT_COUNTER)
+        if layout.scalar_gauges:
+            values = np.concatenate([reading.message.gauges.values for reading in group], axis=1)
+            _place(out, layout.scalar_gauges, values, slice(start, end), rows, np.nan)
+        start = end
+    return out
+
+
+def _place(
+    out: dict[Metric, npt.NDArray[Any]],
+    scalars: Iterable[tuple[int, Metric]],
+    values: npt.NDArray[Any],
+    where: slice,
+    rows: int,
+    blank: float,
+) -> None:
+    whole = values.shape[1] == rows
+    for position, metric in scalars:
+        if whole:
+            out[metric] = values[position]
+        else:
+            if metric not in out:
+                out[metric] = np.full(rows, blank, values.dtype)
+            out[metric][where] = values[position]
+
+
+def _identity_columns(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> list[Column]:
+    """What identifies a row of `samples`: device, row, times and the message's own identity."""
+    numbers = (
+        ("received_at", _T9, np.int64, [message.received_at_ns for message in messages]),
+        ("boot_id", "UInt64", np.uint64, [message.boot_id for message in messages]),
+        ("collector_run", "UInt64", np.uint64, [message.collector_run for message in messages]),
+        ("sequence", "UInt64", np.uint64, [message.sequence for message in messages]),
+    )
+    names = Vocabulary()
+    return [
+        Vocabulary().repeated("device", [message.device for message in messages], heights),
+        Vocabulary().repeated("source", [source_name(message.source) for message in messages], heights),
+        Vocabulary().repeated("row_kind", [row_kind_name(message.row_kind) for message in messages], heights),
+        Vocabulary().repeated("collector", [message.collector for message in messages], heights),
+        *(Numbers(name, type_, np.repeat(np.array(values, dtype), heights)) for name, type_, dtype, values in numbers),
+        names.column("row", np.concatenate(names.codes_of([message.row for message in messages]))),
+        Numbers("sampled_at", _T9, _row_times(messages, heights)),
+    ]
+
+
+def _row_times(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    times = np.repeat(np.array([message.sampled_at_ns for message in messages], np.int64), heights)
+    if any(message.row_delay_us for message in messages):
+        delays = [message.row_delay_us or (0,) * len(message.row) for message in messages]
+        times = times + np.concatenate([np.array(delay, np.int64) for delay in delays]) * 1000
+    return times
+
+
+def _messages(readings: Sequence[Reading]) -> Rows:
+    messages = [reading.message for reading in readings]
+    words = "LowCardinality(String)"
+    columns: list[Column] = [
+        Values("device", words, [message.device for message in messages]),
+        Values("source", words, [source_name(message.source) for message in messages]),
+        Values("row_kind", words, [row_kind_name(message.row_kind) for message in messages]),
+        Values("collector", words, [message.collector for message in messages]),
+        Values("collector_run", "UInt64", [message.collector_run for message in messages]),
+        Values("sequence", "UInt64", [message.sequence for message in messages]),
+        Values("rows", "UInt32", [len(message.row) for message in messages]),
+        Values("boot_id", "UInt64", [message.boot_id for message in messages]),
+        Values("sampled_at", _T9, [message.sampled_at_ns for message in messages]),
+        Values("received_at", _T9, [message.received_at_ns for message in messages]),
+    ]
+    at = [reading.taken for reading in readings]
+    offsets, arrived = [taken.offset for taken in at], [taken.arrived_ms for taken in at]
+    return Rows("sample_messages", columns + origin(at[0].partition, offsets, arrived))

@@ -1,0 +1,85 @@
+"""One block into ClickHouse, once: whatever was stored of it before, and by whomever.
+
+The token makes the server pass over a table's block that it has. After any doubt (a try before this one, a block
+left by another owner) the rows are counted as well: a server killed between noting a token and keeping its rows
+would otherwise never take them again.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from streams.store.bounds import Bounds
+from streams.store.build import Rows
+from streams.store.native import block as native
+from streams.store.params import SinkParams
+from streams.store.patience import until_done
+
+_log = structlog.get_logger("railsight.persist")
+
+_COUNT = (
+    "SELECT count() FROM `{table}` WHERE kafka_partition = {{p:UInt16}} AND kafka_offset BETWEEN {{first:Int64}}"
+    " AND {{last:Int64}} AND arrived_at >= fromUnixTimestamp64Milli({{stamp:Int64}}, 'UTC') - INTERVAL 1 DAY"
+)
+"""The day's slack is for clocks of brokers that differ; it serves to read few partitions of the table."""
+
+_MOST_TOKENS = 8
+
+PROMPT_S = 5.0
+"""Half of the shortest session: a sink that was away for less than this has lost nothing."""
+
+
+class Tables(Protocol):
+    """What the writer needs of ClickHouse; blocking, raising Retry while it is away."""
+
+    def query(self, sql: str, parameters: Any = None) -> Any: ...
+
+    def insert(self, table: str, columns: Sequence[str], block: bytes, token: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Stores blocks; holds nothing between them."""
+
+    tables: Tables
+    params: SinkParams
+
+    async def store(
+        self, bounds: Bounds, rows: Sequence[Rows], still_ours: Callable[[], Awaitable[None]], *, doubtful: bool
+    ) -> None:
+        """Return once every table has the rows of this block, each once. Waits as long as ClickHouse is away.
+
+        `still_ours` is asked before every try but a prompt first one: a server remembers only so many tokens, and a
+        sink that slept for an hour must not come with one that is forgotten. It raises Lost.
+        """
+        begun = time.monotonic()
+        for part in rows:
+            data = await asyncio.to_thread(native, part.columns)
+
+            async def put(attempt: int, part: Rows = part, data: bytes = data) -> None:
+                if attempt or time.monotonic() - begun > PROMPT_S:
+                    await still_ours()
+                await asyncio.to_thread(self._put, bounds, part, data, doubtful or attempt > 0)
+
+            await until_done(self.params, f"insert into {part.table}", put)
+
+    def _put(self, bounds: Bounds, part: Rows, data: bytes, doubtful: bool) -> None:
+        self.tables.insert(part.table, part.names, data, bounds.token)
+        # Not compared with how many there should be: what was a message sent again may be judged otherwise at the edge
+        # of what is remembered.
+        for life in range(1, _MOST_TOKENS):
+            if not doubtful or self._count(bounds, part.table):
+                return
+            _log.warning("ClickHouse knew a block that it did not have", token=bounds.token, table=part.table)
+            self.tables.insert(part.table, part.names, data, f"{bounds.token}#{life}")
+
+    def _count(self, bounds: Bounds, table: str) -> int:
+        found = self.tables.query(
+            _COUNT.format(table=table),
+            {"p": bounds.partition, "first": bounds.first, "last": bounds.last, "stamp": bounds.stamp_ms},
+        )
+        return int(found[0][0])
