@@ -5,6 +5,7 @@ of their own. What was acknowledged is in the page cache or on disk, so it survi
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,12 +19,14 @@ from streams.embedded.jars import provide
 from streams.embedded.java import find_java
 from streams.embedded.kafka_config import KafkaParams
 from streams.embedded.kafka_folder import lock, settle
-from streams.embedded.kafka_node import GRACE_S, Node, Software
+from streams.embedded.kafka_node import GRACE_S, Crashed, Node, Software
 from streams.embedded.kafka_ready import all_ready
 from streams.wire.errors import Misconfigured
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 # Two segments' worth: with less, the first minute of a demo can fill the disk.
 NEEDS_BYTES = 256 << 20
@@ -56,10 +59,22 @@ class EmbeddedKafka:
         if self._nodes:
             raise RuntimeError("the broker has been started already")
         try:
-            self._start()
+            self._start_anew()
         except BaseException:
             self.stop()
             raise
+
+    def _start_anew(self) -> None:
+        """Start; if the JVM crashed over a damaged AOT cache, which it maps unchecked, once more without it."""
+        try:
+            self._start()
+        except Crashed:
+            if self._cache is None or not self._cache.exists():
+                raise
+            log.warning("the JVM crashed with the AOT cache %s, which is removed; starting without it", self._cache)
+            self.stop()
+            self._cache.unlink()
+            self._start()
 
     async def start_async(self) -> None:
         """Start without blocking the event loop."""

@@ -10,12 +10,16 @@ from pathlib import Path
 
 from streams.embedded.guarded import Guarded
 from streams.embedded.java import Java
-from streams.embedded.kafka_config import Ports, jvm_flags, properties, rendered
+from streams.embedded.kafka_config import CRASH_REPORT, Ports, jvm_flags, properties, rendered
 from streams.wire.errors import Misconfigured
 
 # SIGTERM takes 0.2 s alone; the last of three has no majority to hand over to, and is not worth waiting for.
 GRACE_S = 5.0
 FORMAT_TIMEOUT_S = 60.0
+
+
+class Crashed(Misconfigured):
+    """The JVM itself crashed, which no setting of the broker's brings about."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +30,11 @@ class Software:
     jars: tuple[Path, ...]
     heap_mib: int
 
-    def command(self, main: str, *arguments: str | Path, aot: Sequence[str] = ()) -> list[str]:
-        """Return the command line that runs a main class of the broker's jars."""
+    def command(self, folder: Path, main: str, *arguments: str, aot: Sequence[str] = ()) -> list[str]:
+        """Return the command line that runs a main class of the broker's jars for the node in `folder`."""
         classpath = ":".join(map(str, self.jars))
-        flags = jvm_flags(self.heap_mib, aot)
-        return [str(self.java.command), *flags, "-cp", classpath, main, *map(str, arguments)]
+        flags = jvm_flags(self.heap_mib, folder, aot)
+        return [str(self.java.command), *flags, "-cp", classpath, main, *arguments]
 
 
 class Node:
@@ -64,14 +68,12 @@ class Node:
         config = self._configure("format.properties", made)
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(config)]
         log = self.folder / "format.log"
-        command = self.software.command("kafka.tools.StorageTool", *arguments, aot=aot)
+        command = self.software.command(self.folder, "kafka.tools.StorageTool", *arguments, aot=aot)
         run = Guarded(command, log, held=held, niceness=niceness)
         code = run.wait(FORMAT_TIMEOUT_S)
-        if code is None:
-            run.kill()
+        run.kill()
         if code != 0:
-            raise Misconfigured(f"cannot format {made}: {why(log)} (log: {log})")
-        run.stop()
+            raise self._error(f"cannot format {made}: {why(log)} (log: {log})")
         made.replace(self.folder / "data")
 
     def spawn(self, aot: Sequence[str], held: Sequence[int], niceness: int = 0, grace_s: float = GRACE_S) -> None:
@@ -79,14 +81,20 @@ class Node:
         config = self._configure("server.properties", self.folder / "data")
         if self.log.exists():
             self.log.replace(self.folder / "server.old.log")
-        command = self.software.command("kafka.Kafka", config, aot=aot)
+        command = self.software.command(self.folder, "kafka.Kafka", str(config), aot=aot)
         self.process = Guarded(command, self.log, held=held, niceness=niceness, grace_s=grace_s)
 
     def _configure(self, name: str, log_dir: Path) -> Path:
         self.folder.mkdir(exist_ok=True)
+        if (report := self.folder / CRASH_REPORT).exists():
+            report.replace(self.folder / "jvm-crash.old.log")
         config = self.folder / name
         config.write_text(rendered(properties(self.number, self.ports, log_dir)))
         return config
+
+    def _error(self, line: str) -> Misconfigured:
+        # The exit code does not tell: without a core dump HotSpot ends a crash with 1.
+        return (Crashed if (self.folder / CRASH_REPORT).exists() else Misconfigured)(line)
 
     def check(self) -> None:
         """Raise Misconfigured, with the reason, if its process ended by itself."""
@@ -95,7 +103,8 @@ class Node:
             reason = why(self.log)
             if "Address already in use" in reason:
                 reason = f"port {own.broker} or {own.controller} on 127.0.0.1 is taken"
-            raise Misconfigured(f"broker {self.number} ended with {self.process.exit_code}: {reason} (log: {self.log})")
+            code = self.process.exit_code
+            raise self._error(f"broker {self.number} ended with {code}: {reason} (log: {self.log})")
 
     def stop(self) -> None:
         """Stop its broker if it runs, and return once it has."""
@@ -125,5 +134,5 @@ def why(log: Path) -> str:
         return "it left no log"
     if match := _TELLING.search("\n".join(lines)):
         return match.group()
-    errors = [line for line in lines if re.search(r"ERROR|Exception|Error:", line)]
+    errors = [line for line in lines if re.search(r"ERROR|Exception|Error:|#  SIG", line)]
     return (errors or lines or ["it said nothing"])[-1].strip()

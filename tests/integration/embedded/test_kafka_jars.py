@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from streams.embedded.jars import kafka_jars, provide
-from streams.embedded.java import feature_of, version_of
+from streams.embedded.java import feature_of, find_java, version_of
 from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_aot import cache_of
 from streams.embedded.kafka_config import KafkaParams
+from streams.embedded.kafka_node import Software
 from streams.wire.errors import Misconfigured
 
 
@@ -107,6 +109,26 @@ def test_a_folder_of_jars_starts_a_broker_without_a_network(
         (folder / path.name).symlink_to(path)
     with EmbeddedKafka(KafkaParams(data=tmp_path / "data", jars=folder)) as kafka:
         assert kafka.ready()
+
+
+def test_a_damaged_cache_costs_speed_and_nothing_else(
+    tmp_path: Path, jars: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an AOT cache over which the JVM crashes, the broker starts without it, and the cache goes."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAILSIGHT_KAFKA_JARS", str(jars[0].parent))
+    cache = cache_of(Software(find_java(), jars, 256))
+    assert cache is not None
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "first")) as kafka:
+        assert kafka.training is not None
+        assert kafka.training.wait(120)
+    made = cache.read_bytes()
+    middle = len(made) // 3
+    cache.write_bytes(made[:middle] + b"\xa5" * 100_000 + made[middle + 100_000 :])
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "second")) as kafka:
+        assert kafka.ready()
+        assert kafka.training is not None
+        assert not cache.exists()
 
 
 def test_a_broker_runs_on_an_older_java_without_the_cache_it_cannot_make(

@@ -55,7 +55,7 @@ def test_properties_are_written_as_java_reads_them() -> None:
 
 def test_the_heap_is_bounded_and_a_full_one_ends_the_broker() -> None:
     """The chosen heap is the JVM's bound, and a broker that reached it does not linger."""
-    flags = jvm_flags(300, ["-XX:AOTCache=x"])
+    flags = jvm_flags(300, Path("/data"), ["-XX:AOTCache=x"])
     assert {"-Xmx300m", "-XX:+ExitOnOutOfMemoryError", "-XX:AOTCache=x"} <= set(flags)
 
 
