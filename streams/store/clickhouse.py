@@ -6,6 +6,7 @@ Misconfigured. Methods block; whoever has an event loop calls them in a thread. 
 
 import threading
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -52,14 +53,15 @@ class ClickHouse:
                 f"`{self.params.database}`.`{table}`", columns, block, settings=settings, fmt="Native"
             )
 
+    def has_database(self) -> bool:
+        """Whether the database is there."""
+        with _told(), closing(self._connect("default")) as client:
+            return self.params.database in str(client.command("SHOW DATABASES")).split()
+
     def ensure_database(self) -> None:
         """Create the database where it is not there."""
-        with _told():
-            client = self._connect("default")
-            try:
-                client.command(f"CREATE DATABASE IF NOT EXISTS `{self.params.database}`")
-            finally:
-                client.close()
+        with _told(), closing(self._connect("default")) as client:
+            client.command(f"CREATE DATABASE IF NOT EXISTS `{self.params.database}`")
 
     def close(self) -> None:
         """Let go of the connections."""

@@ -31,6 +31,8 @@ class Database(Protocol):
 
     def command(self, sql: str) -> None: ...
 
+    def has_database(self) -> bool: ...
+
     def ensure_database(self) -> None: ...
 
 
@@ -85,6 +87,8 @@ def apply(database: Database, migrations: tuple[Migration, ...]) -> tuple[Migrat
 
 
 def _applied(database: Database) -> dict[str, str]:
+    if not database.has_database():
+        return {}
     there = database.query(
         "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
         {"table": APPLIED},

@@ -103,7 +103,7 @@ CREATE TABLE IF NOT EXISTS sample_lanes (
     row_kind LowCardinality(String),
     row LowCardinality(String),
     metric LowCardinality(String),
-    index Int32 CODEC(ZSTD(1)),
+    `index` Int32 CODEC(ZSTD(1)),
     sampled_at DateTime64(9, 'UTC') CODEC(Delta, ZSTD(1)),
     counter Nullable(UInt64) CODEC(Delta, ZSTD(1)),
     gauge Nullable(Float64) CODEC(ZSTD(1)),
@@ -115,7 +115,7 @@ CREATE TABLE IF NOT EXISTS sample_lanes (
 )
 ENGINE = MergeTree
 PARTITION BY toDate(arrived_at)
-ORDER BY (device, row, metric, index, source, sampled_at)
+ORDER BY (device, row, metric, `index`, source, sampled_at)
 TTL toDateTime(arrived_at) + INTERVAL 7 DAY DELETE
 SETTINGS non_replicated_deduplication_window = 10000, ttl_only_drop_parts = 1;
 

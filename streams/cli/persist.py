@@ -1,0 +1,13 @@
+"""`railsight persist`: write every topic to ClickHouse, until Ctrl-C or SIGTERM."""
+
+from streams.cli.options import Bootstrap, Config, settings_of
+
+
+def persist(config: Config = None, bootstrap: Bootstrap = None) -> None:
+    """Store what is in Kafka, each row once; several of these share the partitions."""
+    import asyncio
+
+    from streams.store.serve import serve
+
+    settings = settings_of(config, bootstrap)
+    asyncio.run(serve(settings.store, settings.kafka.client_options(), settings.persist))
