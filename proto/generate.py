@@ -1,4 +1,4 @@
-"""Writes the generated code from the .proto files; `--check DIR` writes it elsewhere, for the test that it is current."""
+"""Writes the generated code from the .proto files; `--check DIR` writes it elsewhere, to test that it is current."""
 
 import sys
 from importlib import resources

@@ -1,0 +1,55 @@
+"""The self-metrics of a collector's process, each name spelled once.
+
+Counted in plain integers, where the collectors are; what Prometheus reads is made from them when it asks.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal
+
+from prometheus_client.core import CounterMetricFamily, Metric
+
+Name = Literal[
+    "offered",  # records handed to the publisher, by topic
+    "acknowledged",  # of these, written to Kafka with acks=all
+    "acknowledged_rows",  # rows of samples in them
+    "refused",  # past the buffer's bound: lost, never acknowledged
+    "rejected",  # Kafka will never take them: too large, or not allowed
+    "retried",  # deliveries that failed and were tried again
+    "updates",  # values that devices sent
+    "clock_replaced",  # the device's time was more than 1 s ahead of ours
+    "unreadable",  # values that mean nothing to us although their path does
+    "unnamed",  # values of a port that the device did not name
+    "out_of_bounds",  # paths and ports past the bound of one target
+    "reconnects",
+    "throttled",  # times a target sent more than its share and was made to wait
+]
+
+
+class Counts:
+    """Counters by name and one label: a topic or a device."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[Name, str]] = Counter()
+
+    def add(self, name: Name, label: str = "", count: int = 1) -> None:
+        """Count something that happened."""
+        self._counts[name, label] += count
+
+    def of(self, name: Name, label: str | None = None) -> int:
+        """How often, for one label or over all."""
+        if label is not None:
+            return self._counts[name, label]
+        return sum(count for (known, _), count in self._counts.items() if known == name)
+
+    def by_label(self, name: Name) -> dict[str, int]:
+        """How often, by label."""
+        return {label: count for (known, label), count in sorted(self._counts.items()) if known == name}
+
+    def collect(self) -> Iterator[Metric]:
+        """What prometheus_client asks a collector for."""
+        for name in sorted({name for name, _ in self._counts}):
+            family = CounterMetricFamily(f"railsight_collector_{name}", name.replace("_", " "), labels=["of"])
+            for label, count in self.by_label(name).items():
+                family.add_metric([label], count)
+            yield family

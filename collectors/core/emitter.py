@@ -1,0 +1,71 @@
+"""Stamps what a collector read with who read it and in what order, and hands it to the publisher.
+
+The identity of a message is (device, source, collector, collector_run, sequence); samples and events are numbered
+apart, so that a hole in either is seen.
+"""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+
+from collectors.core.columns import Reading
+from collectors.core.publisher import Publisher
+from streams.wire.models import CollectorStatus, Event, EventKind, Facts, RowKind, Samples, Source
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, encode
+
+
+def draw_run() -> int:
+    """A number for this run of the process; never 0."""
+    return int.from_bytes(os.urandom(8), "little") | 1
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something that a device reported as it happened, before it is stamped."""
+
+    kind: EventKind
+    port: str
+    at_ns: int
+    detail: str = ""
+    code: int = 0
+
+
+class Emitter:
+    """One for a collector's process."""
+
+    def __init__(self, publisher: Publisher, collector: str, run: int, source: Source) -> None:
+        self._publisher = publisher
+        self.collector = collector
+        self.run = run
+        self.source = source
+        self._sequence: Counter[tuple[str, str]] = Counter()
+
+    def samples(self, device: str, reading: Reading, row_kind: RowKind = RowKind.ROW_KIND_PORT) -> Samples:
+        """Publish one reading of a device."""
+        samples = Samples(
+            device, self.source, self.collector, self.run, self._next(device, "samples"), reading.sampled_at_ns,
+            reading.received_at_ns, reading.boot_id, row_kind, reading.row, reading.rows_digest, reading.counters,
+            reading.gauges, reading.row_delay_us,
+        )  # fmt: skip
+        self._publisher.offer(encode(SAMPLES, samples), rows=len(reading.row))
+        return samples
+
+    def event(self, device: str, happening: Happening, received_at_ns: int) -> None:
+        """Publish what happened."""
+        event = Event(
+            device, happening.port, happening.kind, happening.at_ns, received_at_ns, self.source, self.collector,
+            self.run, self._next(device, "events"), happening.detail, happening.code,
+        )  # fmt: skip
+        self._publisher.offer(encode(EVENTS, event))
+
+    def facts(self, facts: Facts) -> None:
+        """Publish what a device is."""
+        self._publisher.offer(encode(FACTS, facts))
+
+    def status(self, status: CollectorStatus) -> None:
+        """Publish whether a device is reached."""
+        self._publisher.offer(encode(COLLECTOR_STATUS, status))
+
+    def _next(self, device: str, kind: str) -> int:
+        self._sequence[device, kind] += 1
+        return self._sequence[device, kind]

@@ -1,0 +1,229 @@
+"""Writes records to Kafka: acks=all, idempotent, in order, each delivery awaited; patient while Kafka is away.
+
+What is offered waits in a buffer of bounded size until Kafka has it. Only `acknowledged` is a promise. A record is
+sent again when its delivery failed, so a consumer may see it twice, with the same identity.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+
+from collectors.core.buffer import Buffer, Held, MemoryBuffer
+from collectors.core.counts import Counts
+from collectors.core.spec import Core
+from streams.wire.errors import Misconfigured
+from streams.wire.topics import Partitions, Record, Spread
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_log = structlog.get_logger("railsight.publisher")
+
+_WINDOW = 2000
+"""Records in flight at once: a round trip to a local broker is 2 to 5 ms, so no window limits the aim of DESIGN 8."""
+_LINGER_MS = 5
+_BATCH_BYTES = 256 * 1024
+_RETRY_S = 0.5
+_CLOSE_S = 5.0
+_REPORT_S = 10.0
+_NEVER = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+
+class Publisher(Protocol):
+    """Where collectors hand their records to."""
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        """Take a record, without blocking; False where it was refused: it is lost, and counted."""
+        ...
+
+
+class KafkaPublisher:
+    """The Publisher that writes to Kafka.
+
+    Use as an async context manager; leaving it sends what waits, in bounded time.
+    """
+
+    def __init__(self, core: Core, counts: Counts, buffer: Buffer | None = None) -> None:
+        assert core.client_options is not None, "a publisher needs to know where Kafka is"
+        self._options: dict[str, Any] = dict(core.client_options)
+        self._partitions: Partitions = core.partitions
+        self._file: Path | None = core.acknowledged_file
+        self._counts = counts
+        self._buffer: Buffer = MemoryBuffer(core.buffer_bytes) if buffer is None else buffer
+        self._more = asyncio.Event()
+        self._producer: AIOKafkaProducer | None = None
+        self._checked: set[str] = set()
+        self._failed: Misconfigured | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._reported_ns = 0.0
+
+    async def __aenter__(self) -> "KafkaPublisher":
+        self._tasks = [asyncio.create_task(self._send_all()), asyncio.create_task(self._write_file())]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(self.flushed(), _CLOSE_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._drop_producer()
+        self._say_acknowledged()
+        if len(self._buffer):
+            _log.warning("ended with records that Kafka does not have", records=len(self._buffer))
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        self._counts.add("offered", record.topic.name)
+        if not self._buffer.offer(Held(record, rows)):
+            self._counts.add("refused", record.topic.name)
+            self._report_refusal()
+            return False
+        self._more.set()
+        return True
+
+    async def flushed(self) -> None:
+        """Return when nothing waits; raises Misconfigured where Kafka's topics are not as configured."""
+        while len(self._buffer):
+            if self._failed:
+                raise self._failed
+            await asyncio.sleep(_LINGER_MS / 1000)
+
+    async def failed(self) -> None:
+        """Wait for the publisher to give up: returns never, or raises Misconfigured."""
+        await self._tasks[0]
+
+    async def _send_all(self) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while window := self._buffer.first(_WINDOW):
+                try:
+                    done = await self._send(window)
+                except Misconfigured as error:
+                    self._failed = error
+                    raise
+                self._buffer.release(done)
+                if done < len(window):
+                    self._counts.add("retried", count=len(window) - done)
+                    await asyncio.sleep(_RETRY_S)
+
+    async def _send(self, window: Sequence[Held]) -> int:
+        """Send in order; answer how many of the oldest Kafka has (or will never take). Never raises KafkaError."""
+        try:
+            producer = await self._started()
+            await self._check_partitions(producer, window)
+        except (KafkaError, OSError) as error:
+            await self._trouble(error)
+            return 0
+        deliveries: list[Awaitable[Any]] = []
+        for held in window:
+            try:
+                deliveries.append(await self._hand_over(producer, held.record))
+            except _NEVER as error:
+                deliveries.append(_failure(error))
+            except (KafkaError, OSError) as error:
+                await self._trouble(error)
+                break
+        outcomes = await asyncio.gather(*deliveries, return_exceptions=True)
+        done = 0
+        for held, answer in zip(window, outcomes, strict=False):
+            outcome = answer if isinstance(answer, BaseException) else None
+            if outcome is not None and not isinstance(outcome, _NEVER):
+                await self._trouble(outcome)
+                break
+            done += 1
+            self._count(held, outcome)
+        return done
+
+    async def _hand_over(self, producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Any]":
+        return await producer.send(  # type: ignore[no-any-return]
+            record.topic.name,
+            value=record.value,
+            key=record.key,
+            partition=record.partition(self._partitions),
+            headers=list(record.headers),
+        )
+
+    def _count(self, held: Held, outcome: BaseException | None) -> None:
+        topic = held.record.topic.name
+        if outcome is not None:
+            self._counts.add("rejected", topic)
+            _log.error("Kafka refuses a record", topic=topic, bytes=len(held.record.value or b""), why=str(outcome))
+            return
+        self._counts.add("acknowledged", topic)
+        if held.rows:
+            self._counts.add("acknowledged_rows", topic, held.rows)
+
+    async def _started(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            producer = AIOKafkaProducer(
+                **self._options,
+                acks="all",
+                enable_idempotence=True,
+                compression_type="lz4",
+                linger_ms=_LINGER_MS,
+                max_batch_size=_BATCH_BYTES,
+            )
+            try:
+                await producer.start()
+            except IncompatibleBrokerVersion as error:
+                raise Misconfigured(f"Kafka: {error}") from error
+            except BaseException:
+                await producer.stop()
+                raise
+            self._producer = producer
+        return self._producer
+
+    async def _check_partitions(self, producer: AIOKafkaProducer, window: Sequence[Held]) -> None:
+        """A device's partition is a promise to every consumer: refuse a topic of another number of partitions."""
+        for topic in {held.record.topic for held in window}:
+            if topic.name in self._checked or topic.spread is Spread.ONE:
+                continue
+            found, wanted = len(await producer.partitions_for(topic.name)), self._partitions.of(topic)
+            if found != wanted:
+                raise Misconfigured(f"{topic.name} has {found} partitions where {wanted} are configured")
+            self._checked.add(topic.name)
+
+    async def _trouble(self, error: BaseException) -> None:
+        """Start afresh: an idempotent producer that lost a batch has a hole in its sequence and never recovers."""
+        _log.warning("Kafka is away", why=f"{type(error).__name__}: {error}", waiting=len(self._buffer))
+        await self._drop_producer()
+
+    async def _drop_producer(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            with contextlib.suppress(KafkaError, TimeoutError, OSError):
+                await asyncio.wait_for(producer.stop(), _CLOSE_S)
+
+    def _report_refusal(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now - self._reported_ns >= _REPORT_S:
+            self._reported_ns = now
+            _log.error("refusing what is new: the buffer is full", refused=self._counts.of("refused"))
+
+    async def _write_file(self) -> None:
+        while self._file is not None:
+            self._say_acknowledged()
+            await asyncio.sleep(1.0)
+
+    def _say_acknowledged(self) -> None:
+        if self._file is None:
+            return
+        said = {
+            "acknowledged": self._counts.by_label("acknowledged"),
+            "acknowledged_rows": self._counts.by_label("acknowledged_rows"),
+            "refused": self._counts.by_label("refused"),
+        }
+        fresh = self._file.with_suffix(".new")
+        fresh.write_text(json.dumps(said))
+        fresh.replace(self._file)
+
+
+async def _failure(error: BaseException) -> None:
+    raise error

@@ -1,0 +1,213 @@
+"""One device: connect, subscribe, read, and begin again when that ends.
+
+Composes reading (I/O) and parsing (pure); decides when to wait, when to ask for less, and when to call a device lost.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncGenerator, Iterable
+
+import structlog
+
+from collectors.core.columns import Reading
+from collectors.core.counts import Counts
+from collectors.core.emitter import Emitter
+from collectors.gnmi import plans
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.parse import Connection, DeviceMemory, Output, facts_of
+from collectors.gnmi.plans import Plan
+from collectors.gnmi.read import Wire
+from collectors.gnmi.v1 import gnmi_lite_pb2
+from streams.instrument.clock import Clock
+from streams.wire.errors import Reject, Retry
+from streams.wire.models import CollectorStatus, Facts, Neighbor
+
+_log = structlog.get_logger("railsight.gnmi")
+
+_SILENT_CADENCES = 3
+_SILENT_AT_LEAST_S = 15.0
+_FACTS_BOUND_S = 15.0
+
+
+class DeviceReader:
+    """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+
+    def __init__(
+        self, target: Target, params: Params, secret: str, emitter: Emitter, counts: Counts, clock: Clock,
+        chance: random.Random,
+    ) -> None:  # fmt: skip
+        self.name = target.name
+        self.reachable = False
+        self._target = target
+        self._params = params
+        self._secret = secret
+        self._emitter = emitter
+        self._counts = counts
+        self._clock = clock
+        self._chance = chance
+        self._memory = DeviceMemory()
+        self._error = "not reached yet"
+        self._failures = 0
+        self._way: tuple[Plan, int] | None = None
+        self._window_s, self._window_updates = 0.0, 0
+
+    async def run(self) -> None:
+        """Connect again and again, with a status at each cadence and at each change."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._say_status())
+            tasks.create_task(self._stay_connected())
+
+    async def _stay_connected(self) -> None:
+        while True:
+            try:
+                async with Wire(self._target, self._params, self._secret) as wire:
+                    await wire.connect()
+                    await self._read(wire)
+                why = "the device ended the stream"
+            except (Retry, Reject) as error:
+                why = str(error)
+            self._counts.add("reconnects", self.name)
+            self._now(reachable=False, error=why)
+            await asyncio.sleep(self._backoff_s())
+
+    def _backoff_s(self) -> float:
+        """Full jitter: a fabric's devices that went together do not come back to us together."""
+        self._failures = min(self._failures + 1, 30)
+        bound = min(self._params.backoff_max_s, self._params.backoff_s * 2 ** (self._failures - 1))
+        return float(bound * (0.5 + 0.5 * self._chance.random()))
+
+    async def _read(self, wire: Wire) -> None:
+        """Try each way of asking until the device takes one, then read until it ends."""
+        ways = list(plans.attempts(self._params.encoding, await wire.encodings()))
+        if self._way in ways:
+            ways = [self._way, *(way for way in ways if way != self._way)]
+        refused = Reject("the device can encode nothing that is read here")
+        for way in ways:
+            try:
+                await self._subscribe(wire, way)
+            except Reject as error:
+                if self._way == way:
+                    self._way = None
+                refused = error
+            else:
+                return
+        raise refused
+
+    async def _subscribe(self, wire: Wire, way: tuple[Plan, int]) -> None:
+        plan, encoding = way
+        connection = Connection(
+            self.name, self._params, self._memory, self._counts, on_change=bool(plan.on_change)
+        )  # fmt: skip
+        request = plan.request(encoding, int(self._params.cadence_s * 1e9))
+        watch = asyncio.create_task(self._watch(connection))
+        facts = asyncio.create_task(self._ask_facts(wire, encoding))
+        stream = wire.stream(request)
+        reading = asyncio.create_task(self._take_all(stream, connection, way))
+        try:
+            await asyncio.wait({watch, reading}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (watch, reading):
+                if task.done():
+                    task.result()
+        finally:
+            for task in (watch, facts, reading):
+                task.cancel()
+            await asyncio.gather(watch, facts, reading, return_exceptions=True)
+
+    async def _take_all(
+        self,
+        stream: AsyncGenerator[gnmi_lite_pb2.SubscribeResponse],
+        connection: Connection,
+        way: tuple[Plan, int],
+    ) -> None:
+        async with contextlib.aclosing(stream):
+            async for response in stream:
+                if not self.reachable:
+                    self._way, self._failures = way, 0
+                    _log.info("reading", device=self.name, plan=way[0].name, encoding=plans.name_of(way[1]))
+                    self._now(reachable=True)
+                if response.HasField("update"):
+                    notification = response.update
+                    received_ns = self._clock.now_ns()
+                    self._hand_on(connection.take(notification, received_ns), received_ns)
+                    await self._fair_share(len(notification.update) + len(notification.delete) + 1)
+
+    def _hand_on(self, outputs: Iterable[Output], received_ns: int) -> None:
+        for output in outputs:
+            if isinstance(output, Reading):
+                self._emitter.samples(self.name, output)
+            else:
+                self._emitter.event(self.name, output, received_ns)
+
+    async def _fair_share(self, updates: int) -> None:
+        """Stop reading a device for the rest of a second in which it sent more than its share."""
+        now = asyncio.get_running_loop().time()
+        if now - self._window_s >= 1:
+            self._window_s, self._window_updates = now, 0
+        self._window_updates += updates
+        if self._window_updates > self._params.max_updates_per_s:
+            self._counts.add("throttled", self.name)
+            await asyncio.sleep(max(0.0, self._window_s + 1 - now))
+
+    async def _watch(self, connection: Connection) -> None:
+        """Hand on each reading once the device is quiet; raise Retry when it has been silent for too long."""
+        quiet_s = self._params.quiet_s
+        silent_s = max(_SILENT_CADENCES * self._params.cadence_s, _SILENT_AT_LEAST_S)
+        loop = asyncio.get_running_loop()
+        last_s, before = loop.time(), self._memory.last_sample_at_ns
+        while True:
+            await asyncio.sleep(quiet_s)
+            now_ns = self._clock.now_ns()
+            if (reading := connection.flush(now_ns)) is not None:
+                self._hand_on([reading], now_ns)
+            if self._memory.last_sample_at_ns != before:
+                last_s, before = loop.time(), self._memory.last_sample_at_ns
+            elif loop.time() - last_s > silent_s:
+                raise Retry(f"no samples for {silent_s:.0f} s")
+
+    async def _ask_facts(self, wire: Wire, encoding: int) -> None:
+        """Ask for what the device is, now and then; what it does not tell stays unknown."""
+        while True:
+            connection = Connection(self.name, self._params, self._memory, self._counts, on_change=False)
+            for path in plans.FACTS:
+                with contextlib.suppress(Reject, Retry, TimeoutError):
+                    async with asyncio.timeout(_FACTS_BOUND_S):
+                        async with contextlib.aclosing(wire.stream(plans.once_request(path, encoding))) as stream:
+                            async for response in stream:
+                                now_ns = self._clock.now_ns()
+                                outputs = connection.take(response.update, now_ns)
+                                self._hand_on((o for o in outputs if not isinstance(o, Reading)), now_ns)
+            self._say_facts()
+            await asyncio.sleep(self._params.facts_every_s)
+
+    def _say_facts(self) -> None:
+        if not self._memory.facts_changed:
+            return
+        self._memory.facts_changed = False
+        fields = facts_of(self._memory)
+        fields["neighbors"] = tuple(Neighbor(*neighbor) for neighbor in fields["neighbors"])
+        self._emitter.facts(Facts(self.name, self._clock.now_ns(), self._emitter.source, **fields))
+
+    def _now(self, *, reachable: bool, error: str = "") -> None:
+        if reachable == self.reachable and error == self._error:
+            return
+        if reachable != self.reachable:
+            (_log.info if reachable else _log.warning)("reached" if reachable else "lost", device=self.name, why=error)
+        self.reachable, self._error = reachable, error
+        self._publish_status()
+
+    async def _say_status(self) -> None:
+        cadence_s = self._params.cadence_s
+        await asyncio.sleep(cadence_s * self._chance.random())
+        while True:
+            self._publish_status()
+            await asyncio.sleep(cadence_s)
+
+    def _publish_status(self) -> None:
+        self._emitter.status(
+            CollectorStatus(
+                self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),
+                self.reachable, "" if self.reachable else self._error, self._memory.last_sample_at_ns,
+                self._memory.clock_offset_ns if self.reachable else 0, int(self._params.cadence_s * 1e9),
+            )
+        )  # fmt: skip

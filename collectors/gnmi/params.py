@@ -1,0 +1,128 @@
+"""What the gNMI collector is told: its targets, how often, and how to log in to them."""
+
+import ipaddress
+from pathlib import Path
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from streams.wire.errors import Misconfigured
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Target(_Strict):
+    """One device: its name in the inventory, and where its gNMI server listens (`host:port`)."""
+
+    name: str = Field(min_length=1)
+    address: str = Field(pattern=r"^.+:\d{1,5}$")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the way to it stays on this machine."""
+        host = self.address.rpartition(":")[0].strip("[]")
+        try:
+            return ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
+
+def _targets(value: object) -> object:
+    """Targets may be given as JSON text."""
+    return orjson.loads(value) if isinstance(value, str) else value
+
+
+class Params(_Strict):
+    """Settings of `[collect.gnmi]`.
+
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both.
+    """
+
+    targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    targets_file: Path | None = None
+    cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
+    encoding: Literal["auto", "proto", "json_ietf", "json"] = "auto"
+    quiet_s: float = Field(default=0.05, ge=0.005, le=5)
+    """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
+    connect_s: float = Field(default=5.0, gt=0)
+    keepalive_s: float = Field(default=10.0, ge=1)
+    """Without it a stream to a dead device goes unnoticed for about two hours (DETECTION 2)."""
+    keepalive_timeout_s: float = Field(default=5.0, ge=0.5)
+    backoff_s: float = Field(default=0.25, gt=0)
+    backoff_max_s: float = Field(default=10.0, gt=0)
+    facts_every_s: float = Field(default=3600.0, ge=1)
+    max_message_bytes: int = Field(default=16 << 20, ge=1 << 16)
+    max_ports: int = Field(default=4096, ge=1)
+    max_paths: int = Field(default=200_000, ge=1000)
+    max_updates_per_s: int = Field(default=250_000, ge=1000)
+    """A device that sends more is read more slowly, so that it takes no other's turn."""
+    tls: bool = False
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    server_name: str = ""
+    """The name in the devices' certificate, where it is not the host of their address."""
+    username: str = ""
+    password: SecretStr | None = None
+    password_file: Path | None = None
+    clear_text: bool = False
+    """Allow a password without TLS to leave this machine."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Params":
+        if (self.cert_file is None) != (self.key_file is None):
+            raise ValueError("cert_file and key_file go together")
+        if not self.tls and (self.ca_file or self.cert_file or self.server_name):
+            raise ValueError("ca_file, cert_file, key_file and server_name need tls = true")
+        if (self.password is not None) + (self.password_file is not None) != bool(self.username):
+            raise ValueError("username goes with one of password and password_file")
+        return self
+
+    def all_targets(self) -> tuple[Target, ...]:
+        """Every device to read; raises Misconfigured where there is none, one is there twice, or a file is no good."""
+        targets = self.targets + (_read_targets(self.targets_file) if self.targets_file else ())
+        names = [target.name for target in targets]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if not targets:
+            raise Misconfigured("collect.gnmi: no targets: give targets or targets_file")
+        if twice:
+            raise Misconfigured(f"collect.gnmi: targets named twice: {', '.join(twice)}")
+        if self.username and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
+            raise Misconfigured("collect.gnmi: a password without TLS would cross the network: set tls, or clear_text")
+        return targets
+
+    def secret(self) -> str:
+        """The password; raises Misconfigured where its file cannot be read."""
+        if self.password_file is not None:
+            return _read(self.password_file).decode().rstrip("\r\n")
+        return self.password.get_secret_value() if self.password else ""
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"collect.gnmi: {path}: {error.strerror}") from error
+
+
+_TARGETS = TypeAdapter(tuple[Target, ...])
+
+
+def _read_targets(path: Path) -> tuple[Target, ...]:
+    try:
+        return _TARGETS.validate_json(_read(path))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise Misconfigured(f"collect.gnmi: {path}: {'.'.join(map(str, first['loc']))} {first['msg']}") from error

@@ -1,0 +1,300 @@
+"""One connection to one device: its notifications in, its readings and what happened out. Pure; time is an argument.
+
+Samples are put together until the device falls quiet; a change of state is told at once. A state's first value on a
+connection is how it stands and no change. What the device says of itself (facts, boot time) outlives connections, in
+DeviceMemory.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from collectors.core.columns import Reading
+from collectors.core.counts import Counts
+from collectors.core.emitter import Happening
+from collectors.gnmi import values
+from collectors.gnmi.known import KnownPaths, Node, Slots, row_of
+from collectors.gnmi.leaves import Kind
+from collectors.gnmi.params import Params
+from collectors.gnmi.paths import Elem, from_bytes
+from collectors.gnmi.v1 import gnmi_lite_pb2
+from streams.fabric.catalogue import Metric
+from streams.wire.errors import Reject
+from streams.wire.models import ABSENT_COUNTER, EventKind
+
+_AHEAD_NS = 1_000_000_000
+"""DESIGN 2.1: a device whose clock is ahead harms nobody else."""
+_SAME_BOOT_NS = 2_000_000_000
+"""Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
+_MAX_DELAY_US = 2**31 - 1
+_EVENTS = {
+    (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
+    (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
+    (Metric.ADMIN_UP, 0.0): EventKind.ADMIN_DOWN,
+    (Metric.ADMIN_UP, 1.0): EventKind.ADMIN_UP,
+}
+
+Output = Reading | Happening
+
+
+@dataclass
+class DeviceMemory:
+    """What is known of a device beyond one connection. `facts` is by (what, whose)."""
+
+    boot_id: int = 0
+    boot_seen_ns: int = 0
+    facts: dict[tuple[str, str], str] = field(default_factory=dict)
+    facts_changed: bool = False
+    clock_offset_ns: int = 0
+    last_sample_at_ns: int = 0
+
+
+@dataclass(slots=True)
+class _Burst:
+    """What came since the last reading was handed on; times of the device by row, and ours of the last message."""
+
+    row_at_ns: dict[str, int] = field(default_factory=dict)
+    first_at_ns: int = 0
+    began_ns: int = 0
+    received_ns: int = 0
+
+
+class Connection:
+    """The fold. `on_change` says whether states are reported as they change, or only sampled."""
+
+    def __init__(self, device: str, params: Params, memory: DeviceMemory, counts: Counts, *, on_change: bool) -> None:
+        self._device = device
+        self._memory = memory
+        self._counts = counts
+        self._on_change = on_change
+        self._cadence_ns = int(params.cadence_s * 1e9)
+        self._quiet_ns = int(params.quiet_s * 1e9)
+        self._slots = Slots(params.max_ports)
+        self._known = KnownPaths(self._slots, params.max_paths, lambda: counts.add("out_of_bounds", device))
+        self._told: dict[int, float] = {}
+        self._burst = _Burst()
+        self._at_ns = 0
+        self._received_ns = 0
+        self._out: list[Output] = []
+        self._unnamed: list[tuple[Node, gnmi_lite_pb2.TypedValue]] = []
+        self._name = ""
+
+    def take(self, notification: gnmi_lite_pb2.Notification, received_ns: int) -> list[Output]:
+        """Take what the device sent; answer what there is to hand on now."""
+        self._out = []
+        self._received_ns = received_ns
+        self._at_ns = self._device_time(notification.timestamp)
+        self._end_of_last_burst()
+        prefix = notification.prefix
+        known = self._known.below(prefix)
+        for path in notification.delete:
+            self._delete(prefix, path)
+        slot_values = self._slots.values
+        row = ""
+        for update in notification.update:
+            node = known.get(update.path)
+            if node is None:
+                node = self._known.learn(known, prefix, update.path)
+            leaf = node.leaf
+            if leaf is None or leaf.kind is not Kind.COUNTER or node.slot < 0:
+                self._other(node, update.val)
+                continue
+            # Most values are counters that are not zero: those are read without asking which of the kinds they are.
+            slot_values[node.slot] = update.val.uint_val or self._counter(node, values.of(update.val))
+            if node.row != row:
+                row = node.row
+                self._sampled(row)
+        self._counts.add("updates", self._device, len(notification.update))
+        if self._unnamed or self._name:
+            self._name_the_unnamed()
+        return self._out
+
+    def flush(self, now_ns: int) -> Reading | None:
+        """The reading that is complete, because the device has been quiet; None while there is none."""
+        burst = self._burst
+        if not burst.row_at_ns or now_ns - burst.received_ns < self._quiet_ns:
+            return None
+        return self._reading()
+
+    def _device_time(self, timestamp: int) -> int:
+        """The time at which the device read, in its own clock unless that is ahead of ours or not set."""
+        self._memory.clock_offset_ns = timestamp - self._received_ns if timestamp > 0 else 0
+        if timestamp <= 0:
+            return self._received_ns
+        if timestamp > self._received_ns + _AHEAD_NS:
+            self._counts.add("clock_replaced", self._device)
+            return self._received_ns
+        return timestamp
+
+    def _end_of_last_burst(self) -> None:
+        """A message of the next sample, or a device that never falls quiet, ends the burst too."""
+        burst = self._burst
+        if not burst.row_at_ns:
+            return
+        is_next = self._at_ns - burst.first_at_ns > self._cadence_ns // 2
+        if is_next or self._received_ns - burst.began_ns > self._cadence_ns * 4 // 5:
+            self._out.append(self._reading())
+
+    def _sampled(self, row: str) -> None:
+        burst = self._burst
+        if not burst.row_at_ns:
+            burst.first_at_ns, burst.began_ns = self._at_ns, self._received_ns
+        burst.row_at_ns[row] = self._at_ns
+        burst.received_ns = self._received_ns
+
+    def _reading(self) -> Reading:
+        burst, self._burst = self._burst, _Burst()
+        layout, chosen = self._slots.layout()
+        slot_values = self._slots.values
+        counters, gauges = layout.tables([slot_values[slot] for slot in chosen])
+        for slot, kind in enumerate(self._slots.kinds):
+            if kind is not Kind.STATE or not self._on_change:
+                slot_values[slot] = None
+        sampled_at_ns = min(burst.row_at_ns.values())
+        delays: tuple[int, ...] = tuple(
+            min((burst.row_at_ns.get(row, sampled_at_ns) - sampled_at_ns) // 1000, _MAX_DELAY_US) for row in layout.row
+        )
+        self._memory.last_sample_at_ns = sampled_at_ns
+        return Reading(
+            sampled_at_ns, burst.received_ns, self._memory.boot_id, layout.row, layout.rows_digest, counters, gauges,
+            delays if any(delays) else (),
+        )  # fmt: skip
+
+    def _counter(self, node: Node, value: values.Json) -> float | None:
+        """A counter that the quick way did not read: it is zero, or came as text, JSON or a decimal."""
+        found = None if isinstance(value, dict | list) else values.number(value)
+        if found is None or not 0 <= found < ABSENT_COUNTER:
+            self._counts.add("unreadable", self._device)
+            return None
+        return int(found)
+
+    def _other(self, node: Node, value: gnmi_lite_pb2.TypedValue) -> None:
+        """What is no plain counter: states, facts, JSON of a whole container, or nothing to us."""
+        if node.leaf is None and not (value.json_ietf_val or value.json_val):
+            return
+        if node.leaf is not None and node.leaf.metric is not None and node.slot < 0:
+            self._unnamed.append((node, value))
+            return
+        self._walk(node, values.of(value))
+
+    def _walk(self, node: Node, value: values.Json) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                self._walk(self._known.child(node, key), inner)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, dict) and node.elems:
+                    self._walk(self._known.entry(node, cast("dict[str, object]", item)), item)
+        elif node.leaf is not None:
+            self._put(node, value)
+
+    def _put(self, node: Node, value: values.Scalar) -> None:
+        leaf = node.leaf
+        assert leaf is not None
+        match leaf.kind:
+            case Kind.COUNTER | Kind.READING if node.slot >= 0:
+                read = leaf.read(value)
+                self._slots.values[node.slot] = (
+                    self._counter(node, value) if leaf.kind is Kind.COUNTER else cast("float | None", read)
+                )
+                self._sampled(node.row)
+            case Kind.STATE if node.slot >= 0:
+                self._state(node, value)
+            case Kind.BOOT_TIME:
+                self._boot_time(cast("int | None", leaf.read(value)))
+            case Kind.FACT:
+                self._fact((leaf.fact, leaf.row), cast("str | None", leaf.read(value)))
+            case Kind.NAME if not leaf.row:
+                self._name = str(value or "")
+            case _:
+                pass
+
+    def _state(self, node: Node, value: values.Scalar) -> None:
+        assert node.leaf is not None and node.leaf.metric is not None
+        now = cast("float | None", node.leaf.read(value))
+        self._slots.values[node.slot] = now
+        if not self._on_change:
+            self._sampled(node.row)
+            return
+        if now is None:
+            return
+        before = self._told.get(node.slot)
+        self._told[node.slot] = now
+        kind = _EVENTS.get((node.leaf.metric, now))
+        if kind is not None and before is not None and before != now:
+            detail = f"{node.elems[-1].name} {value!s}"
+            self._out.append(Happening(kind, node.row, self._at_ns, detail))
+
+    def _boot_time(self, boot_ns: int | None) -> None:
+        memory = self._memory
+        if boot_ns is None:
+            return
+        seen, memory.boot_seen_ns = memory.boot_seen_ns, boot_ns
+        if memory.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
+            return
+        if memory.boot_id:
+            # Told at the time of the notice: a switch takes minutes to boot, and an event of then would be late.
+            self._out.append(
+                Happening(EventKind.DEVICE_REBOOT, "", self._at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+            )
+        memory.boot_id = boot_ns
+        memory.facts_changed = True
+
+    def _fact(self, key: tuple[str, str], said: str | None) -> None:
+        if said is not None and self._memory.facts.get(key) != said and len(self._memory.facts) < 100_000:
+            self._memory.facts[key] = said
+            self._memory.facts_changed = True
+
+    def _delete(self, prefix: bytes, path: bytes) -> None:
+        if not prefix and not path:
+            return  # some devices send an empty path beside an update and mean nothing by it
+        try:
+            _, elems = from_bytes(prefix, path)
+        except Reject:
+            return
+        node = self._known.node(elems)
+        if node.slot >= 0:
+            self._slots.values[node.slot] = None
+        elif len(elems) <= 2:  # an interface or all of them; a container below says too little to be worth a walk
+            self._slots.clear_below(elems, row_of)
+
+    def _name_the_unnamed(self) -> None:
+        """Values of an interface whose path lacks its key belong to the name that came with them."""
+        unnamed, name = self._unnamed, self._name
+        self._unnamed, self._name = [], ""
+        if not name:
+            self._counts.add("unnamed", self._device, len(unnamed))
+            return
+        for node, value in unnamed:
+            elems = tuple(
+                Elem("interface", (("name", name),)) if step.name == "interface" else step for step in node.elems
+            )
+            named = self._known.node(elems)
+            if named.slot >= 0:
+                self._walk(named, values.of(value))
+
+
+def facts_of(memory: DeviceMemory) -> dict[str, Any]:
+    """The fields of Facts that the device said: the chassis' own words, else those of the system."""
+    said = memory.facts
+    components: dict[str, dict[str, str]] = {}
+    for (what, whose), value in said.items():
+        if what.startswith("component/"):
+            components.setdefault(whose, {})[what.removeprefix("component/")] = value
+    chassis = next((c for c in components.values() if c.get("type", "").rpartition(":")[2] == "CHASSIS"), {})
+    return {
+        "vendor": chassis.get("mfg-name", ""),
+        "model": chassis.get("model-name") or chassis.get("part-no") or chassis.get("description", ""),
+        "serial": chassis.get("serial-no", ""),
+        "os_version": said.get(("os_version", ""), "") or chassis.get("software-version", ""),
+        "booted_at_ns": memory.boot_id,
+        "neighbors": _neighbors(said),
+    }
+
+
+def _neighbors(said: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
+    """(port, remote device, remote port) of each neighbour that said both."""
+    names = {whose: value for (what, whose), value in said.items() if what == "neighbor/system-name"}
+    ports = {whose: value for (what, whose), value in said.items() if what == "neighbor/port-id"}
+    return tuple(
+        (whose.partition("\0")[0], names[whose], ports[whose]) for whose in sorted(names.keys() & ports.keys())
+    )

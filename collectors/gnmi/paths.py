@@ -1,0 +1,89 @@
+"""gNMI paths: as text, as messages, and without what devices decorate them with. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+
+from collectors.gnmi.v1 import gnmi_pb2
+from streams.wire.errors import Reject
+
+
+class Elem(NamedTuple):
+    """One step of a path: its name without a module prefix, and its keys sorted by name."""
+
+    name: str
+    keys: tuple[tuple[str, str], ...] = ()
+
+    def key(self, name: str) -> str | None:
+        """The value of a key, or None where it has no such key."""
+        return next((value for known, value in self.keys if known == name), None)
+
+
+Elems = tuple[Elem, ...]
+
+_STEP = re.compile(r"/?([^/\[\]]+)((?:\[[^=\]]+=(?:[^\]\\]|\\.)*\])*)")
+_KEY = re.compile(r"\[([^=\]]+)=((?:[^\]\\]|\\.)*)\]")
+
+
+def bare(name: str) -> str:
+    """A name without the module that some devices put before it: `oc-if:interfaces` is `interfaces`."""
+    return name.rpartition(":")[2] if ":" in name else name
+
+
+def elem(name: str, keys: Mapping[str, str] | None = None) -> Elem:
+    """A step as paths here have it."""
+    return Elem(bare(name), tuple(sorted((bare(key), value) for key, value in (keys or {}).items())))
+
+
+def from_text(text: str) -> Elems:
+    """Read `/interfaces/interface[name=Ethernet1/1]/state`; raises Reject on what is not a path."""
+    found, at = [], 0
+    stripped = text.strip().rstrip("/")
+    while at < len(stripped):
+        step = _STEP.match(stripped, at)
+        if step is None:
+            raise Reject(f"not a gNMI path: {text}")
+        keys = {name: re.sub(r"\\(.)", r"\1", value) for name, value in _KEY.findall(step[2])}
+        found.append(elem(step[1], keys))
+        at = step.end()
+    return tuple(found)
+
+
+def to_text(elems: Iterable[Elem]) -> str:
+    """The path as people write it."""
+    return "/" + "/".join(
+        step.name + "".join("[{}={}]".format(key, value.replace("]", "\\]")) for key, value in step.keys)
+        for step in elems
+    )
+
+
+def to_message(elems: Iterable[Elem], origin: str = "", target: str = "") -> gnmi_pb2.Path:
+    """The path as gNMI sends it."""
+    path = gnmi_pb2.Path(origin=origin, target=target)
+    for step in elems:
+        path.elem.add(name=step.name, key=dict(step.keys))
+    return path
+
+
+def from_message(path: gnmi_pb2.Path) -> Elems:
+    """The steps of a message, without module prefixes."""
+    return tuple(elem(step.name, step.key) for step in path.elem)
+
+
+def from_bytes(*parts: bytes) -> tuple[str, Elems]:
+    """(origin, steps) of a prefix and a path as they came; raises Reject on bytes that are no path.
+
+    The origin may stand in either; of two, the last counts.
+    """
+    origin = ""
+    elems: Elems = ()
+    for part in parts:
+        try:
+            path = gnmi_pb2.Path.FromString(part)
+        except DecodeError as error:
+            raise Reject(f"not a gNMI path: {error}") from error
+        origin = path.origin or origin
+        elems += from_message(path)
+    return origin, elems

@@ -1,0 +1,132 @@
+"""The wire to one device: a gRPC channel, what it can, and its streams. I/O only; what is said is parsed elsewhere."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
+from streams.wire.errors import Misconfigured, Reject, Retry
+
+_CALL_S = 10.0
+_REFUSALS = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.NOT_FOUND,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.OUT_OF_RANGE,
+}
+"""The answers with which devices decline a path, a mode or an encoding: asking for less may help."""
+
+
+class Wire:
+    """One connection. Raises Reject where the device declines what was asked, Retry for all else that goes wrong."""
+
+    def __init__(self, target: Target, params: Params, secret: str) -> None:
+        self._params = params
+        self._metadata: tuple[tuple[str, str], ...] = (
+            (("username", params.username), ("password", secret)) if params.username else ()
+        )
+        options = _options(params)
+        self._channel = (
+            grpc.aio.secure_channel(target.address, credentials(params), options=options)
+            if params.tls
+            else grpc.aio.insecure_channel(target.address, options=options)
+        )
+        self._subscribe = self._channel.stream_stream(
+            "/gnmi.gNMI/Subscribe",
+            request_serializer=gnmi_pb2.SubscribeRequest.SerializeToString,
+            response_deserializer=gnmi_lite_pb2.SubscribeResponse.FromString,
+        )
+
+    async def __aenter__(self) -> "Wire":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    async def connect(self) -> None:
+        """Wait until the device answers."""
+        try:
+            await asyncio.wait_for(self._channel.channel_ready(), self._params.connect_s)
+        except TimeoutError as error:
+            raise Retry("does not answer") from error
+
+    async def encodings(self) -> frozenset[int] | None:
+        """What the device says it can encode; None where it has no Capabilities."""
+        ask = self._channel.unary_unary(
+            "/gnmi.gNMI/Capabilities",
+            request_serializer=gnmi_pb2.CapabilityRequest.SerializeToString,
+            response_deserializer=gnmi_pb2.CapabilityResponse.FromString,
+        )
+        try:
+            said = await ask(gnmi_pb2.CapabilityRequest(), timeout=_CALL_S, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            if error.code() in _REFUSALS:
+                return None
+            raise _retry(error) from error
+        return frozenset(said.supported_encodings) or None
+
+    async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[gnmi_lite_pb2.SubscribeResponse]:
+        """What the device sends, until it ends the stream."""
+        call = self._subscribe(metadata=self._metadata)
+        try:
+            await call.write(request)
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise _reject_or_retry(error) from error
+        except asyncio.InvalidStateError as error:
+            # The stream ended before the request was written; its status says why.
+            raise await _status_of(call) from error
+        finally:
+            call.cancel()
+
+
+def _options(params: Params) -> list[tuple[str, Any]]:
+    options: list[tuple[str, Any]] = [
+        ("grpc.max_receive_message_length", params.max_message_bytes),
+        ("grpc.keepalive_time_ms", int(params.keepalive_s * 1000)),
+        ("grpc.keepalive_timeout_ms", int(params.keepalive_timeout_s * 1000)),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Each attempt makes a channel of its own, so that one device's backoff inside gRPC is never another's.
+        ("grpc.use_local_subchannel_pool", 1),
+        ("grpc.enable_retries", 0),
+        ("grpc.enable_http_proxy", 0),
+    ]
+    if params.server_name:
+        options.append(("grpc.ssl_target_name_override", params.server_name))
+    return options
+
+
+def credentials(params: Params) -> grpc.ChannelCredentials:
+    """TLS as configured; raises Misconfigured where a file cannot be read."""
+    try:
+        return grpc.ssl_channel_credentials(
+            params.ca_file.read_bytes() if params.ca_file else None,
+            params.key_file.read_bytes() if params.key_file else None,
+            params.cert_file.read_bytes() if params.cert_file else None,
+        )
+    except OSError as error:
+        raise Misconfigured(f"collect.gnmi: {error.filename}: {error.strerror}") from error
+
+
+def _said(error: grpc.aio.AioRpcError) -> str:
+    return f"{error.code().name}: {(error.details() or '')[:300]}"
+
+
+def _retry(error: grpc.aio.AioRpcError) -> Retry:
+    return Retry(_said(error))
+
+
+def _reject_or_retry(error: grpc.aio.AioRpcError) -> Reject | Retry:
+    return Reject(_said(error)) if error.code() in _REFUSALS else _retry(error)
+
+
+async def _status_of(call: Any) -> Reject | Retry:
+    code, details = await call.code(), await call.details()
+    said = f"{code.name}: {(details or '')[:300]}"
+    return Reject(said) if code in _REFUSALS else Retry(said)

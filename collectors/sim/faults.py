@@ -1,0 +1,177 @@
+"""What goes wrong in the simulated fabric, when, and the truth of it.
+
+A Fault is a fact about the world; its truth is what a perfect detector would say. A person who shuts a port is no
+failure, so that has no truth. `plan` spreads the faults of a demo over its duration; chance is an argument.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory, Link
+
+_S = 1_000_000_000
+TOLERANCE_S = 15
+_LINK_DOWN_S = 38.0
+"""`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
+_SHORTEST_FOR_DOWNS_S = 50.0
+_REBOOT_S = 8.0
+
+
+class Span(NamedTuple):
+    """From `start_ns` until before `end_ns`."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFlap:
+    """The signal of a link goes and comes back several times."""
+
+    link: Link
+    downs: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkDown:
+    """The signal of a link goes and stays away for a while."""
+
+    link: Link
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class AdminDown:
+    """A person shuts a port, and enables it later."""
+
+    link: Link
+    port: Port
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """A device is away, and comes back with its counters at zero."""
+
+    device: str
+    span: Span
+
+
+Fault = LinkFlap | LinkDown | AdminDown | Reboot
+
+
+class Truth(NamedTuple):
+    """A row of a truth file (DESIGN 6); `port` is empty for a device."""
+
+    start: int
+    end: int
+    condition: str
+    device: str
+    port: str
+    tolerance_s: int = TOLERANCE_S
+
+
+def truth(faults: Sequence[Fault]) -> list[Truth]:
+    """What a perfect detector would find."""
+    rows = []
+    for fault in faults:
+        match fault:
+            case LinkFlap(link, downs):
+                rows.append(Truth(downs[0].start_ns, downs[-1].end_ns, "link_flap", link.a_device, link.a_port))
+            case LinkDown(link, span):
+                rows.append(Truth(span.start_ns, span.end_ns, "link_down", link.a_device, link.a_port))
+            case Reboot(device, span):
+                rows.append(Truth(span.start_ns, span.end_ns, "device_down", device, ""))
+            case AdminDown():
+                pass
+    return rows
+
+
+def plan(inventory: Inventory, start_ns: int, duration_s: float, chance: random.Random) -> tuple[Fault, ...]:
+    """The faults of a demo: two flaps, two downs, two shut ports, a leaf's reboot and a spine's; none share a link.
+
+    They begin in the first half of `duration_s`, so that there is time to find them. In less than 50 s the downs and
+    the shut ports are left out: nobody could tell within it that they last.
+    """
+    draw = _Draw(inventory, chance)
+    leaf, spine = draw.reboots()
+    flap_host, down_host = draw.host_links(2)
+    flap_fabric, down_fabric, shut_low, shut_high = draw.fabric_links(4)
+    share = duration_s / 60.0
+    faults: list[Fault] = [
+        LinkFlap(flap_host, _downs(start_ns, 4 * share, chance)),
+        LinkFlap(flap_fabric, _downs(start_ns, 9 * share, chance)),
+        Reboot(leaf, _span(start_ns, 13 * share, _REBOOT_S)),
+        Reboot(spine, _span(start_ns, 25 * share, _REBOOT_S)),
+    ]
+    if duration_s >= _SHORTEST_FOR_DOWNS_S:
+        lasting_s = min(max(_LINK_DOWN_S, 38 * share), 600.0)
+        faults += [
+            LinkDown(down_host, _span(start_ns, 5 * share, lasting_s)),
+            LinkDown(down_fabric, _span(start_ns, 7 * share, lasting_s)),
+            AdminDown(shut_low, shut_low.a, _span(start_ns, 6 * share, lasting_s)),
+            AdminDown(shut_high, shut_high.z, _span(start_ns, 8 * share, lasting_s)),
+        ]
+    return tuple(faults)
+
+
+def _span(start_ns: int, after_s: float, lasting_s: float) -> Span:
+    start = start_ns + int(after_s * _S)
+    return Span(start, start + int(lasting_s * _S))
+
+
+def _downs(start_ns: int, after_s: float, chance: random.Random) -> tuple[Span, ...]:
+    """Four downs of about a second, as an optic that loses its signal does."""
+
+    def spans() -> Iterator[Span]:
+        at_s = after_s
+        for _ in range(4):
+            lasting_s = chance.uniform(0.5, 1.1)
+            yield _span(start_ns, at_s, lasting_s)
+            at_s += lasting_s + chance.uniform(0.8, 1.4)
+
+    return tuple(spans())
+
+
+class _Draw:
+    """Draws devices and links so that none is drawn twice and no drawn link touches a drawn device."""
+
+    def __init__(self, inventory: Inventory, chance: random.Random) -> None:
+        self._inventory = inventory
+        self._chance = chance
+        self._taken: set[str] = set()
+
+    def reboots(self) -> tuple[str, str]:
+        """A leaf, and a spine."""
+        leaf, spine = (
+            self._chance.choice([d.name for d in self._inventory.devices if d.tier == tier]) for tier in ("T0", "T1")
+        )
+        self._taken |= {leaf, spine}
+        return leaf, spine
+
+    def host_links(self, count: int) -> list[Link]:
+        """Links of hosts, each at another leaf and host."""
+        return self._links("host-link", count, lambda link: {link.a_device, link.z_device})
+
+    def fabric_links(self, count: int) -> list[Link]:
+        """Links between leaves and spines, each at another leaf."""
+        return self._links("fabric-link", count, lambda link: {link.a_device})
+
+    def _links(self, role: str, count: int, claims: Callable[[Link], set[str]]) -> list[Link]:
+        links = [link for link in self._inventory.links if link.role == role]
+        self._chance.shuffle(links)
+        chosen: list[Link] = []
+        claimed: set[str] = set()
+        for link in links:
+            if not ({link.a_device, link.z_device} & self._taken) and not (claims(link) & claimed):
+                chosen.append(link)
+                claimed |= claims(link)
+            if len(chosen) == count:
+                break
+        self._taken |= {link.a_device for link in chosen if role == "fabric-link"} | {
+            link.z_device for link in chosen if role == "host-link"
+        }
+        return chosen

@@ -1,0 +1,85 @@
+"""Runs a whole simulated fabric: its switches answer gNMI, its inventory is published, its faults come and go.
+
+Writes three files into its folder (see files.py) and says on standard output, as one line of JSON, where they are.
+"""
+
+import asyncio
+import random
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from collectors.core.clock import SystemClock
+from collectors.core.counts import Counts
+from collectors.core.publisher import KafkaPublisher, Publisher
+from collectors.core.spec import Core, Spec
+from collectors.sim import clos, files
+from collectors.sim.faults import plan, truth
+from collectors.sim.gnmi_face import GnmiFace
+from collectors.sim.world import World
+from streams.fabric.inventory import Inventory
+from streams.wire.inventory_topic import to_chunks
+from streams.wire.models import Job
+from streams.wire.topics import INVENTORY, JOBS, encode
+
+
+class Params(BaseModel):
+    """Settings of `[collect.sim]`.
+
+    `faults_s` is how long the faults are spread over, 0 for none; the first begins `settle_s` after the start.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    folder: Path = Path("sim")
+    seed: int = 1
+    shape: clos.Shape = clos.Shape()
+    faults_s: float = Field(default=60.0, ge=0, le=86_400)
+    settle_s: float = Field(default=3.0, ge=0)
+    host: str = "127.0.0.1"
+
+
+def world_of(params: Params, now_ns: int) -> World:
+    """The world that these settings describe, from now on."""
+    inventory = clos.inventory(params.shape, now_ns)
+    begin_ns = now_ns + int(params.settle_s * 1e9)
+    chance = random.Random(params.seed)  # noqa: S311 — a simulated world
+    faults = plan(inventory, begin_ns, params.faults_s, chance) if params.faults_s else ()
+    return World(inventory, faults, params.seed, now_ns)
+
+
+def publish(inventory: Inventory, publisher: Publisher, now_ns: int) -> None:
+    """Send the inventory as one version that is in effect now, and its jobs."""
+    for chunk in to_chunks(inventory, now_ns):
+        publisher.offer(encode(INVENTORY, chunk))
+    for job in inventory.jobs:
+        end_ns = _unix_ns(job.end) if job.end else None
+        publisher.offer(encode(JOBS, Job(job.job, job.device, _unix_ns(job.start), end_ns)))
+
+
+def _unix_ns(at: datetime) -> int:
+    return int(at.timestamp()) * 10**9
+
+
+async def run(params: Params, core: Core) -> None:
+    """Serve until cancelled; without Kafka, publish nothing."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    world = world_of(params, now_ns)
+    async with GnmiFace(world, clock, params.host) as face:
+        if core.client_options is not None:
+            async with KafkaPublisher(core, Counts()) as publisher:
+                publish(world.inventory, publisher, now_ns)
+                await publisher.flushed()
+        written = files.write(params.folder, world.inventory, face.addresses, truth(world.faults))
+        said: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
+        sys.stdout.write(orjson.dumps(said | {"switches": len(face.addresses)}).decode() + "\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+SPEC = Spec("sim", Params, run)

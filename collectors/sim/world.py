@@ -1,0 +1,176 @@
+"""How the fabric stands at a moment: what each port counts and whether it is up. Pure: time is an argument.
+
+The world is a function of (inventory, faults, seed, time), so both ends of a link always agree, and asking twice or
+in any order gives the same. What a device counts begins at zero when it boots.
+"""
+
+import random
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory, Link
+
+_S = 1_000_000_000
+_DAY = 86_400 * _S
+_FRAME_BYTES = 4096
+_FCS_A_DOWN = 3
+"""Frames lost to a bad checksum each time that a signal goes: the last ones before it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """One port at a moment; counters since the device booted."""
+
+    name: str
+    speed_bps: int
+    admin_up: bool
+    oper_up: bool
+    last_change_ns: int
+    transitions: int
+    rx_bytes: int
+    tx_bytes: int
+    fcs_errors: int
+
+    @property
+    def rx_packets(self) -> int:
+        """Frames of one size, as training traffic mostly is."""
+        return self.rx_bytes // _FRAME_BYTES
+
+    @property
+    def tx_packets(self) -> int:
+        """See rx_packets."""
+        return self.tx_bytes // _FRAME_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceState:
+    """A device at a moment; `boot_ns` is when it last came up."""
+
+    name: str
+    is_up: bool
+    boot_ns: int
+
+
+def union(spans: Iterable[Span]) -> tuple[Span, ...]:
+    """The spans in order, those that touch made one."""
+    found: list[Span] = []
+    for span in sorted(spans):
+        if found and span.start_ns <= found[-1].end_ns:
+            found[-1] = Span(found[-1].start_ns, max(found[-1].end_ns, span.end_ns))
+        else:
+            found.append(span)
+    return tuple(found)
+
+
+def covers(spans: Sequence[Span], at_ns: int) -> bool:
+    """Whether one of the ordered spans holds this moment."""
+    i = bisect_right(spans, at_ns, key=lambda span: span.start_ns)
+    return i > 0 and at_ns < spans[i - 1].end_ns
+
+
+def length_ns(spans: Sequence[Span], from_ns: int, until_ns: int) -> int:
+    """How much of [from, until) the spans hold."""
+    return sum(max(0, min(span.end_ns, until_ns) - max(span.start_ns, from_ns)) for span in spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cable:
+    """A link with all that ever takes it down, and the bytes a second that go each way while it is up."""
+
+    link: Link
+    down: tuple[Span, ...]
+    signal_lost: tuple[Span, ...]
+    a_to_z: int
+    z_to_a: int
+
+
+class World:
+    """The fabric with its faults, at any moment."""
+
+    def __init__(self, inventory: Inventory, faults: Sequence[Fault], seed: int, start_ns: int) -> None:
+        self.inventory = inventory
+        self.faults = tuple(faults)
+        chance = random.Random(seed)  # noqa: S311 — a simulated world
+        self._booted = {device.name: start_ns - chance.randint(3, 90) * _DAY for device in inventory.devices}
+        self._away: dict[str, tuple[Span, ...]] = defaultdict(tuple)
+        self._shut: dict[Port, tuple[Span, ...]] = defaultdict(tuple)
+        signal: dict[Port, list[Span]] = defaultdict(list)
+        for fault in faults:
+            match fault:
+                case Reboot(device, span):
+                    self._away[device] = union((*self._away[device], span))
+                case AdminDown(_, port, span):
+                    self._shut[port] = union((*self._shut[port], span))
+                case LinkDown(link, span):
+                    signal[link.a].append(span)
+                case LinkFlap(link, downs):
+                    signal[link.a] += downs
+        self._cables: dict[Port, _Cable] = {}
+        for link in inventory.links:
+            cable = self._cable(link, union(signal.get(link.a, ())), chance)
+            self._cables[link.a] = self._cables[link.z] = cable
+
+    def _cable(self, link: Link, signal_lost: tuple[Span, ...], chance: random.Random) -> _Cable:
+        away = (*self._away.get(link.a_device, ()), *self._away.get(link.z_device, ()))
+        shut = (*self._shut.get(link.a, ()), *self._shut.get(link.z, ()))
+        full = (link.speed_bps or 0) // 8
+        return _Cable(
+            link, union((*signal_lost, *away, *shut)), signal_lost,
+            int(full * chance.uniform(0.35, 0.6)), int(full * chance.uniform(0.35, 0.6)),
+        )  # fmt: skip
+
+    @cached_property
+    def ports(self) -> dict[str, tuple[str, ...]]:
+        """The ports of each device that have a cable, in the order of their numbers."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for port in self._cables:
+            found[port.device].append(port.port)
+        return {device: tuple(sorted(names, key=lambda n: (len(n), n))) for device, names in found.items()}
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """The devices that speak for themselves; hosts are seen from their leaves."""
+        return tuple(device.name for device in self.inventory.devices if device.kind == "switch")
+
+    def device(self, name: str, at_ns: int) -> DeviceState:
+        """A device at a moment."""
+        away = self._away.get(name, ())
+        boots = [span.end_ns for span in away if span.end_ns <= at_ns]
+        return DeviceState(name, not covers(away, at_ns), boots[-1] if boots else self._booted[name])
+
+    def away(self, name: str) -> tuple[Span, ...]:
+        """When a device is away."""
+        return self._away.get(name, ())
+
+    def port(self, device: str, name: str, at_ns: int) -> PortState:
+        """A port at a moment."""
+        port = Port(device, name)
+        cable = self._cables[port]
+        boot_ns = self.device(device, at_ns).boot_ns
+        edges = [edge for span in cable.down for edge in span if boot_ns < edge <= at_ns]
+        up_ns = at_ns - boot_ns - length_ns(cable.down, boot_ns, at_ns)
+        out, back = (cable.a_to_z, cable.z_to_a) if port == cable.link.a else (cable.z_to_a, cable.a_to_z)
+        lost = sum(1 for span in cable.signal_lost if boot_ns < span.start_ns <= at_ns)
+        return PortState(
+            name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
+            edges[-1] if edges else boot_ns, len(edges), back * up_ns // _S, out * up_ns // _S, lost * _FCS_A_DOWN,
+        )  # fmt: skip
+
+    def neighbor(self, device: str, name: str) -> Port:
+        """The far end of a port's cable."""
+        link = self._cables[Port(device, name)].link
+        return link.z if link.a == Port(device, name) else link.a
+
+    def changes(self, device: str) -> tuple[int, ...]:
+        """Every moment at which a state of one of the device's ports changes, in order."""
+        moments: set[int] = set()
+        for name in self.ports.get(device, ()):
+            port = Port(device, name)
+            for span in (*self._cables[port].down, *self._shut.get(port, ())):
+                moments.update(span)
+        return tuple(sorted(moments))
