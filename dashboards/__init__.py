@@ -1,0 +1,1 @@
+"""Grafana dashboards as code, and the JSON made from it."""

@@ -1,0 +1,222 @@
+"""What the Fabric dashboard asks ClickHouse: every query once, with the columns that its panel relies on.
+
+Times are those of Grafana's picker ($__fromTime, $__toTime), not now(), so that the board shows any moment of the past
+as it shows the present; only the sink's own delay is against the clock. A time series has its time first, then the
+name of the series, then the value.
+"""
+
+from dataclasses import dataclass
+
+NONE = "(none)"
+"""What a finding without a pod is filed under, so that the choice of pods can hold it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One query; `series` where Grafana is to draw it over time."""
+
+    sql: str
+    columns: tuple[str, ...]
+    series: bool = False
+
+
+_POD = f"if(pod = '', '{NONE}', pod)"
+_CHOSEN = f"{_POD} IN (${{pod:singlequote}}) AND severity IN (${{severity:singlequote}})"
+_OPEN = (
+    "status != 'retracted' AND NOT shadow AND started_at <= $__toTime"
+    " AND (resolved_at IS NULL OR resolved_at > $__toTime)"
+)
+_LEVEL = "transform(severity, ['critical', 'warning', 'info'], [3, 2, 1], 0)"
+# One version of the inventory: the one in effect last at the picker's end.
+_DEVICES = (
+    "SELECT name AS device, any(pod) AS pod FROM inventory_devices WHERE digest = (SELECT argMax(digest, effective_at)"
+    " FROM inventory_devices WHERE effective_at <= $__toTime) GROUP BY name"
+)
+_LINKS = (
+    "SELECT pod, ifNull(rail, -1) AS lane FROM inventory_links WHERE digest = (SELECT argMax(digest, effective_at)"
+    " FROM inventory_links WHERE effective_at <= $__toTime)"
+)
+# Silent means what telemetry/stale means: longer than three times its cadence, and 30 s at least.
+_SOURCES = f"""
+    SELECT devices.pod AS pod, devices.device AS device, if(status.source = '', '{NONE}', status.source) AS source,
+        heard.last AS last_sample, dateDiff('second', heard.last, $__toTime) AS silent_s,
+        greatest(3 * status.cadence_ns / 1e9, 30) AS limit_s, status.reachable AS reachable, status.error AS error
+    FROM ({_DEVICES}) AS devices
+    LEFT JOIN (
+        SELECT device, source, argMax(cadence_ns, at) AS cadence_ns, argMax(reachable, at) AS reachable,
+            argMax(error, at) AS error
+        FROM collector_status WHERE at <= $__toTime GROUP BY device, source
+    ) AS status ON status.device = devices.device
+    LEFT JOIN (
+        SELECT device, source, max(sampled_at) AS last FROM sample_messages
+        WHERE arrived_at >= $__fromTime AND sampled_at <= $__toTime GROUP BY device, source
+    ) AS heard ON heard.device = devices.device AND heard.source = status.source
+    WHERE if(devices.pod = '', '{NONE}', devices.pod) IN (${{pod:singlequote}})"""
+
+PODS = Query(
+    f"""SELECT DISTINCT {_POD} AS pod FROM (
+    SELECT pod FROM inventory_devices UNION ALL SELECT pod FROM findings WHERE arrived_at >= $__fromTime
+) ORDER BY pod""",
+    ("pod",),
+)
+CRITICAL_COUNT = Query(
+    f"""SELECT count() AS critical FROM findings_latest
+WHERE {_OPEN} AND {_CHOSEN} AND severity = 'critical' AND parent_id = ''""",
+    ("critical",),
+)
+OTHER_COUNT = Query(
+    f"""SELECT countIf(severity = 'warning' AND parent_id = '') AS warning,
+    countIf(severity = 'info' AND parent_id = '') AS info, countIf(parent_id != '') AS explained
+FROM findings_latest WHERE {_OPEN} AND {_CHOSEN}""",
+    ("warning", "info", "explained"),
+)
+COVERAGE_COUNT = Query(
+    f"SELECT countIf(silent_s <= limit_s) / count() AS seen FROM ({_SOURCES}\n)",
+    ("seen",),
+)
+SINK_DELAY = Query(
+    "SELECT dateDiff('millisecond', max(arrived_at), now64(3)) / 1000 AS delay FROM progress"
+    " WHERE arrived_at >= $__fromTime HAVING count() > 0",
+    ("delay",),
+)
+REJECTED_COUNT = Query("SELECT count() AS rejected FROM rejected WHERE $__timeFilter(arrived_at)", ("rejected",))
+
+OPEN_FINDINGS = Query(
+    f"""SELECT severity, detector AS condition, subject_id AS subject, pod, rail, started_at AS since,
+    formatReadableTimeDelta(dateDiff('second', started_at, $__toTime), 'days', 'seconds') AS lasts,
+    summary, cause, length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
+    round(100 * confidence) AS confidence_percent, parent_id AS explained_by,
+    if(runbook_url = '', concat('docs/runbooks/', replaceOne(detector, '/', '-'), '.md'), runbook_url) AS runbook, id
+FROM findings_latest
+WHERE {_OPEN} AND {_CHOSEN}
+ORDER BY parent_id != '', {_LEVEL} DESC, started_at DESC
+LIMIT 500""",
+    (
+        "severity", "condition", "subject", "pod", "rail", "since", "lasts", "summary", "cause", "hosts", "jobs",
+        "confidence_percent", "explained_by", "runbook", "id",
+    ),
+)  # fmt: skip
+EXPLAIN = Query(
+    """SELECT said.1 AS what, said.2 AS said FROM (
+    SELECT arrayJoin(arrayConcat(
+        [('summary', summary), ('state', concat(status, ', ', severity, ', revision ', toString(revision)))],
+        arrayMap(statement -> ('evidence', statement), evidence),
+        [('cause', cause), ('confidence', ifNull(toString(confidence), '')), ('hosts', arrayStringConcat(hosts, ', ')),
+            ('jobs', arrayStringConcat(jobs, ', ')), ('not seen', arrayStringConcat(coverage_missing, ', ')),
+            ('explained by', parent_id), ('runbook', runbook_url)]
+    )) AS said
+    FROM findings_latest WHERE id = ${finding:sqlstring}
+) WHERE said.2 != ''""",
+    ("what", "said"),
+)
+OPENED = Query(
+    f"""SELECT $__timeInterval(started_at) AS time, detector AS condition, count() AS opened
+FROM findings_latest
+WHERE $__timeFilter(started_at) AND status != 'retracted' AND NOT shadow AND {_CHOSEN}
+GROUP BY time, condition ORDER BY time""",
+    ("time", "condition", "opened"),
+    series=True,
+)
+# Level -1 is a pod of which no device was heard: neither well nor ill.
+HEALTH = Query(
+    f"""WITH toUInt32(greatest($__interval_s, 10)) AS step,
+    intDiv(toUnixTimestamp($__fromTime), step) * step AS first, toUnixTimestamp($__toTime) AS last
+SELECT toDateTime(slots.slot, 'UTC') AS time,
+    concat(places.pod, if(places.lane < 0, ' fabric', concat(' rail ', toString(places.lane)))) AS place,
+    multiIf(ill.level > 0, ill.level, heard.devices = 0, -1, 0) AS health
+FROM (SELECT DISTINCT pod, lane FROM ({_LINKS}) WHERE {_POD} IN (${{pod:singlequote}})) AS places
+CROSS JOIN (SELECT arrayJoin(range(first, last, step)) AS slot) AS slots
+LEFT JOIN (
+    SELECT pod, ifNull(rail, -1) AS lane, max({_LEVEL}) AS level,
+        arrayJoin(range(
+            intDiv(greatest(toUnixTimestamp(started_at), first), step) * step,
+            least(ifNull(toUnixTimestamp(resolved_at), last), last) + 1, step
+        )) AS slot
+    FROM findings_latest
+    WHERE started_at <= $__toTime AND (resolved_at IS NULL OR resolved_at >= $__fromTime)
+        AND status != 'retracted' AND NOT shadow AND severity IN (${{severity:singlequote}})
+    GROUP BY pod, lane, slot
+) AS ill ON ill.pod = places.pod AND ill.lane = places.lane AND ill.slot = slots.slot
+LEFT JOIN (
+    SELECT devices.pod AS pod, intDiv(toUnixTimestamp(sampled_at), step) * step AS slot, uniq(device) AS devices
+    FROM sample_messages INNER JOIN ({_DEVICES}) AS devices USING device
+    WHERE $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
+    GROUP BY pod, slot
+) AS heard ON heard.pod = places.pod AND heard.slot = slots.slot
+ORDER BY time, place""",
+    ("time", "place", "health"),
+    series=True,
+)
+COVERAGE = Query(
+    f"""SELECT pod, source, count() AS expected, countIf(silent_s <= limit_s) AS seen, expected - seen AS stale,
+    round(100 * seen / expected, 1) AS seen_percent
+FROM ({_SOURCES}
+) GROUP BY pod, source ORDER BY seen_percent, pod, source""",
+    ("pod", "source", "expected", "seen", "stale", "seen_percent"),
+)
+STALE = Query(
+    f"""SELECT pod, device, source, nullIf(last_sample, toDateTime64(0, 9, 'UTC')) AS last_sample,
+    if(last_sample IS NULL, '', formatReadableTimeDelta(silent_s, 'days', 'seconds')) AS silent_for, reachable, error
+FROM ({_SOURCES}
+) WHERE silent_s > limit_s ORDER BY silent_s DESC, device LIMIT 200""",
+    ("pod", "device", "source", "last_sample", "silent_for", "reachable", "error"),
+)
+REMEDIATIONS = Query(
+    """SELECT decided_at, action, verdict, subject_id AS target, reason, constraint_name AS constraint,
+    constraint_limit AS limit, constraint_observed AS observed,
+    round(100 * surviving_capacity_ratio, 1) AS surviving_percent, repair_hint
+FROM remediations_latest
+WHERE $__timeFilter(decided_at) ORDER BY decided_at DESC LIMIT 200""",
+    (
+        "decided_at", "action", "verdict", "target", "reason", "constraint", "limit", "observed", "surviving_percent",
+        "repair_hint",
+    ),
+)  # fmt: skip
+WATERMARK_LAG = Query(
+    """SELECT $__timeInterval(arrived_at) AS time, stage,
+    max(dateDiff('millisecond', assumeNotNull(watermark), arrived_at)) / 1000 AS lag
+FROM progress WHERE $__timeFilter(arrived_at) AND watermark IS NOT NULL
+GROUP BY time, stage ORDER BY time""",
+    ("time", "stage", "lag"),
+    series=True,
+)
+BEHIND = Query(
+    """SELECT time, stage, sum(most) AS behind FROM (
+    SELECT $__timeInterval(arrived_at) AS time, stage, partition, max(lag) AS most
+    FROM progress WHERE $__timeFilter(arrived_at) GROUP BY time, stage, partition
+) GROUP BY time, stage ORDER BY time""",
+    ("time", "stage", "behind"),
+    series=True,
+)
+# `records` counts from an owner's beginning, so it is compared within one epoch only.
+STAGE_RATE = Query(
+    """SELECT $__timeInterval(arrived_at) AS time, stage, sum(grown) / $__interval_s AS rate FROM (
+    SELECT arrived_at, stage, toInt64(records) - toInt64(lagInFrame(records, 1, records) OVER (
+        PARTITION BY stage, partition, epoch ORDER BY arrived_at ROWS BETWEEN 1 PRECEDING AND CURRENT ROW
+    )) AS grown
+    FROM progress WHERE $__timeFilter(arrived_at)
+) GROUP BY time, stage ORDER BY time""",
+    ("time", "stage", "rate"),
+    series=True,
+)
+ROW_RATE = Query(
+    """SELECT $__timeInterval(arrived_at) AS time, source, sum(rows) / $__interval_s AS rate
+FROM sample_messages WHERE $__timeFilter(arrived_at)
+GROUP BY time, source ORDER BY time""",
+    ("time", "source", "rate"),
+    series=True,
+)
+ARRIVAL_DELAY = Query(
+    """SELECT $__timeInterval(arrived_at) AS time, source,
+    quantile(0.99)(dateDiff('millisecond', sampled_at, arrived_at)) / 1000 AS delay
+FROM sample_messages WHERE $__timeFilter(arrived_at)
+GROUP BY time, source ORDER BY time""",
+    ("time", "source", "delay"),
+    series=True,
+)
+REJECTED = Query(
+    """SELECT topic, stage, reason, count() AS times, max(arrived_at) AS last
+FROM rejected WHERE $__timeFilter(arrived_at)
+GROUP BY topic, stage, reason ORDER BY times DESC, last DESC LIMIT 100""",
+    ("topic", "stage", "reason", "times", "last"),
+)
