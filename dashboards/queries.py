@@ -89,7 +89,7 @@ OPEN_FINDINGS = Query(
     if(runbook_url = '', concat('docs/runbooks/', replaceOne(detector, '/', '-'), '.md'), runbook_url) AS runbook, id
 FROM findings_latest
 WHERE {_OPEN} AND {_CHOSEN}
-ORDER BY parent_id != '', {_LEVEL} DESC, started_at DESC
+ORDER BY parent_id != '', {_LEVEL} DESC, started_at DESC, id
 LIMIT 500""",
     (
         "severity", "condition", "subject", "pod", "rail", "since", "lasts", "summary", "cause", "hosts", "jobs",
@@ -97,16 +97,16 @@ LIMIT 500""",
     ),
 )  # fmt: skip
 EXPLAIN = Query(
-    """SELECT said.1 AS what, said.2 AS said FROM (
+    """SELECT line.1 AS what, line.2 AS said FROM (
     SELECT arrayJoin(arrayConcat(
         [('summary', summary), ('state', concat(status, ', ', severity, ', revision ', toString(revision)))],
         arrayMap(statement -> ('evidence', statement), evidence),
         [('cause', cause), ('confidence', ifNull(toString(confidence), '')), ('hosts', arrayStringConcat(hosts, ', ')),
             ('jobs', arrayStringConcat(jobs, ', ')), ('not seen', arrayStringConcat(coverage_missing, ', ')),
             ('explained by', parent_id), ('runbook', runbook_url)]
-    )) AS said
+    )) AS line
     FROM findings_latest WHERE id = ${finding:sqlstring}
-) WHERE said.2 != ''""",
+) WHERE line.2 != ''""",
     ("what", "said"),
 )
 OPENED = Query(
