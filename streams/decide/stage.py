@@ -215,7 +215,6 @@ class Decide:
                 reason=f"{case.finding.detector} is over; undoes {drained_by}",
             )
         )  # fmt: skip
-        return publish
 
     def _answer(self, result: RemediationResult) -> list[Output]:
         remediation = self._kept.remediations.get(result.remediation_id)
