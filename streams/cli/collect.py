@@ -1,30 +1,29 @@
 """`railsight collect KIND`: one collector, until Ctrl-C or SIGTERM; or one reading of it, printed.
 
-The collectors are those that are installed under the entry-point group `railsight.collectors`. Settings are given as
-`--set key=value` (`tls.ca_file=…` for one inside another, JSON for lists), each over its default.
+The collectors are those that are installed. A setting of one is `[collect.KIND]` in the configuration file, or
+`--set key=value` over it (`shape.pods=4` for one inside another, JSON for lists).
 """
 
-from importlib.metadata import entry_points
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
-from pydantic import ValidationError
+from pydantic import BaseModel
 
-from streams.config.kafka import KafkaSettings
+from streams.cli.options import Bootstrap, Config
+from streams.cli.specs import installed, spec_of
+from streams.config.settings import Settings, load
 from streams.wire.errors import Misconfigured
-
-GROUP = "railsight.collectors"
 
 
 def collect(
     kind: Annotated[str, typer.Argument(help="Which collector, e.g. gnmi or sim.")],
-    bootstrap: Annotated[str, typer.Option(help="Where Kafka is: host:port, several with commas.")] = "",
+    config: Config = None,
+    bootstrap: Bootstrap = None,
     targets: Annotated[Path | None, typer.Option(help='JSON: a list of {"name", "address"}.')] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting as key=value; repeatable.")] = None,
     name: Annotated[str, typer.Option(help="The collector's name in what it writes.")] = "",
-    partitions: Annotated[int, typer.Option(min=1, help="Partitions of the telemetry topics.")] = 8,
     acknowledged: Annotated[
         Path | None, typer.Option(help="File that gets, about once a second, what Kafka acknowledged.")
     ] = None,
@@ -32,20 +31,22 @@ def collect(
     once: Annotated[bool, typer.Option("--once", help="Take one reading and end.")] = False,
     print_it: Annotated[bool, typer.Option("--print", help="With --once: print it as JSON lines.")] = False,
 ) -> None:
-    """Run one collector."""
+    """Run one collector; it publishes nothing where neither --bootstrap nor the configuration says where Kafka is."""
     if once is not print_it:
         raise typer.BadParameter("--once and --print go together")
-    spec = load(kind)
-    params = validated(spec, settings or [], targets)
+    spec = spec_of(kind)
+    given = [*(settings or []), *([f"targets_file={targets}"] if targets else [])]
+    read = settings_of_collector(kind, spec.Params, config, {**os.environ, **_said(kind, bootstrap, given)})
+    params = read.collectors[kind]
     if once:
         if spec.once is None:
             raise Misconfigured(f"collect {kind}: it has no reading of its own to print")
-        spec.print_once(params, print, collector=name)
+        spec.print_once(params, typer.echo, collector=name)
         return
-    kafka = KafkaSettings.model_validate({"bootstrap": bootstrap, "telemetry_partitions": partitions})
+    kafka = read.kafka
     spec.start(
         params,
-        client_options=kafka.client_options() if bootstrap else None,
+        client_options=kafka.client_options() if "bootstrap" in kafka.model_fields_set else None,
         partitions=kafka.partitions,
         collector=name,
         acknowledged_file=acknowledged,
@@ -53,41 +54,22 @@ def collect(
     )
 
 
-def load(kind: str) -> Any:
-    """The Spec of a collector; raises Misconfigured where none has the name."""
-    found = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if kind not in found:
-        raise Misconfigured(f"collect: no collector {kind}; there are {', '.join(sorted(found)) or 'none'}")
-    return found[kind].load()
+def settings_of_collector(kind: str, params: type[BaseModel], config: Path | None, environ: dict[str, str]) -> Settings:
+    """The settings with this collector's section, its defaults where nothing is said of it; raises Misconfigured."""
+    others = installed().keys() - {kind}
+    read = load(config, {kind: params}, environ, others)
+    if kind not in read.collectors:
+        # Said to be there, so that what it cannot do without is asked for by name.
+        read = load(config, {kind: params}, {**environ, f"RAILSIGHT__COLLECT__{kind.upper()}": "{}"}, others)
+    return read
 
 
-def validated(spec: Any, settings: list[str], targets: Path | None) -> Any:
-    """The collector's Params; raises Misconfigured with a line for each problem."""
-    tree: dict[str, Any] = {}
-    if targets is not None:
-        tree["targets_file"] = str(targets)
-    for given in settings:
-        key, equals, value = given.partition("=")
+def _said(kind: str, bootstrap: str | None, given: list[str]) -> dict[str, str]:
+    """What the command line says, as the environment would say it, over which it goes."""
+    said: dict[str, Any] = {} if bootstrap is None else {"RAILSIGHT__KAFKA__BOOTSTRAP": bootstrap}
+    for setting in given:
+        key, equals, value = setting.partition("=")
         if not equals:
-            raise Misconfigured(f"collect {spec.name}: --set {given}: not of the form key=value")
-        *sections, last = key.split(".")
-        place = tree
-        for section in sections:
-            place = place.setdefault(section, {})
-        place[last] = _plain(value)
-    try:
-        return spec.Params.model_validate(tree)
-    except ValidationError as error:
-        problems = error.errors(include_input=False, include_url=False, include_context=False)
-        lines = [f"collect.{spec.name}.{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in problems]
-        raise Misconfigured("\n".join(lines)) from error
-
-
-def _plain(value: str) -> Any:
-    """Lists and tables are JSON; all else is read by the setting's own type."""
-    if value[:1] in ("[", "{"):
-        try:
-            return orjson.loads(value)
-        except orjson.JSONDecodeError:
-            return value
-    return value
+            raise Misconfigured(f"collect {kind}: --set {setting}: not of the form key=value")
+        said[f"RAILSIGHT__COLLECT__{kind.upper()}__{key.replace('.', '__').upper()}"] = value
+    return said

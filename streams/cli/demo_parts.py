@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from streams.cli.demo_run import Plan
 
 CONFIG = "railsight.toml"
+INSTANCE = "one"
+"""There is one worker; named, it has its partitions back at once after a kill."""
 TARGETS = "sim/targets.json"
 TRUTH = "sim/truth.csv"
 
@@ -30,7 +32,7 @@ def written_config(folder: Path, bootstrap: str, url: str, plan: "Plan") -> Path
         lines += [
             "[collect.sim]",
             f'folder = "{folder / "sim"}"',
-            f"seconds = {plan.seconds}",
+            f"faults_s = {plan.seconds}",
             "[collect.gnmi]",
             f'targets_file = "{folder / TARGETS}"',
             "cadence_s = 2",
@@ -50,7 +52,7 @@ def once(config: Path) -> Iterator[Part]:
 
 def pipeline(config: Path, alertmanager: str | None) -> Iterator[Part]:
     """What runs from then on, whatever the telemetry comes from."""
-    yield Part("process", railsight("process", "--config", str(config)))
+    yield Part("process", railsight("process", "--config", str(config), "--instance", INSTANCE))
     yield Part("persist", railsight("persist", "--config", str(config)))
     if alertmanager is not None:
         yield Part("notify", railsight("notify", "--config", str(config)))

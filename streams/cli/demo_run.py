@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 
 from streams.cli import demo_parts, parts
-from streams.cli.demo_board import Board
+from streams.cli.demo_board import Board, StageView
 from streams.cli.demo_own import own_records
 from streams.cli.demo_player import Tape, play, say_the_end
 from streams.cli.demo_report import Report, concluded
@@ -75,9 +75,9 @@ class Demo:
         async with asyncio.TaskGroup() as tasks:
             background = [tasks.create_task(self.supervisor.watch())]
             await self._start_servers()
+            await self._start_pipeline()
             background.append(tasks.create_task(watch(self.settings.kafka, self.board)))
             background.append(tasks.create_task(self._count()))
-            await self._start_pipeline()
             truths = await (self._simulate() if self.plan.play is None else self._play(self.plan.play))
             self.phase = "waiting for the last rows"
             needed = TABLES if self.plan.play is None else OF_A_RECORDING
@@ -144,7 +144,8 @@ class Demo:
     async def _drain(self, end_ns: int) -> None:
         decide = self.board.stages["decide"]
         if not await self._until(lambda: decide.reached(end_ns), DRAIN_S):
-            self.problems.append(f"the pipeline did not conclude within {DRAIN_S:g} s of the end")
+            behind = ", ".join(f"{name} {_behind(view, end_ns)}" for name, view in self.board.stages.items())
+            self.problems.append(f"the pipeline did not conclude within {DRAIN_S:g} s of the end ({behind})")
 
     async def _write_own(self) -> None:
         await publish(self.settings.kafka, own_records(self.board.remediations.values(), time.time_ns()))
@@ -167,3 +168,7 @@ class Demo:
         while not holds() and time.monotonic() < give_up:  # noqa: ASYNC110 — what is waited for sets no event
             await asyncio.sleep(0.1)
         return holds()
+
+
+def _behind(view: StageView, end_ns: int) -> str:
+    return "idle" if view.watermark_ns is None else f"{(end_ns - view.watermark_ns) / 1e9:.1f} s behind"

@@ -19,6 +19,8 @@ from streams.runtime.supervise import Part, Supervisor
 from streams.wire.errors import Misconfigured
 
 JOB_S = 120.0
+INSTANCE = "up"
+"""There is one worker here; named, it has its partitions back at once after a kill."""
 
 
 def up(
@@ -86,7 +88,7 @@ async def _start_servers(supervisor: Supervisor, settings: Settings) -> None:
 def pipeline(settings: Settings, config: Path) -> Iterator[Part]:
     """The stages, the sink, the configured collectors, and the pager where Alertmanager is named."""
     at = ("--config", str(config))
-    yield Part("process", railsight("process", *at), USERS)
+    yield Part("process", railsight("process", *at, "--instance", INSTANCE), USERS)
     yield Part("persist", railsight("persist", *at), USERS)
     if "alertmanagers" in settings.notify.model_fields_set:
         yield Part("notify", railsight("notify", *at), USERS)

@@ -36,11 +36,15 @@ class Gathered:
 def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str], unread: Sequence[str] = ()) -> Model:
     """The settings of `path` (None: the defaults) with the environment over them; raises Misconfigured.
 
-    Sections that are `unread` belong to another process that shares the file.
+    Sections that are `unread` (`collect`, `collect.snmp`) belong to another process that shares the file.
     """
     gathered = gather(model, path, environ)
     for section in unread:
-        gathered.tree.pop(section, None)
+        *outer, last = section.split(".")
+        place = gathered.tree
+        for name in outer:
+            place = place.get(name, {})
+        place.pop(last, None)
     checked = validated(model, gathered)
     if checked is None or gathered.problems:
         raise Misconfigured("\n".join(gathered.problems))

@@ -5,7 +5,7 @@ with the Params of the collector of that name. How the sources are read and refu
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -60,14 +60,17 @@ def load(
     path: Path | None = None,
     collectors: Mapping[str, type[BaseModel]] | None = None,
     environ: Mapping[str, str] = os.environ,
+    others: Iterable[str] = (),
 ) -> Settings:
     """The settings of a file and the environment; raises Misconfigured with a line for each problem.
 
-    `collectors` are the Params of the collectors that are installed, by name. Without them `[collect]` is not
-    looked at: a process that runs no collector needs none installed to read the file that it shares with them.
+    `collectors` are the Params of collectors by name, and `others` names of some whose section is not looked at.
+    Without `collectors`, `[collect]` is not looked at: a process that runs none needs none installed to read the file
+    that it shares with them.
     """
     if collectors is None:
         return load_model(Settings, path, environ, unread=("collect",))
     fields = {name: (params | None, None) for name, params in collectors.items()}
     section = create_model("Collectors", __base__=Collectors, **fields)  # type: ignore[call-overload]
-    return load_model(create_model("Settings", __base__=Settings, collect=(section, section())), path, environ)
+    model = create_model("Settings", __base__=Settings, collect=(section, section()))
+    return load_model(model, path, environ, unread=[f"collect.{name}" for name in others])
