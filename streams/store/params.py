@@ -8,11 +8,11 @@ class StoreParams(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    url: str = Field("http://127.0.0.1:8123", pattern=r"^https?://[^/?#@\s]+/?$")
+    url: str = Field(default="http://127.0.0.1:8123", pattern=r"^https?://[^/?#@\s]+/?$")
     user: str = "default"
     password: SecretStr = SecretStr("")
-    database: str = Field("railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
-    timeout_s: float = Field(60.0, gt=0)
+    database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    timeout_s: float = Field(default=60.0, gt=0)
     """How long a request may take; one that takes longer is asked again, which doubles nothing."""
 
 
@@ -22,15 +22,17 @@ class SinkParams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str = "railsight-persist"
-    linger_s: float = Field(1.0, gt=0)
+    instance: str | None = None
+    """A name that no other sink of the group has: after a kill it gets its partitions back at once."""
+    linger_s: float = Field(default=1.0, gt=0)
     """A block is closed this long after its first record at the latest: how old a row may be when it can be read."""
-    block_rows: int = Field(131_072, ge=1, le=1_000_000)
-    block_bytes: int = Field(32 << 20, ge=1024)
+    block_rows: int = Field(default=131_072, ge=1, le=1_000_000)
+    block_bytes: int = Field(default=32 << 20, ge=1024)
     """Of records' values, for each partition in work: what bounds the sink's memory."""
-    resend_window_s: float = Field(6 * 3600.0, gt=0)
+    resend_window_s: float = Field(default=6 * 3600.0, gt=0)
     """How long a message's identity is remembered; the topic itself keeps samples as long."""
-    retry_first_s: float = Field(0.2, gt=0)
-    retry_most_s: float = Field(10.0, gt=0)
-    session_s: float = Field(10.0, ge=6.0, le=300.0)
+    retry_first_s: float = Field(default=0.2, gt=0)
+    retry_most_s: float = Field(default=10.0, gt=0)
+    session_s: float = Field(default=10.0, ge=6.0, le=300.0)
     """Silent for this long, a sink loses its partitions to another; brokers refuse less than 6 s."""
-    report_s: float = Field(30.0, gt=0)
+    report_s: float = Field(default=30.0, gt=0)

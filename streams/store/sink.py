@@ -89,6 +89,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         consumer = AIOKafkaConsumer(
             **self._options,
             group_id=self._params.group,
+            group_instance_id=self._params.instance,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=_FETCH_BYTES,

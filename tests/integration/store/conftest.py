@@ -1,0 +1,28 @@
+"""One broker and one ClickHouse for the tests of the sink, which kill them: nobody else may share them."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.runtime.admin import ensure_topics
+from tests.integration.store.rig import Database, Rig, running
+
+
+@pytest.fixture(scope="session")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+    """Yield the parts with all topics made."""
+    folder = tmp_path_factory.mktemp("store")
+    with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as kafka, running(Rig(kafka, folder)) as parts:
+        asyncio.run(ensure_topics(parts.settings))
+        yield parts
+
+
+@pytest.fixture
+def database(rig: Rig) -> Iterator[Database]:
+    """Yield a migrated database; its sinks end with the test."""
+    found = rig.database()
+    yield found
+    found.end()

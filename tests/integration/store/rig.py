@@ -1,0 +1,191 @@
+"""A broker, a ClickHouse and sinks as processes of their own, all of which a test may kill."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from aiokafka import AIOKafkaProducer
+
+from streams.config.kafka import KafkaSettings
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.embedded.kafka import EmbeddedKafka
+from streams.fabric.catalogue import Metric
+from streams.store.clickhouse import ClickHouse
+from streams.store.migrate import apply, shipped
+from streams.store.params import StoreParams
+from streams.wire import topics
+from streams.wire.errors import Retry
+from streams.wire.models import RowKind, Samples, Source, Table
+from streams.wire.topics import Partitions, Record
+
+WITHIN_S = 40.0
+PARTITIONS = Partitions(telemetry=4, pod=2)
+ROWS = 16
+NS = 1_750_000_000_000_000_000
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Rig:
+    """The parts, and what was acknowledged by Kafka since the broker began (`sent`: device, sequence)."""
+
+    def __init__(self, kafka: EmbeddedKafka, folder: Path) -> None:
+        self.kafka = kafka
+        self.clickhouse = EmbeddedClickHouse(ClickHouseParams(data=folder / "clickhouse", port=free_port()))
+        self.sent: list[tuple[str, int]] = []
+        self._sequences: dict[str, int] = {}
+        self._run = uuid.uuid4().int >> 64
+
+    @property
+    def settings(self) -> KafkaSettings:
+        return KafkaSettings(bootstrap=self.kafka.bootstrap, telemetry_partitions=4, pod_partitions=2)
+
+    def database(self) -> "Database":
+        """A migrated database of its own."""
+        found = Database(self, f"test_{uuid.uuid4().hex[:8]}")
+        apply(found.client, shipped())
+        return found
+
+    def samples(self, devices: int) -> list[Samples]:
+        """One reading of each device, the next in its sequence."""
+        made = []
+        for number in range(devices):
+            device = f"leaf-{number}"
+            sequence = self._sequences.get(device, 0)
+            self._sequences[device] = sequence + 1
+            made.append(samples(device, sequence, self._run))
+        return made
+
+    async def send(self, producer: AIOKafkaProducer, record: Record) -> None:
+        """Send one record; return when Kafka has acknowledged it."""
+        await producer.send_and_wait(
+            record.topic.name,
+            key=record.key,
+            value=record.value,
+            headers=list(record.headers),
+            partition=record.partition(PARTITIONS),
+        )
+
+    async def produce(self, rounds: int, devices: int, pause_s: float) -> None:
+        """Send readings at a pace, each of them twice now and then, as a spool resends."""
+        async with producing(self.kafka.bootstrap) as producer:
+            for turn in range(rounds):
+                for message in self.samples(devices):
+                    record = topics.encode(topics.SAMPLES, message)
+                    await self.send(producer, record)
+                    if turn % 5 == 0:
+                        await self.send(producer, record)
+                    self.sent.append((message.device, message.sequence))
+                await asyncio.sleep(pause_s)
+
+
+def producing(bootstrap: str) -> AIOKafkaProducer:
+    """A producer as collectors have it."""
+    return AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
+
+
+def samples(device: str, sequence: int, run: int) -> Samples:
+    """A reading of sixteen ports with a scalar counter and gauge, one of them absent, and two lanes."""
+    counters = np.full((1, ROWS), sequence, np.uint64)
+    gauges = np.vstack([np.ones(ROWS), np.full((2, ROWS), -2.5)])
+    gauges[0, 0] = np.nan
+    return Samples(
+        device=device,
+        source=Source.SOURCE_GNMI,
+        collector="rig",
+        collector_run=run,
+        sequence=sequence,
+        sampled_at_ns=NS + sequence * 10**10,
+        received_at_ns=NS + sequence * 10**10,
+        boot_id=1,
+        row_kind=RowKind.ROW_KIND_PORT,
+        row=tuple(f"Ethernet{i}" for i in range(ROWS)),
+        rows_digest=1,
+        counters=Table((Metric.RX_BYTES,), (-1,), counters),
+        gauges=Table((Metric.OPER_UP, Metric.RX_POWER_DBM, Metric.RX_POWER_DBM), (-1, 0, 1), gauges),
+    )
+
+
+class Database:
+    """One database, the group that fills it, and the sinks of that group."""
+
+    def __init__(self, rig: Rig, name: str) -> None:
+        self.rig = rig
+        self.name = name
+        self.client = ClickHouse(StoreParams(url=rig.clickhouse.url, database=name))
+        self._sinks: list[subprocess.Popen[bytes]] = []
+
+    def start_sink(self, **params: object) -> subprocess.Popen[bytes]:
+        """A sink as its own process; `params` are those of `[persist]`."""
+        said: dict[str, object] = {"group": self.name, "linger_s": 0.2, "session_s": 6, "retry_most_s": 1, **params}
+        environ = {
+            **os.environ,
+            "RAILSIGHT__KAFKA__BOOTSTRAP": self.rig.kafka.bootstrap,
+            "RAILSIGHT__STORE__URL": self.rig.clickhouse.url,
+            "RAILSIGHT__STORE__DATABASE": self.name,
+            **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in said.items()},
+        }
+        code = "from streams.cli.main import main; main(['persist'])"
+        command = [sys.executable, "-c", code]
+        sink = subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._sinks.append(sink)
+        return sink
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        return [tuple(row) for row in self.client.query(sql)]
+
+    def count(self, table: str) -> int:
+        """How many rows a table has; 0 while ClickHouse is away."""
+        try:
+            return int(self.rows(f"SELECT count() FROM {table}")[0][0])
+        except Retry:
+            return 0
+
+    def stored(self) -> list[tuple[str, int]]:
+        """(device, sequence) of every message of samples that is stored."""
+        return [(row[0], row[1]) for row in self.rows("SELECT device, sequence FROM sample_messages")]
+
+    def end(self) -> None:
+        """Kill what sinks are left."""
+        for sink in self._sinks:
+            if sink.poll() is None:
+                sink.send_signal(signal.SIGCONT)
+                sink.kill()
+            sink.wait(10)
+        self.client.close()
+
+
+async def until(true: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
+    """Wait for a condition, with a bound."""
+    give_up = time.monotonic() + within_s
+    while time.monotonic() < give_up:
+        if await asyncio.to_thread(true):
+            return True
+        await asyncio.sleep(0.1)
+    return False
+
+
+@contextmanager
+def running(rig: Rig) -> Iterator[Rig]:
+    """The rig with its ClickHouse up."""
+    rig.clickhouse.start()
+    try:
+        yield rig
+    finally:
+        rig.clickhouse.stop()

@@ -1,0 +1,147 @@
+"""Every topic that is persisted ends as rows, and the tables are what the code takes them for."""
+
+import asyncio
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import Device, Inventory, Job, Link
+from streams.store import inventory as inventory_rows
+from streams.store import shapes
+from streams.store.build import Shape
+from streams.store.layout import column_of, is_scalar
+from streams.store.registry import PERSISTED
+from streams.wire import models, topics
+from streams.wire.inventory_topic import to_chunks
+from streams.wire.models import Endpoint, Finding, Message, Subject
+from streams.wire.topics import Record, Topic
+from tests.integration.store.rig import NS, Database, Rig, producing, until
+
+SUBJECT = Subject("link:h/p--s/q", Endpoint("h", "p"), Endpoint("s", "q"), "host-link", rail=3, pod="pod1")
+FINDING = Finding(
+    "finding-1",
+    7,
+    False,
+    models.Condition.LINK_FLAP,
+    models.Status.RESOLVED,
+    models.Severity.WARNING,
+    SUBJECT,
+    NS,
+    NS + 5,
+    resolved_at_ns=NS + 9,
+    summary="a port that keeps coming back",
+    evidence=(models.Evidence("went down 4 times"),),
+    blast_radius=models.BlastRadius(("h",), ("train",), 8, 0.125),
+)
+INVENTORY = Inventory(
+    devices=(Device(name="h", kind="host", tier="host", pod="pod1"), Device(name="s", kind="switch", tier="T0")),
+    links=(Link(a_device="s", a_port="q", z_device="h", z_port="p", role="host-link", rail=3),),
+    jobs=(Job(job="train", device="h", start=datetime(2026, 1, 1, tzinfo=UTC)),),
+)
+SPOKEN: tuple[tuple[Topic, Message], ...] = (
+    (
+        topics.EVENTS,
+        models.Event("s", "q", models.EventKind.LINK_DOWN, NS, NS, models.Source.SOURCE_GNMI, "c", 5, 1, "down", 3),
+    ),
+    (
+        topics.FACTS,
+        models.Facts(
+            "s",
+            NS,
+            models.Source.SOURCE_GNMI,
+            components=(models.Component("q", "nic", alias=("a", "b"), limit={"x": 1.5}), models.Component("r")),
+            neighbors=(models.Neighbor("q", "h", "p"),),
+        ),
+    ),
+    (topics.COLLECTOR_STATUS, models.CollectorStatus("c", 5, models.Source.SOURCE_GNMI, "s", NS, True)),
+    (topics.FINDINGS, FINDING),
+    # The older revision comes later, and twice.
+    (topics.FINDINGS, dataclasses.replace(FINDING, revision=2, status=models.Status.OPEN, resolved_at_ns=None)),
+    (topics.FINDINGS, dataclasses.replace(FINDING, revision=2, status=models.Status.OPEN, resolved_at_ns=None)),
+    (topics.EPISODES, models.Episode(FINDING, (NS, NS + 1))),
+    (
+        topics.REMEDIATIONS,
+        models.Remediation("r", 1, ("finding-1",), models.Action.DRAIN_LINK, models.Verdict.SHADOW, SUBJECT),
+    ),
+    (topics.REMEDIATION_RESULTS, models.RemediationResult("r", models.Outcome.DONE, NS, "robot")),
+    (topics.CONTROLS, models.Control("k", models.ControlKind.ACKNOWLEDGE, "finding-1", NS)),
+    (topics.PROGRESS, models.Progress("measure", 0, 1, models.IDLE_NS)),
+    (topics.SYMPTOMS, models.Symptom("s", "q", models.SymptomKind.WENT_DOWN, NS)),
+    (topics.JOBS, models.Job("train", "h", NS)),
+    *((topics.INVENTORY, chunk) for chunk in to_chunks(INVENTORY, NS)),
+)
+EXPECTED = {
+    "events": 1, "facts": 1, "collector_status": 1, "findings": 2, "findings_latest": 1, "episodes": 1,
+    "remediations": 1, "remediations_latest": 1, "remediation_results": 1, "controls": 1, "progress": 1,
+    "symptoms": 1, "jobs": 1, "inventory_devices": 2, "inventory_links": 1, "inventory_jobs": 1, "rejected": 2,
+}  # fmt: skip
+
+
+async def test_every_persisted_topic_ends_as_rows(rig: Rig, database: Database) -> None:
+    """One message of each topic, a finding's revision out of order and sent again, and two that nobody can read."""
+    async with producing(rig.kafka.bootstrap) as producer:
+        for topic, message in SPOKEN:
+            await rig.send(producer, topics.encode(topic, message))
+        await rig.send(producer, Record(topics.CONTROLS, b"k", b"{not json"))
+        await rig.send(producer, Record(topics.SAMPLES, b"s", b"\xff\xffnot samples"))
+    await rig.produce(rounds=1, devices=2, pause_s=0)
+    database.start_sink()
+    found: dict[str, int] = {}
+
+    def complete() -> bool:
+        found.update({table: database.count(table) for table in EXPECTED})
+        return found == EXPECTED and database.count("samples") > 0
+
+    assert await until(complete), found
+    await asyncio.to_thread(_values, database)
+    tables = {table for persisted in PERSISTED for table in persisted.tables}
+    assert tables == {*EXPECTED, "samples", "sample_lanes", "sample_messages"} - {
+        "findings_latest",
+        "remediations_latest",
+    }
+
+
+def _values(database: Database) -> None:
+    """What was said is what is stored."""
+    sql = (
+        "SELECT revision, status, detector, rail, plane, a_device, z_port, hosts, gpus, evidence,"
+        " toUnixTimestamp64Nano(resolved_at), JSONExtractString(json, 'summary') FROM findings_latest"
+    )
+    assert database.rows(sql) == [
+        (7, "resolved", "link/flap", 3, None, "h", "q", ["h"], 8, ["went down 4 times"], NS + 9, FINDING.summary)
+    ]
+    assert database.rows("SELECT `components.name`, `components.alias` FROM facts") == [(["q", "r"], [["a", "b"], []])]
+    assert database.rows("SELECT watermark FROM progress") == [(None,)]
+    assert database.rows("SELECT topic, stage, value FROM rejected WHERE topic LIKE '%controls%'") == [
+        ("railsight.controls.v1", "persist", "{not json")
+    ]
+    absent = "SELECT count() FROM samples WHERE (oper_up IS NULL) != (row = 'Ethernet0') OR rx_packets IS NOT NULL"
+    assert database.rows(absent) == [(0,)]
+
+
+def _declared(database: Database, table: str) -> dict[str, str]:
+    sql = f"SELECT name, type FROM system.columns WHERE database = '{database.name}' AND table = '{table}'"
+    return {str(name): str(type_) for name, type_ in database.rows(sql)}
+
+
+def test_the_tables_have_the_columns_that_rows_have(database: Database) -> None:
+    """Each shape's columns are those of its table, but for its origin; the server needs to convert none of them."""
+    origin = {"kafka_partition", "kafka_offset", "arrived_at"}
+    made = [shape for shape in vars(shapes).values() if isinstance(shape, Shape)]
+    made += [shape for shape in vars(inventory_rows).values() if isinstance(shape, Shape)]
+    assert len(made) == 15
+    for shape in made:
+        declared: dict[str, Any] = _declared(database, shape.table)
+        assert {field.name: field.type for field in shape.fields} == {
+            name: type_ for name, type_ in declared.items() if name not in origin
+        }, shape.table
+
+
+def test_every_metric_has_its_place(database: Database) -> None:
+    """A scalar metric of the catalogue is a column of its kind; the others are values of a narrow row."""
+    declared = _declared(database, "samples")
+    for metric in Metric:
+        assert (column_of(metric) in declared) is is_scalar(metric), metric
+    columns = {column_of(metric) for metric in Metric}
+    assert {"Nullable(UInt64)", "Nullable(Float64)"} == {declared[name] for name in columns & set(declared)}
