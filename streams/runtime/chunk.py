@@ -8,11 +8,19 @@ from typing import Protocol
 class Fetched(Protocol):
     """What of aiokafka's ConsumerRecord a stage's runner looks at."""
 
-    offset: int
-    timestamp: int  # ms, when the broker took it
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int:
+        """When the broker took it, in ms."""
+        ...
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
 @dataclass(frozen=True, slots=True)

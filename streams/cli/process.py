@@ -1,0 +1,35 @@
+"""`railsight process [STAGE]`: run one stage of the pipeline, or all four in one process, until a signal."""
+
+from typing import Annotated
+
+import typer
+
+from streams.cli.options import Bootstrap, Config, settings_of
+
+MetricsPort = Annotated[
+    int | None, typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this loopback port; 0: a free one.")
+]
+
+
+def process(
+    stage: Annotated[
+        str | None, typer.Argument(help="measure, correlate, attribute or decide; default: all of them.")
+    ] = None,
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    metrics_port: MetricsPort = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(help="A name that no other worker has: after a kill it gets its partitions back at once."),
+    ] = None,
+) -> None:
+    """Run one stage, or all of them; several workers of one stage share its partitions."""
+    from streams.config.stages import stage_factory
+    from streams.runtime.serve import run_stages
+    from streams.wire.topics import STAGES
+
+    settings = settings_of(config, bootstrap)
+    given = {"metrics_port": metrics_port, "instance": instance}
+    runtime = settings.runtime.model_copy(update={name: said for name, said in given.items() if said is not None})
+    names = STAGES if stage is None else (stage,)
+    run_stages({name: stage_factory(name, settings) for name in names}, settings.kafka, runtime)

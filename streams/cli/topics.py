@@ -1,0 +1,51 @@
+"""`railsight topics`: make the topics of the registry, or list them as they are on the brokers."""
+
+import asyncio
+import json
+from typing import Annotated
+
+import typer
+
+from streams.cli.options import AsJson, Bootstrap, Config, settings_of
+from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
+
+WAIT_S = 30.0
+
+
+def topics(
+    config: Config = None,
+    bootstrap: Bootstrap = None,
+    only_list: Annotated[bool, typer.Option("--list", help="Make none; exit 1 if one is missing or differs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make what topics are missing, and say how many partitions each has."""
+    kafka = settings_of(config, bootstrap).kafka
+
+    async def states() -> list[TopicState]:
+        await until_ready(kafka, WAIT_S)
+        return await (list_topics(kafka) if only_list else ensure_topics(kafka))
+
+    found = asyncio.run(states())
+    for state in found:
+        typer.echo(json.dumps(_row(state)) if as_json else _line(state))
+    if any(state.partitions != state.expected for state in found):
+        raise typer.Exit(1)
+
+
+def _row(state: TopicState) -> dict[str, object]:
+    return {
+        "topic": state.topic.name,
+        "partitions": state.partitions,
+        "expected": state.expected,
+        "created": state.created,
+    }
+
+
+def _line(state: TopicState) -> str:
+    if state.partitions is None:
+        said = "missing"
+    elif state.partitions != state.expected:
+        said = f"{state.partitions} partitions, {state.expected} are configured"
+    else:
+        said = f"{state.partitions} partition{'s' if state.partitions > 1 else ''}"
+    return f"{state.topic.name:40} {said}{', made now' if state.created else ''}"
