@@ -143,7 +143,7 @@ def read_folder(folder: Path) -> Inventory:
     for table in TABLES:
         try:
             rows = _read_table(folder, table)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
+        except (OSError, ValueError, csv.Error) as error:
             problems.append(f"{folder / table}: {error}")
             continue
         if rows is None:
@@ -164,14 +164,19 @@ def read_folder(folder: Path) -> Inventory:
 
 
 def _read_table(folder: Path, table: str) -> list[dict[str, Any]] | None:
-    """The rows of a table, or None where the folder has no file for it."""
+    """The rows of a table, or None where the folder has no file for it; raises ValueError on a file that is none."""
     if (path := folder / f"{table}.csv").exists():
         with path.open(newline="", encoding="utf-8") as file:
             return list(csv.DictReader(file, strict=True))
     if (path := folder / f"{table}.parquet").exists():
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        return [{k: v for k, v in row.items() if v is not None} for row in pq.read_table(path).to_pylist()]
+        try:
+            rows = pq.read_table(path).to_pylist()
+        except pa.ArrowException as error:
+            raise ValueError(str(error)) from error
+        return [{k: v for k, v in row.items() if v is not None} for row in rows]
     return None
 
 
@@ -237,6 +242,7 @@ def unpack(data: bytes) -> Inventory:
         ValidationError,
         AttributeError,
         KeyError,
+        TypeError,
     ) as error:
         raise ValueError(f"not a packed inventory: {error}") from error
 

@@ -186,6 +186,8 @@ def to_json(model: models.Message) -> bytes:
 def from_json(model: type[Model], data: bytes | str) -> Model:
     """Read canonical JSON; fields that this version does not know are passed over; raises Reject on what is not one."""
     message = _CLASSES[model]()
+    if data.lstrip()[:1] not in ("{", b"{"):  # the parser takes a list or a text for an object without known fields
+        raise Reject(f"not a {model.__name__}: it is no JSON object")
     try:
         json_format.Parse(data, message, ignore_unknown_fields=True)
         return _read(model, message)

@@ -151,7 +151,7 @@ def encode(
     headers: tuple[tuple[str, bytes], ...] = ()
     if topic.ce_type and isinstance(message, Finding | Remediation):
         headers = _cloud_event(topic.ce_type, message, cluster)
-    elif topic.model is not None and not isinstance(message, topic.model):
+    elif topic.model is None or not isinstance(message, topic.model):
         headers = (("type", type(message).__name__.lower().encode()),)
     value = codec.to_json(message) if topic.json else codec.to_bytes(message)
     return Record(topic, key.encode(), value, headers, (own_route or key) if route is None else route)

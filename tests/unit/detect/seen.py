@@ -1,0 +1,144 @@
+"""Observations as tests write them: seconds instead of nanoseconds, and a port as `device/port`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from streams.detect.correlate.stage import Correlate
+from streams.detect.params import DetectParams, ns
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    ABSENT_COUNTER,
+    Episode,
+    Event,
+    EventKind,
+    Finding,
+    RowKind,
+    Samples,
+    Source,
+    Symptom,
+    SymptomKind,
+    Table,
+)
+from streams.wire.stage import Output
+from tests.unit.fabric.made import topology
+
+T0 = 1_000_000
+"""The second at which the tests' time begins: far enough from 0 that no window reaches before it."""
+
+HOST, LEAF = "p1-h1/e0", "p1-l0/d1"
+LINK = "link:p1-h1/e0--p1-l0/d1"
+GNMI, SNMP, NIC = Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_NIC
+
+
+def at(seconds: float) -> int:
+    """Event time, in ns, so many seconds after T0."""
+    return ns(T0 + seconds)
+
+
+def after(at_ns: int | None) -> float | None:
+    """The inverse of `at`."""
+    return None if at_ns is None else at_ns / 1e9 - T0
+
+
+def _symptom(port: str, kind: SymptomKind, t: float, since: float | None, source: Source, count: int) -> Symptom:
+    device, _, name = port.partition("/")
+    since_ns = at(since) if since is not None else 0
+    by_event = since is None
+    return Symptom(device, name, kind, at(t), since_ns, source, by_event, count)
+
+
+def down(port: str, t: float, since: float | None = None, source: Source = GNMI) -> Symptom:
+    """It went down: told as it happened, or (with `since`) between two readings."""
+    return _symptom(port, SymptomKind.WENT_DOWN, t, since, source, 0)
+
+
+def up(port: str, t: float, since: float | None = None, source: Source = GNMI) -> Symptom:
+    """It came up."""
+    return _symptom(port, SymptomKind.CAME_UP, t, since, source, 0)
+
+
+def off(port: str, t: float, since: float | None = None) -> Symptom:
+    """A person disabled it."""
+    return _symptom(port, SymptomKind.ADMIN_DISABLED, t, since, GNMI, 0)
+
+
+def on(port: str, t: float, since: float | None = None) -> Symptom:
+    """A person enabled it."""
+    return _symptom(port, SymptomKind.ADMIN_ENABLED, t, since, GNMI, 0)
+
+
+def counted(port: str, t: float, since: float, count: int, source: Source = GNMI) -> Symptom:
+    """Its counter of downs grew."""
+    return _symptom(port, SymptomKind.DOWNS_COUNTED, t, since, source, count)
+
+
+def changed(port: str, t: float, since: float, count: int, source: Source = GNMI) -> Symptom:
+    """Its counter of transitions grew."""
+    return _symptom(port, SymptomKind.TRANSITIONS_COUNTED, t, since, source, count)
+
+
+def restarted(device: str, t: float, since: float, boot_id: int = 0, *, by_event: bool = False) -> Symptom:
+    """The device restarted between two readings."""
+    return Symptom(device, "", SymptomKind.RESTARTED, at(t), at(since), GNMI, by_event, boot_id=boot_id)
+
+
+def flaps(port: str, *times: float, lasting: float = 2) -> list[Symptom]:
+    """Downs that are up again after `lasting`, told as they happen."""
+    return [symptom for t in times for symptom in (down(port, t), up(port, t + lasting))]
+
+
+def samples(
+    device: str, t: float, values: dict[Metric, dict[str, float | None]], *, source: Source = GNMI, boot_id: int = 0,
+    received: float | None = None, sequence: int = 1, delays: Sequence[int] = (),
+) -> Samples:  # fmt: skip
+    """One reading: by metric, the value of each port; None is absent."""
+    row = tuple(dict.fromkeys(port for cells in values.values() for port in cells))
+
+    def table(*, counter: bool) -> Table:
+        own = {m: cells for m, cells in values.items() if CATALOGUE[m].counter is counter}
+        absent: float = ABSENT_COUNTER if counter else np.nan
+        cells = [[absent if (v := column.get(port)) is None else v for port in row] for column in own.values()]
+        kind = np.dtype("<u8" if counter else "<f8")
+        array = np.array([[kind.type(v) for v in line] for line in cells], kind).reshape(len(own), len(row))
+        return Table(tuple(own), (-1,) * len(own), array)
+
+    received_ns = at(received if received is not None else t)
+    return Samples(
+        device, source, "c", 1, sequence, at(t), received_ns, boot_id, RowKind.ROW_KIND_PORT, row, 0,
+        table(counter=True), table(counter=False), tuple(delays),
+    )  # fmt: skip
+
+
+def event(port: str, t: float, kind: EventKind, source: Source = GNMI) -> Event:
+    """Something that a device told as it happened."""
+    device, _, name = port.partition("/")
+    return Event(device, name, kind, at(t), at(t), source)
+
+
+def last(findings: Iterable[Finding]) -> list[Finding]:
+    """The newest revision of each finding, oldest id first."""
+    newest: dict[str, Finding] = {}
+    for finding in findings:
+        if finding.id not in newest or newest[finding.id].revision < finding.revision:
+            newest[finding.id] = finding
+    return list(newest.values())
+
+
+def episodes(outputs: Iterable[Output]) -> Iterator[Finding]:
+    """What correlate said of links."""
+    return (o.message.finding for o in outputs if isinstance(o.message, Episode))
+
+
+def correlated(
+    symptoms: Sequence[Symptom], until: float, params: DetectParams | None = None, top: Topology | None = None
+) -> list[Finding]:
+    """All revisions that `correlate` says when each symptom comes at its time and time goes on until `until`."""
+    stage = Correlate(params or DetectParams())
+    stage.begin(1)
+    outputs = stage.adopt(top or topology())
+    for symptom in sorted(symptoms, key=lambda s: s.at_ns):
+        outputs += stage.advance(symptom.at_ns - 1)
+        outputs += stage.process([symptom])
+    return list(episodes([*outputs, *stage.advance(at(until))]))

@@ -1,0 +1,152 @@
+"""The inventory: a folder is read whole or refused with every problem that it has."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cramjam
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streams.fabric.inventory import InvalidInventory, Inventory, digest, pack, read_folder, unpack
+from tests.unit.fabric.made import inventory, job
+
+DEVICES = "name,kind,tier,pod,plane,vendor,model,gpus"
+LINKS = "a_device,a_port,z_device,z_port,role,rail,plane,speed_bps"
+GOOD_DEVICES = ("l1,switch,T0,p1,0,v,m,", "h1,host,host,p1,,v,m,8")
+GOOD_LINKS = ("l1,e1,h1,e0,host-link,0,0,400000000000",)
+
+
+def _folder(path: Path, devices: Sequence[str] = GOOD_DEVICES, links: Sequence[str] = GOOD_LINKS, **more: str) -> Path:
+    path.mkdir(exist_ok=True)
+    (path / "devices.csv").write_text("\n".join((DEVICES, *devices)) + "\n")
+    (path / "links.csv").write_text("\n".join((LINKS, *links)) + "\n")
+    for table, text in more.items():
+        (path / f"{table}.csv").write_text(text)
+    return path
+
+
+def _problems(path: Path) -> list[str]:
+    with pytest.raises(InvalidInventory) as caught:
+        read_folder(path)
+    assert str(caught.value) == "; ".join(caught.value.problems)
+    return caught.value.problems
+
+
+def test_a_folder_of_csv_is_read(tmp_path: Path) -> None:
+    """Blank optional columns are absent, numbers are numbers, the optional tables may be missing."""
+    read = read_folder(_folder(tmp_path, ports="device,port,alias\nh1,e0,mlx5_0\n"))
+    assert [(d.name, d.plane, d.gpus) for d in read.devices] == [("l1", 0, 0), ("h1", None, 8)]
+    assert read.links[0].speed_bps == 400_000_000_000
+    assert (read.ports[0].alias, read.jobs) == ("mlx5_0", ())
+
+
+def test_parquet_and_csv_are_the_same_inventory(tmp_path: Path) -> None:
+    """The same rows in Parquet make the same version, times and absent values included."""
+    own = inventory(jobs=[job("j", "p1-h1", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01.5+00:00")])
+    for table in ("devices", "links", "jobs"):
+        rows = [row.model_dump() for row in getattr(own, table)]
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{table}.parquet")
+    assert read_folder(tmp_path) == own
+
+
+def test_all_problems_of_rows_are_said_at_once(tmp_path: Path) -> None:
+    """Every row that cannot be is named with its table, its number, its column and why."""
+    problems = _problems(
+        _folder(
+            tmp_path,
+            (*GOOD_DEVICES, "x,router,T0,,,,,", ",switch,T0,,one,,,"),
+            ("l1,e1,h1,e0,cable,0,0,1",),
+            jobs="job,device,start\nj,h1,2026-01-01T00:00:00\n",
+        )
+    )
+    assert [p.split(":")[0] for p in problems] == [
+        "devices row 3, kind", "devices row 4, name", "devices row 4, plane", "links row 1, role", "jobs row 1, start",
+    ]  # fmt: skip
+    assert "needs a time zone" in problems[-1]
+
+
+@pytest.mark.parametrize("table", ["devices", "links", "ports", "jobs"])
+def test_an_unknown_column_is_refused_by_its_name(tmp_path: Path, table: str) -> None:
+    """A misspelt column would otherwise be a value that is silently not there."""
+    folder = _folder(
+        tmp_path, ports="device,port,alias\nh1,e0,m\n", jobs="job,device,start\nj,h1,2026-01-01T00:00:00Z\n"
+    )
+    head, row = (folder / f"{table}.csv").read_text().splitlines()[:2]
+    (folder / f"{table}.csv").write_text(f"{head},colour\n{row},red\n")
+    problems = _problems(folder)
+    assert problems[0].startswith(f"{table} row 1, colour: ")
+
+
+def test_a_row_longer_than_its_header_is_refused(tmp_path: Path) -> None:
+    """A comma too many is said, not passed over."""
+    assert _problems(_folder(tmp_path, ("l1,switch,T0,p1,0,v,m,0,extra", GOOD_DEVICES[1])))[0].startswith(
+        "devices row 1"
+    )
+
+
+def test_what_is_wrong_between_rows_is_said_at_once(tmp_path: Path) -> None:
+    """Names listed twice, ends used twice, devices that are not there, jobs that end before they start."""
+    problems = _problems(
+        _folder(
+            tmp_path,
+            (*GOOD_DEVICES, GOOD_DEVICES[1]),
+            (*GOOD_LINKS, "l1,e1,h1,e9,host-link,0,0,1", "l1,e2,ghost,e1,fabric-link,,,"),
+            ports="device,port,alias\nnobody,e0,m\n",
+            jobs="job,device,start,end\nj,nowhere,2026-01-02T00:00:00Z,2026-01-01T00:00:00Z\n",
+        )
+    )
+    assert problems == [
+        "devices: h1 is listed 2 times",
+        "links: l1/e1 is an end of 2 links",
+        "links row 3: ghost is not among the devices",
+        "ports row 1: nobody is not among the devices",
+        "jobs row 1: nowhere is not among the devices",
+        "jobs: j on nowhere ends before it starts",
+    ]
+
+
+def test_a_missing_table_or_folder_is_said(tmp_path: Path) -> None:
+    """Devices and links must be there; a folder that is not is named."""
+    (tmp_path / "jobs.csv").write_text("job,device,start\n")
+    assert _problems(tmp_path) == [f"{tmp_path}: no {table}.csv or {table}.parquet" for table in ("devices", "links")]
+    assert _problems(tmp_path / "none") == [f"{tmp_path / 'none'}: no such folder"]
+
+
+def test_a_file_that_is_no_table_is_said(tmp_path: Path) -> None:
+    """Bytes that are neither CSV nor Parquet are a problem of that file, beside those of the others."""
+    folder = _folder(tmp_path, ("x,y",))
+    (folder / "links.csv").write_bytes(b"\xff\xfe\x00")
+    (folder / "jobs.parquet").write_bytes(b"no parquet")
+    text = "\n".join(_problems(folder))
+    assert "devices row 1" in text and "links: " in text and "jobs: " in text
+
+
+def test_a_version_is_unpacked_as_it_was_packed() -> None:
+    """The digest names the content: the same inventory, the same digest; another, another."""
+    own = inventory(
+        jobs=[job("j", "p1-h1", "2026-01-01T00:00:00+00:00")], maintenance=["s1"], until="2026-01-01T00:00:00Z"
+    )
+    named, data = pack(own)
+    assert unpack(data) == own
+    assert named == digest(unpack(data)) != digest(inventory())
+    assert unpack(pack(Inventory())[1]) == Inventory()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [[], 7, {"devices": []}, {"devices": 7}, {"cables": {}}, {"devices": {"name": 5}}, {"devices": {"name": ["a"]}},
+     {"devices": {"name": ["a", "b"], "kind": ["host"]}}],
+)  # fmt: skip
+def test_bytes_that_are_no_version_are_refused(columns: object) -> None:
+    """Whatever stands in the topic, the answer is one error that says so."""
+    with pytest.raises(ValueError, match=r"\w"):
+        unpack(bytes(cramjam.zstd.compress(orjson.dumps(columns))))
+
+
+@pytest.mark.parametrize("data", [b"", b"x", bytes(cramjam.zstd.compress(b"{"))])
+def test_bytes_that_are_not_packed_are_refused(data: bytes) -> None:
+    """So are bytes that no compressor wrote."""
+    with pytest.raises(ValueError, match="not a packed inventory"):
+        unpack(data)

@@ -1,0 +1,84 @@
+"""The topology: what follows from an inventory, and the ids that others rely on."""
+
+from streams.fabric.ids import Port, device_id, finding_id, link_id, port_id, remediation_id
+from streams.fabric.inventory import Device, Inventory, PortName
+from streams.fabric.topology import Topology
+from tests.unit.fabric.made import inventory, job, link, topology
+
+
+def test_the_lower_end_comes_first_whichever_the_table_names_first() -> None:
+    """Hosts < T0 < T1 < T2; the subject id does not depend on the order of the columns."""
+    top = topology()
+    assert top.subject_id(Port("p1-l0", "d1")) == "link:p1-h1/e0--p1-l0/d1" == top.subject_id(Port("p1-h1", "e0"))
+    assert top.subject_id(Port("s2", "p2-l1")) == "link:p2-l1/u1--s2/p2-l1"
+
+
+def test_ends_of_one_tier_are_ordered_by_name_and_unknown_tiers_come_last() -> None:
+    """Ties go by device and port; a storage box is above any switch."""
+    devices = [Device(name=n, kind="switch", tier=t) for n, t in (("b", "T0"), ("a", "T0"), ("z", "storage"))]
+    top = Topology(
+        Inventory(devices=tuple(devices), links=(link("b/1", "a/2"), link("z/1", "b/3"), link("a/9", "a/3")))
+    )
+    assert sorted(top.cables) == ["link:a/2--b/1", "link:a/3--a/9", "link:b/3--z/1"]
+
+
+def test_symptoms_meet_in_the_pod_of_the_lower_end() -> None:
+    """Both ends of a link have one home; without a pod, or unknown, the device's name serves."""
+    top = topology()
+    assert top.home_pod(Port("s1", "p2-l0")) == top.home_pod(Port("p2-l0", "u0")) == "p2"
+    assert top.home_pod(Port("s1", "spare")) == "s1"
+    assert top.home_pod(Port("ghost", "e1")) == "ghost"
+    assert top.pods_touching("s1") == {"s1", "p1", "p2"}
+    assert top.pods_touching("p1-l0") == {"p1"}
+    assert top.pods_touching("ghost") == {"ghost"}
+
+
+def test_a_port_without_a_link_is_its_own_subject() -> None:
+    """Known or unknown device, the port is named as it is."""
+    top = topology()
+    assert top.subject_id(Port("p1-l0", "spare")) == "port:p1-l0/spare"
+    assert top.cable_at(Port("ghost", "e1")) is None
+
+
+def test_other_names_of_a_port_are_the_port() -> None:
+    """A source may call it by its netdev or its RDMA device; the same alias on another device is another port."""
+    top = topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_2")]))
+    assert top.port("p1-h1", "mlx5_2") == Port("p1-h1", "e0")
+    assert top.port("p1-h2", "mlx5_2") == Port("p1-h2", "mlx5_2")
+
+
+def test_uplinks_are_the_links_on_which_a_device_is_the_lower_end() -> None:
+    """A leaf's hosts are not its paths upwards; a spine has none."""
+    top = topology()
+    assert [c.upper.device for c in top.uplinks_of["p1-l0"]] == ["s1", "s2", "s3", "s4"]
+    assert len(top.cables_of["p1-l0"]) == 6
+    assert "s1" not in top.uplinks_of
+    assert [(c.rail, c.plane) for c in top.uplinks_of["p1-h1"]] == [(0, 0), (0, 1)]
+
+
+def test_a_link_without_a_plane_has_that_of_its_upper_device() -> None:
+    """The plane is that of the switch that it leads to, unless the table says it."""
+    devices = (Device(name="a", kind="host", tier="host"), Device(name="b", kind="switch", tier="T0", plane=3))
+    own = Inventory(devices=devices, links=(link("a/1", "b/1", "host-link"), link("a/2", "b/2", "host-link", plane=1)))
+    assert [c.plane for c in Topology(own).uplinks_of["a"]] == [3, 1]
+
+
+def test_jobs_are_those_that_hold_a_device_at_the_time() -> None:
+    """From the start on, up to but not at the end; without an end, for good."""
+    top = topology(
+        inventory(jobs=[job("j2", "p1-h1", "1970-01-01T00:01:00+00:00", "1970-01-01T00:02:00+00:00"),
+                        job("j1", "p1-h2", "1970-01-01T00:01:00+00:00")])
+    )  # fmt: skip
+    second = 1_000_000_000
+    assert top.jobs_on(["p1-h1", "p1-h2"], 59 * second) == ()
+    assert top.jobs_on(["p1-h1", "p1-h2"], 60 * second) == ("j1", "j2")
+    assert top.jobs_on(["p1-h1", "p1-h2"], 120 * second) == ("j1",)
+
+
+def test_ids_are_as_published() -> None:
+    """These strings are in other people's systems: they never change."""
+    assert link_id(Port("h", "e0"), Port("l", "Ethernet1/1")) == "link:h/e0--l/Ethernet1/1"
+    assert (port_id(Port("h", "e0")), device_id("h")) == ("port:h/e0", "device:h")
+    assert finding_id("link/flap", "link:h/e0--l/e1", "17") == "9d9819cbc505a9b1913a343c348f5523"
+    assert len({finding_id("a", "bc", "d"), finding_id("ab", "c", "d"), finding_id("a", "b", "cd")}) == 3
+    assert remediation_id("f", "DRAIN_LINK", 1) != remediation_id("f", "DRAIN_LINK", 2)

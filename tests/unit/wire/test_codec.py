@@ -1,0 +1,202 @@
+"""The codec: whatever a model can hold comes back the same, and what is no message is refused."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.fabric.catalogue import Metric
+from streams.wire import codec, models
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    ABSENT_COUNTER,
+    Action,
+    Control,
+    ControlKind,
+    Finding,
+    Outcome,
+    Remediation,
+    RemediationResult,
+    Samples,
+)
+from streams.wire.v1 import telemetry_pb2
+from tests.contract.wire.examples import SAMPLES
+from tests.unit.wire.arbitrary import messages, samples
+
+PLAIN = sorted(set(codec._CLASSES) - {Samples}, key=lambda model: model.__name__)
+PUBLIC = (Finding, Remediation, RemediationResult, Control)
+
+
+@pytest.mark.parametrize("model", PLAIN, ids=lambda model: model.__name__)
+def test_any_message_comes_back_from_its_bytes(model: type) -> None:
+    """Bytes and back give the same message: absent stays absent, no nanosecond and no bit of 64 is lost."""
+
+    @given(messages(model))
+    def holds(message: Any) -> None:
+        data = codec.to_bytes(message)
+        assert codec.from_bytes(model, data) == message
+        assert codec.to_bytes(codec.from_bytes(model, data)) == data
+
+    holds()
+
+
+@pytest.mark.parametrize("model", PUBLIC, ids=lambda model: model.__name__)
+def test_any_public_message_comes_back_from_its_json(model: type) -> None:
+    """JSON and back give the same message; it is one line."""
+
+    @given(messages(model))
+    def holds(message: Any) -> None:
+        data = codec.to_json(message)
+        assert b"\n" not in data
+        assert codec.from_json(model, data) == message
+
+    holds()
+
+
+def _parts(message: Samples) -> list[Any]:
+    tables = ("counters", "gauges")
+    plain = [getattr(message, f.name) for f in dataclasses.fields(message) if f.name not in tables]
+    own = [(t.metric, t.index, t.values.tobytes()) for t in (message.counters, message.gauges) if t.metric]
+    return [*plain, *own]
+
+
+@given(samples())
+def test_any_samples_come_back(message: Samples) -> None:
+    """Columns, rows, identities and values come back bit for bit, and the same bytes with them."""
+    data = codec.to_bytes(message)
+    again = codec.from_bytes(Samples, data)
+    assert _parts(again) == _parts(message)
+    assert codec.to_bytes(again) == data
+
+
+@given(st.binary(max_size=64))
+def test_unknown_bytes_are_read_or_refused(data: bytes) -> None:
+    """No bytes make the codec raise anything but Reject."""
+    for model in codec._CLASSES:
+        try:
+            codec.from_bytes(model, data)
+        except Reject:
+            continue
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["id", "outcome", "at", "kind", "subject", "x"]), inner)
+        ),
+    )
+)
+def test_unknown_json_is_read_or_refused(value: Any) -> None:
+    """No document makes the codec raise anything but Reject."""
+    import json
+
+    for model in PUBLIC:
+        try:
+            codec.from_json(model, json.dumps(value))
+        except Reject:
+            continue
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe", b"[" * 100_000, b'{"id":' * 100_000, b'{"id":1', b'"x"', b"[]", b"7", b"null"]
+)
+def test_garbage_in_place_of_json_is_refused(data: bytes) -> None:
+    """What others write into results and controls can be anything, endless nesting included."""
+    for model in (RemediationResult, Control):
+        with pytest.raises(Reject, match=model.__name__):
+            codec.from_json(model, data)
+
+
+def test_results_and_controls_pass_over_what_they_do_not_know() -> None:
+    """A tool that writes more than the contract says is understood all the same."""
+    result = codec.from_json(RemediationResult, b'{"remediationId":"r1","outcome":"DONE","ticket":{"no":5},"tags":[1]}')
+    assert result == RemediationResult("r1", Outcome.DONE)
+    control = codec.from_json(Control, b'{"id":"c","kind":"KILL_SWITCH","until":"2026-01-01T00:00:00.5Z","new":true}')
+    assert control == Control("c", ControlKind.KILL_SWITCH, until_ns=1_767_225_600_500_000_000)
+    assert codec.from_json(RemediationResult, b'{"remediation_id":"r1"}').outcome is Outcome.OUTCOME_UNSPECIFIED
+
+
+def test_an_enum_of_a_later_version_is_refused() -> None:
+    """An action that this version does not know is not guessed."""
+    data = codec.to_bytes(Remediation("r", 1, (), Action.OBSERVE, models.Verdict.APPROVED, models.Subject("x")))
+    assert data.count(b"\x20\x01") == 1
+    with pytest.raises(Reject, match="not a Remediation"):
+        codec.from_bytes(Remediation, data.replace(b"\x20\x01", b"\x20\x63"))
+
+
+def test_json_is_canonical() -> None:
+    """lowerCamelCase, RFC 3339, 64-bit integers as strings, enums by name: what any consumer's library reads."""
+    import json
+
+    from tests.contract.wire.examples import FINDING
+
+    said = json.loads(codec.to_json(FINDING))
+    assert said["revision"] == str(FINDING.revision)
+    assert said["startedAt"] == "2026-09-21T14:13:20.123456789Z"
+    assert (said["condition"], said["status"], said["blastRadius"]["gpus"]) == ("LINK_FLAP", "RESOLVED", 8)
+
+
+def _wire() -> telemetry_pb2.Samples:
+    return telemetry_pb2.Samples.FromString(codec.to_bytes(SAMPLES))
+
+
+def test_values_are_read_where_they_lie() -> None:
+    """The arrays are views of the message's own bytes: no copy, no loop, and nobody can write into them."""
+    read = codec.from_bytes(Samples, codec.to_bytes(SAMPLES))
+    for table, dtype in ((read.counters, "<u8"), (read.gauges, "<f8")):
+        assert table.values.dtype == dtype
+        assert table.values.base is not None
+        assert not table.values.flags.owndata
+        assert not table.values.flags.writeable
+    assert read.counters.values.tolist() == [[2**63 + 1, ABSENT_COUNTER], [0, 5]]
+    assert np.isnan(read.gauges.values[1, 1])
+
+
+@pytest.mark.parametrize("change", ["short", "long", "index", "delays"])
+def test_a_wrong_length_is_refused_by_the_devices_name(change: str) -> None:
+    """A table whose parts do not fit each other makes the whole message unreadable, and says whose it is."""
+    wire = _wire()
+    if change == "short":
+        wire.counters.values = wire.counters.values[:-1]
+    elif change == "long":
+        wire.gauges.values += bytes(8)
+    elif change == "index":
+        wire.counters.index.append(0)
+    else:
+        wire.row_delay_us.append(1)
+    with pytest.raises(Reject, match="leaf1"):
+        codec.from_bytes(Samples, wire.SerializeToString())
+
+
+def test_samples_without_a_device_are_refused() -> None:
+    """Nobody could say whose they are."""
+    wire = _wire()
+    wire.device = ""
+    with pytest.raises(Reject, match="without a device"):
+        codec.from_bytes(Samples, wire.SerializeToString())
+
+
+def test_a_metric_of_a_later_version_is_left_out() -> None:
+    """A column that this version has no name for goes; the others keep their own values."""
+    wire = _wire()
+    wire.counters.metric[0] = 4000  # type: ignore[call-overload]  # a number that no version has given yet
+    read = codec.from_bytes(Samples, wire.SerializeToString())
+    assert (read.counters.metric, read.counters.index) == ((Metric.LANE_RAW_ERRORS,), (3,))
+    assert read.counters.values.tolist() == [[0, 5]]
+
+
+@pytest.mark.parametrize("table", ["counters", "gauges"])
+def test_a_metric_in_the_table_of_the_other_kind_is_refused(table: str) -> None:
+    """A counter read as a double, or a gauge as an integer, would be a wrong number."""
+    wire = _wire()
+    if table == "gauges":
+        wire.gauges.metric[0] = Metric.RX_BYTES  # type: ignore[call-overload]
+    else:
+        wire.counters.metric[0] = Metric.OPER_UP  # type: ignore[call-overload]
+    with pytest.raises(Reject, match=f"leaf1: {table} hold a metric of the other kind"):
+        codec.from_bytes(Samples, wire.SerializeToString())

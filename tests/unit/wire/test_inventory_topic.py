@@ -1,0 +1,69 @@
+"""One version of the inventory, in chunks through its topic and back."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.fabric.inventory import Device, Inventory, digest
+from streams.wire.errors import Reject
+from streams.wire.inventory_topic import CHUNK_BYTES, Assembler, to_chunks
+from streams.wire.models import InventoryChunk
+from tests.unit.fabric.made import inventory
+
+
+def _divided(own: Inventory, parts: int) -> list[InventoryChunk]:
+    """A version in more chunks than its size asks for."""
+    (whole,) = to_chunks(own, 5)
+    size = -(-len(whole.data) // parts)
+    return [replace(whole, chunk=i, chunks=parts, data=whole.data[i * size : (i + 1) * size]) for i in range(parts)]
+
+
+@given(st.permutations(range(4)), st.lists(st.integers(0, 3), max_size=4))
+def test_chunks_in_any_order_make_the_version(order: Sequence[int], again: Sequence[int]) -> None:
+    """Whatever the order, and whatever comes twice, the version is complete with its last missing chunk."""
+    own = inventory()
+    chunks = _divided(own, 4)
+    assembler = Assembler()
+    seen = [assembler.add(chunks[i]) for i in (*order[:3], *(i for i in again if i != order[3]))]
+    assert set(seen) == {None}
+    made = assembler.add(chunks[order[3]])
+    assert made is not None
+    assert (made[0], made[1].digest) == (5, digest(own))
+    assert sorted(made[1].devices) == sorted(d.name for d in own.devices)
+
+
+def test_two_versions_on_their_way_do_not_mix() -> None:
+    """Chunks of another version in between change nothing."""
+    one, other = inventory(), Inventory(devices=(Device(name="a", kind="host", tier="host"),))
+    first, second = _divided(one, 2), _divided(other, 2)
+    assembler = Assembler()
+    assert [assembler.add(first[0]), assembler.add(second[1])] == [None, None]
+    made = [assembler.add(second[0]), assembler.add(first[1])]
+    assert [m[1].digest for m in made if m] == [digest(other), digest(one)]
+
+
+def test_a_large_version_takes_several_chunks() -> None:
+    """No chunk is larger than half of what Kafka takes by default."""
+    import random
+
+    chance = random.Random(1)
+    names = (chance.randbytes(24).hex() for _ in range(40_000))
+    own = Inventory(devices=tuple(Device.model_construct(name=n, kind="host", tier="host") for n in names))
+    chunks = list(to_chunks(own, 1))
+    assert len(chunks) > 1
+    assert max(len(c.data) for c in chunks) <= CHUNK_BYTES
+    assert [c.chunk for c in chunks] == list(range(chunks[0].chunks))
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", bytes(cramjam.zstd.compress(b"{}"))])
+def test_a_version_that_is_not_its_digest_is_refused(data: bytes) -> None:
+    """Corrupted or foreign data never take effect; the reason names the version."""
+    (whole,) = to_chunks(inventory(), 5)
+    assembler = Assembler()
+    with pytest.raises(Reject, match=whole.digest[:12]):
+        assembler.add(replace(whole, data=data))
+    assert assembler.add(whole) is not None, "the right data are taken afterwards"

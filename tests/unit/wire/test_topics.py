@@ -1,0 +1,149 @@
+"""The registry of topics: names, keys, partitions and headers."""
+
+import pytest
+
+from streams.wire.errors import Reject
+from streams.wire.models import Finding, Message, Symptom
+from streams.wire.topics import (
+    BY_NAME,
+    COLLECTOR_STATUS,
+    CONTROLS,
+    EPISODES,
+    EVENTS,
+    FACTS,
+    FINDINGS,
+    FINDINGS_OPEN,
+    INVENTORY,
+    JOBS,
+    PROGRESS,
+    REJECTED,
+    REMEDIATION_RESULTS,
+    REMEDIATIONS,
+    REMEDIATIONS_OPEN,
+    SAMPLES,
+    SNAPSHOTS,
+    SYMPTOMS,
+    TARGETS,
+    TOPICS,
+    Partitions,
+    Spread,
+    Topic,
+    decode,
+    encode,
+    partition_of,
+    tombstone,
+)
+from tests.contract.wire import examples as e
+
+# Kafka's own vectors: UtilsTest.testMurmur2 of Apache Kafka's Java client, as signed 32-bit numbers.
+VECTORS = {
+    b"21": -973932308,
+    b"foobar": -790332482,
+    b"a-little-bit-long-string": -985981536,
+    b"a-little-bit-longer-string": -1486304829,
+    b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+    b"abc": 479470107,
+}
+LINK = "link:host1/e0--leaf1/e1"
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_partition_is_kafkas_murmur2(name: bytes) -> None:
+    """A client in any language that uses Kafka's default hash finds the same partition."""
+    for partitions in (1, 3, 8, 64):
+        assert partition_of(name.decode(), partitions) == (VECTORS[name] & 0x7FFFFFFF) % partitions
+
+
+@pytest.mark.parametrize(
+    ("topic", "message", "key", "route"),
+    [
+        (SAMPLES, e.SAMPLES, "leaf1", "leaf1"),
+        (EVENTS, e.EVENT, "leaf1", "leaf1"),
+        (FACTS, e.FACTS, "host1/SOURCE_NIC", "host1"),
+        (COLLECTOR_STATUS, e.STATUS, "leaf1/SOURCE_GNMI/gnmi-0", "leaf1"),
+        (INVENTORY, e.INVENTORY, f"{'d' * 64}/1", None),
+        (JOBS, e.JOB, "job1/host1", None),
+        (EPISODES, e.EPISODE, LINK, None),
+        (FINDINGS, e.FINDING, LINK, None),
+        (REMEDIATIONS, e.REMEDIATION, LINK, None),
+        (REMEDIATION_RESULTS, e.RESULT, "r" * 32, None),
+        (CONTROLS, e.CONTROL, "c1", None),
+        (REJECTED, e.REJECTED, "railsight.samples.v1/2/77", None),
+        (SNAPSHOTS["measure"], e.CHUNK, "1/4/0.0", None),
+    ],
+    ids=lambda value: value.name if isinstance(value, Topic) else None,
+)
+def test_each_record_has_the_key_of_its_topic(topic: Topic, message: Message, key: str, route: str | None) -> None:
+    """Keys are those of the table of topics; telemetry of a device goes to its device's partition, whatever the key."""
+    record = encode(topic, message)
+    assert record.key == key.encode()
+    assert record.partition(Partitions(8, 4)) == (partition_of(route, 8) if route else record.partition(Partitions()))
+    if topic.spread is Spread.ONE:
+        assert record.partition(Partitions(8, 4)) == 0
+
+
+def test_all_telemetry_of_a_device_is_in_one_partition() -> None:
+    """One owner sees a device's samples, events, facts and status together."""
+    device = "host1"
+    records = [
+        encode(topic, message, route=device)
+        for topic, message in ((SAMPLES, e.SAMPLES), (EVENTS, e.EVENT), (FACTS, e.FACTS), (COLLECTOR_STATUS, e.STATUS))
+    ]
+    assert {record.partition(Partitions(64)) for record in records} == {partition_of(device, 64)}
+
+
+def test_a_symptom_goes_where_the_caller_says() -> None:
+    """Its pod is its key and its route."""
+    record = encode(SYMPTOMS, e.SYMPTOM, key="pod7")
+    assert record.key == b"pod7"
+    assert record.partition(Partitions(8, 16)) == partition_of("pod7", 16) or record.route == "leaf1"
+
+
+def test_findings_are_cloud_events() -> None:
+    """Kafka's binary mode: the attributes are headers, the value is the JSON."""
+    headers = dict(encode(FINDINGS, e.FINDING, cluster="east").headers)
+    assert headers == {
+        "ce_specversion": b"1.0",
+        "ce_type": b"railsight.finding.v1",
+        "ce_id": f"{e.FINDING.id}/{e.FINDING.revision}".encode(),
+        "ce_source": b"/railsight/east",
+        "ce_subject": LINK.encode(),
+        "ce_time": b"2026-09-21T14:13:20.123456790Z",
+        "content-type": b"application/json",
+    }
+    assert dict(encode(REMEDIATIONS, e.REMEDIATION).headers)["ce_type"] == b"railsight.remediation.v1"
+
+
+def test_a_second_kind_of_message_is_told_by_its_header() -> None:
+    """A topic's own message needs no header; another one that may stand there has one; a third is refused."""
+    assert encode(SYMPTOMS, e.SYMPTOM).headers == ()
+    record = encode(EPISODES, e.SYMPTOM, key="device:leaf1")
+    assert record.headers == (("type", b"symptom"),)
+    assert record.value is not None
+    assert isinstance(decode(EPISODES, record.value, record.headers), Symptom)
+    for topic, headers in ((EVENTS, [("type", b"progress")]), (EPISODES, [("type", b"\xff")]), (TARGETS, [])):
+        with pytest.raises(Reject, match=topic.name):
+            decode(topic, record.value, headers)
+
+
+def test_a_tombstone_is_no_message() -> None:
+    """It has a key and nothing else, in the only partition of its topic."""
+    record = tombstone(FINDINGS_OPEN, "f1")
+    assert (record.key, record.value, record.partition(Partitions())) == (b"f1", None, 0)
+    with pytest.raises(Reject, match="tombstone"):
+        decode(FINDINGS_OPEN, None)
+
+
+def test_open_findings_are_compacted_and_findings_are_kept_for_a_month() -> None:
+    """Retention is as the table of topics says, and goes by arrival."""
+    assert FINDINGS_OPEN.settings()["cleanup.policy"] == "compact"
+    assert REMEDIATIONS_OPEN.settings()["cleanup.policy"] == "compact"
+    assert FINDINGS.settings()["retention.ms"] == str(30 * 86_400_000)
+    assert {topic.settings()["message.timestamp.type"] for topic in TOPICS} == {"LogAppendTime"}
+
+
+def test_every_name_is_spelled_once() -> None:
+    """No two topics share a name, and all carry their version."""
+    assert len(BY_NAME) == len(TOPICS)
+    assert all(name.startswith("railsight.") and name.endswith(".v1") for name in BY_NAME)
+    assert PROGRESS.model is not None and FINDINGS.model is Finding
