@@ -5,7 +5,8 @@ session keeps one. Every call here blocks and belongs into a thread; chdb lets g
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -53,7 +54,7 @@ class Connection:
     def query(self, sql: str, output_format: str = "TabSeparated") -> Answer:
         """Run one statement and return its whole answer."""
         try:
-            got = self._raw._conn.query(sql, output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
+            got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
         except RuntimeError as error:
             raise from_engine(str(error)) from None
         return Answer(
@@ -66,23 +67,22 @@ class Connection:
             elapsed_s=got.elapsed(),
         )
 
-    def blocks(self, sql: str, output_format: str) -> Iterator[bytes]:
-        """Run a SELECT and yield its result block by block, each encoded for itself."""
+    def blocks(self, sql: str, output_format: str) -> "Blocks":
+        """Begin a SELECT whose result comes block by block, each encoded for itself."""
+        mark = f"/* {uuid.uuid4()} */"
         try:
-            stream = self._raw.send_query(sql, output_format)
-            while (got := stream.fetch()) is not None:
-                yield bytes(got.bytes())
+            return Blocks(self._raw.send_query(_encoded(f"{mark} {sql}"), output_format), mark)
         except RuntimeError as error:
             raise from_engine(str(error)) from None
 
     def insert(self, sql: str, input_format: str) -> "Insert":
         """Begin an INSERT whose data follows in pieces."""
         try:
-            return Insert(self._raw.send_insert(sql, input_format))
+            return Insert(self._raw.send_insert(_encoded(sql), input_format))
         except RuntimeError as error:
             raise from_engine(str(error)) from None
 
-    def configure(self, settings: Mapping[str, str], database: str | None) -> None:
+    def configure(self, settings: Mapping[str, str], database: str) -> None:
         """Set what the connection's next statements run under."""
         if settings:
             changes = ", ".join(f"{_setting_name(name)} = {quoted(value)}" for name, value in settings.items())
@@ -93,6 +93,29 @@ class Connection:
     def value(self, expression: str) -> str:
         """Return the value of one constant expression."""
         return self.query(f"SELECT {expression}", "TabSeparatedRaw").data.decode().rstrip("\n")
+
+
+class Blocks:
+    """A result under way; `mark` stands in the text of its query and in no other's."""
+
+    def __init__(self, stream: Any, mark: str) -> None:
+        self._stream = stream
+        self.mark = mark
+
+    def next(self) -> bytes | None:
+        """Return the next block, or None at the end."""
+        try:
+            got = self._stream.fetch()
+        except RuntimeError as error:
+            raise from_engine(str(error)) from None
+        return None if got is None else bytes(got.bytes())
+
+    def close(self) -> None:
+        """Give up what is left of it."""
+        try:
+            self._stream.cancel()
+        except RuntimeError as error:
+            raise from_engine(str(error)) from None
 
 
 class Insert:
@@ -132,22 +155,26 @@ class Engine:
         config = write_configuration(data, limits)
         self._address = f"{data}?config-file={config}"
         # Kept open as long as the process lives: the engine ends with its last connection.
-        self._keeper = self.connect()
+        self._keeper = self.connect({}, "")
         self._keeping = threading.Lock()
         with self._keeping:
             self._keeper.query(f"DROP DATABASE IF EXISTS {BOOT_DATABASE}")
         self.version = self._keeper.value("version()")
         self.timezone = self._keeper.value("timezone()")
 
-    def connect(self) -> Connection:
-        """Open a connection that behaves as one to a server does."""
+    def connect(self, settings: Mapping[str, str], database: str) -> Connection:
+        """Open a connection that behaves as one to a server does, under these settings, in this database."""
         import chdb
 
         try:
             connection = Connection(chdb.connect(self._address))  # type: ignore[no-untyped-call]
         except RuntimeError as error:
             raise from_engine(str(error)) from None
-        connection.configure(_AS_A_SERVER, None)
+        try:
+            connection.configure({**_AS_A_SERVER, **settings}, "" if database == "default" else database)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def kill(self, mark: str) -> None:
@@ -165,6 +192,10 @@ class Engine:
     def close(self) -> None:
         """Close the last connection."""
         self._keeper.close()
+
+
+def _encoded(sql: str) -> bytes:
+    return sql.encode(errors="surrogateescape")
 
 
 def quoted(text: str) -> str:

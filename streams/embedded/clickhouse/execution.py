@@ -13,14 +13,22 @@ from typing import TypeVar
 from aiohttp import ClientConnectionResetError, ClientPayloadError, web
 
 from streams.embedded.clickhouse.call import Call
-from streams.embedded.clickhouse.engine import Answer, Connection, Engine
+from streams.embedded.clickhouse.engine import Answer, Blocks, Connection, Engine
 from streams.embedded.clickhouse.failures import ClickHouseError
-from streams.embedded.clickhouse.native import handshake_block, is_handshake
+from streams.embedded.clickhouse.native import (
+    BLOCK_INFO,
+    handshake_block,
+    is_handshake,
+    upgrade,
+    wants_blocks,
+    zoned_columns,
+)
+from streams.embedded.clickhouse.native_blocks import split
 from streams.embedded.clickhouse.pipes import ResultPipe
 from streams.embedded.clickhouse.replies import Reply, content_type
 from streams.embedded.clickhouse.statement import Statement
 
-# How long a result is held back for the sake of a true status, and how soon a client's leaving is noticed.
+# How soon a client's leaving is noticed while nothing comes from the engine.
 _LOOK_UP_EVERY_S = 0.1
 
 T = TypeVar("T")
@@ -41,20 +49,27 @@ class Execution:
     async def run(self, call: Call, statement: Statement, data: AsyncIterator[bytes]) -> web.StreamResponse:
         """Run the statement and return the answer; errors before its first byte are the caller's to tell."""
         output_format = statement.format if statement.data_at is None and statement.format else call.default_format
-        self._reply.announce(output_format, content_type(output_format))
+        if statement.answers:
+            self._reply.announce(output_format, content_type(output_format))
+        revision = call.protocol_version if output_format == "Native" else 0
         if statement.data_at is not None:
             answer = await self._insert(statement, data)
-        elif statement.kind == "select":
-            if output_format == "Native" and is_handshake(statement.sql, call.protocol_version):
-                answer = await self._in_thread(lambda: handshake_block(self._connection, call.protocol_version))
-                await self._reply.write(answer.data)
-            else:
-                return await self._select(statement.into, call.default_format)
+        elif is_handshake(statement.sql, revision):
+            answer = await self._in_thread(lambda: handshake_block(self._connection, revision))
+            await self._reply.write(answer.data)
+        elif statement.kind == "select" and not statement.explains:
+            if wants_blocks(revision):
+                return await self._blocks(statement, revision)
+            return await self._select(statement.into, call.default_format)
         else:
             answer = await self._in_thread(lambda: self._connection.query(statement.sql, call.default_format))
             if statement.may_drop_databases:
                 await self._in_thread(self._engine.keep_default_database)
-            await self._reply.write(answer.data)
+            make = upgrade(revision, {})
+            for block in split(answer.data) if wants_blocks(revision) else ():
+                await self._reply.write(make(block))
+            if not wants_blocks(revision):
+                await self._reply.write(answer.data)
         return await self._reply.finish(answer)
 
     async def _insert(self, statement: Statement, data: AsyncIterator[bytes]) -> Answer:
@@ -89,15 +104,46 @@ class Execution:
             pipe.close()
         return await self._reply.finish(answer)
 
+    async def _blocks(self, statement: Statement, revision: int) -> web.StreamResponse:
+        """Stream a SELECT as blocks of the client's own revision."""
+        plain = statement.sql[: statement.clause_at]
+        make = upgrade(revision, await self._in_thread(lambda: zoned_columns(self._connection, plain)))
+        blocks = await self._in_thread(lambda: self._connection.blocks(statement.sql, "Native"))
+        try:
+            while (block := await self._next_block(blocks)) is not None:
+                await self._reply.write(await self._in_thread(lambda block=block: make(block)))  # type: ignore[misc]
+        except ClickHouseError as error:
+            return await self._reply.fail(error)
+        finally:
+            await asyncio.shield(self._in_thread(blocks.close))
+        return await self._reply.finish(Answer())
+
+    async def _next_block(self, blocks: Blocks) -> bytes | None:
+        """Return the next block; while it is computed, look up whether the client is there and waits for something."""
+        coming = asyncio.ensure_future(self._in_thread(blocks.next))
+        try:
+            while not (await asyncio.wait([coming], timeout=_LOOK_UP_EVERY_S))[0]:
+                await self._look_up()
+        except BaseException:
+            while not coming.done():
+                await asyncio.shield(self._in_thread(lambda: self._engine.kill(blocks.mark)))
+                await asyncio.wait([coming], timeout=_LOOK_UP_EVERY_S)
+            coming.exception()
+            raise
+        return coming.result()
+
+    async def _look_up(self) -> None:
+        if self._request.transport is None or self._request.transport.is_closing():
+            raise ClientConnectionResetError("the client is gone")
+        await self._reply.begin_early()
+
     async def _pump(self, pipe: ResultPipe, running: "asyncio.Future[Answer]") -> None:
         while True:
             try:
                 piece = await asyncio.wait_for(pipe.read(), _LOOK_UP_EVERY_S)
             except TimeoutError:
-                if self._request.transport is None or self._request.transport.is_closing():
-                    raise ClientConnectionResetError("the client is gone") from None
-                if self._reply.may_begin and not running.done():
-                    await self._reply.begin()
+                if not running.done():
+                    await self._look_up()
                 continue
             if not piece:
                 return

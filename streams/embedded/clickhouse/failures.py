@@ -1,7 +1,6 @@
 """Errors as ClickHouse says them: a code, a name, a text, and the HTTP status that a code gets."""
 
 import re
-from dataclasses import dataclass
 
 # After ClickHouse's src/Server/HTTP/exceptionCodeToHTTPStatus.cpp; what is not here is 500.
 _STATUS = {
@@ -20,13 +19,14 @@ _STATUS_OF = {code: status for status, codes in _STATUS.items() for code in code
 _CODE = re.compile(r"Code:\s*(\d+)\.\s*")
 
 
-@dataclass(frozen=True, slots=True)
 class ClickHouseError(Exception):
-    """An error with ClickHouse's own code; `text` is what the client reads, on one line or more."""
+    """An error with ClickHouse's own code; `message` is what the client reads, on one line or more."""
 
-    code: int
-    name: str
-    message: str
+    def __init__(self, code: int, name: str, message: str) -> None:
+        super().__init__(code, name, message)
+        self.code = code
+        self.name = name
+        self.message = message
 
     def __str__(self) -> str:
         return f"Code: {self.code}. DB::Exception: {self.message}. ({self.name})"
@@ -37,7 +37,6 @@ class ClickHouseError(Exception):
         return _STATUS_OF.get(self.code, 500)
 
 
-@dataclass(frozen=True, slots=True)
 class EngineError(ClickHouseError):
     """An error in the engine's own words, which already carry code and name."""
 

@@ -1,16 +1,21 @@
 """ClickHouse's Native format for clients that ask for a revision of its protocol (`client_protocol_version`).
 
-The engine writes Native as revision 0. A client that said its revision reads two things more: a BlockInfo before
-every block, and from revision 54454 on a byte after each column's type that says whether it is serialized specially.
+The engine writes Native as revision 0. A client that said its revision reads more: a BlockInfo before every block,
+the time zone of a DateTime column from revision 54337 on, and from 54454 on a byte after each column's type that
+says whether it is serialized specially. The last is given only to clickhouse-go's first question.
 """
 
 import re
 import struct
+from collections.abc import Callable, Mapping
 
 from streams.embedded.clickhouse.engine import Answer, Connection
+from streams.embedded.clickhouse.native_blocks import Unwalkable, columns, text
 
 BLOCK_INFO = b"\x01\x00\x02\xff\xff\xff\xff\x00"  # 1: is_overflows = 0, 2: bucket_num = -1, end
+_TIME_ZONES = 54337
 _CUSTOM_SERIALIZATION = 54454
+_DATE_TIME = text("DateTime")
 
 # What clickhouse-go asks on each new connection. It reads the answer by the revision that it sent itself, and all
 # that follows by the one that is answered: 0 makes it read plain Native.
@@ -26,28 +31,51 @@ def is_handshake(sql: str, revision: int) -> bool:
 
 def handshake_block(connection: Connection, revision: int) -> Answer:
     """Return the answer to that question as a block of the client's revision; it says that ours is 0."""
-    name, version, zone = (
-        connection.query("SELECT displayName(), version(), timezone()", "TabSeparatedRaw")
-        .data.decode()
-        .rstrip("\n")
-        .split("\t")
-    )
-    columns = [
-        ("displayName()", "String", _text(name)),
-        ("version()", "String", _text(version)),
+    row = connection.query("SELECT displayName(), version(), timezone()", "TabSeparatedRaw").data.decode()
+    name, version, zone = row.rstrip("\n").split("\t")
+    fields = [
+        ("displayName()", "String", text(name)),
+        ("version()", "String", text(version)),
         ("revision()", "UInt32", struct.pack("<I", 0)),
-        ("timezone()", "String", _text(zone)),
+        ("timezone()", "String", text(zone)),
     ]
     special = b"\x00" if revision >= _CUSTOM_SERIALIZATION else b""
-    data = BLOCK_INFO + bytes([len(columns), 1])
-    data += b"".join(_text(label) + _text(kind) + special + value for label, kind, value in columns)
+    data = BLOCK_INFO + bytes([len(fields), 1])
+    data += b"".join(text(label) + text(kind) + special + value for label, kind, value in fields)
     return Answer(data=data, rows=1)
 
 
-def _text(text: str) -> bytes:
-    raw = text.encode()
-    size, head = len(raw), bytearray()
-    while size >= 0x80:
-        head.append(size & 0x7F | 0x80)
-        size >>= 7
-    return bytes(head) + bytes([size]) + raw
+def wants_blocks(revision: int) -> bool:
+    """Say whether a client of this revision reads a BlockInfo; later ones were told that our revision is 0."""
+    return 0 < revision < _CUSTOM_SERIALIZATION
+
+
+def upgrade(revision: int, zones: Mapping[str, str]) -> Callable[[bytes], bytes]:
+    """Return what makes a block of `revision` of one of revision 0; `zones` are the types of DateTime columns by name.
+
+    A block whose columns cannot be told apart keeps the bare `DateTime`.
+    """
+
+    def one(block: bytes) -> bytes:
+        if revision < _TIME_ZONES or not zones or _DATE_TIME not in block:
+            return BLOCK_INFO + block
+        pieces, kept = [BLOCK_INFO], 0
+        try:
+            for column in columns(block):
+                if column.type == "DateTime" and column.name in zones:
+                    pieces += [block[kept : column.type_at], text(zones[column.name])]
+                    kept = column.data_at
+        except Unwalkable:
+            pass
+        return b"".join([*pieces, block[kept:]])
+
+    return one
+
+
+def zoned_columns(connection: Connection, sql: str) -> dict[str, str]:
+    """Return the full types of the DateTime columns of a SELECT that name a time zone."""
+    import json
+
+    rows = connection.query(f"DESCRIBE TABLE ({sql}\n)", "JSONCompactEachRow").data.splitlines()
+    described = [json.loads(row)[:2] for row in rows]
+    return {name: kind for name, kind in described if kind.startswith("DateTime(")}

@@ -19,6 +19,8 @@ from streams.embedded.clickhouse.failures import ClickHouseError, worded
 
 # ClickHouse's DBMS_DEFAULT_BUFFER_SIZE: what its HTTP interface holds back before it sends anything.
 _HELD_BYTES = 1 << 20
+# How long at most, so that a slow result is seen as it comes.
+HOLD_BACK_S = 0.1
 _WAIT_IN_MEMORY_BYTES = 32 << 20
 
 _CONTENT_TYPES = {
@@ -75,16 +77,17 @@ class Reply:
         self._held_bytes = 0
         self._response: web.StreamResponse | None = None
         self._encoder: Encoder | None = None
+        self._hold_until = request.loop.time() + HOLD_BACK_S
         self._waits = call.flag("wait_end_of_query")
 
     def announce(self, output_format: str, content_type: str) -> None:
         """Say in the headers what the body will be."""
         self._headers |= {"X-ClickHouse-Format": output_format, "Content-Type": content_type}
 
-    @property
-    def may_begin(self) -> bool:
-        """Say whether something is held back that could go out now."""
-        return self._response is None and not self._waits and self._held_bytes > 0
+    async def begin_early(self) -> None:
+        """Send what is held back, if there is something and the client did not ask to wait for the end."""
+        if self._response is None and not self._waits and self._held_bytes:
+            await self._begin()
 
     async def write(self, data: bytes) -> None:
         """Take the next piece of the answer's body."""
@@ -93,10 +96,10 @@ class Reply:
             return
         self._held.write(data)
         self._held_bytes += len(data)
-        if self._held_bytes >= _HELD_BYTES and not self._waits:
-            await self.begin()
+        if self._held_bytes >= _HELD_BYTES or self._request.loop.time() > self._hold_until:
+            await self.begin_early()
 
-    async def begin(self) -> None:
+    async def _begin(self) -> None:
         """Send the headers and what was held back; from here on the status cannot change."""
         response = web.StreamResponse(headers=self._headers | {"X-ClickHouse-Exception-Tag": self._tag})
         self._encode_for(response)
@@ -115,7 +118,7 @@ class Reply:
         if self._response is None and self._held_bytes < _HELD_BYTES:
             return self._at_once(200)
         if self._response is None:
-            await self.begin()
+            await self._begin()
         return await self._end()
 
     async def fail(self, error: ClickHouseError) -> web.StreamResponse:

@@ -20,7 +20,7 @@ from streams.embedded.clickhouse.params import ClickHouseParams, User
 from streams.embedded.clickhouse.replies import Reply
 from streams.embedded.clickhouse.scope import Scope
 from streams.embedded.clickhouse.sessions import Sessions
-from streams.embedded.clickhouse.statement import parse
+from streams.embedded.clickhouse.statement import Statement, parse
 
 T = TypeVar("T")
 
@@ -86,17 +86,19 @@ class Face:
                 statement = parse(await body.whole())
             data = body.data_from(statement.data_at or 0)
         refuse_for_reader(user, statement.sql)
-        async with self._scope(call, user, tables) as connection:
+        async with self._scope(call, user, statement, tables) as connection:
             return await Execution(self._engine, self._threads, connection, reply, request).run(call, statement, data)
 
     @contextlib.asynccontextmanager
-    async def _scope(self, call: Call, user: User, tables: list[ExternalTable]) -> AsyncIterator[Connection]:
+    async def _scope(
+        self, call: Call, user: User, statement: Statement, tables: list[ExternalTable]
+    ) -> AsyncIterator[Connection]:
         """Lend a connection with the call's settings, database and external tables."""
         settings, read_only = settings_for(user, call)
         scope = Scope(settings, call.database, read_only, tables)
         session_id = call.parameters.get("session_id", "")
         if not session_id:
-            connection = await self._in_thread(lambda: scope.enter_new(self._engine.connect))
+            connection = await self._in_thread(lambda: scope.open(self._engine))
             try:
                 yield connection
             finally:
@@ -107,14 +109,14 @@ class Face:
             session_id,
             must_exist=call.flag("session_check"),
             timeout_s=call.session_timeout_s,
-            connect=self._engine.connect,
+            connect=lambda: self._engine.connect({}, ""),
         )
         try:
-            await self._in_thread(lambda: scope.enter(session.connection))
+            await self._in_thread(lambda: scope.enter(session, statement))
             try:
                 yield session.connection
             finally:
-                await self._in_thread(lambda: scope.leave(session.connection))
+                await self._in_thread(lambda: scope.leave(session))
         finally:
             self.sessions.give_back(session)
 

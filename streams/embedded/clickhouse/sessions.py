@@ -10,12 +10,19 @@ from streams.embedded.clickhouse.failures import ClickHouseError
 
 @dataclass(slots=True)
 class Session:
-    """One session; `expires_at` is read only while it is not in use."""
+    """One session; `expires_at` is read only while it is not in use.
+
+    `laid_over` are the settings and the database that the last call gave, `ways_back` the statements that undo them;
+    `has_own` says that a SET or USE of the client changed the session itself (see scope.py).
+    """
 
     connection: Connection
     timeout_s: int
     in_use: bool = True
-    expires_at: float = field(default=float("inf"))
+    expires_at: float = float("inf")
+    laid_over: tuple[dict[str, str], str] | None = field(default_factory=lambda: ({}, ""))
+    ways_back: list[str] = field(default_factory=list)
+    has_own: bool = False
 
 
 class Sessions:

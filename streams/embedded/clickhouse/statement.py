@@ -16,6 +16,9 @@ Kind = Literal["select", "insert", "other"]
 # The engine streams what these begin; every other statement answers little and is answered whole.
 _SELECTS = {"SELECT", "WITH", "FROM", "EXPLAIN", "("}
 
+_READS = {"SHOW", "DESC", "DESCRIBE", "EXISTS", "SET", "USE"}
+_ANSWERS = {"BACKUP", "CHECK", "DESC", "DESCRIBE", "EXISTS", "KILL", "RESTORE", "SHOW", "WITH"}
+
 # Table functions of these are refused by the engine's own grants (engine.py). The names here are those that reach
 # files or processes of the server in another way: the scalar function, the engines and the dictionary sources.
 _OUTSIDE = {
@@ -51,6 +54,29 @@ class Statement:
     clause_at: int | None = None
 
     @property
+    def answers(self) -> bool:
+        """Say whether it has a result, be it empty; what has none is answered without a format."""
+        first = next(tokens(self.sql), None)
+        return self.kind == "select" or (first is not None and first.keyword in _ANSWERS)
+
+    @property
+    def explains(self) -> bool:
+        """Say whether it asks how a query would run."""
+        return self.sql.lstrip()[:7].upper() == "EXPLAIN"
+
+    @property
+    def reads(self) -> bool:
+        """Say whether it changes nothing but, at most, its own session."""
+        first = next(tokens(self.sql), None)
+        return self.kind == "select" or (first is not None and first.keyword in _READS)
+
+    @property
+    def changes_session(self) -> bool:
+        """Say whether it changes what the session's later statements run under."""
+        first = next(tokens(self.sql), None)
+        return first is not None and first.keyword in {"SET", "USE"}
+
+    @property
     def may_drop_databases(self) -> bool:
         """Say whether a database may be gone after it."""
         return self.sql[:8].upper().startswith(("DROP", "DETACH", "RENAME"))
@@ -69,45 +95,47 @@ def parse(raw: bytes) -> Statement:
     Raises ClickHouseError for what a client may not do: several statements, files, processes.
     """
     text = raw.decode("latin-1")  # one character a byte: offsets are those of the client's bytes
-    stream = tokens(text)
-    first = next(stream, None)
+    first = next(tokens(text), None)
     if first is None:
         raise ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
-    if first.keyword == "INSERT" and (statement := _insert(raw, [first], stream)):
+    if first.keyword in {"INSERT", "WITH"} and (statement := _insert(raw, tokens(text))):
         return statement
     seen = _single(list(tokens(text)))
     _refuse_outside(seen)
     sql = _decode(raw[: seen[-1].end])
     word = seen[0].keyword or seen[0].text
-    if word == "WITH" and any(token.keyword == "INSERT" for token in seen):
-        return Statement("other", sql)
+    writes = any(one.keyword == "INSERT" and two.keyword == "INTO" for one, two in pairwise(seen))
+    kind: Kind = "other" if writes or word not in _SELECTS else "select"
     clause = _format_clause(seen)
-    kind: Kind = "insert" if word == "INSERT" else "select" if word in _SELECTS else "other"
     if clause is None:
         return Statement(kind, sql)
-    at = len(_decode(raw[: seen[clause].start]))
-    return Statement(kind, sql, format=seen[clause + 1].name, clause_at=at)
+    return Statement(kind, sql, seen[clause + 1].name, clause_at=len(_decode(raw[: seen[clause].start])))
 
 
-def _insert(raw: bytes, head: list[Token], stream: Iterable[Token]) -> Statement | None:
-    """Return the INSERT whose data follows it, or None where a SELECT gives the data."""
+def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
+    """Return the INSERT whose data follows it, or None where a SELECT gives the data, or nothing is inserted."""
+    seen: list[Token] = []
     depth = 0
-    selects = False
-    previous = head[0]
+    inserts = selects = False
     for token in stream:
-        head.append(token)
-        depth += (token.text in "([{") - (token.text in ")]}") if token.kind == "sign" else 0
-        if depth == 0 and previous.keyword == "FORMAT" and token.name and len(head) > 3:
-            _refuse_outside(head)
-            return _with_data(raw, head, selects)
-        if depth == 0 and token.keyword == "VALUES" and not selects and len(head) > 3:
-            _refuse_outside(head)
-            return Statement("insert", _decode(raw[: token.start]), "Values", token.end)
-        if token.keyword in {"SELECT", "WITH", "FROM"} and len(head) > 3:
-            selects = True
-        if token.text == ";" and token.kind == "sign":
-            return None
-        previous = token
+        seen.append(token)
+        if token.kind == "sign":
+            depth += (token.text in "([{") - (token.text in ")]}")
+            if token.text == ";":
+                return None
+        if depth or len(seen) < 2:
+            continue
+        before = seen[-2].keyword
+        if before == "INSERT" and token.keyword == "INTO":
+            inserts = True
+        elif inserts and before not in {"INTO", "TABLE"}:
+            if before == "FORMAT" and token.name:
+                _refuse_outside(seen)
+                return _with_data(raw, seen, selects)
+            if token.keyword == "VALUES" and not selects:
+                _refuse_outside(seen)
+                return Statement("insert", _decode(raw[: token.start]), "Values", token.end)
+            selects = selects or token.keyword in {"SELECT", "WITH"}
     return None
 
 
@@ -197,9 +225,5 @@ def _names_engine(seen: Sequence[Token], equals: Token) -> bool:
 
 
 def _decode(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise ClickHouseError(
-            62, "SYNTAX_ERROR", f"Syntax error: the query is not UTF-8 at byte {error.start}"
-        ) from None
+    # A heredoc may hold any bytes: those that are not UTF-8 come back as they were when the engine is asked.
+    return raw.decode(errors="surrogateescape")

@@ -11,9 +11,12 @@ from typing import Literal, cast
 
 Kind = Literal["word", "quoted", "string", "number", "sign"]
 
-# After ClickHouse's src/Parsers/Lexer.cpp: comments are `--`, `#!`, `# ` to the end of the line and /* */,
+# After ClickHouse's src/Parsers/Lexer.cpp: comments are `--`, `//`, `#!`, `# ` to the end of the line and /* */,
 # which do not nest; strings escape by a backslash or by doubling the quote; heredocs are $tag$ … $tag$.
-_SKIP = re.compile(r"(?:[\s\ufeff\u00a0]+|--[^\n]*|#[ !][^\n]*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
+# The no-break space and the byte order mark are blanks too; read as Latin-1, each is its UTF-8 bytes.
+_SKIP = re.compile(
+    r"(?:[\s\ufeff\u00a0]|\xc2\xa0|\xef\xbb\xbf|--[^\n]*|//[^\n]*|#[ !][^\n]*|/\*.*?(?:\*/|\Z))+", re.DOTALL
+)
 _HEREDOC = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
 _TOKEN = re.compile(
     r"""(?P<string>'(?:[^'\\]|\\.|'')*')
