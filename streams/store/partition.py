@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.store.bounds import Bounds, Done, read
 from streams.store.build import Builder, Taken
+from streams.store.claim import Claim
 from streams.store.counts import Counts
 from streams.store.fence import Fence
 from streams.store.offsets import Offsets
@@ -241,14 +242,18 @@ class Partition:
         )
 
     async def _store(self, bounds: Bounds, block: Block, *, doubtful: bool) -> None:
+        claim = Claim(partial(self._means.fence.commit, self._at, bounds.first, bounds.intent()))
         rows = await asyncio.to_thread(self._builder.finish)
         if block.rejected:
-            await self._patiently("rejected records", lambda: self._means.rejects.send(block.rejected))
-        still_ours = partial(self._means.fence.commit, self._at, bounds.first, bounds.intent())
-        await self._means.writer.store(bounds, rows, still_ours, doubtful=doubtful)
+            await self._patiently("rejected records", lambda: self._say(block.rejected, claim))
+        await self._means.writer.store(bounds, rows, claim, doubtful=doubtful)
         self._newest_ms = max(self._newest_ms, block.newest_ms)
         await self._commit(bounds.last + 1, Done(self._newest_ms).metadata())
         self._means.counts.stored(self._at.topic, block.records, {part.table: part.count for part in rows})
+
+    async def _say(self, rejected: list[Rejected], claim: Claim) -> None:
+        await claim.hold()
+        await self._means.rejects.send(rejected)
 
     async def _commit(self, offset: int, metadata: str) -> None:
         await self._patiently("commit", lambda: self._means.fence.commit(self._at, offset, metadata))

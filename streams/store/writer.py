@@ -6,8 +6,7 @@ would otherwise never take them again.
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +14,7 @@ import structlog
 
 from streams.store.bounds import Bounds
 from streams.store.build import Rows
+from streams.store.claim import Claim
 from streams.store.native import block as native
 from streams.store.params import SinkParams
 from streams.store.patience import until_done
@@ -28,9 +28,6 @@ _COUNT = (
 """The day's slack is for clocks of brokers that differ; it serves to read few partitions of the table."""
 
 _MOST_TOKENS = 8
-
-PROMPT_S = 5.0
-"""Half of the shortest session: a sink that was away for less than this has lost nothing."""
 
 
 class Tables(Protocol):
@@ -48,21 +45,17 @@ class Writer:
     tables: Tables
     params: SinkParams
 
-    async def store(
-        self, bounds: Bounds, rows: Sequence[Rows], still_ours: Callable[[], Awaitable[None]], *, doubtful: bool
-    ) -> None:
+    async def store(self, bounds: Bounds, rows: Sequence[Rows], claim: Claim, *, doubtful: bool) -> None:
         """Return once every table has the rows of this block, each once. Waits as long as ClickHouse is away.
 
-        `still_ours` is asked before every try but a prompt first one: a server remembers only so many tokens, and a
-        sink that slept for an hour must not come with one that is forgotten. It raises Lost.
+        The claim is asked before every try: a server remembers only so many tokens, and a sink that slept for an hour
+        must not come with one that is forgotten. It raises Lost.
         """
-        begun = time.monotonic()
         for part in rows:
             data = await asyncio.to_thread(native, part.columns)
 
             async def put(attempt: int, part: Rows = part, data: bytes = data) -> None:
-                if attempt or time.monotonic() - begun > PROMPT_S:
-                    await still_ours()
+                await claim.hold()
                 await asyncio.to_thread(self._put, bounds, part, data, doubtful or attempt > 0)
 
             await until_done(self.params, f"insert into {part.table}", put)
