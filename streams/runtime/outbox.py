@@ -33,6 +33,7 @@ class Outbox:
         stage: str,
         partition: int,
         metrics: Metrics,
+        again_s: float = AGAIN_S,
     ) -> None:
         """`producer` answers aiokafka's producer, None while there is none; `owned` whether we may still speak."""
         self._producer = producer
@@ -41,6 +42,7 @@ class Outbox:
         self._stage = stage
         self._partition = partition
         self._metrics = metrics
+        self._again_s = again_s
 
     async def send(self, records: Sequence[Record], at: Sequence[int] = ()) -> list[int]:
         """Send to the partitions `at`, or where each record belongs; answer the offsets once all are acknowledged.
@@ -57,7 +59,7 @@ class Outbox:
             offsets += await self._try(some)
             if len(offsets) < begin + len(some):
                 self._metrics.count("railsight_send_retries_total", self._stage, self._partition)
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(self._again_s)
         return offsets
 
     async def _try(self, records: list[tuple[Record, int]]) -> list[int]:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streams.config.kafka import KafkaSettings
@@ -23,7 +23,7 @@ from streams.runtime.reading import AWAY, bounds
 from streams.runtime.snapshot_topic import SnapshotTopic
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress
-from streams.wire.topics import Record, Topic
+from streams.wire.topics import Record
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ class Owner:
             self._gauges(progress)
         records, at = [], []
         for topic in targets:
-            record = _record(topic, progress)
+            record = topics.encode(topic, progress, key=f"{progress.stage}/{progress.partition}")
             for partition in range(self._around.kafka.partitions.of(topic)):
                 records.append(record)
                 at.append(partition)
@@ -223,9 +223,3 @@ class Owner:
         metrics.count("railsight_snapshots_total", stage, partition)
         metrics.count("railsight_snapshot_bytes_total", stage, partition, by=size)
         metrics.count("railsight_snapshot_seconds_total", stage, partition, by=time.monotonic() - now)
-
-
-def _record(topic: Topic, progress: Progress) -> Record:
-    record = topics.encode(topic, progress, key=f"{progress.stage}/{progress.partition}")
-    # A topic that has no message of its own yet carries Progress all the same, marked as everywhere between stages.
-    return replace(record, headers=(("type", b"progress"),)) if topic.model is None else record

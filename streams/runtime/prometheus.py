@@ -12,7 +12,7 @@ _LABELS = ("stage", "partition", "topic")
 
 
 class Exposed:
-    """Metrics behind an HTTP face; it serves as long as the process lives."""
+    """Metrics behind an HTTP face."""
 
     def __init__(self, host: str, port: int) -> None:
         """Port 0 chooses a free one; raises Misconfigured where the port cannot be had."""
@@ -28,10 +28,10 @@ class Exposed:
             for name in typing.get_args(Gauge)
         }
         try:
-            server, _ = prometheus_client.start_http_server(port, host, registry)
+            self._server, self._thread = prometheus_client.start_http_server(port, host, registry)
         except OSError as error:
             raise Misconfigured(f"metrics: cannot listen on {host}:{port}: {error.strerror}") from error
-        self.port = server.server_port
+        self.port = self._server.server_port
 
     def count(self, name: Counter, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
         """Add to a counter."""
@@ -40,3 +40,9 @@ class Exposed:
     def set(self, name: Gauge, stage: str, partition: int, value: float) -> None:
         """Set a gauge."""
         self._gauges[name].labels(stage, partition).set(value)
+
+    def close(self) -> None:
+        """Stop serving, and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()

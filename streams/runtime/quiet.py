@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 
 # Faust logs under the name of the module that its app's class is from.
 _LIBRARIES = ("aiokafka", "faust", "mode", "kafka", "streams.runtime.chunk_consumer")
@@ -12,9 +13,15 @@ _FORGET_AT = 1000
 class Repeats(logging.Filter):
     """Lets a message of a library through once in ten seconds, whatever its arguments are."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._now_s = now_s
         self._next: dict[tuple[str, int, str], float] = {}
+
+    @property
+    def known(self) -> int:
+        """How many messages it remembers."""
+        return len(self._next)
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to say it."""
@@ -22,7 +29,7 @@ class Repeats(logging.Filter):
             return True
         # Faust formats some of its messages itself: what differs then is behind the first words.
         key = record.name, record.levelno, str(record.msg)[:40]
-        now = time.monotonic()
+        now = self._now_s()
         if now < self._next.get(key, 0.0):
             return False
         if len(self._next) > _FORGET_AT:

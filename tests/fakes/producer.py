@@ -1,0 +1,41 @@
+"""An aiokafka producer without brokers: a log in memory, with failures where a test wants them."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a delivery answers."""
+
+    offset: int
+
+
+@dataclass
+class Producer:
+    """Keeps what is sent. Calls of `send` are numbered from 0."""
+
+    fail: dict[int, BaseException] = field(default_factory=dict)
+    """Deliveries that fail after they were accepted."""
+    refuse: dict[int, BaseException] = field(default_factory=dict)
+    """Calls that raise at once."""
+    log: dict[tuple[str, int], list[tuple[bytes, bytes | None]]] = field(default_factory=lambda: defaultdict(list))
+    calls: int = 0
+
+    async def send(
+        self, topic: str, value: bytes | None, *, key: bytes, partition: int, headers: Sequence[tuple[str, bytes]]
+    ) -> "asyncio.Future[Metadata]":
+        """Accept a record; its delivery is awaited."""
+        call = self.calls
+        self.calls += 1
+        if call in self.refuse:
+            raise self.refuse[call]
+        delivery: asyncio.Future[Metadata] = asyncio.get_running_loop().create_future()
+        if call in self.fail:
+            delivery.set_exception(self.fail[call])
+        else:
+            self.log[topic, partition].append((key, value))
+            delivery.set_result(Metadata(len(self.log[topic, partition]) - 1))
+        return delivery

@@ -1,0 +1,92 @@
+"""How a cluster is described, and what of it each client is told."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.runtime.app import make_app
+from streams.runtime.chunk import Chunk
+from streams.wire.errors import Misconfigured
+
+
+def settings(**given: object) -> KafkaSettings:
+    return KafkaSettings.model_validate(given)
+
+
+def test_without_more_it_is_a_broker_on_loopback() -> None:
+    """The default is a plain broker on this machine."""
+    assert settings().client_options() == {"bootstrap_servers": ["127.0.0.1:9092"], "security_protocol": "PLAINTEXT"}
+
+
+def test_a_login_and_tls_reach_the_client(tmp_path: Path) -> None:
+    """The password is read from its file when a client is made, and is in no representation of the settings."""
+    file = tmp_path / "password"
+    file.write_text("s3cret\n")
+    kafka = settings(sasl_mechanism="SCRAM-SHA-512", username="u", password_file=file, tls=True)
+    options = kafka.client_options()
+    assert isinstance(options.pop("ssl_context"), ssl.SSLContext)
+    assert options == {
+        "bootstrap_servers": ["127.0.0.1:9092"],
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "s3cret",
+        "security_protocol": "SASL_SSL",
+    }
+    given = settings(sasl_mechanism="PLAIN", username="u", password="s3cret")
+    assert "s3cret" not in f"{given!r} {given} {given.model_dump_json()}"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"sasl_mechanism": "PLAIN"},
+        {"sasl_mechanism": "PLAIN", "username": "u"},
+        {"sasl_mechanism": "PLAIN", "username": "u", "password": "a", "password_file": "b"},
+        {"username": "u"},
+        {"ca_file": "ca.pem"},
+        {"telemetry_partitions": 0},
+        {"cluster": "a b"},
+        {"bootstap": "x"},
+    ],
+)
+def test_what_cannot_be_meant_is_refused(given: dict[str, object]) -> None:
+    """Half a login, files without TLS, no partitions and misspelt keys are refused."""
+    with pytest.raises(ValidationError):
+        settings(**given)
+
+
+def test_files_that_are_not_there_are_one_line() -> None:
+    """A missing file of TLS or of the password is Misconfigured with its name."""
+    with pytest.raises(Misconfigured, match="password_file"):
+        settings(sasl_mechanism="PLAIN", username="u", password_file="/nowhere").secret()
+    with pytest.raises(Misconfigured, match="TLS"):
+        settings(tls=True, ca_file="/nowhere").ssl_context()
+
+
+@pytest.mark.parametrize(
+    ("given", "protocol"),
+    [
+        ({}, None),
+        ({"tls": True}, "SSL"),
+        ({"tls": True, "sasl_mechanism": "SCRAM-SHA-256", "username": "u", "password": "p"}, "SASL_SSL"),
+        ({"sasl_mechanism": "PLAIN", "username": "u", "password": "p"}, "SASL_PLAINTEXT"),
+    ],
+)
+def test_the_app_is_told_the_same_as_any_client(given: dict[str, object], protocol: str | None, tmp_path: Path) -> None:
+    """Faust's own form of credentials says what the other clients are told."""
+
+    async def take(chunk: Chunk, generation: int) -> None:
+        raise AssertionError("nothing is running")
+
+    runtime = RuntimeSettings.model_validate({"instance": "one"})
+    app = make_app("group", ["a", "b"], take, settings(**given), runtime, tmp_path)
+    credentials = app.conf.broker_credentials
+    assert (None if credentials is None else credentials.protocol.value) == protocol
+    assert app.conf.consumer_group_instance_id == "group.one"
+    assert app.conf.web_enabled is False
+    assert app.conf.stream_wait_empty is False
+    assert app.conf.producer_request_timeout == 1200.0
