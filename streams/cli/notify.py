@@ -3,14 +3,14 @@
 import asyncio
 import signal
 import time
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from streams.config.settings import Settings, load
-from streams.notify.consume import NotifyService
+from streams.cli.options import Bootstrap, Config, settings_of
+from streams.config.settings import Settings
 from streams.notify.params import NotifyParams
+
+if TYPE_CHECKING:
+    from streams.notify.consume import NotifyService
 
 
 class _WallClock:
@@ -18,11 +18,11 @@ class _WallClock:
         return time.time_ns()
 
 
-def notify(
-    config: Annotated[Path | None, typer.Option(help="Configuration file; default: defaults and environment.")] = None,
-) -> None:
+def notify(config: Config = None, bootstrap: Bootstrap = None) -> None:
     """Post findings to Alertmanager, page for the causes that need a person, and resolve what is over."""
-    settings = load(config)
+    from streams.notify.consume import NotifyService
+
+    settings = settings_of(config, bootstrap)
     service = NotifyService(params_of(settings), settings.kafka.client_options(), _WallClock())
     asyncio.run(run_until_stopped(service))
 
@@ -32,7 +32,7 @@ def params_of(settings: Settings) -> NotifyParams:
     return settings.notify.model_copy(update={"cluster": settings.notify.cluster or settings.kafka.cluster})
 
 
-async def run_until_stopped(service: NotifyService) -> None:
+async def run_until_stopped(service: "NotifyService") -> None:
     """Run the service until SIGINT or SIGTERM; standing alerts stay, for a successor to take over."""
     running = asyncio.ensure_future(service.run())
     loop = asyncio.get_running_loop()

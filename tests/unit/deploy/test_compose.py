@@ -1,0 +1,200 @@
+"""deploy/compose: valid, closed to the outside, bounded, and made of parts that exist."""
+
+import hashlib
+import json
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from streams.cli.main import COMMANDS
+from streams.cli.notify import params_of
+from streams.config.settings import load
+from streams.wire.topics import STAGES
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "deploy/compose"
+SCHEMA = Path(__file__).with_name("compose-spec.json")
+OURS = {*STAGES, "topics", "migrate", "persist", "notify", "collect-gnmi", "inventory"}
+# They serve no port that tells their health; they end when they cannot go on, and are started again.
+WITHOUT_HEALTHCHECK = OURS - set(STAGES)
+
+
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    """Return the file with its anchors put in place."""
+    return dict(yaml.safe_load((FOLDER / "compose.yaml").read_text()))
+
+
+def test_the_file_is_valid_against_the_compose_specification(project: dict[str, Any]) -> None:
+    """The specification's own schema finds nothing wrong, and would find a wrong key."""
+    validator = Draft7Validator(json.loads(SCHEMA.read_text()))
+    assert [error.message for error in validator.iter_errors(project)] == []
+    wrong = project | {"services": {"kafka": project["services"]["kafka"] | {"helthcheck": {}}}}
+    assert list(validator.iter_errors(wrong))
+
+
+def test_every_part_is_there(project: dict[str, Any]) -> None:
+    """The servers, each stage, the sink, the notifier, a collector, and what is done once."""
+    assert set(project["services"]) == OURS | {"kafka", "clickhouse", "grafana", "alertmanager", "prometheus"}
+
+
+def test_nothing_is_open_to_the_outside(project: dict[str, Any]) -> None:
+    """Every published port is on loopback, and the stages' network has no way out."""
+    ports = [port for service in project["services"].values() for port in service.get("ports", [])]
+    assert ports and all(port.startswith("127.0.0.1:") for port in ports)
+    assert project["networks"]["pipeline"] == {"internal": True}
+    assert all(project["services"][name]["networks"] == ["pipeline"] for name in OURS - {"collect-gnmi"})
+
+
+def test_a_published_port_is_on_a_network_that_publishes(project: dict[str, Any]) -> None:
+    """An internal network alone would publish nothing, without a word."""
+    for name, service in project["services"].items():
+        assert not service.get("ports") or set(service["networks"]) - {"pipeline"}, name
+
+
+def test_nothing_runs_as_root_or_may_become_it(project: dict[str, Any]) -> None:
+    """Each has a numeric user that is not 0, no capability, and cannot gain any."""
+    for name, service in project["services"].items():
+        assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", service["user"]), name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert not service.get("privileged"), name
+
+
+def test_everything_is_bounded_and_named_by_version(project: dict[str, Any]) -> None:
+    """CPU, memory and processes have limits; no image is whatever is newest today."""
+    for name, service in project["services"].items():
+        assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}, name
+        tag = service["image"].rpartition(":")[2]
+        assert re.match(r"v?\d+\.\d+", tag), name
+
+
+def test_health_is_checked_where_there_is_something_to_ask(project: dict[str, Any]) -> None:
+    """Whoever has no check is one that ends when it cannot go on."""
+    unchecked = {name for name, service in project["services"].items() if "healthcheck" not in service}
+    assert unchecked == WITHOUT_HEALTHCHECK
+    assert all("restart" in service for service in project["services"].values())
+
+
+def test_nothing_starts_before_what_it_needs(project: dict[str, Any]) -> None:
+    """Every condition can be met: healthy needs a check, completed needs something that ends."""
+    for name, service in project["services"].items():
+        for other, asked in service.get("depends_on", {}).items():
+            needed = project["services"][other]
+            if asked["condition"] == "service_healthy":
+                assert "healthcheck" in needed, name
+            else:
+                assert other in ("topics", "migrate"), name
+            assert set(needed.get("profiles", [])) <= set(service.get("profiles", [])), name
+
+
+def test_parts_of_ours_run_subcommands_that_exist(project: dict[str, Any]) -> None:
+    """Each command is one of railsight's, each stage one of its stages."""
+    names = {command.name for command in COMMANDS}
+    for name in OURS:
+        command = project["services"][name]["command"]
+        assert command[0] in names, name
+        assert command[0] != "process" or command[1] == name
+
+
+def test_the_configuration_is_one_that_railsight_reads(project: dict[str, Any]) -> None:
+    """It names the containers that it is used with, and needs no secret to be read."""
+    settings = load(FOLDER / "railsight.toml", environ={})
+    addresses = [settings.kafka.bootstrap, settings.store.url, *params_of(settings).alertmanagers]
+    hosts = {re.sub(r"^https?://", "", address).partition(":")[0] for address in addresses}
+    assert hosts == {"kafka", "clickhouse", "alertmanager"} <= set(project["services"])
+    assert (settings.runtime.metrics_host, settings.runtime.metrics_port) == ("0.0.0.0", 9100)
+    assert settings.store.user == project["services"]["clickhouse"]["environment"]["CLICKHOUSE_USER"]
+
+
+def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_path: Path) -> None:
+    """The sink and the migrations are told the file by the environment, and read it."""
+    services = {name: project["services"][name] for name in OURS}
+    assert {name for name, service in services.items() if "secrets" in service} == {"migrate", "persist"}
+    assert services["migrate"]["environment"] == services["persist"]["environment"]
+    ((variable, place),) = services["persist"]["environment"].items()
+    assert place == "/run/secrets/clickhouse_password"
+    (tmp_path / "secret").write_text("from the file\n")
+    settings = load(FOLDER / "railsight.toml", environ={variable: str(tmp_path / "secret")})
+    assert settings.store.password.get_secret_value() == "from the file"
+
+
+def test_every_file_that_is_mounted_exists(project: dict[str, Any]) -> None:
+    """A path that is not there would become an empty folder of root's."""
+    for name, service in project["services"].items():
+        for volume in service.get("volumes", []):
+            source = volume.split(":")[0]
+            if source.startswith("."):
+                assert (FOLDER / source).exists(), name
+            elif not source.startswith("$"):
+                assert source in project["volumes"], name
+
+
+def test_secrets_are_files_and_no_password_is_in_the_project(project: dict[str, Any]) -> None:
+    """No environment holds one."""
+    assert {secret["file"].rpartition("/")[0] for secret in project["secrets"].values()} == {"./secrets"}
+    for service in project["services"].values():
+        for variable, value in service.get("environment", {}).items():
+            assert "PASSWORD" not in variable or str(value).startswith("/run/secrets/"), variable
+        assert set(service.get("secrets", [])) <= set(project["secrets"])
+
+
+def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any], tmp_path: Path) -> None:
+    """Three different passwords in a folder that only its owner enters; a second run changes none."""
+    script = tmp_path / "secrets.sh"
+    script.write_text((FOLDER / "secrets.sh").read_text())
+    script.chmod(0o755)
+    folder = tmp_path / "secrets"
+    subprocess.run([script], check=True, capture_output=True, timeout=20)
+    made = {path.name: path.read_text() for path in folder.iterdir()}
+    assert set(made) == set(project["secrets"]) and len(set(made.values())) == 3
+    assert all(re.fullmatch(r"[0-9a-f]{48}", value) for value in made.values())
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    subprocess.run([script], check=True, capture_output=True, timeout=20)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == made
+
+
+def test_secrets_are_kept_out_of_the_repository() -> None:
+    """Git sees nothing in the folder but what keeps it there."""
+    assert (FOLDER / "secrets/.gitignore").read_text().splitlines() == ["*", "!.gitignore"]
+
+
+def test_the_reader_is_made_with_the_password_of_the_secret(tmp_path: Path) -> None:
+    """ClickHouse is told the digest of Grafana's password, never the password, and the reader may only read."""
+    (tmp_path / "clickhouse_reader_password").write_text("hunter2\n")
+    (tmp_path / "clickhouse_password").write_text("x\n")
+    client = tmp_path / "clickhouse-client"
+    client.write_text(f"#!/bin/sh\ncat >{tmp_path}/sql\n")
+    client.chmod(0o755)
+    script = tmp_path / "reader.sh"
+    script.write_text((FOLDER / "reader.sh").read_text().replace("/run/secrets", str(tmp_path)))
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    subprocess.run(["bash", script], check=True, env={**os.environ, "PATH": path}, timeout=20)
+    said = (tmp_path / "sql").read_text()
+    assert hashlib.sha256(b"hunter2").hexdigest() in said and "hunter2" not in said
+    assert "readonly = 2" in said and re.findall(r"GRANT (.*?) TO", said) == ["SELECT ON railsight.*"]
+
+
+def test_prometheus_scrapes_the_stages_where_they_listen(project: dict[str, Any]) -> None:
+    """Each target is a service of the project."""
+    config = yaml.safe_load((ROOT / "deploy/prometheus/prometheus.yml").read_text())
+    targets = [t for job in config["scrape_configs"] for one in job["static_configs"] for t in one["targets"]]
+    assert {target.partition(":")[0] for target in targets} == {*STAGES, "alertmanager"} <= set(project["services"])
+
+
+def test_the_image_is_made_of_hashed_wheels_and_has_no_root() -> None:
+    """Nothing is installed that the lock does not name with its digest."""
+    text = (FOLDER / "Dockerfile").read_text()
+    downloads = [line for line in text.splitlines() if "pip download" in line]
+    installs = [line for line in text.splitlines() if "pip install" in line or "pip wheel" in line]
+    assert len(downloads) == 1 and "--require-hashes" in downloads[0]
+    assert len(installs) == 2 and all("--no-index --find-links /wheels" in line for line in installs)
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["10001:10001"]
+    assert text.startswith("# ") and "FROM python:3.12-slim" in text
