@@ -15,6 +15,8 @@ INSTANCE = "one"
 """There is one worker; named, it has its partitions back at once after a kill."""
 TARGETS = "sim/targets.json"
 TRUTH = "sim/truth.csv"
+ACKNOWLEDGED = "acknowledged.json"
+"""What the collector has been told that Kafka has: who proves that nothing is lost counts against it."""
 
 
 def written_config(folder: Path, bootstrap: str, url: str, plan: "Plan") -> Path:
@@ -65,4 +67,5 @@ def sim(config: Path) -> Part:
 
 def gnmi(config: Path) -> Part:
     """The collector that reads it."""
-    return Part("gnmi", railsight("collect", "gnmi", "--config", str(config)))
+    counted = config.with_name(ACKNOWLEDGED)
+    return Part("gnmi", railsight("collect", "gnmi", "--config", str(config), "--acknowledged", str(counted)))

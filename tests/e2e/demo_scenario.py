@@ -1,0 +1,191 @@
+"""One demo, everything that is done to it while it runs, and what is seen of it: shared by the tests of test_demo.py.
+
+Programs that nobody here wrote (kcat, curl, clickhouse-connect) look at it; then its worker, its sink and its broker
+are killed one after the other; and when it is over, its Kafka and its ClickHouse are compared record by record.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.store.clickhouse import ClickHouse
+from streams.store.params import StoreParams
+from streams.wire.errors import Reject
+from streams.wire.models import Samples
+from streams.wire.topics import SAMPLES, Partitions, decode
+from tests.e2e.processes import Marked, once, parts, pid_of, railsight, until
+
+SECONDS = 60
+Identity = tuple[str, str, int, int]
+"""A reading: device, source, the collector's run, its sequence."""
+
+
+@dataclass
+class Observed:
+    """What was seen of the demo."""
+
+    exit_code: int = -1
+    report: dict[str, Any] = field(default_factory=dict)
+    said: str = ""
+    kcat: str | None = None
+    curl: str | None = None
+    driver: int = 0
+    listed: subprocess.CompletedProcess[str] | None = None
+    explained: subprocess.CompletedProcess[str] | None = None
+    acknowledged: subprocess.CompletedProcess[str] | None = None
+    back_s: dict[str, float] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    sent: dict[Identity, int] = field(default_factory=dict)
+    stored: list[tuple[Identity, int]] = field(default_factory=list)
+    sample_rows: int = 0
+    counted: dict[str, Any] = field(default_factory=dict)
+
+
+def observe(folder: Path) -> Observed:
+    """Run the whole scenario in `folder`; raises AssertionError where something does not come in time."""
+    seen = Observed()
+    run = folder / "run"
+    command = railsight("demo", "--headless", "--json", "--seconds", str(SECONDS), "--run-dir", str(run))
+    with (folder / "report.json").open("wb") as out:
+        demo = Marked(command, folder / "demo.log", stdout=out)
+    try:
+        where = until(lambda: _where(run), 120, "demo.json")
+        until(lambda: pid_of(run, "gnmi"), 60, "the collector")
+        _look(seen, where)
+        for name in ("process", "persist", "broker"):
+            seen.back_s[name] = _kill(run, name, demo)
+        _ask(seen, where["kafka"])
+        seen.exit_code = demo.process.wait(240)
+        seen.left = demo.left()
+    finally:
+        demo.end()
+        seen.said = demo.log.read_text()
+    seen.report = json.loads((folder / "report.json").read_text() or "{}")
+    _compare(seen, run)
+    return seen
+
+
+def _where(run: Path) -> dict[str, str] | None:
+    try:
+        return dict(json.loads((run / "demo.json").read_text()))
+    except FileNotFoundError:
+        return None
+
+
+def _look(seen: Observed, where: dict[str, str]) -> None:
+    """Look at Kafka and ClickHouse from outside, once there is something to see."""
+    if shutil.which("kcat"):
+        seen.kcat = until(lambda: _kcat(where["kafka"]), 60, "a finding for kcat")
+    if shutil.which("curl"):
+        url = f"{where['clickhouse']}/?query=SELECT+count()+FROM+{where['database']}.samples"
+        seen.curl = until(lambda: _curl(url), 60, "a row for curl")
+    import clickhouse_connect
+
+    client = clickhouse_connect.get_client(dsn=where["clickhouse"], database=where["database"])
+    seen.driver = client.query("SELECT count() FROM samples").result_rows[0][0]
+    client.close()
+
+
+def _kcat(bootstrap: str) -> str | None:
+    command = ["kcat", "-C", "-e", "-q", "-b", bootstrap, "-t", "railsight.findings.v1", "-f", "%h\t%k\t%s\n"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout or None
+
+
+def _curl(url: str) -> str | None:
+    said = subprocess.run(["curl", "-sS", url], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+    return said if said not in ("", "0") else None
+
+
+def _kill(run: Path, name: str, demo: Marked) -> float:
+    """End a part with SIGKILL; answer after how many seconds the supervisor had it back."""
+    before = until(lambda: pid_of(run, name), 30, name)
+    killed = time.monotonic()
+    # The broker is the Java process: railsight's own part sees it end, and ends as well.
+    java = [pid for pid, line in demo.running() if "kafka.Kafka" in line and "guard.py" not in line]
+    os.kill(java[0] if name == "broker" else before, signal.SIGKILL)
+    until(lambda: pid_of(run, name, before), 60, f"{name} after its kill")
+    assert parts(run)[name]["restarts"] == 1
+    return time.monotonic() - killed
+
+
+def _ask(seen: Observed, bootstrap: str) -> None:
+    """Ask as a person would, of the broker that is back."""
+    listed = until(lambda: _listed(bootstrap), 60, "an open finding")
+    seen.listed = listed
+    identity = json.loads(listed.stdout.splitlines()[0])["id"]
+    seen.explained = once("explain", identity[:12], "--bootstrap", bootstrap)
+    seen.acknowledged = once("ack", identity, "--reason", "a test knows", "--bootstrap", bootstrap)
+
+
+def _listed(bootstrap: str) -> subprocess.CompletedProcess[str] | None:
+    listed = once("findings", "--json", "--bootstrap", bootstrap)
+    return listed if listed.returncode == 0 and listed.stdout.startswith("{") else None
+
+
+def _compare(seen: Observed, run: Path) -> None:
+    """Start the demo's Kafka and ClickHouse again, let a sink finish, and read both whole."""
+    seen.counted = json.loads((run / "acknowledged.json").read_text())
+    kafka = EmbeddedKafka(KafkaParams(data=run / "kafka"))
+    clickhouse = EmbeddedClickHouse(ClickHouseParams(data=run / "clickhouse"))
+    with kafka, clickhouse:
+        seen.sent = asyncio.run(_readings(kafka.bootstrap))
+        config = run / "again.toml"
+        config.write_text(f'[kafka]\nbootstrap = "{kafka.bootstrap}"\n[store]\nurl = "{clickhouse.url}"\n')
+        sink = Marked(railsight("persist", "--config", str(config)), run / "again.log")
+        database = ClickHouse(StoreParams(url=clickhouse.url))
+        try:
+            until(lambda: _stored(seen, database), 60, "every reading in ClickHouse")
+        finally:
+            sink.end()
+            seen.stored = _messages(database)
+            seen.sample_rows = int(database.query("SELECT count() FROM samples")[0][0])
+            database.close()
+
+
+def _stored(seen: Observed, database: ClickHouse) -> bool | None:
+    return True if {identity for identity, _ in _messages(database)} >= seen.sent.keys() else None
+
+
+def _messages(database: ClickHouse) -> list[tuple[Identity, int]]:
+    asked = "SELECT device, source, collector_run, sequence, rows FROM sample_messages"
+    return [((str(d), str(s), int(r), int(q)), int(rows)) for d, s, r, q, rows in database.query(asked)]
+
+
+async def _readings(bootstrap: str) -> dict[Identity, int]:
+    """Every reading that Kafka holds, with its number of rows; one that was sent twice is one."""
+    found: dict[Identity, int] = {}
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        everything = [TopicPartition(SAMPLES.name, p) for p in range(Partitions().of(SAMPLES))]
+        consumer.assign(everything)
+        ends = await consumer.end_offsets(everything)
+        for tp in everything:
+            while await consumer.position(tp) < ends[tp]:
+                for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
+                    if (reading := _reading(record)) is not None:
+                        source = reading.source.name.removeprefix("SOURCE_").lower()
+                        found[reading.device, source, reading.collector_run, reading.sequence] = len(reading.row)
+    finally:
+        await consumer.stop()
+    return found
+
+
+def _reading(record: Any) -> Samples | None:
+    try:
+        message = decode(SAMPLES, record.value, record.headers)
+    except Reject:
+        return None
+    return message if isinstance(message, Samples) else None

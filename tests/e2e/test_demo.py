@@ -1,0 +1,116 @@
+"""The demo from its start to its end on the real parts, with outsiders looking on and parts being killed."""
+
+import json
+
+import pytest
+
+from streams.cli.demo_rows import TABLES
+from tests.e2e.demo_scenario import Observed, observe
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="session")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Observed:
+    """One demo of a minute, watched and harassed; every test here looks at the same one."""
+    return observe(tmp_path_factory.mktemp("demo"))
+
+
+def test_every_fault_is_found_and_none_invented(observed: Observed) -> None:
+    """Although its worker, its sink and its broker were killed, the demo ends with a perfect score."""
+    assert observed.exit_code == 0, json.dumps(observed.report) + observed.said
+    assert observed.report["fine"]
+    score = observed.report["score"]
+    assert (score["precision"], score["recall"]) == (1, 1)
+    assert {slug: counts["found"] for slug, counts in score["conditions"].items()} == {
+        "link/flap": 2,
+        "link/down": 2,
+        "device/down": 2,
+    }
+
+
+def test_everything_that_happened_has_rows(observed: Observed) -> None:
+    """Samples, events, facts, status, findings, remediations, results, controls and rejected are in ClickHouse."""
+    assert set(observed.report["rows"]) == set(TABLES)
+    assert all(observed.report["rows"].values())
+
+
+def test_the_report_says_when_the_first_finding_came(observed: Observed) -> None:
+    """The time from the start of the command to the first finding is told."""
+    assert 0 < observed.report["first_finding_s"] < 60
+
+
+@pytest.mark.peer("kcat")
+def test_kcat_reads_findings_as_cloud_events(observed: Observed) -> None:
+    """A plain consumer finds the CloudEvents attributes in the headers, the subject as key, and JSON as value."""
+    if observed.kcat is None:
+        pytest.skip("kcat is not installed")
+    for line in observed.kcat.splitlines():
+        headers, key, value = line.split("\t", 2)
+        finding = json.loads(value)
+        attributes = dict(pair.split("=", 1) for pair in headers.split(","))
+        assert attributes["ce_specversion"] == "1.0"
+        assert attributes["ce_type"] == "railsight.finding.v1"
+        assert attributes["ce_id"] == f"{finding['id']}/{finding['revision']}"
+        assert attributes["ce_subject"] == key == finding["subject"]["id"]
+        assert attributes["content-type"] == "application/json"
+
+
+@pytest.mark.peer("curl")
+def test_curl_asks_clickhouse(observed: Observed) -> None:
+    """A query in a URL is answered while the demo runs."""
+    if observed.curl is None:
+        pytest.skip("curl is not installed")
+    assert int(observed.curl) > 0
+
+
+def test_the_driver_asks_clickhouse(observed: Observed) -> None:
+    """clickhouse-connect, as users have it, is answered while the demo runs."""
+    assert observed.driver > 0
+
+
+@pytest.mark.parametrize(("part", "within_s"), [("process", 2), ("persist", 2), ("broker", 5)])
+def test_what_is_killed_comes_back(observed: Observed, part: str, within_s: float) -> None:
+    """The supervisor brings back the worker, the sink and the broker, and the report counts it."""
+    assert observed.back_s[part] < within_s
+    assert observed.report["restarts"][part] == 1
+
+
+def test_no_finding_has_two_ids(observed: Observed) -> None:
+    """Kills make nobody say the same episode under a second id; the demo looks for that itself."""
+    assert observed.report["problems"] == []
+
+
+def test_no_reading_is_missing_or_double(observed: Observed) -> None:
+    """ClickHouse has each reading that Kafka has, once, with all its rows, and at least all that was acknowledged."""
+    stored = dict(observed.stored)
+    assert len(stored) == len(observed.stored), "a reading was stored twice"
+    assert stored == observed.sent
+    assert observed.sample_rows == sum(observed.sent.values())
+    acknowledged = observed.counted["acknowledged"]["railsight.samples.v1"]
+    rows = observed.counted["acknowledged_rows"]["railsight.samples.v1"]
+    assert 0 < acknowledged <= len(stored)
+    assert 0 < rows <= observed.sample_rows
+
+
+def test_people_can_ask_what_is_open_and_why(observed: Observed) -> None:
+    """`findings` lists it, `explain` gives the evidence, `ack` says that it is known."""
+    assert observed.listed is not None
+    assert observed.explained is not None
+    assert observed.acknowledged is not None
+    first = json.loads(observed.listed.stdout.splitlines()[0])
+    assert observed.explained.returncode == 0, observed.explained.stderr
+    assert first["id"] in observed.explained.stdout
+    assert "evidence" in observed.explained.stdout
+    assert observed.acknowledged.stdout.startswith(f"acknowledged {first['id']}"), observed.acknowledged.stderr
+
+
+def test_nothing_is_left_running(observed: Observed) -> None:
+    """When the command has ended, so has every process that it started."""
+    assert observed.left == []
+
+
+def test_progress_is_told_on_standard_error(observed: Observed) -> None:
+    """Without a screen, standard output has the report only; where things are is said beside it."""
+    assert "kafka 127.0.0.1:" in observed.said
+    assert "Traceback" not in observed.said

@@ -1,0 +1,111 @@
+"""The command line as a process: exit codes, lines on standard error, what is imported."""
+
+import importlib.util
+import json
+import logging
+import subprocess
+import sys
+from io import StringIO
+
+import pytest
+import structlog
+import typer
+
+from streams.cli import logs
+from streams.cli.main import COMMANDS, application, main
+from streams.wire.errors import Misconfigured, Retry
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "streams.cli.main", *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_names_every_command() -> None:
+    """`railsight --help` lists what there is, and ends with 0."""
+    done = run("--help")
+    assert done.returncode == 0
+    assert all(f" {command.name} " in done.stdout for command in COMMANDS)
+
+
+def test_help_imports_no_subcommand() -> None:
+    """Help is quick because nothing is imported for it: no pydantic, no Kafka client, no subcommand."""
+    script = (
+        "import sys\nfrom streams.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in sys.modules if m.split('.')[0] in ('pydantic', 'aiokafka', 'numpy', 'structlog')"
+        " or m.startswith('streams.cli.') and m != 'streams.cli.main'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.rstrip().endswith("[]")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_each_command_loads_and_has_help(command: object) -> None:
+    """A command in the table exists, and can be asked for its options."""
+    name = getattr(command, "name", "")
+    with pytest.raises(SystemExit) as ended:
+        application([name, "--help"])(args=[name, "--help"], prog_name="railsight")
+    assert ended.value.code == 0
+
+
+def test_an_unknown_command_is_refused() -> None:
+    """What is no command ends with 2 and is named."""
+    done = run("nonsense")
+    assert done.returncode == 2
+    assert "nonsense" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unknown_log_level_is_refused() -> None:
+    """A level that does not exist is not taken for another."""
+    done = run("--log-level", "loud", "config", "check")
+    assert done.returncode == 2
+    assert "--log-level" in done.stderr
+
+
+@pytest.mark.parametrize(("error", "code"), [(Misconfigured("a: bad\nb: worse"), 2), (Retry("Kafka is away"), 1)])
+def test_expected_errors_are_lines_and_exit_codes(
+    error: Exception, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Misconfigured ends with 2, a far side that is away with 1; one line each, no traceback."""
+
+    def failing(_arguments: object) -> typer.Typer:
+        app = typer.Typer()
+
+        @app.command()
+        def fail() -> None:
+            raise error
+
+        return app
+
+    with pytest.raises(SystemExit) as ended:
+        main([], build=failing)
+    assert ended.value.code == code
+    assert capsys.readouterr().err.splitlines() == [f"railsight: {line}" for line in str(error).splitlines()]
+
+
+def test_every_command_of_the_table_has_a_module() -> None:
+    """The table names modules that are there."""
+    missing = [c.name for c in COMMANDS if importlib.util.find_spec(c.where.partition(":")[0]) is None]
+    assert missing == []
+
+
+def test_logs_are_json_where_nobody_watches() -> None:
+    """Off a terminal, each event is one JSON object; what a library warns of is one as well."""
+    out = StringIO()
+    before = structlog.get_config(), logging.getLogger().handlers[:], logging.getLogger().level
+    try:
+        logs.set_up("info", out)
+        structlog.get_logger("railsight").info("started", port=1)
+        logging.getLogger("aiokafka").warning("gone")
+        structlog.get_logger("railsight").debug("not asked for")
+    finally:
+        structlog.configure(**before[0])
+        logging.getLogger().handlers[:] = before[1]
+        logging.getLogger().setLevel(before[2])
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [(e["event"], e["level"]) for e in events] == [("started", "info"), ("gone", "warning")]
+    assert events[0]["port"] == 1
