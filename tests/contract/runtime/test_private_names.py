@@ -1,0 +1,125 @@
+"""The private names of Faust and aiokafka that streams/runtime stands on are what they were when it was measured.
+
+A failure here says what to look at before a version of either is raised.
+"""
+
+import inspect
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import faust
+import pytest
+from aiokafka.consumer.fetcher import Fetcher
+from faust.app.base import App
+from faust.transport import conductor, consumer
+from faust.transport.drivers import aiokafka as driver
+from faust.types import ConsumerMessage
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.runtime.app import make_app
+from streams.runtime.chunk import Chunk
+from streams.runtime.chunk_consumer import ChunkApp, ChunkConsumer
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def test_the_versions_are_those_that_were_measured() -> None:
+    """Another version of either is taken on purpose, with this suite and the integration tests at hand."""
+    assert (version("faust-streaming"), version("aiokafka")) == ("0.15.3", "0.14.0")
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "expected"),
+    [
+        (consumer.Consumer, "getmany", ["self", "timeout"]),
+        (consumer.Consumer, "_drain_messages", ["self", "fetcher"]),
+        (consumer.Consumer, "_wait_next_records", ["self", "timeout"]),
+        (consumer.Consumer, "_filter_tps_with_pending_acks", ["self", "topics"]),
+        (consumer.Consumer, "_new_offset", ["self", "tp"]),
+        (consumer.Consumer, "on_partitions_revoked", ["self", "revoked"]),
+        (consumer.Consumer, "perform_seek", ["self"]),
+        (consumer.ThreadDelegateConsumer, "assignment", ["self"]),
+        (consumer.ThreadDelegateConsumer, "highwater", ["self", "tp"]),
+        (consumer.ThreadDelegateConsumer, "seek_wait", ["self", "partitions"]),
+        (driver.AIOKafkaConsumerThread, "_create_worker_consumer", ["self", "transport"]),
+        (App, "_new_transport", ["self"]),
+    ],
+)
+def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, name: str, expected: list[str]) -> None:
+    """Each private method has the arguments that our override takes or our call gives."""
+    assert parameters(getattr(owner, name)) == expected
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        # Who calls what we override, and so decides when it is called.
+        (consumer.Consumer.force_commit, "self._filter_tps_with_pending_acks(topics)"),
+        (consumer.Consumer._filter_committable_offsets, "self._new_offset(tp)"),
+        (consumer.Consumer._wait_next_records, "self._getmany("),
+        # Faust's assignor is chosen by this setting alone: co-partitioned, where the default is not.
+        (driver.AIOKafkaConsumerThread._create_worker_consumer, "self.app.conf.table_standby_replicas > 0"),
+        (driver.ConsumerRebalanceListener.on_partitions_assigned, "app.consumer_generation_id = generation"),
+        # A revocation stops the flow, empties the agents' buffers and waits for nothing of ours.
+        (App._on_partitions_revoked, "consumer.stop_flow"),
+        (App._on_partitions_revoked, "self.flow_control.clear"),
+        (consumer.Consumer.on_stop, "self.app.conf.stream_wait_empty"),
+    ],
+)
+def test_faust_still_does_what_the_runner_relies_on(function: Callable[..., Any], said: str) -> None:
+    """Lines of Faust that the runner's promises rest on are still there."""
+    assert said in inspect.getsource(function)
+
+
+def test_a_message_holds_what_a_chunk_gives_it() -> None:
+    """ConsumerMessage takes its arguments in the order in which a chunk gives them."""
+    assert parameters(ConsumerMessage)[:12] == [
+        "topic", "partition", "offset", "timestamp", "timestamp_type", "headers", "key", "value", "checksum",
+        "serialized_key_size", "serialized_value_size", "tp",
+    ]  # fmt: skip
+    assert "generation_id" in parameters(ConsumerMessage)
+
+
+def test_a_fetch_hands_out_only_what_follows_the_last_seek() -> None:
+    """Aiokafka drops what it had fetched for another position, so nothing stale follows a seek."""
+    assert parameters(Fetcher.fetched_records) == ["self", "partitions", "timeout", "max_records"]
+    checked = inspect.getsource(inspect.getmodule(Fetcher).FetchResult)  # type: ignore[union-attr]
+    assert "position" in checked and "return False" in checked
+
+
+def test_the_producer_behind_faust_is_aiokafkas() -> None:
+    """Deliveries are awaited at `app.producer._producer`, made without idempotence, which keeps to the given order."""
+    assert driver.Producer._producer is None
+    assert driver.Producer._producer_type.fget(None) is aiokafka.AIOKafkaProducer  # type: ignore[attr-defined]
+    assert parameters(aiokafka.AIOKafkaProducer.send) == [
+        "self", "topic", "value", "key", "partition", "timestamp_ms", "headers",
+    ]  # fmt: skip
+
+
+def test_the_app_delivers_chunks_through_our_consumer(tmp_path: Path) -> None:
+    """An app of ours has our consumer, one agent over all its topics, and neither tables nor autodiscovery."""
+
+    async def take(chunk: Chunk, generation: int) -> None:
+        raise AssertionError("nothing is running")
+
+    app = make_app(
+        "group", ["b", "a"], take, KafkaSettings.model_validate({}), RuntimeSettings.model_validate({}), tmp_path
+    )
+    assert isinstance(app, ChunkApp) and isinstance(app, faust.App)
+    assert app.transport.Consumer is ChunkConsumer
+    (agent,) = app.agents.values()
+    assert (agent.concurrency, list(agent.channel.topics)) == (1, ["b", "a"])
+    assert not app.tables
+    assert app.conf.autodiscover is False
+    assert app.conf.table_standby_replicas == 1
+
+
+def test_the_conductor_looks_callbacks_up_by_topic_and_partition() -> None:
+    """A chunk finds its agent by `message.tp`, like a record."""
+    assert "get_callback_for_tp(message.tp)" in inspect.getsource(conductor.Conductor._compile_message_handler)
