@@ -32,7 +32,7 @@ def board() -> build.Dashboard:
         .refresh("10s")
         .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
         .readonly()
-        .variables([_source(), _pods(), _severities(), _finding()])
+        .variables([_source(), _pods(), _severities(), _finding(), _runbooks()])
     )
     _now(made)
     _findings(made)
@@ -77,6 +77,11 @@ def _severities() -> build.CustomVariable:
 
 def _finding() -> build.TextBoxVariable:
     return build.TextBoxVariable("finding").label("Finding").description("The id of the finding to explain.")
+
+
+def _runbooks() -> build.TextBoxVariable:
+    said = "Where the repository is served, ending in a slash; the runbooks' paths are put behind it."
+    return build.TextBoxVariable("runbooks").label("Runbooks at").description(said)
 
 
 _ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")

@@ -86,7 +86,8 @@ OPEN_FINDINGS = Query(
     formatReadableTimeDelta(dateDiff('second', started_at, $__toTime), 'days', 'seconds') AS lasts,
     summary, cause, length(hosts) AS hosts, arrayStringConcat(jobs, ', ') AS jobs,
     round(100 * confidence) AS confidence_percent, parent_id AS explained_by,
-    if(runbook_url = '', concat('docs/runbooks/', replaceOne(detector, '/', '-'), '.md'), runbook_url) AS runbook, id
+    if(position(runbook_url, '://') > 0, runbook_url,
+        concat(${{runbooks:sqlstring}}, 'docs/runbooks/', replaceOne(detector, '/', '-'), '.md')) AS runbook, id
 FROM findings_latest
 WHERE {_OPEN} AND {_CHOSEN}
 ORDER BY parent_id != '', {_LEVEL} DESC, started_at DESC, id

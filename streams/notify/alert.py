@@ -115,7 +115,7 @@ def annotations_of(finding: Finding, params: NotifyParams) -> dict[str, str]:
         "team": finding.subject.team,
         "explain": f"railsight explain {finding.id}",
         "finding_url": params.finding_url.replace("{id}", finding.id),
-        "runbook_url": finding.runbook_url or _runbook(finding, params.runbooks_url),
+        "runbook_url": _runbook(finding, params.runbooks_url),
         "dashboard_url": finding.dashboard_url or _dashboard(finding, params.dashboard_url),
     }
     return {name: value for name, value in said.items() if value}
@@ -145,7 +145,10 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def _runbook(finding: Finding, base: str) -> str:
-    return f"{base.rstrip('/')}/{finding.condition.slug.replace('/', '-')}.md" if base else ""
+    """The finding's own address; one of the repository's pages is put behind the place where they are served."""
+    if "://" in finding.runbook_url or not base:
+        return finding.runbook_url
+    return f"{base.rstrip('/')}/{finding.condition.slug.replace('/', '-')}.md"
 
 
 def _dashboard(finding: Finding, base: str) -> str:

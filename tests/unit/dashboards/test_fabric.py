@@ -86,7 +86,13 @@ def test_findings_lead_to_their_explanation_and_runbook(board: dict[str, Any]) -
 
 def test_one_can_choose_pod_severity_source_and_finding(board: dict[str, Any]) -> None:
     """The variables are those that the queries use."""
-    assert [one["name"] for one in board["templating"]["list"]] == ["datasource", "pod", "severity", "finding"]
+    assert [one["name"] for one in board["templating"]["list"]] == [
+        "datasource",
+        "pod",
+        "severity",
+        "finding",
+        "runbooks",
+    ]
     severities = next(one for one in board["templating"]["list"] if one["name"] == "severity")
     assert severities["query"] == "critical,warning,info" and severities["includeAll"] and severities["multi"]
 

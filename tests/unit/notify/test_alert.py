@@ -110,6 +110,19 @@ def test_a_finding_with_links_of_its_own_keeps_them() -> None:
     assert (said["runbook_url"], said["dashboard_url"]) == ("https://x/a", "https://x/b")
 
 
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        ("https://docs.example/runbooks/", "https://docs.example/runbooks/link-down.md"),
+        ("", "docs/runbooks/link-down.md"),
+    ],
+)
+def test_a_page_of_the_repository_is_linked_where_it_is_served(base: str, expected: str) -> None:
+    """Findings name the page in the repository; the pager's link is one that opens."""
+    said = annotations_of(finding(runbook_url="docs/runbooks/link-down.md"), params(runbooks_url=base))
+    assert said["runbook_url"] == expected
+
+
 def test_much_evidence_is_cut_and_counted() -> None:
     """A pager shows the first lines and how many are left."""
     many = tuple(Evidence(f"statement {i}") for i in range(12))

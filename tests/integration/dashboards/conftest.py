@@ -1,0 +1,21 @@
+"""The board over a database of its own: empty, and over the small fabric."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.dashboards.fabric import FINDINGS, Board, inventory_rows, pipeline_rows, telemetry_rows
+from tests.integration.fixtures_clickhouse import ClickHouse
+
+
+@pytest.fixture
+def empty(clickhouse: ClickHouse, clickhouse_database: Callable[[], str]) -> Board:
+    """Return the board over tables without a row."""
+    return Board(clickhouse, clickhouse_database())
+
+
+@pytest.fixture
+def board(empty: Board) -> Board:
+    """Return the board over the small fabric."""
+    empty.fill({"findings": FINDINGS} | inventory_rows() | telemetry_rows() | pipeline_rows())
+    return empty

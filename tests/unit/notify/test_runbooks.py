@@ -1,0 +1,26 @@
+"""Each condition that is detected has a page for the night."""
+
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "docs"
+DETECTORS = sorted(page.stem for page in (FOLDER / "detectors").glob("*.md"))
+
+
+def test_every_detector_has_a_runbook_and_every_runbook_a_detector() -> None:
+    """The page that an alert links to is there."""
+    assert DETECTORS
+    assert sorted(page.stem for page in (FOLDER / "runbooks").glob("*.md")) == DETECTORS
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_a_runbook_has_what_a_person_needs_at_night(name: str) -> None:
+    """What it means, what to look at first, what is ruled out, what to do, when to leave it; on one page."""
+    page = (FOLDER / f"runbooks/{name}.md").read_text()
+    assert page.startswith(f"# {name.replace('-', '/', 1)}: ")
+    assert "**What it means.**" in page and "**When it wakes you**" in page
+    headings = [line for line in page.splitlines() if line.startswith("## ")]
+    assert headings == ["## First", "## Already ruled out", "## What to do", "## When to leave it"]
+    assert "railsight explain ID" in page
+    assert len(page.splitlines()) < 70
