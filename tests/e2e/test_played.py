@@ -23,7 +23,11 @@ Key = tuple[str, str, str]
 
 
 def last_revisions(path: Path) -> dict[Key, dict[str, Any]]:
-    """The last revision of each finding by what live and backtest agree on, without its revision."""
+    """The last revision of each finding by what live and backtest agree on, without its revision.
+
+    What is open at the end is OPEN or UPDATED: which of the two says how often it was said before, and revisions
+    before the final one may differ with the order of arrival (DESIGN 2.1).
+    """
     newest: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines():
         said = json.loads(line)
@@ -34,7 +38,9 @@ def last_revisions(path: Path) -> dict[Key, dict[str, Any]]:
                 newest[finding["id"]] = finding
     return {
         (finding["detector"], finding["subject"]["id"], finding["startedAt"]): {
-            name: value for name, value in finding.items() if name != "revision"
+            name: "OPEN" if (name, value) == ("status", "UPDATED") else value
+            for name, value in finding.items()
+            if name != "revision"
         }
         for finding in newest.values()
     }
@@ -52,8 +58,8 @@ def play(folder: Path, *, kill_the_worker: bool) -> Path:
     try:
         if kill_the_worker:
             until(lambda: "playing" in demo.log.read_text() or None, 120, "the recording")
-            worker = until(lambda: said_at_least(run / "process.log", "epoch 1"), 60, "the first owner")
-            assert worker
+            # Owners write their epoch before their first output: from here on there is something to lose.
+            until(lambda: said_at_least(run / "process.log", "epoch 1"), 60, "the first owner")
             before = until(lambda: pid_of(run, "process"), 10, "the worker")
             os.kill(before, signal.SIGKILL)
             until(lambda: pid_of(run, "process", before), 30, "the worker after its kill")
