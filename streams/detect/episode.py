@@ -40,8 +40,13 @@ class Said:
 State = tuple[Said, ...]
 
 
-def fold(state: State, conclusions: Iterable[Conclusion], watermark_ns: int) -> tuple[State, list[Episode]]:
-    """Match conclusions with what was said; answers the new state and the episodes to publish (revision 0)."""
+def fold(
+    state: State, conclusions: Iterable[Conclusion], watermark_ns: int, forgotten_ns: int = 0
+) -> tuple[State, list[Episode]]:
+    """Match conclusions with what was said; answers the new state and the episodes to publish (revision 0).
+
+    An episode that began with observations which were dropped since, up to `forgotten_ns`, keeps its beginning.
+    """
     unmatched = list(state)
     kept: list[Said] = []
     out: list[Episode] = []
@@ -52,6 +57,8 @@ def fold(state: State, conclusions: Iterable[Conclusion], watermark_ns: int) -> 
             if said.episode.finding.final:
                 kept.append(said)  # closed: what comes after the lateness changes nothing that was said
                 continue
+            if said.begin_ns <= forgotten_ns:
+                conclusion = _as_begun(said, conclusion)  # noqa: PLW2901 — the same conclusion, dated as it was
         episode = _episode(said, conclusion, watermark_ns)
         if said is None or _says_more(episode, said.episode):
             episode = _opened_or_updated(said, episode)
@@ -65,6 +72,16 @@ def fold(state: State, conclusions: Iterable[Conclusion], watermark_ns: int) -> 
         else:
             out.append(_retracted(said.episode))
     return tuple(kept), out
+
+
+def _as_begun(said: Said, conclusion: Conclusion) -> Conclusion:
+    before, now = said.episode.finding, conclusion.finding
+    finding = replace(
+        now,
+        started_at_ns=min(before.started_at_ns, now.started_at_ns),
+        detected_at_ns=min(before.detected_at_ns or before.started_at_ns, now.detected_at_ns or now.started_at_ns),
+    )
+    return replace(conclusion, begin_ns=min(said.begin_ns, conclusion.begin_ns), finding=finding)
 
 
 def forget(state: State, before_ns: int) -> State:

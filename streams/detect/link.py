@@ -32,6 +32,8 @@ class History:
     symptoms: list[Symptom] = field(default_factory=list)
     down_since: dict[str, int] = field(default_factory=dict)
     off_since: dict[str, int] = field(default_factory=dict)
+    forgotten_ns: int = 0
+    """When the newest observation was made that was dropped."""
 
     def add(self, symptom: Symptom) -> bool:
         """Take an observation in; False where it was known already."""
@@ -48,6 +50,7 @@ class History:
 
     def _drop(self, count: int) -> None:
         for symptom in self.symptoms[:count]:
+            self.forgotten_ns = max(self.forgotten_ns, symptom.at_ns)
             _follow(self.down_since, symptom, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
             _follow(self.off_since, symptom, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
         del self.symptoms[:count]

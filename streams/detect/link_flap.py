@@ -47,14 +47,15 @@ class _Teller:
     by_event: bool
     times: tuple[int, ...]
     totals: tuple[int, ...]
+    begun: tuple[int, ...]
 
     def downs(self, after_ns: int, until_ns: int) -> tuple[int, int]:
-        """(downs, when the first of them was told) in (after, until]; an odd transition counts as a down."""
+        """(downs, when the first of them began) in (after, until]; an odd transition counts as a down."""
         first, last = bisect_right(self.times, after_ns), bisect_right(self.times, until_ns)
         if first == last:
             return 0, FOREVER
         count = self.totals[last - 1] - (self.totals[first - 1] if first else 0)
-        return (-(-count // 2) if self.kind is SymptomKind.TRANSITIONS_COUNTED else count), self.times[first]
+        return (-(-count // 2) if self.kind is SymptomKind.TRANSITIONS_COUNTED else count), self.begun[first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +75,15 @@ def step(
     """Conclude from the history; answers the new state, what changed, and the watermark at which to look again."""
     spans = explained(params.link, history, restarts)
     seen = [s for s in history.symptoms if _counts(s) and not meets(spans, s.since_ns if s.count else s.at_ns, s.at_ns)]
-    conclusions = []
-    due = FOREVER
+    conclusions: list[Conclusion] = []
+    due = min((_after(t, watermark_ns) for t in _outages_due(params, history)), default=FOREVER)
     for run in _runs(seen, ns(params.flap.quiet_s)):
         hits = list(_hits(params, history, run, restarts, watermark_ns))
         if hits:
-            conclusions.append(_conclusion(params, history, run, hits, watermark_ns))
+            before_ns = conclusions[-1].end_ns if conclusions else 0
+            conclusions.append(_conclusion(params, history, run, hits, before_ns, watermark_ns))
             due = min(due, _after(run[-1].at_ns + ns(params.flap.quiet_s), watermark_ns))
-    state, episodes = fold(state, conclusions, watermark_ns)
+    state, episodes = fold(state, conclusions, watermark_ns, history.forgotten_ns)
     return state, episodes, min(due, next_due_ns(conclusions, watermark_ns))
 
 
@@ -116,9 +118,10 @@ def _hits(
     watermark_ns: int,
 ) -> Iterator[_Hit]:
     """Every observation of the run at which a preset is met, with the most that any teller says."""
-    begin, last = run[0].at_ns, run[-1].at_ns
+    begin = run[0].at_ns
     for name in params.flap.presets:
         preset = FLAP_PRESETS[name]
+        last = run[-1].at_ns + ns(preset.outage_s)  # an outage that still lasts counts that much after it began
         tellers = _tellers(preset, history, restarts, params, watermark_ns)
         for at_ns in sorted({t for teller in tellers for t in teller.times if begin <= t <= last}):
             counted = ((teller.downs(at_ns - ns(preset.window_s), at_ns), teller) for teller in tellers)
@@ -150,10 +153,10 @@ def _tellers(
                         (s.since_ns if s.count else s.at_ns, s.at_ns, s.count or 1)
                     )
         for (kind, by_event, _), downs in told.items():
-            kept = [(at, n) for since, at, n in downs if not meets(spans, since, at)]
+            kept = [(at, n, since if preset.outage_s else at) for since, at, n in downs if not meets(spans, since, at)]
             if kept:
-                times, counts = zip(*kept, strict=True)
-                tellers.append(_Teller(end, kind, by_event, times, tuple(accumulate(counts))))
+                times, counts, begun = zip(*kept, strict=True)
+                tellers.append(_Teller(end, kind, by_event, times, tuple(accumulate(counts)), begun))
     return tellers
 
 
@@ -165,9 +168,17 @@ def _outages(preset: FlapPreset, history: History, end: Endpoint, watermark_ns: 
             yield begin, known, 1
 
 
+def _outages_due(params: DetectParams, history: History) -> Iterator[int]:
+    """When outages that still last will count."""
+    for preset in (FLAP_PRESETS[name] for name in params.flap.presets):
+        if preset.outage_s and not preset.recovered:
+            yield from (begin + ns(preset.outage_s) for end in history.ends() for begin, _ in history.downs(end))
+
+
 def _conclusion(
-    params: DetectParams, history: History, run: list[Symptom], hits: list[_Hit], watermark_ns: int
+    params: DetectParams, history: History, run: list[Symptom], hits: list[_Hit], before_ns: int, watermark_ns: int
 ) -> Conclusion:
+    """`before_ns` is when the episode before this one ended: what that one counted does not begin this one."""
     begin, last = run[0].at_ns, run[-1].at_ns
     first = min(hits, key=lambda hit: (hit.at_ns, hit.since_ns))
     most = max(hits, key=lambda hit: (hit.downs, -hit.at_ns))
@@ -183,7 +194,7 @@ def _conclusion(
         status=Status.OPEN,
         severity=Severity.WARNING,
         subject=history.subject,
-        started_at_ns=first.since_ns,
+        started_at_ns=first.since_ns if first.since_ns > before_ns else begin,
         observed_at_ns=last,
         resolved_at_ns=last if resolved else None,
         detected_at_ns=first.at_ns,
@@ -197,7 +208,7 @@ def _conclusion(
         settings_digest=params.digest,
     )
     downs = tuple(dict.fromkeys(s.at_ns for s in run if s.kind is SymptomKind.WENT_DOWN))
-    return Conclusion(begin, last, finding, str(first.since_ns), last + quiet + ns(params.lateness_s), downs)
+    return Conclusion(begin, last, finding, str(begin), last + quiet + ns(params.lateness_s), downs)
 
 
 def _evidence(end: Endpoint, hits: list[_Hit], run: list[Symptom]) -> Evidence:

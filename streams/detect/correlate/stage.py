@@ -88,6 +88,7 @@ class Correlate:
             into.history.add(symptom)
         into.history.down_since |= state.history.down_since
         into.history.off_since |= state.history.off_since
+        into.history.forgotten_ns = max(into.history.forgotten_ns, state.history.forgotten_ns)
         into.flap, into.down = (*state.flap, *into.flap), (*state.down, *into.down)
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -105,13 +106,16 @@ class Correlate:
         return [*outputs, *self._look(touched)]
 
     def advance(self, watermark_ns: int) -> list[Output]:
-        self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
-        touched: dict[str, None] = {}
-        while self._due and self._due[0][0] <= self._kept.watermark_ns:
+        """Each link is looked at when it asked to be, however far time jumps: what it said must not depend on that."""
+        until_ns = max(self._kept.watermark_ns, watermark_ns)
+        outputs: list[Output] = []
+        while self._due and self._due[0][0] <= until_ns:
             due, subject_id = heapq.heappop(self._due)
             if self._due_of.get(subject_id) == due:
-                touched[subject_id] = None
-        return self._look(touched)
+                self._kept.watermark_ns = max(self._kept.watermark_ns, due)
+                outputs += self._look((subject_id,))
+        self._kept.watermark_ns = until_ns
+        return outputs
 
     def _schedule(self, subject_id: str, due_ns: int) -> None:
         """Look at it again then; an entry of the heap that is no longer the subject's due is passed over."""

@@ -58,6 +58,8 @@ class Liveness:
         symptoms = []
         if heard.last_ns:
             symptoms = self._gap(heard, at_ns, boot_id)
+        elif heard.silent:
+            symptoms = [self._heard_again(heard, heard.first_ns, at_ns)]
         heard.last_ns, heard.silent, heard.unreachable = at_ns, False, ""
         self._next_due_ns = min(self._next_due_ns, at_ns + ns(self._params.at_least_s))
         return symptoms

@@ -155,7 +155,10 @@ class Measure:
         )  # fmt: skip
 
     def _event(self, event: Event) -> list[Symptom]:
-        at_ns = min(event.at_ns, event.received_at_ns + _CLOCK_AHEAD_NS) if event.received_at_ns else event.at_ns
+        at_ns = event.at_ns
+        if event.received_at_ns and at_ns > event.received_at_ns + _CLOCK_AHEAD_NS:
+            self.counted["clock_ahead"] += 1
+            at_ns = event.received_at_ns
         symptoms = self._liveness.arrive(max(event.received_at_ns, at_ns), self._boot_ids)
         if event.kind is EventKind.DEVICE_REBOOT:
             heard = self._liveness.sources.get((event.device, event.source))

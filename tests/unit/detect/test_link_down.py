@@ -1,0 +1,173 @@
+"""link/down: what does not open it comes first, then when it opens, what it says, and how it ends."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from streams.detect.correlate.stage import Correlate
+from streams.detect.params import DetectParams
+from streams.wire.models import Condition, Endpoint, Finding, Status, Symptom
+from tests.unit.detect.seen import (
+    HOST,
+    LEAF,
+    LINK,
+    after,
+    at,
+    correlated,
+    down,
+    episodes,
+    flaps,
+    last,
+    off,
+    on,
+    up,
+)
+from tests.unit.fabric.made import topology
+
+HOUR = 3600
+
+
+def _downs(symptoms: Sequence[Symptom], until: float = HOUR) -> list[Finding]:
+    return [f for f in correlated(symptoms, until) if f.condition is Condition.LINK_DOWN]
+
+
+NOT_DOWN: dict[str, list[Symptom]] = {
+    "back before 30 s": [down(HOST, 0), up(HOST, 29.9)],
+    "each end down for less than 30 s, one after the other with the link up in between": [
+        *flaps(HOST, 0, lasting=20), *flaps(LEAF, 26, lasting=20)],
+    "disabled at the same end before": [off(HOST, -5), down(HOST, 0)],
+    "disabled at the far end before": [off(LEAF, -5), down(HOST, 0), down(LEAF, 0)],
+    "disabled long before": [off(LEAF, -40_000), down(HOST, -39_999)],
+    "that the far end was disabled is told 30 s later": [down(HOST, 0), off(LEAF, 30, since=20)],
+    "enabled again, and trains": [off(LEAF, -5), down(HOST, 0), on(LEAF, 100), up(HOST, 129)],
+    "disabled, enabled and disabled": [off(LEAF, -5), down(HOST, 0), on(LEAF, 100), off(LEAF, 110)],
+    "a port that was already up": [up(HOST, 0)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symptoms", NOT_DOWN.values(), ids=NOT_DOWN)
+def test_what_does_not_open(symptoms: Sequence[Symptom]) -> None:
+    """What comes back soon and what a person did is no failed link."""
+    assert _downs(symptoms) == []
+
+
+DOWN: dict[str, tuple[list[Symptom], float, float, float | None]] = {
+    # what was observed; started, detected, resolved
+    "told by one end": ([down(HOST, 0)], 0, 30, None),
+    "told by both ends": ([down(LEAF, 0.2), down(HOST, 0)], 0, 30, None),
+    "met down at first sight": ([down(HOST, 0, since=-1_000_000)], 0, 30, None),
+    "up again": ([down(HOST, 0), up(HOST, 100)], 0, 30, 100),
+    "for exactly 30 s": ([down(HOST, 0), up(HOST, 30)], 0, 30, 30),
+    "up at one end only": ([down(HOST, 0), down(LEAF, 0), up(HOST, 100)], 0, 30, None),
+    "up for 4.9 s in between": ([down(HOST, 0), up(HOST, 100), down(HOST, 104.9), up(HOST, 200)], 0, 30, 200),
+    "both ends by turns, never up for 5 s": ([*flaps(HOST, 0, lasting=20), *flaps(LEAF, 24, lasting=20)], 0, 30, 44),
+    "a person disables it later": ([down(HOST, 0), off(LEAF, 31)], 0, 30, 31),
+    "disabled at once, enabled, and still down": ([down(HOST, 0), off(LEAF, 1), on(LEAF, 100)], 100, 130, None),
+    "on a port of no known link": ([down("p1-l0/spare", 0), up("p1-l0/spare", 60)], 0, 30, 60),
+}
+
+
+@pytest.mark.parametrize(("symptoms", "started", "detected", "resolved"), DOWN.values(), ids=DOWN)
+def test_what_opens(symptoms: Sequence[Symptom], started: float, detected: float, resolved: float | None) -> None:
+    """It begins with the first down, is known 30 s later, and ends with the first up that holds."""
+    (final,) = last(_downs(symptoms))
+    assert after(final.started_at_ns) == started
+    assert after(final.detected_at_ns) == detected
+    assert after(final.resolved_at_ns) == resolved
+    assert (final.status, final.final) == ((Status.RESOLVED, True) if resolved else (final.status, False))
+    if resolved is None:
+        assert final.status in (Status.OPEN, Status.UPDATED)
+
+
+def test_an_up_must_hold_for_five_seconds() -> None:
+    """Up for exactly 5 s ends it; the next down is another one."""
+    found = last(_downs([down(HOST, 0), up(HOST, 100), down(HOST, 105), up(HOST, 200)]))
+    assert [(after(f.started_at_ns), after(f.resolved_at_ns)) for f in found] == [(0, 100), (105, 200)]
+
+
+def test_it_opens_resolves_and_is_final_each_at_its_watermark() -> None:
+    """OPEN at 30 s and not before; RESOLVED 5 s after the up; final another 30 s later."""
+    symptoms = [down(HOST, 0), up(HOST, 100)]
+    assert _downs(symptoms[:1], 29.9) == []
+    said = {
+        until: [(f.status.name, f.final) for f in _downs(symptoms, until)] for until in (100, 104.9, 105, 134.9, 135)
+    }
+    assert said == {
+        100: [("OPEN", False)], 104.9: [("OPEN", False)], 105: [("OPEN", False), ("RESOLVED", False)],
+        134.9: [("OPEN", False), ("RESOLVED", False)],
+        135: [("OPEN", False), ("RESOLVED", False), ("RESOLVED", True)],
+    }  # fmt: skip
+
+
+def test_both_ends_are_its_evidence() -> None:
+    """Each end says since when and how it knows; one end alone is less sure, and the other is named as missing."""
+    (both,) = last(_downs([down(HOST, 0), down(LEAF, 4, since=-6)]))
+    host, leaf = both.evidence
+    assert both.subject.id == LINK
+    assert (both.confidence, both.coverage and (both.coverage.seen, both.coverage.missing)) == (0.95, (2, ()))
+    assert (host.at, leaf.at) == (Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1"))
+    assert host.statement == f"{HOST} told as it happened that it is down"
+    assert leaf.statement == f"{LEAF} told by its state that it is down"
+    assert [(after(e.window_start_ns), after(e.window_end_ns), e.comparison) for e in both.evidence] == [
+        (0, 30, "both-ends"), (4, 30, "both-ends"),
+    ]  # fmt: skip
+    (one,) = last(_downs([down(LEAF, 0)]))
+    assert (one.confidence, one.coverage and one.coverage.missing) == (0.6, (HOST,))
+    assert "p1-h1/e0 -- p1-l0/d1 is down" == one.summary
+
+
+def _stage() -> Correlate:
+    stage = Correlate(DetectParams())
+    stage.begin(1)
+    stage.adopt(topology())
+    return stage
+
+
+def test_an_administrative_down_that_was_told_late_retracts_it() -> None:
+    """It had opened; then it becomes known that a person had disabled the far end: that was no failure."""
+    stage = _stage()
+    stage.process([down(HOST, 0)])
+    (opened,) = episodes(stage.advance(at(31)))
+    (taken_back,) = episodes(stage.process([off(LEAF, 10)]))
+    assert (opened.status, taken_back.status) == (Status.OPEN, Status.RETRACTED)
+    assert (taken_back.id, taken_back.revision > opened.revision) == (opened.id, True)
+
+
+def test_an_outage_seen_only_afterwards_is_said_once_resolved() -> None:
+    """Both ends of it arrive together and late: one revision, resolved at once."""
+    stage = _stage()
+    stage.advance(at(100))
+    (said,) = episodes(stage.process([down(HOST, 0), up(HOST, 60)]))
+    assert (said.status, said.final, after(said.resolved_at_ns)) == (Status.RESOLVED, True, 60)
+
+
+def test_what_comes_after_the_final_revision_changes_nothing() -> None:
+    """An administrative down told after the lateness is kept and counted; what was final stays."""
+    stage = _stage()
+    stage.process([down(HOST, 0), up(HOST, 60)])
+    assert [f.final for f in episodes(stage.advance(at(95)))] == [False, False, True]
+    assert list(episodes(stage.process([off(LEAF, 10)]))) == []
+
+
+def test_time_may_jump_over_days() -> None:
+    """A watermark that jumps says the same as one that walks: nothing is forgotten before it was concluded."""
+    symptoms = [down(HOST, 0), up(HOST, 100)]
+    walked = _stage()
+    walked.process(symptoms)
+    steps = [f for t in range(1, 200) for f in episodes(walked.advance(at(t)))]
+    jumped = _stage()
+    jumped.process(symptoms)
+    assert list(episodes(jumped.advance(at(10 * 86_400)))) == steps
+
+
+def test_a_down_that_lasts_for_days_stays_one_open_finding() -> None:
+    """The observation that opened it is dropped after a day; the finding is not, and ends under the same id."""
+    stage = _stage()
+    stage.process([down(HOST, 0)])
+    said = [f for day in range(1, 5) for f in episodes(stage.advance(at(day * 86_400)))]
+    stage.process([up(HOST, 5 * 86_400)])
+    said += episodes(stage.advance(at(6 * 86_400)))
+    assert len({f.id for f in said}) == 1
+    assert {after(f.started_at_ns) for f in said} == {0}
+    assert [f.status for f in said if f.over] == [Status.RESOLVED, Status.RESOLVED]
+    assert after(said[-1].resolved_at_ns) == 5 * 86_400

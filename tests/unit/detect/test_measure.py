@@ -1,0 +1,204 @@
+"""measure: which differences between two readings are notable, and which are not."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import PortName
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    IDLE_NS,
+    Event,
+    EventKind,
+    Message,
+    Progress,
+    Source,
+    Symptom,
+    SymptomKind,
+)
+from streams.wire.topics import SYMPTOMS
+from tests.unit.detect.seen import GNMI, SNMP, after, at, event, samples
+from tests.unit.fabric.made import inventory, topology
+
+UP, ADMIN, DOWNS, TURNS = Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS
+Told = tuple[str, str, float | None, float | None, int]
+
+
+def stage() -> Measure:
+    """A stage that knows the fabric; `mlx5_0` is another name of p1-h1's e0."""
+    made = Measure(DetectParams())
+    made.begin(1)
+    made.adopt(topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_0")])))
+    return made
+
+
+def told(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
+    """The symptoms, once each."""
+    outputs = [output for message in messages for output in own.process([message])]
+    assert all(output.topic is SYMPTOMS for output in outputs)
+    return list(dict.fromkeys(o.message for o in outputs if isinstance(o.message, Symptom)))
+
+
+def brief(symptoms: Sequence[Symptom]) -> list[Told]:
+    """(port, kind, at, since, count) of each."""
+    return [(s.port, s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, s.count) for s in symptoms]
+
+
+QUIET: dict[str, list[Message]] = {
+    "nothing changed": [samples("p1-l0", t, {UP: {"d1": 1, "d2": 1}, DOWNS: {"d1": 5}}) for t in (0, 10, 20)],
+    "a counter met for the first time": [samples("p1-l0", 0, {DOWNS: {"d1": 500}})],
+    "a counter that was reset": [samples("p1-l0", t, {DOWNS: {"d1": n}}) for t, n in ((0, 500), (10, 2))],
+    "a counter that was reset to what it was": [samples("p1-l0", t, {DOWNS: {"d1": n}}) for t, n in ((0, 500), (10, 500))],
+    "a counter that the device does not have": [samples("p1-l0", t, {DOWNS: {"d1": None}}) for t in (0, 10)],
+    "a counter that is missing once": [samples("p1-l0", t, {DOWNS: {"d1": n}}) for t, n in ((0, 5), (10, None), (20, 5))],
+    "an absent state": [samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((0, 1), (10, None), (20, 1))],
+    "an unused port of no link, down at first sight": [samples("p1-l0", 0, {UP: {"spare": 0}})],
+    "a single CRC error": [samples("p1-l0", t, {Metric.RX_FCS_ERRORS: {"d1": n}}) for t, n in ((0, 0), (10, 1))],
+    "an older reading than the last": [samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((10, 1), (0, 0))],
+    "the same message twice": [samples("p1-l0", 0, {UP: {"d1": 1}, DOWNS: {"d1": 5}})] * 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", QUIET.values(), ids=QUIET)
+def test_what_is_not_notable(messages: Sequence[Message]) -> None:
+    """First readings, resets, absent values, late and repeated messages make no symptom."""
+    assert told(stage(), messages) == []
+
+
+NOTABLE: dict[str, tuple[list[Message], list[Told]]] = {
+    "went down and came up": (
+        [samples("p1-l0", t, {UP: {"d1": n, "d2": 1}}) for t, n in ((0, 1), (10, 0), (20, 0), (30, 1))],
+        [("d1", "WENT_DOWN", 10, 0, 0), ("d1", "CAME_UP", 30, 20, 0)]),
+    "down at first sight, on a known link": (
+        [samples("p1-l0", 0, {UP: {"d1": 0}})], [("d1", "WENT_DOWN", 0, None, 0)]),
+    "disabled at first sight, on any port": (
+        [samples("p1-l0", 0, {ADMIN: {"spare": 0}})], [("spare", "ADMIN_DISABLED", 0, None, 0)]),
+    "disabled and enabled": (
+        [samples("p1-l0", t, {ADMIN: {"d1": n}}) for t, n in ((0, 1), (10, 0), (20, 1))],
+        [("d1", "ADMIN_DISABLED", 10, 0, 0), ("d1", "ADMIN_ENABLED", 20, 10, 0)]),
+    "counters grew": (
+        [samples("p1-l0", t, {DOWNS: {"d1": n, "d2": 0}, TURNS: {"d1": 2 * n, "d2": 0}}) for t, n in ((0, 5), (10, 7))],
+        [("d1", "DOWNS_COUNTED", 10, 0, 2), ("d1", "TRANSITIONS_COUNTED", 10, 0, 4)]),
+    "a counter beyond what a double holds": (
+        [samples("p1-l0", t, {DOWNS: {"d1": n}}) for t, n in ((0, 2**63), (10, 2**63 + 1))],
+        [("d1", "DOWNS_COUNTED", 10, 0, 1)]),
+    "absent in between": (
+        [samples("p1-l0", t, {DOWNS: {"d1": n}}) for t, n in ((0, 5), (10, None), (20, 6))],
+        [("d1", "DOWNS_COUNTED", 20, 0, 1)]),
+    "after a reset it grows again": (
+        [samples("p1-l0", t, {DOWNS: {"d1": n}}) for t, n in ((0, 500), (10, 2), (20, 3))],
+        [("d1", "DOWNS_COUNTED", 20, 10, 1)]),
+    "rows and columns in another order, some left out, some new": (
+        [samples("p1-l0", 0, {UP: {"d1": 1, "d2": 1}, ADMIN: {"d1": 1, "d2": 1}}),
+         samples("p1-l0", 10, {ADMIN: {"u0": 1, "d2": 0}}), samples("p1-l0", 20, {UP: {"d2": 1, "d1": 0}}),
+         samples("p1-l0", 30, {DOWNS: {"d1": 1}, UP: {"u0": 1, "d2": 0, "d1": 0}})],
+        [("d2", "ADMIN_DISABLED", 10, 0, 0), ("d1", "WENT_DOWN", 20, 0, 0), ("d2", "WENT_DOWN", 30, 20, 0)]),
+    "two sources, each with its own last reading": (
+        [samples("p1-l0", t, {DOWNS: {"d1": n}}, source=s)
+         for t, n, s in ((0, 100, GNMI), (1, 5, SNMP), (10, 101, GNMI), (11, 6, SNMP))],
+        [("d1", "DOWNS_COUNTED", 10, 0, 1), ("d1", "DOWNS_COUNTED", 11, 1, 1)]),
+    "another name of the port": (
+        [samples("p1-h1", t, {UP: {"mlx5_0": n}}) for t, n in ((0, 1), (10, 0))], [("e0", "WENT_DOWN", 10, 0, 0)]),
+    "a row that was read later than the others": (
+        [samples("p1-l0", t, {UP: {"d1": n, "d2": n}}, delays=(0, 500_000)) for t, n in ((0, 1), (10, 0))],
+        [("d1", "WENT_DOWN", 10, 0, 0), ("d2", "WENT_DOWN", 10.5, 0, 0)]),
+    "events, as they happen": (
+        [event("p1-h1/mlx5_0", 1, EventKind.LINK_DOWN), event("p1-l0/d1", 2, EventKind.ADMIN_DOWN),
+         event("p1-l0/d1", 3, EventKind.LOG), event("p1-l0", 4, EventKind.LINK_DOWN)],
+        [("e0", "WENT_DOWN", 1, None, 0), ("d1", "ADMIN_DISABLED", 2, None, 0)]),
+    "a new boot": (
+        [samples("p1-l0", t, {DOWNS: {"d1": n}, UP: {"d1": 1}}, boot_id=b)
+         for t, n, b in ((0, 500, 7), (10, 501, 7), (20, 900, 8), (30, 901, 8))],
+        [("d1", "DOWNS_COUNTED", 10, 0, 1), ("", "RESTARTED", 20, 10, 0), ("d1", "DOWNS_COUNTED", 30, 20, 1)]),
+    "a restart told as it happened": (
+        [samples("p1-l0", 0, {UP: {"d1": 1}}, boot_id=7), event("p1-l0", 5, EventKind.DEVICE_REBOOT)],
+        [("", "RESTARTED", 5, 0, 0)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "expected"), NOTABLE.values(), ids=NOTABLE)
+def test_what_is_notable(messages: Sequence[Message], expected: list[Told]) -> None:
+    """Each change is one symptom, dated by the reading that showed it and the one before."""
+    assert brief(told(stage(), messages)) == expected
+
+
+def test_a_restart_is_named_by_the_life_that_ended() -> None:
+    """By a reading and by an event alike, so that both make one finding."""
+    own = stage()
+    first = told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}, boot_id=7), event("p1-l0", 5, EventKind.DEVICE_REBOOT)])
+    again = told(own, [samples("p1-l0", 20, {UP: {"d1": 1}}, boot_id=8)])
+    assert [s.boot_id for s in (*first, *again)] == [7, 7]
+
+
+def test_symptoms_go_to_the_home_pods() -> None:
+    """A link's to its lower end's pod, a restart to every pod that the device has links in, silence to its own."""
+    own = stage()
+    messages = [samples("s1", t, {UP: {"p2-l0": n}}, boot_id=b) for t, n, b in ((0, 1, 7), (10, 0, 8))]
+    outputs = [output for message in messages for output in own.process([message])]
+    keys = [(o.message.kind.name, o.key) for o in outputs if isinstance(o.message, Symptom)]
+    assert keys == [("RESTARTED", "p1"), ("RESTARTED", "p2"), ("RESTARTED", "s1"), ("WENT_DOWN", "p2")]
+    silent = [(o.message.kind.name, o.key) for o in own.advance(at(1000)) if isinstance(o.message, Symptom)]
+    assert silent == [("SILENT", "s1")]
+
+
+@pytest.mark.parametrize(("sampled", "dated"), [(1001, 1001), (1001.1, 1000), (5000, 1000)])
+def test_a_clock_that_is_ahead_is_replaced_by_the_arrival(sampled: float, dated: float) -> None:
+    """More than a second ahead of its arrival, a sample or an event is dated by it, and counted."""
+    own = stage()
+    told(own, [samples("p1-l0", 990, {UP: {"d1": 1}})])
+    (symptom,) = told(own, [samples("p1-l0", sampled, {UP: {"d1": 0}}, received=1000)])
+    assert after(symptom.at_ns) == dated
+    told_as_it_happened = Event("p1-l0", "d2", EventKind.LINK_DOWN, at(sampled), at(1000), GNMI)
+    assert [after(s.at_ns) for s in told(own, [told_as_it_happened])] == [dated]
+    assert own.counted["clock_ahead"] == (0 if sampled == dated else 2)
+
+
+def test_a_device_whose_clock_is_ahead_silences_nobody() -> None:
+    """The arrival clock follows arrivals; another device's future does not make this one late."""
+    own = stage()
+    told(own, [samples("p1-l0", 0, {UP: {"d1": 1}})])
+    assert told(own, [samples("p1-l1", 100_000, {UP: {"d1": 1}}, received=1)]) == []
+    assert after(own.watermark_ns) == 0
+
+
+def test_late_samples_are_counted() -> None:
+    """What is older than the floor that upstream promised is counted, and still compared."""
+    own = stage()
+    told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), Progress("replay", 0, 1, at(100))])
+    told(own, [samples("p1-l0", 50, {UP: {"d1": 1}}), samples("p1-l0", 150, {UP: {"d1": 1}})])
+    assert own.counted["late"] == 1
+
+
+def test_the_watermark_is_the_oldest_newest_time_of_what_is_live() -> None:
+    """It waits for the slowest device, passes a silent one by, and never goes back."""
+    own = stage()
+    assert own.watermark_ns == IDLE_NS
+    told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), samples("p1-l1", 5, {UP: {"d1": 1}})])
+    assert after(own.watermark_ns) == 0
+    for t in range(10, 400, 10):
+        told(own, [samples("p1-l1", t, {UP: {"d1": 1}})])
+    assert after(own.watermark_ns) == 390
+    told(own, [samples("p1-l0", 20, {UP: {"d1": 1}})])
+    assert after(own.watermark_ns) == 390
+
+
+@pytest.mark.parametrize("data", [b"", b"junk", b"\x00" * 40])
+def test_a_snapshot_that_cannot_be_read_is_refused(data: bytes) -> None:
+    """Whatever stands in the snapshot topic, the answer is Reject."""
+    with pytest.raises(Reject, match="not a snapshot of measure"):
+        stage().restore(data)
+
+
+def test_kinds_and_sources_are_kept_apart_over_a_snapshot() -> None:
+    """After a restart the next reading is compared with the last one before it."""
+    own = stage()
+    told(own, [samples("p1-l0", 0, {DOWNS: {"d1": 5, "d2": 1}, UP: {"d1": 1, "d2": None}}, source=s)
+               for s in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)])  # fmt: skip
+    other = stage()
+    other.restore(own.snapshot())
+    assert other.snapshot() == own.snapshot()
+    symptoms = told(other, [samples("p1-l0", 10, {UP: {"d1": 0}, DOWNS: {"d1": 6}})])
+    assert {s.kind for s in symptoms} == {SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED}
