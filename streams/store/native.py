@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+Buffer = bytes | memoryview
+
 _LOW_CARDINALITY_VERSION = 1
 _HAS_ADDITIONAL_KEYS = 1 << 9
 _INDEX_TYPES = (np.uint8, np.uint16, np.uint32)
@@ -41,7 +43,7 @@ class Column(Protocol):
     @property
     def rows(self) -> int: ...
 
-    def parts(self) -> Iterable[bytes]:
+    def parts(self) -> Iterable[Buffer]:
         """The type's name and the data."""
         ...
 
@@ -59,11 +61,11 @@ class Numbers:
     def rows(self) -> int:
         return len(self.values)
 
-    def parts(self) -> Iterable[bytes]:
-        data = np.ascontiguousarray(self.values, dtype=_NUMBERS[self.type]).tobytes()
+    def parts(self) -> Iterable[Buffer]:
+        data = _raw(np.ascontiguousarray(self.values, dtype=_NUMBERS[self.type]))
         if self.absent is None:
             return _string(self.type), data
-        return _string(f"Nullable({self.type})"), self.absent.tobytes(), data
+        return _string(f"Nullable({self.type})"), _raw(np.ascontiguousarray(self.absent)), data
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class Words:
     def rows(self) -> int:
         return len(self.codes)
 
-    def parts(self) -> Iterable[bytes]:
+    def parts(self) -> Iterable[Buffer]:
         width = next(i for i, limit in enumerate(_INDEX_LIMITS) if len(self.keys) < limit)
         codes = np.ascontiguousarray(self.codes, dtype=_INDEX_TYPES[width])
         head = np.array([_LOW_CARDINALITY_VERSION, width | _HAS_ADDITIONAL_KEYS, len(self.keys)], dtype="<u8")
@@ -88,7 +90,7 @@ class Words:
             head.tobytes(),
             b"".join(map(_string, self.keys)),
             count.tobytes(),
-            codes.tobytes(),
+            _raw(codes),
         )
 
 
@@ -104,7 +106,7 @@ class Values:
     def rows(self) -> int:
         return len(self.values)
 
-    def parts(self) -> Iterable[bytes]:
+    def parts(self) -> Iterable[Buffer]:
         return _string(self.type), _data(self.type, self.values)
 
 
@@ -112,7 +114,7 @@ def block(columns: Sequence[Column]) -> bytes:
     """The columns as one Native block; all must have the same number of rows."""
     rows = columns[0].rows
     assert all(column.rows == rows for column in columns), [(c.name, c.rows) for c in columns]
-    out = [_length(len(columns)), _length(rows)]
+    out: list[Buffer] = [_length(len(columns)), _length(rows)]
     for column in columns:
         out.append(_string(column.name))
         out.extend(column.parts())
@@ -138,6 +140,11 @@ def _data(type_: str, values: Sequence[Any]) -> bytes:
 
 def _inside(type_: str, wrapper: str) -> str:
     return type_[len(wrapper) + 1 : -1] if type_.startswith(f"{wrapper}(") else ""
+
+
+def _raw(values: npt.NDArray[Any]) -> memoryview:
+    """An array's bytes, without a copy of their own."""
+    return values.data.cast("B")
 
 
 def _length(value: int) -> bytes:
