@@ -1,9 +1,11 @@
 """The notifier as it runs: from findings in Kafka to a page, through changes of owner and of Alertmanager."""
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -11,6 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
+from streams.notify.alertmanager import Alertmanager
 from streams.notify.consume import NotifyService
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Retry
@@ -186,6 +189,31 @@ async def test_a_second_notifier_waits_and_takes_over(
         await say(producer, fresh(id="f2"))
         await until(lambda: len(desk.to("pager")) == 2, 60)
     assert sorted(said["groupLabels"]["cause_id"] for said in desk.to("pager")) == ["f1", "f2"]
+
+
+async def test_the_command_pages_and_a_stop_leaves_the_page_standing(
+    bootstrap: str, producer: AIOKafkaProducer, alertmanager: Server, desk: Desk, tmp_path: Path
+) -> None:
+    """`railsight notify` with a configuration file; SIGTERM ends it with 0, and resolves nothing."""
+    config = tmp_path / "railsight.toml"
+    config.write_text(
+        f'[kafka]\nbootstrap = "{bootstrap}"\ncluster = "ams"\n'
+        f'[notify]\nalertmanagers = ["{alertmanager.url}"]\nhold_s = 0.5\n'
+    )
+    await say(producer, fresh())
+    command = [sys.executable, "-m", "streams.cli.main", "notify", "--config", str(config)]
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        await until(lambda: desk.to("pager"), 60)
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 20) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert [alert["labels"]["cluster"] for alert in desk.to("pager")[0]["alerts"]] == ["ams"]
+    async with Alertmanager(NotifyParams(cluster="ams", alertmanagers=(alertmanager.url,))) as client:
+        assert [alert.labels["page"] for alert in await client.held()] == ["true"]
 
 
 async def test_no_kafka_is_one_clear_line(alertmanager: Server) -> None:
