@@ -16,7 +16,6 @@ from streams.embedded.clickhouse.call import Call
 from streams.embedded.clickhouse.engine import Answer, Blocks, Connection, Engine
 from streams.embedded.clickhouse.failures import ClickHouseError
 from streams.embedded.clickhouse.native import (
-    BLOCK_INFO,
     handshake_block,
     is_handshake,
     upgrade,

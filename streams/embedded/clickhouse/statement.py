@@ -129,7 +129,9 @@ def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
         if before == "INSERT" and token.keyword == "INTO":
             inserts = True
         elif inserts and before not in {"INTO", "TABLE"}:
-            if before == "FORMAT" and token.name:
+            # `INSERT INTO format FORMAT CSV`: the first of them is the table's name.
+            named = seen[-3].keyword in {"INTO", "TABLE"} or seen[-3].text == "."
+            if before == "FORMAT" and token.name and not named:
                 _refuse_outside(seen)
                 return _with_data(raw, seen, selects)
             if token.keyword == "VALUES" and not selects:
@@ -147,7 +149,7 @@ def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | 
     sql = _decode(raw[: head[-2].start])
     settings = _settings_after(raw, data_at)
     if settings:
-        sql += " " + _decode(raw[data_at:settings])
+        sql = f"{sql.rstrip()} {_decode(raw[data_at:settings]).strip()}"
         data_at = settings
     # The server skips blanks, and one line break, between the head and the data.
     while raw[data_at : data_at + 1] in {b" ", b"\t", b";"}:

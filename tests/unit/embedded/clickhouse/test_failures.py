@@ -1,0 +1,48 @@
+"""Errors carry ClickHouse's code, its wording and its HTTP status."""
+
+import pytest
+
+from streams.embedded.clickhouse.failures import ClickHouseError, from_engine, worded
+from streams.embedded.clickhouse.replies import content_type
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "status"),
+    [
+        ("Code: 60. DB::Exception: no table. (UNKNOWN_TABLE)", 60, 404),
+        ("Streaming query failed: Code: 62. DB::Exception: x. (SYNTAX_ERROR)", 62, 400),
+        ("Code: 241. DB::Exception: memory. (MEMORY_LIMIT_EXCEEDED)", 241, 500),
+        ("Code: 159. DB::Exception: late. (TIMEOUT_EXCEEDED)", 159, 408),
+        ("Code: 497. DB::Exception: no. (ACCESS_DENIED)", 497, 403),
+        ("something else", 1002, 500),
+    ],
+)
+def test_the_code_decides_the_status(said: str, code: int, status: int) -> None:
+    """What the engine says first is told on, and its status is that of the server."""
+    error = from_engine(said)
+    assert (error.code, error.status) == (code, status)
+    assert worded(error, "1.2").startswith(f"Code: {code}. DB::Exception: ")
+
+
+def test_the_version_stands_at_the_end_once() -> None:
+    """Clients cut the message at it."""
+    error = from_engine("Code: 1. DB::Exception: a. (X) (version 26.9.2.1)")
+    assert worded(error, "26.9.2.1") == "Code: 1. DB::Exception: a. (X) (version 26.9.2.1 (official build))\n"
+    own = ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
+    assert worded(own, "1").rstrip().endswith("Empty query. (SYNTAX_ERROR) (version 1 (official build))")
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("JSONEachRow", "application/x-ndjson; charset=UTF-8"),
+        ("JSON", "application/json; charset=UTF-8"),
+        ("CSVWithNames", "text/csv; charset=UTF-8; header=present"),
+        ("TabSeparated", "text/tab-separated-values; charset=UTF-8; header=absent"),
+        ("Native", "application/octet-stream"),
+        ("Pretty", "text/plain; charset=UTF-8"),
+    ],
+)
+def test_a_format_has_its_content_type(name: str, kind: str) -> None:
+    """Browsers and curl's users see what they get."""
+    assert content_type(name) == kind

@@ -1,0 +1,97 @@
+"""Sessions: who gets one, when it is locked, when it is over."""
+
+import pytest
+
+from streams.embedded.clickhouse.engine import Connection
+from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.sessions import Session, Sessions
+
+
+class Wire:
+    """A connection that only knows whether it was closed."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def take(sessions: Sessions, name: str, wire: Wire, *, must_exist: bool = False) -> Session:
+    return await sessions.take("u", name, must_exist=must_exist, timeout_s=60, connect=lambda: Connection(wire))
+
+
+async def test_a_session_is_found_again() -> None:
+    """The same user and id get the same connection, another user does not."""
+    sessions, wire = Sessions(9, Clock()), Wire()
+    first = await take(sessions, "a", wire)
+    sessions.give_back(first)
+    assert await take(sessions, "a", Wire()) is first
+    other = await sessions.take("v", "a", must_exist=False, timeout_s=60, connect=lambda: Connection(Wire()))
+    assert other is not first
+
+
+async def test_a_session_in_use_is_locked() -> None:
+    """Two queries at once in one session are refused with SESSION_IS_LOCKED."""
+    sessions = Sessions(9, Clock())
+    await take(sessions, "a", Wire())
+    with pytest.raises(ClickHouseError, match="373"):
+        await take(sessions, "a", Wire())
+
+
+async def test_a_session_that_must_exist_must_exist() -> None:
+    """session_check asks for a session that is there."""
+    with pytest.raises(ClickHouseError, match="372"):
+        await take(Sessions(9, Clock()), "a", Wire(), must_exist=True)
+
+
+async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
+    """What is idle is closed when its time is over, what is in use never."""
+    clock, wire = Clock(), Wire()
+    sessions = Sessions(9, clock)
+    session = await take(sessions, "a", wire)
+    clock.now = 1000
+    sessions.drop_expired()
+    assert not wire.closed
+    sessions.give_back(session)
+    clock.now = 1059
+    sessions.drop_expired()
+    assert not wire.closed
+    clock.now = 1060
+    sessions.drop_expired()
+    assert wire.closed
+
+
+async def test_the_longest_idle_makes_room() -> None:
+    """The bound on sessions is kept; where all are in use, a new one is refused."""
+    clock, old = Clock(), Wire()
+    sessions = Sessions(2, clock)
+    sessions.give_back(await take(sessions, "a", old))
+    clock.now = 1
+    await take(sessions, "b", Wire())
+    await take(sessions, "c", Wire())
+    assert old.closed
+    with pytest.raises(ClickHouseError, match="202"):
+        await take(sessions, "d", Wire())
+
+
+async def test_an_id_whose_connection_failed_is_free_again() -> None:
+    """An engine that refuses once does not lock the session for ever."""
+    sessions = Sessions(9, Clock())
+
+    def refuse() -> Connection:
+        raise ClickHouseError(1, "X", "no")
+
+    with pytest.raises(ClickHouseError):
+        await sessions.take("u", "a", must_exist=False, timeout_s=1, connect=refuse)
+    assert await take(sessions, "a", Wire())
