@@ -68,7 +68,7 @@ class KafkaPublisher:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        with contextlib.suppress(TimeoutError, asyncio.CancelledError):
+        with contextlib.suppress(TimeoutError, asyncio.CancelledError, Misconfigured):
             await asyncio.wait_for(self.flushed(), _CLOSE_S)
         for task in self._tasks:
             task.cancel()
@@ -96,7 +96,7 @@ class KafkaPublisher:
 
     async def failed(self) -> None:
         """Wait for the publisher to give up: returns never, or raises Misconfigured."""
-        await self._tasks[0]
+        await asyncio.shield(self._tasks[0])  # who stops waiting does not stop the sending
 
     async def _send_all(self) -> None:
         while True:

@@ -51,6 +51,7 @@ class DeviceReader:
         self._failures = 0
         self._way: tuple[Plan, int] | None = None
         self._window_s, self._window_updates = 0.0, 0
+        self._bursting = asyncio.Event()
 
     async def run(self) -> None:
         """Connect again and again, with a status at each cadence and at each change."""
@@ -126,10 +127,14 @@ class DeviceReader:
                     self._way, self._failures = way, 0
                     _log.info("reading", device=self.name, plan=way[0].name, encoding=plans.name_of(way[1]))
                     self._now(reachable=True)
+                if response.sync_response:
+                    connection.synced()
                 if response.HasField("update"):
                     notification = response.update
                     received_ns = self._clock.now_ns()
                     self._hand_on(connection.take(notification, received_ns), received_ns)
+                    if connection.is_bursting:
+                        self._bursting.set()
                     await self._fair_share(len(notification.update) + len(notification.delete) + 1)
 
     def _hand_on(self, outputs: Iterable[Output], received_ns: int) -> None:
@@ -151,12 +156,16 @@ class DeviceReader:
 
     async def _watch(self, connection: Connection) -> None:
         """Hand on each reading once the device is quiet; raise Retry when it has been silent for too long."""
-        quiet_s = self._params.quiet_s
         silent_s = max(_SILENT_CADENCES * self._params.cadence_s, _SILENT_AT_LEAST_S)
         loop = asyncio.get_running_loop()
         last_s, before = loop.time(), self._memory.last_sample_at_ns
         while True:
-            await asyncio.sleep(quiet_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._bursting.wait(), self._params.cadence_s)
+            self._bursting.clear()
+            if connection.is_bursting:
+                self._bursting.set()
+                await asyncio.sleep(self._params.quiet_s)
             now_ns = self._clock.now_ns()
             if (reading := connection.flush(now_ns)) is not None:
                 self._hand_on([reading], now_ns)

@@ -61,7 +61,8 @@ class Params(_Strict):
     """Without it a stream to a dead device goes unnoticed for about two hours (DETECTION 2)."""
     keepalive_timeout_s: float = Field(default=5.0, ge=0.5)
     backoff_s: float = Field(default=0.25, gt=0)
-    backoff_max_s: float = Field(default=10.0, gt=0)
+    backoff_max_s: float = Field(default=5.0, gt=0)
+    """Well below the 30 s after which a silent device is a finding (DESIGN 2)."""
     facts_every_s: float = Field(default=3600.0, ge=1)
     max_message_bytes: int = Field(default=16 << 20, ge=1 << 16)
     max_ports: int = Field(default=4096, ge=1)

@@ -26,6 +26,7 @@ _AHEAD_NS = 1_000_000_000
 _SAME_BOOT_NS = 2_000_000_000
 """Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
 _MAX_DELAY_US = 2**31 - 1
+_UNKNOWN = 2**31
 _EVENTS = {
     (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
     (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
@@ -56,6 +57,7 @@ class _Burst:
     first_at_ns: int = 0
     began_ns: int = 0
     received_ns: int = 0
+    updates: int = 0
 
 
 class Connection:
@@ -68,6 +70,8 @@ class Connection:
         self._on_change = on_change
         self._cadence_ns = int(params.cadence_s * 1e9)
         self._quiet_ns = int(params.quiet_s * 1e9)
+        self._patience_ns = max(self._quiet_ns, self._cadence_ns // 4)
+        self._expected = _UNKNOWN
         self._slots = Slots(params.max_ports)
         self._known = KnownPaths(self._slots, params.max_paths, lambda: counts.add("out_of_bounds", device))
         self._told: dict[int, float] = {}
@@ -104,14 +108,31 @@ class Connection:
                 row = node.row
                 self._sampled(row)
         self._counts.add("updates", self._device, len(notification.update))
+        if self._burst.received_ns == received_ns:
+            self._burst.updates += len(notification.update)
         if self._unnamed or self._name:
             self._name_the_unnamed()
         return self._out
 
+    def synced(self) -> None:
+        """The device has sent all that it has: the first reading is complete."""
+        if self._expected == _UNKNOWN:
+            self._expected = 0
+
+    @property
+    def is_bursting(self) -> bool:
+        """Whether samples wait to be handed on by `flush`."""
+        return bool(self._burst.row_at_ns)
+
     def flush(self, now_ns: int) -> Reading | None:
-        """The reading that is complete, because the device has been quiet; None while there is none."""
+        """The reading that is complete, because the device has been quiet; None while there is none.
+
+        While there is less in it than in the one before, the rest may only be late: this process or the device is
+        busy. Then it is waited for longer, but not into the next sample.
+        """
         burst = self._burst
-        if not burst.row_at_ns or now_ns - burst.received_ns < self._quiet_ns:
+        wait_ns = self._quiet_ns if burst.updates >= self._expected else self._patience_ns
+        if not burst.row_at_ns or now_ns - burst.received_ns < wait_ns:
             return None
         return self._reading()
 
@@ -143,6 +164,7 @@ class Connection:
 
     def _reading(self) -> Reading:
         burst, self._burst = self._burst, _Burst()
+        self._expected = burst.updates
         layout, chosen = self._slots.layout()
         slot_values = self._slots.values
         counters, gauges = layout.tables([slot_values[slot] for slot in chosen])

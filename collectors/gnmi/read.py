@@ -49,9 +49,15 @@ class Wire:
         await self._channel.close()
 
     async def connect(self) -> None:
-        """Wait until the device answers."""
+        """Wait until the device answers; a refusal is known at once."""
         try:
-            await asyncio.wait_for(self._channel.channel_ready(), self._params.connect_s)
+            async with asyncio.timeout(self._params.connect_s):
+                state = self._channel.get_state(try_to_connect=True)
+                while state is not grpc.ChannelConnectivity.READY:
+                    if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                        raise Retry("refuses to connect, or TLS does not agree")
+                    await self._channel.wait_for_state_change(state)
+                    state = self._channel.get_state(try_to_connect=True)
         except TimeoutError as error:
             raise Retry("does not answer") from error
 

@@ -34,7 +34,8 @@ class _Service:
 
     def __init__(self, world: World, device: str, clock: Clock) -> None:
         self._model = SwitchModel(world, device)
-        self._changes = world.changes(device)
+        # A switch that goes away does not first say that its own ports went.
+        self._changes = [moment for moment in world.changes(device) if world.device(device, moment).is_up]
         self._clock = clock
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -99,6 +100,9 @@ class _Service:
             await context.abort(grpc.StatusCode[error.code.name], str(error))
         match wanted.mode:
             case gnmi_pb2.SubscriptionList.POLL:
+                # As OpenConfig's own server does, and its client waits for: the first answer comes unasked.
+                for response in self._snapshot(subscriptions):
+                    yield response
                 async for request in requests:
                     if not request.HasField("poll"):
                         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "only Poll may follow")

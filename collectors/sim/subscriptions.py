@@ -9,7 +9,7 @@ from enum import Enum
 
 from collectors.gnmi.paths import Elems, from_message
 from collectors.gnmi.v1 import gnmi_pb2
-from collectors.sim.encode import ENCODINGS, notifications
+from collectors.sim.encode import ENCODINGS, Said, notifications
 from collectors.sim.model import Identity, Leaf, SwitchModel, Value
 from streams.wire.errors import Reject
 
@@ -69,6 +69,13 @@ class _Watch:
     heartbeat_due_ns: int = 0
     last: dict[Elems, Value | Identity] = field(default_factory=dict)
 
+    def take(self, said: list[Said], *, only_changed: bool = False) -> list[Said]:
+        """What of it is to be told; it is remembered as told."""
+        if only_changed:
+            said = [(leaf, value) for leaf, value in said if self.last.get(leaf.elems) != value]
+        self.last.update((leaf.elems, value) for leaf, value in said)
+        return said
+
 
 class Subscriptions:
     """All subscriptions of one stream."""
@@ -113,15 +120,12 @@ class Subscriptions:
 
     def initial(self, at_ns: int) -> list[gnmi_pb2.Notification]:
         """Everything that is subscribed to, as it stands; starts the clocks of the samples."""
-        out = []
+        told: list[Said] = []
         for watch in (*self._changes, *self._samples):
             watch.due_ns = at_ns + watch.interval_ns
             watch.heartbeat_due_ns = at_ns + watch.heartbeat_ns
-            said = self._model.values(watch.leaves, at_ns)
-            watch.last = {leaf.elems: value for leaf, value in said}
-            if not self._updates_only:
-                out += self._notifications(said, at_ns, watch)
-        return out
+            told += watch.take(self._model.values(watch.leaves, at_ns))
+        return [] if self._updates_only else self._leaf_by_leaf(told, at_ns)
 
     def due_ns(self) -> int | None:
         """When the next sample or heartbeat is due, None where only changes are awaited."""
@@ -130,8 +134,12 @@ class Subscriptions:
         return min(moments, default=None)
 
     def due(self, at_ns: int) -> list[gnmi_pb2.Notification]:
-        """The samples and heartbeats that are due."""
-        out = []
+        """The samples and heartbeats that are due.
+
+        JSON comes as one value a container, as many devices send it; all else leaf by leaf.
+        """
+        leaves: list[Said] = []
+        blobs: list[gnmi_pb2.Notification] = []
         for watch in (*self._samples, *self._changes):
             beats = watch.heartbeat_ns > 0 and at_ns >= watch.heartbeat_due_ns
             if beats:
@@ -142,28 +150,22 @@ class Subscriptions:
             if is_sample:
                 # Missed intervals are not made up for.
                 watch.due_ns += watch.interval_ns * (1 + (at_ns - watch.due_ns) // watch.interval_ns)
-            said = self._model.values(watch.leaves, at_ns)
-            if watch.suppress and not beats:
-                said = [(leaf, value) for leaf, value in said if watch.last.get(leaf.elems) != value]
-            watch.last.update((leaf.elems, value) for leaf, value in said)
-            out += self._notifications(said, at_ns, watch)
-        return out
+            said = watch.take(self._model.values(watch.leaves, at_ns), only_changed=watch.suppress and not beats)
+            if self._encoding == gnmi_pb2.PROTO or not is_sample:
+                leaves += said
+            else:
+                depth = max(watch.depth, 1)
+                blobs += notifications(said, at_ns, self._encoding, self._prefix, blob_depth=depth)
+        return [*self._leaf_by_leaf(leaves, at_ns), *blobs]
 
     def changed(self, at_ns: int) -> list[gnmi_pb2.Notification]:
         """What is another value now than when it was last said, of what is to be told when it changes."""
-        out = []
+        told: list[Said] = []
         for watch in self._changes:
-            now = self._model.values(watch.leaves, at_ns)
-            said = [(leaf, value) for leaf, value in now if watch.last.get(leaf.elems) != value]
-            watch.last.update((leaf.elems, value) for leaf, value in said)
-            out += notifications(said, at_ns, self._encoding, self._prefix)
-        return out
+            told += watch.take(self._model.values(watch.leaves, at_ns), only_changed=True)
+        return self._leaf_by_leaf(told, at_ns)
 
-    def _notifications(
-        self, said: list[tuple[Leaf, Value | Identity]], at_ns: int, watch: _Watch
-    ) -> list[gnmi_pb2.Notification]:
-        """Samples in JSON come as one value a container, as many devices send them; all else leaf by leaf."""
-        as_blobs = watch in self._samples and self._encoding != gnmi_pb2.PROTO
-        return notifications(
-            said, at_ns, self._encoding, self._prefix, blob_depth=max(watch.depth, 1) if as_blobs else None
-        )
+    def _leaf_by_leaf(self, said: list[Said], at_ns: int) -> list[gnmi_pb2.Notification]:
+        """One notification an interface, whichever subscriptions its leaves came from."""
+        said.sort(key=lambda pair: pair[0].elems[:2])
+        return notifications(said, at_ns, self._encoding, self._prefix)

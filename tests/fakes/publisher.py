@@ -1,0 +1,47 @@
+"""A publisher that keeps what it is given, as the messages that consumers would read."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from streams.wire.topics import Record, decode
+
+if TYPE_CHECKING:
+    from streams.wire.models import Message
+
+Kind = TypeVar("Kind")
+
+
+class KeptRecords:
+    """Takes every record, or refuses all once `is_full`."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.messages: list[Message] = []
+        self.is_full = False
+        self._came = asyncio.Event()
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        """Take it, unless full."""
+        if self.is_full:
+            return False
+        self.records.append(record)
+        self.messages.append(decode(record.topic, record.value, record.headers))
+        self._came.set()
+        return True
+
+    def of(self, kind: type[Kind], device: str | None = None) -> list[Kind]:
+        """The messages of a kind, of one device or of all, in the order in which they came."""
+        return list(self._of(kind, device))
+
+    def _of(self, kind: type[Kind], device: str | None) -> Iterator[Kind]:
+        for message in self.messages:
+            if isinstance(message, kind) and (device is None or getattr(message, "device", None) == device):
+                yield message
+
+    async def until(self, holds: Callable[[], bool], within_s: float = 10.0) -> None:
+        """Wait until it holds; raises TimeoutError where it does not in time."""
+        async with asyncio.timeout(within_s):
+            while not holds():
+                self._came.clear()
+                await self._came.wait()

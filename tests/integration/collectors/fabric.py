@@ -1,0 +1,61 @@
+"""A simulated fabric that really listens, and a collector that really reads it, for as long as a test."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from collectors.core.clock import SystemClock
+from collectors.core.counts import Counts
+from collectors.gnmi.collector import collect
+from collectors.gnmi.params import Params, Target
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from collectors.sim.faults import Fault
+from collectors.sim.gnmi_face import GnmiFace
+from collectors.sim.world import World
+from streams.fabric.inventory import Inventory
+from tests.fakes.publisher import KeptRecords
+
+SMALL = Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+Faulty = Callable[[Inventory, int], list[Fault]]
+
+
+@dataclass
+class Running:
+    """What runs: the fabric's face, what the collector published, and its self-metrics."""
+
+    face: GnmiFace
+    world: World
+    kept: KeptRecords
+    counts: Counts
+
+
+@asynccontextmanager
+async def running(faulty: Faulty | None = None, shape: Shape = SMALL, **settings: object) -> AsyncIterator[Running]:
+    """Run a fabric of this shape with these faults, and the collector on all its switches."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    inventory = clos.inventory(shape, now_ns)
+    world = World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
+    async with GnmiFace(world, clock) as face:
+        targets = [Target(name=name, address=address) for name, address in face.addresses.items()]
+        params = Params.model_validate({"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5} | settings)
+        async with collecting(params) as (kept, counts):
+            yield Running(face, world, kept, counts)
+
+
+@asynccontextmanager
+async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Counts]]:
+    """Run the collector on these targets."""
+    kept, counts = KeptRecords(), Counts()
+    work = asyncio.create_task(collect(params, kept, counts, collector="test", run=7, chance=random.Random(1)))
+    try:
+        yield kept, counts
+    finally:
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work

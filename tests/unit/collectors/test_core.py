@@ -1,0 +1,91 @@
+"""Columns, buffer and self-metrics of the core."""
+
+import numpy as np
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.core.buffer import Held, MemoryBuffer
+from collectors.core.columns import Layout, Place, json_lines, rows_digest
+from collectors.core.counts import Counts
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
+from streams.wire.topics import EVENTS, Record
+
+
+def record(size: int = 100) -> Record:
+    return Record(EVENTS, b"leaf1", b"x" * size)
+
+
+def test_past_its_bound_the_buffer_refuses_the_newest() -> None:
+    """What was taken stays, in order; there is room again once the oldest were released."""
+    buffer = MemoryBuffer(3 * Held(record()).size)
+    assert [buffer.offer(Held(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
+    assert [held.rows for held in buffer.first(10)] == [1, 2, 3]
+    buffer.release(1)
+    assert buffer.offer(Held(record(), 5))
+    assert [held.rows for held in buffer.first(2)] == [2, 3]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
+def test_the_buffer_never_holds_more_than_its_bound(steps: list[tuple[bool, int]]) -> None:
+    """Whatever comes and goes, in whichever sizes."""
+    buffer = MemoryBuffer(2000)
+    for is_offer, size in steps:
+        if is_offer:
+            buffer.offer(Held(record(size)))
+        else:
+            buffer.release(min(1, len(buffer)))
+        assert buffer.size_bytes == sum(held.size for held in buffer.first(10**6)) <= 2000
+
+
+def test_a_layout_puts_each_value_into_its_row_and_column() -> None:
+    """Lanes are columns of their own; a column in which nothing was read is left out."""
+    layout = Layout(
+        [
+            Place("e2", Metric.RX_BYTES), Place("e1", Metric.RX_BYTES), Place("e1", Metric.RX_POWER_DBM, 1),
+            Place("e2", Metric.RX_POWER_DBM, 0), Place("e1", Metric.TX_BYTES),
+        ]
+    )  # fmt: skip
+    counters, gauges = layout.tables([2**64 - 2, None, -3.5, None, None])
+    assert layout.row == ("e2", "e1")
+    assert counters.metric == (Metric.RX_BYTES,)
+    assert counters.values.tolist() == [[2**64 - 2, ABSENT_COUNTER]]
+    assert (gauges.metric, gauges.index) == ((Metric.RX_POWER_DBM,), (1,))
+    assert np.isnan(gauges.values[0, 0]) and gauges.values[0, 1] == -3.5
+
+
+def test_the_digest_of_rows_tells_their_names_and_order() -> None:
+    """Names that run into each other differ."""
+    assert len({rows_digest(rows) for rows in (("a", "b"), ("b", "a"), ("ab",), ("a", "b", ""))}) == 4
+
+
+def test_a_printed_reading_leaves_out_what_is_absent() -> None:
+    """One JSON object a row, as DESIGN 6 has it; lanes in brackets."""
+    places = [Place("e1", Metric.RX_BYTES), Place("e2", Metric.TX_BYTES), Place("e1", Metric.RX_POWER_DBM, 0)]
+    layout = Layout(places)
+    counters, gauges = layout.tables([7, 8, -2.5])
+    samples = Samples(
+        "leaf1", Source.SOURCE_GNMI, "c", 1, 1, 5, 6, 0, RowKind.ROW_KIND_PORT, layout.row, layout.rows_digest,
+        counters, gauges, (0, 3),
+    )  # fmt: skip
+    assert [orjson.loads(line) for line in json_lines(samples)] == [
+        {
+            "time": 5,
+            "device": "leaf1",
+            "source": "gnmi",
+            "port": "e1",
+            "metrics": {"rx_bytes": 7, "rx_power_dbm[0]": -2.5},
+        },
+        {"time": 3005, "device": "leaf1", "source": "gnmi", "port": "e2", "metrics": {"tx_bytes": 8}},
+    ]
+
+
+def test_counts_are_told_by_label_and_to_prometheus() -> None:
+    """What was counted for each topic is one sample of one family."""
+    counts = Counts()
+    counts.add("offered", "a")
+    counts.add("offered", "b", 2)
+    assert (counts.of("offered"), counts.of("offered", "b"), counts.of("refused")) == (3, 2, 0)
+    (family,) = counts.collect()
+    assert {sample.labels["of"]: sample.value for sample in family.samples} == {"a": 1, "b": 2}

@@ -1,0 +1,57 @@
+"""What the gNMI collector refuses before it connects to anything, and in which order it asks for less."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from collectors.gnmi import plans
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.v1 import gnmi_pb2
+from streams.wire.errors import Misconfigured
+
+LEAF = Target(name="leaf1", address="127.0.0.1:57400")
+
+
+def test_unknown_and_incomplete_settings_are_refused_by_name() -> None:
+    """A misspelt key, a certificate without its key, a password without a user."""
+    for wrong in ({"cadence": 5}, {"cert_file": "x", "tls": True}, {"password": "x"}, {"ca_file": "x"}):
+        with pytest.raises(ValidationError):
+            Params.model_validate(wrong)
+
+
+def test_targets_that_cannot_be_are_refused_in_one_line(tmp_path: Path) -> None:
+    """None at all, one twice, a file that is none, an address without a port."""
+    for params, said in (
+        (Params(), "no targets"),
+        (Params(targets=(LEAF, LEAF)), "leaf1"),
+        (Params(targets_file=tmp_path / "none"), "none"),
+    ):
+        with pytest.raises(Misconfigured, match=said):
+            params.all_targets()
+    path = tmp_path / "targets.json"
+    path.write_text('[{"name":"leaf1","address":"nowhere"}]')
+    with pytest.raises(Misconfigured, match=r"0\.address"):
+        Params(targets_file=path).all_targets()
+    path.write_text('[{"name":"leaf2","address":"127.0.0.1:1"}]')
+    assert [target.name for target in Params(targets=(LEAF,), targets_file=path).all_targets()] == ["leaf1", "leaf2"]
+
+
+def test_a_password_does_not_leave_the_machine_in_clear_text_unasked() -> None:
+    """Loopback may; another address needs TLS, or the setting that says so."""
+    far = Target(name="leaf2", address="192.0.2.1:57400")
+    login = {"username": "u", "password": "p"}
+    assert Params.model_validate({"targets": [LEAF], **login}).all_targets()
+    with pytest.raises(Misconfigured, match="password"):
+        Params.model_validate({"targets": [far], **login}).all_targets()
+    assert Params.model_validate({"targets": [far], "clear_text": True, **login}).all_targets()
+    assert "p" not in repr(Params.model_validate({"targets": [LEAF], **login}).password)
+
+
+def test_the_cheapest_encoding_is_tried_first_and_only_what_the_device_knows() -> None:
+    """A device that does not say what it can is tried with all."""
+    known = list(plans.attempts("auto", frozenset({gnmi_pb2.JSON, gnmi_pb2.JSON_IETF})))
+    assert {encoding for _, encoding in known} == {gnmi_pb2.JSON, gnmi_pb2.JSON_IETF}
+    assert known[0] == (plans.PLANS[0], gnmi_pb2.JSON_IETF)
+    assert {encoding for _, encoding in plans.attempts("auto", None)} == set(plans.ENCODINGS.values())
+    assert {encoding for _, encoding in plans.attempts("json", frozenset({gnmi_pb2.PROTO}))} == {gnmi_pb2.JSON}

@@ -1,0 +1,278 @@
+"""One connection to a device: bursts become readings, changes become events, and what is hostile stays bounded."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.core.columns import Reading
+from collectors.core.counts import Counts
+from collectors.core.emitter import Happening
+from collectors.gnmi.params import Params
+from collectors.gnmi.parse import Connection, DeviceMemory, facts_of
+from collectors.gnmi.v1 import gnmi_lite_pb2
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER, EventKind
+from tests.unit.collectors.notifications import S, notification
+
+T = 1_700_000_000 * S
+PARAMS = Params(cadence_s=10, max_ports=4, max_paths=1000)
+COUNTERS = "/interfaces/interface[name={}]/state/counters"
+STATE = "/interfaces/interface[name={}]/state"
+
+
+class Device:
+    """A device on the other side of a connection, with a clock that only the test moves."""
+
+    def __init__(self, *, on_change: bool = True) -> None:
+        self.memory = DeviceMemory()
+        self.counts = Counts()
+        self.on_change = on_change
+        self.connect()
+
+    def connect(self) -> None:
+        self.connection = Connection("leaf1", PARAMS, self.memory, self.counts, on_change=self.on_change)
+
+    def says(
+        self, values: dict[str, int | str | bytes], *, at_ns: int = T, prefix: str = "", received_ns: int | None = None,
+        delete: tuple[str, ...] = (),
+    ) -> list[Reading | Happening]:  # fmt: skip
+        sent = notification(at_ns, values, prefix=prefix, delete=delete)
+        return self.connection.take(sent, at_ns if received_ns is None else received_ns)
+
+    def reading(self, now_ns: int = T + S) -> Reading:
+        self.connection.synced()
+        reading = self.connection.flush(now_ns)
+        assert reading is not None
+        return reading
+
+
+def value(reading: Reading, port: str, metric: Metric) -> float | None:
+    """A value of a reading as a dictionary would give it; None is absent."""
+    row = reading.row.index(port)
+    for table, absent in ((reading.counters, ABSENT_COUNTER), (reading.gauges, None)):
+        if metric in table.metric:
+            found = table.values[table.metric.index(metric), row]
+            return None if found == absent or np.isnan(found) else float(found)
+    return None
+
+
+def test_a_burst_is_one_reading_of_all_ports() -> None:
+    """Notifications of one sample are put together; a row's own delay is kept."""
+    device = Device()
+    device.says({"in-octets": 10, "out-octets": 0}, prefix=COUNTERS.format("e1"))
+    device.says({"in-octets": 20}, prefix=COUNTERS.format("e2"), at_ns=T + 3_000_000)
+    device.connection.synced()
+    assert device.connection.flush(T + 10_000_000) is None
+    reading = device.reading()
+    assert reading.sampled_at_ns == T
+    assert reading.row == ("e1", "e2")
+    assert reading.row_delay_us == (0, 3000)
+    assert value(reading, "e1", Metric.TX_BYTES) == 0
+    assert value(reading, "e2", Metric.RX_BYTES) == 20
+    assert device.connection.flush(T + 2 * S) is None
+
+
+def test_a_reading_with_less_than_the_last_is_waited_for_longer() -> None:
+    """Half of a burst that is late is not a reading of its own, unless the rest does not come."""
+    device = Device()
+    for port in ("e1", "e2"):
+        device.says({"in-octets": 1}, prefix=COUNTERS.format(port))
+    device.reading()
+    device.says({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    assert device.connection.flush(T + 11 * S) is None
+    device.says({"in-octets": 2}, prefix=COUNTERS.format("e2"), at_ns=T + 10 * S, received_ns=T + 11 * S)
+    assert value(device.reading(T + 12 * S), "e2", Metric.RX_BYTES) == 2
+    device.says({"in-octets": 3}, prefix=COUNTERS.format("e1"), at_ns=T + 20 * S)
+    assert value(device.reading(T + 23 * S), "e2", Metric.RX_BYTES) is None
+
+
+def test_absent_is_not_zero() -> None:
+    """A counter that a port did not report this time is absent, also where it was read before."""
+    device = Device()
+    device.says({"in-octets": 1, "out-octets": 2}, prefix=COUNTERS.format("e1"))
+    device.reading()
+    device.says({"in-octets": 3}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    reading = device.reading(T + 13 * S)
+    assert value(reading, "e1", Metric.RX_BYTES) == 3
+    assert value(reading, "e1", Metric.TX_BYTES) is None
+    assert Metric.TX_BYTES not in reading.counters.metric
+
+
+def test_the_next_sample_ends_a_burst_that_was_never_quiet() -> None:
+    """Two samples are never one reading, however late they are looked at."""
+    device = Device()
+    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    (first,) = device.says({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    assert isinstance(first, Reading)
+    assert value(first, "e1", Metric.RX_BYTES) == 1
+    assert value(device.reading(T + 11 * S), "e1", Metric.RX_BYTES) == 2
+
+
+@pytest.mark.parametrize("path", ["/interfaces", "/interfaces/interface[name=e1]/state", "/"])
+def test_json_of_a_container_is_the_same_as_its_leaves(path: str) -> None:
+    """Blobs at any level, with modules before the names and numbers as strings, give the same values."""
+    state = b'{"openconfig-interfaces:oper-status":"UP","counters":{"in-octets":"18446744073709551000","in-pkts":7}}'
+    blobs = {
+        "/interfaces/interface[name=e1]/state": state,
+        "/interfaces": b'{"openconfig-interfaces:interface":[{"name":"e1","state":' + state + b"}]}",
+        "/": b'{"openconfig-interfaces:interfaces":{"interface":[{"name":"e1","state":' + state + b"}]}}",
+    }
+    device = Device()
+    device.says({path: blobs[path]})
+    reading = device.reading()
+    assert int(reading.counters.values[reading.counters.metric.index(Metric.RX_BYTES), 0]) == 18446744073709551000
+    assert value(reading, "e1", Metric.RX_PACKETS) == 7
+    assert value(reading, "e1", Metric.OPER_UP) == 1
+
+
+def test_a_change_of_state_is_told_at_once_and_its_first_value_is_not() -> None:
+    """How a port stands when we connect is no event; what changes after is, with the device's words and time."""
+    device = Device()
+    assert device.says({"oper-status": "UP", "admin-status": "UP"}, prefix=STATE.format("e1")) == []
+    told = device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 5 * S)
+    assert told == [Happening(EventKind.LINK_DOWN, "e1", T + 5 * S, "oper-status DOWN")]
+    assert device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 6 * S) == []
+    device.connect()
+    assert device.says({"oper-status": "UP"}, prefix=STATE.format("e1"), at_ns=T + 7 * S) == []
+
+
+def test_a_state_that_was_told_stays_known_in_every_sample() -> None:
+    """ON_CHANGE is silent while nothing changes: the state holds; sampled states hold for their sample only."""
+    for on_change, expected in ((True, 0.0), (False, None)):
+        device = Device(on_change=on_change)
+        device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"))
+        device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+        assert value(device.reading(), "e1", Metric.OPER_UP) == 0
+        device.says({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+        assert value(device.reading(T + 13 * S), "e1", Metric.OPER_UP) == expected
+
+
+def test_sampled_states_give_no_events() -> None:
+    """When it changed is not known where states are only sampled; the samples show it."""
+    device = Device(on_change=False)
+    assert device.says({"oper-status": "UP"}, prefix=STATE.format("e1")) == []
+    assert device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 1) == []
+
+
+def test_a_subinterface_says_nothing_about_its_port() -> None:
+    """Only a whole path counts."""
+    device = Device()
+    assert (
+        device.says(
+            {"oper-status": "DOWN"}, prefix="/interfaces/interface[name=e1]/subinterfaces/subinterface[index=1]/state"
+        )
+        == []
+    )
+    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    assert value(device.reading(), "e1", Metric.OPER_UP) is None
+
+
+def test_a_new_boot_time_is_a_reboot_and_names_the_counters_life() -> None:
+    """Also across connections; a boot time that only wavers is none."""
+    device = Device()
+    boot = T - 86_400 * S
+    assert device.says({"/system/state/boot-time": boot}) == []
+    assert device.says({"/system/state/boot-time": boot + S}) == []
+    device.connect()
+    (told,) = device.says({"/system/state/boot-time": T - 5 * S})
+    assert isinstance(told, Happening) and told.kind is EventKind.DEVICE_REBOOT and told.code == T - 5 * S
+    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    assert device.reading().boot_id == T - 5 * S
+
+
+def test_a_clock_ahead_is_replaced_and_counted() -> None:
+    """A device whose clock is more than 1 s ahead harms nobody else; one that is behind keeps its time."""
+    device = Device()
+    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T + 5 * S, received_ns=T)
+    assert device.reading().sampled_at_ns == T
+    assert device.counts.of("clock_replaced") == 1
+    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T - 60 * S, received_ns=T)
+    assert device.reading().sampled_at_ns == T - 60 * S
+
+
+def test_the_leaf_before_damping_wins_over_those_after() -> None:
+    """Where a device has several counters of transitions, `link-transitions` is the one taken."""
+    for order in (("carrier-transitions", "link-transitions"), ("link-transitions", "carrier-transitions")):
+        device = Device()
+        device.says(
+            {name: {"carrier-transitions": 2, "link-transitions": 8}[name] for name in order},
+            prefix=COUNTERS.format("e1"),
+        )
+        assert value(device.reading(), "e1", Metric.LINK_TRANSITIONS) == 8
+
+
+def test_values_that_are_no_numbers_are_absent_and_counted() -> None:
+    """A word, a negative counter and the number that stands for absent are not counters."""
+    device = Device()
+    device.says(
+        {"in-octets": "NA", "out-octets": b'"-1"', "in-pkts": ABSENT_COUNTER - 0, "out-pkts": 5},
+        prefix=COUNTERS.format("e1"),
+    )
+    reading = device.reading()
+    assert reading.counters.metric == (Metric.TX_PACKETS,)
+    assert device.counts.of("unreadable") >= 2
+
+
+def test_a_delete_makes_absent() -> None:
+    """What a device deletes is not known any more; an empty path deletes nothing."""
+    device = Device()
+    device.says({"oper-status": "UP"}, prefix=STATE.format("e1"))
+    device.says({"oper-status": "UP"}, prefix=STATE.format("e2"))
+    device.says({"in-octets": 1}, prefix=COUNTERS.format("e2"), delete=())
+    device.says({}, delete=("/interfaces/interface[name=e1]",))
+    device.says({}, delete=("/",))
+    reading = device.reading()
+    assert value(reading, "e1", Metric.OPER_UP) is None
+    assert value(reading, "e2", Metric.OPER_UP) == 1
+
+
+def test_ports_past_the_bound_are_left_out_and_counted() -> None:
+    """A device that invents ports fills no memory."""
+    device = Device()
+    for number in range(50):
+        device.says({"in-octets": number}, prefix=COUNTERS.format(f"e{number}"))
+    assert len(device.reading().row) == PARAMS.max_ports
+    assert device.counts.of("out_of_bounds") >= 46
+
+
+def test_paths_past_the_bound_are_forgotten_and_the_rest_still_read() -> None:
+    """A device that invents paths fills no memory, and its true counters still come."""
+    device = Device()
+    for number in range(3000):
+        device.says({f"/nonsense/n{number}": 1})
+    device.says({"in-octets": 9}, prefix=COUNTERS.format("e1"))
+    assert value(device.reading(), "e1", Metric.RX_BYTES) == 9
+    assert device.counts.of("out_of_bounds") >= 2
+
+
+def test_facts_are_what_the_chassis_says() -> None:
+    """Vendor, model, serial and software come from the component that is the chassis, neighbours from LLDP."""
+    device = Device()
+    device.says(
+        {"type": "openconfig-platform-types:CHASSIS", "mfg-name": "Acme", "part-no": "X1", "serial-no": "S9"},
+        prefix="/components/component[name=Chassis]/state",
+    )
+    device.says({"type": "FAN", "mfg-name": "Wind"}, prefix="/components/component[name=Fan1]/state")
+    device.says({"software-version": "4.1"}, prefix="/system/state")
+    neighbor = "/lldp/interfaces/interface[name=e1]/neighbors/neighbor[id=1]/state"
+    device.says({"system-name": "spine1", "port-id": "e7"}, prefix=neighbor)
+    facts = facts_of(device.memory)
+    assert (facts["vendor"], facts["model"], facts["serial"], facts["os_version"]) == ("Acme", "X1", "S9", "4.1")
+    assert facts["neighbors"] == (("e1", "spine1", "e7"),)
+
+
+@given(st.lists(st.binary(max_size=80), max_size=5), st.binary(max_size=40), st.integers(-(2**63), 2**63 - 1))
+def test_no_message_of_a_device_breaks_the_reader(paths: list[bytes], value: bytes, at_ns: int) -> None:
+    """Whatever bytes stand for paths and JSON, the connection goes on."""
+    device = Device()
+    hostile = gnmi_lite_pb2.Notification(timestamp=at_ns, prefix=paths[0] if paths else b"", delete=paths)
+    for path in paths:
+        hostile.update.add(path=path).val.json_val = value
+    device.connection.take(hostile, T)
+    device.says({"in-octets": 4}, prefix=COUNTERS.format("e1"))
+    assert value_of_rx(device) == 4
+
+
+def value_of_rx(device: Device) -> float | None:
+    return value(device.reading(), "e1", Metric.RX_BYTES)

@@ -1,0 +1,108 @@
+"""The simulated world: one truth for both ends, at any moment, asked in any order."""
+
+import random
+from itertools import pairwise
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from collectors.sim.faults import AdminDown, LinkDown, LinkFlap, Reboot, Span, plan
+from collectors.sim.world import World
+from streams.fabric.inventory import Inventory, check
+from streams.fabric.topology import Topology
+
+START = 1_700_000_000_000_000_000
+S = 1_000_000_000
+INVENTORY = clos.inventory(Shape(), START)
+LINK = next(link for link in INVENTORY.links if link.role == "fabric-link")
+
+
+def at(seconds: float) -> int:
+    return START + int(seconds * S)
+
+
+def world(*faults: LinkFlap | LinkDown | AdminDown | Reboot, inventory: Inventory = INVENTORY) -> World:
+    return World(inventory, faults, seed=1, start_ns=START)
+
+
+def test_the_fabric_is_a_sound_inventory_of_two_pods_and_planes() -> None:
+    """The default shape has at least 16 switches, 8-rail hosts, two planes, and nothing that `check` objects to."""
+    topology = Topology(INVENTORY)
+    assert check(INVENTORY) == []
+    assert sum(device.kind == "switch" for device in INVENTORY.devices) >= 16
+    assert {device.plane for device in INVENTORY.devices if device.tier == "T1"} == {0, 1}
+    assert {link.rail for link in INVENTORY.links if link.role == "host-link"} == set(range(8))
+    assert topology.pods_touching("spine1") == {"spine1", "pod1", "pod2"}
+    assert len(topology.uplinks_of["pod1-leaf1"]) == 8
+    assert len({job.job for job in INVENTORY.jobs}) == 2
+
+
+def test_both_ends_of_a_link_agree() -> None:
+    """What one end sends the other receives, and they are up together."""
+    faulty = world(LinkDown(LINK, Span(at(1), at(5))), AdminDown(LINK, LINK.z, Span(at(7), at(9))))
+    boots = {end: faulty.device(end, START).boot_ns for end in (LINK.a_device, LINK.z_device)}
+    for seconds in (0, 1, 3, 5, 6, 8, 9, 20):
+        a = faulty.port(LINK.a_device, LINK.a_port, at(seconds))
+        z = faulty.port(LINK.z_device, LINK.z_port, at(seconds))
+        rate = LINK.speed_bps or 0
+        assert a.oper_up == z.oper_up
+        assert a.transitions == z.transitions
+        assert abs((a.tx_bytes - z.rx_bytes) / (rate / 8)) <= abs(boots[LINK.a_device] - boots[LINK.z_device]) / S
+
+
+def test_counters_stand_still_while_a_link_is_down_and_grow_while_it_is_up() -> None:
+    """A port that carries nothing counts nothing."""
+    faulty = world(LinkDown(LINK, Span(at(10), at(20))))
+    counts = [faulty.port(LINK.a_device, LINK.a_port, at(s)).rx_bytes for s in (9, 10, 15, 20, 21)]
+    assert counts[0] < counts[1] == counts[2] == counts[3] < counts[4]
+
+
+def test_a_flap_is_two_transitions_and_lost_frames() -> None:
+    """`carrier-transitions` counts each change, and the last frames before the signal goes are lost."""
+    faulty = world(LinkFlap(LINK, (Span(at(1), at(2)), Span(at(3), at(4)), Span(at(5), at(6)))))
+    before = faulty.port(LINK.a_device, LINK.a_port, at(0.5))
+    after = faulty.port(LINK.a_device, LINK.a_port, at(7))
+    assert after.transitions - before.transitions == 6
+    assert after.fcs_errors > before.fcs_errors
+    assert after.last_change_ns == at(6)
+
+
+def test_only_the_shut_end_is_administratively_down() -> None:
+    """Both ends lose the link; the one that a person shut says so."""
+    faulty = world(AdminDown(LINK, LINK.z, Span(at(1), at(5))))
+    a, z = faulty.port(LINK.a_device, LINK.a_port, at(2)), faulty.port(LINK.z_device, LINK.z_port, at(2))
+    assert (a.admin_up, a.oper_up) == (True, False)
+    assert (z.admin_up, z.oper_up) == (False, False)
+
+
+def test_a_reboot_zeroes_the_counters_and_takes_the_neighbours_ports_down() -> None:
+    """The device is away, comes back with a new boot time and counts from zero; far ends only see their port go."""
+    faulty = world(Reboot(LINK.z_device, Span(at(5), at(9))))
+    before, away, back = (faulty.device(LINK.z_device, at(s)) for s in (4, 6, 9))
+    assert (before.is_up, away.is_up, back.is_up) == (True, False, True)
+    assert before.boot_ns != back.boot_ns == at(9)
+    assert faulty.port(LINK.z_device, LINK.z_port, at(9)).rx_bytes == 0
+    far = [faulty.port(LINK.a_device, LINK.a_port, at(s)) for s in (4, 6, 10)]
+    assert [port.oper_up for port in far] == [True, False, True]
+    assert far[2].tx_bytes > far[0].tx_bytes
+
+
+def test_changes_are_exactly_the_moments_at_which_a_state_changes() -> None:
+    """Between two changes nothing changes; at each of them something does."""
+    faults = plan(INVENTORY, START, 60, random.Random(3))
+    busy = World(INVENTORY, faults, seed=1, start_ns=START)
+    for device in busy.switches:
+        states = [
+            [(p.oper_up, p.admin_up) for p in (busy.port(device, name, moment) for name in busy.ports[device])]
+            for moment in (START - 1, *busy.changes(device))
+        ]
+        own = {moment for span in busy.away(device) for moment in span}
+        assert all(
+            a != b for (a, b), moment in zip(pairwise(states), busy.changes(device), strict=True) if moment not in own
+        )
+
+
+def test_the_same_seed_is_the_same_world() -> None:
+    """Nothing but the seed decides."""
+    one, other = world(), World(INVENTORY, (), seed=2, start_ns=START)
+    assert one.port("spine1", "Ethernet1/1", at(9)) == world().port("spine1", "Ethernet1/1", at(9))
+    assert one.port("spine1", "Ethernet1/1", at(9)) != other.port("spine1", "Ethernet1/1", at(9))
