@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.options import Config, settings_of
 from streams.embedded.kafka import EmbeddedKafka
-from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured
 
 
@@ -17,16 +17,19 @@ def broker(
     port: Annotated[
         int | None, typer.Option(min=1, max=65533, help="Port of the first broker; default: a free one, kept.")
     ] = None,
-    brokers: Annotated[int, typer.Option(help="1 or 3.")] = 1,
+    brokers: Annotated[int | None, typer.Option(help="1 or 3; default: 1.")] = None,
     jars: Annotated[
         Path | None, typer.Option(help="Folder of the broker's jars, for a machine without a network.")
     ] = None,
+    config: Config = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON.")] = False,
 ) -> None:
     """Run Apache Kafka on this machine, on loopback, and print its bootstrap address once it takes requests."""
-    if brokers not in (1, 3):
+    if brokers not in (None, 1, 3):
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
-    kafka = EmbeddedKafka(KafkaParams(data=data, port=port, brokers=1 if brokers == 1 else 3, jars=jars))
+    given = {"data": data, "port": port, "brokers": brokers, "jars": jars}
+    params = settings_of(config).embedded.kafka
+    kafka = EmbeddedKafka(params.model_copy(update={name: said for name, said in given.items() if said is not None}))
     stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     for number in stops:
         signal.signal(number, _interrupt)

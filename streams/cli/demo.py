@@ -146,7 +146,9 @@ async def _show(running: Demo) -> None:
     with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
         while True:
             board, parts = running.board, running.supervisor.states()
-            live.update(screen(board, parts, time.monotonic(), time.time_ns(), _where(running)))
+            now_s = time.monotonic()
+            where = f"{now_s - board.started_s:.0f} s, {_where(running)}"
+            live.update(screen(board, parts, now_s, time.time_ns(), where))
             await asyncio.sleep(1 / REFRESH_PER_S)
 
 

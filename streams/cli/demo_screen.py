@@ -96,16 +96,15 @@ def _parts(parts: Iterable[PartState]) -> Text:
 
 def _changes(board: Board) -> RenderableType:
     table = Table(box=None, pad_edge=False, expand=True)
-    for name, ratio in (("at", 2), ("", 2), ("condition", 3), ("subject", 6), ("what", 8)):
-        table.add_column(name, ratio=ratio, no_wrap=True, overflow="ellipsis")
+    for name, width in (("at", 8), ("", 9), ("condition", 22), ("what", None)):
+        table.add_column(name, width=width, ratio=None if width else 1, no_wrap=True, overflow="ellipsis")
     for finding in reversed(board.changes):
         severity = SEVERITY_COLOURS.get(Severity(finding.severity), "")
         table.add_row(
             shown.at(finding.observed_at_ns)[11:19],
             Text(finding.status.name.lower(), _STATUS_COLOURS.get(finding.status, "dim")),
             Text(finding.condition.slug, severity),
-            finding.subject.id,
-            ("↳ " if finding.parent_id else "") + finding.summary,
+            ("↳ " if finding.parent_id else "") + (finding.summary or finding.subject.id),
             style="dim" if finding.parent_id else "",
         )
     if not board.changes:

@@ -24,9 +24,10 @@ def railsight(*arguments: str) -> tuple[str, ...]:
     return (sys.executable, "-m", "streams.cli.main", *arguments)
 
 
-def broker(data: Path, port: int) -> Part:
-    """The embedded Kafka."""
-    return Part("broker", railsight("broker", "--data", str(data), "--port", str(port), "--json"), SERVERS)
+def broker(data: Path, port: int, config: Path | None = None) -> Part:
+    """The embedded Kafka; `config` may say more of it."""
+    more = () if config is None else ("--config", str(config))
+    return Part("broker", railsight("broker", "--data", str(data), "--port", str(port), "--json", *more), SERVERS)
 
 
 def clickhouse(data: Path, port: int) -> Part:

@@ -56,7 +56,7 @@ async def _until_signalled(supervisor: Supervisor, settings: Settings, config: P
 
 
 async def _run(supervisor: Supervisor, settings: Settings, config: Path) -> None:
-    await _start_servers(supervisor, settings)
+    await _start_servers(supervisor, settings, config)
     for name in ("topics", "migrate"):
         await supervisor.run_once(Part(name, railsight(name, "--config", str(config))), JOB_S)
     for part in pipeline(settings, config):
@@ -65,14 +65,14 @@ async def _run(supervisor: Supervisor, settings: Settings, config: Path) -> None
     await supervisor.watch()
 
 
-async def _start_servers(supervisor: Supervisor, settings: Settings) -> None:
+async def _start_servers(supervisor: Supervisor, settings: Settings, config: Path) -> None:
     """Start the servers that the configuration does not name; the parts learn of them through the environment."""
     kafka_port, clickhouse_port = free_ports(2)
     own_kafka = "bootstrap" not in settings.kafka.model_fields_set
     own_clickhouse = "url" not in settings.store.model_fields_set
     if own_kafka:
         params = settings.embedded.kafka
-        supervisor.start(parts.broker(params.data or data_folder() / "kafka", params.port or kafka_port))
+        supervisor.start(parts.broker(params.data or data_folder() / "kafka", params.port or kafka_port, config))
     if own_clickhouse:
         supervisor.start(parts.clickhouse(data_folder() / "clickhouse", clickhouse_port))
     if own_kafka:

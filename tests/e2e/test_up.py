@@ -1,0 +1,92 @@
+"""The whole pipeline with a user's configuration: started, asked, stopped, started again with what it had."""
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.processes import Marked, once, parts, pid_of, railsight, until
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@contextmanager
+def running(command: list[str], log: Path, **options: object) -> Iterator[Marked]:
+    with log.with_suffix(".out").open("wb") as out:
+        started = Marked(command, log, stdout=out, **options)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def count(url: str) -> int | None:
+    """The readings that are stored, None while there is none."""
+    asked = f"{url}/?query=SELECT+count()+FROM+railsight.sample_messages"
+    said = subprocess.run(["curl", "-sS", asked], capture_output=True, text=True, timeout=30, check=False).stdout
+    return int(said) if said.strip().isdigit() and int(said) else None
+
+
+def url_of(log: Path) -> str | None:
+    """Where ClickHouse listens, as `up` says it."""
+    lines = log.with_suffix(".out").read_text().splitlines()
+    return next((line.removeprefix("ClickHouse: ") for line in lines if line.startswith("ClickHouse: ")), None)
+
+
+@pytest.mark.peer("curl")
+def test_up_runs_what_the_configuration_names_and_keeps_its_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka, ClickHouse, stages, sink and collector run on one file; SIGTERM ends all; a new start has the rows."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    config = tmp_path / "railsight.toml"
+    config.write_text(f'[collect.gnmi]\ntargets_file = "{tmp_path / "sim" / "targets.json"}"\ncadence_s = 1\n')
+    sim = railsight("collect", "sim", "--set", f"folder={tmp_path / 'sim'}", "--set", "faults_s=0")
+    up = railsight("up", "--config", str(config))
+    run = tmp_path / "data" / "railsight" / "run"
+    with running(sim, tmp_path / "sim.log"):
+        until((lambda: True if (tmp_path / "sim" / "targets.json").exists() else None), 60, "the simulated fabric")
+        assert once("config", "check", "--config", str(config)).returncode == 0
+        with running(up, tmp_path / "first.log") as first:
+            url = until(lambda: url_of(tmp_path / "first.log"), 120, "ClickHouse")
+            stored = until(lambda: count(url), 60, "a reading")
+            assert set(parts(run)) == {"broker", "clickhouse", "process", "persist", "collect-gnmi"}
+            os.kill(until(lambda: pid_of(run, "collect-gnmi"), 10, "the collector"), signal.SIGKILL)
+            until(lambda: (parts(run)["collect-gnmi"]["restarts"] == 1) or None, 10, "the collector again")
+            first.process.terminate()
+            assert first.process.wait(30) == 0
+            assert first.left() == []
+    with running(up, tmp_path / "second.log") as second:
+        url = until(lambda: url_of(tmp_path / "second.log"), 120, "ClickHouse again")
+        assert until(lambda: count(url), 60, "the readings of before") >= stored
+        second.process.send_signal(signal.SIGINT)
+        assert second.process.wait(30) == 0
+        assert second.left() == []
+
+
+def test_up_without_a_collector_is_refused(tmp_path: Path) -> None:
+    """A configuration that would observe nothing does not start."""
+    config = tmp_path / "railsight.toml"
+    config.write_text("")
+    done = once("up", "--config", str(config))
+    assert done.returncode == 2
+    assert "no collector is configured" in done.stderr
+
+
+def test_a_part_that_cannot_start_ends_all_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A collector whose targets are not there is named, with its reason and its log, and nothing goes on without."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    config = tmp_path / "railsight.toml"
+    config.write_text(f'[collect.gnmi]\ntargets_file = "{tmp_path / "nowhere.json"}"\n')
+    with running(railsight("up", "--config", str(config)), tmp_path / "up.log") as up:
+        assert up.process.wait(120) == 2
+        assert up.left() == []
+    said = (tmp_path / "up.log").read_text()
+    assert said.startswith("railsight: collect-gnmi ended with 2: railsight: collect.gnmi: ")
+    assert "nowhere.json" in said
+    assert json.loads((tmp_path / "data/railsight/run/parts.json").read_text()) == []
