@@ -1,37 +1,51 @@
-"""`railsight backtest`: the stages over recordings, in memory."""
+"""`railsight backtest`: the stages over the past, in memory."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; may be given several times.")]
 
 
 def backtest(
     samples: Files = None,
-    inventory: Annotated[Path | None, typer.Option(help="The inventory folder of the recording.")] = None,
+    inventory: Annotated[Path | None, typer.Option(help="The inventory folder of that time.")] = None,
     out: Annotated[Path | None, typer.Option(help="Where every revision goes, as JSON lines.")] = None,
     events: Files = None,
     facts: Annotated[Path | None, typer.Option(help="JSON lines of Facts.")] = None,
     status: Annotated[Path | None, typer.Option(help="JSON lines of CollectorStatus.")] = None,
     controls: Annotated[Path | None, typer.Option(help="JSON lines of Control.")] = None,
+    since: Annotated[datetime | None, typer.Option("--from", formats=TIMES, help="Instead: from this time on.")] = None,
+    until: Annotated[datetime | None, typer.Option("--to", formats=TIMES, help="And until then, UTC.")] = None,
     config: Annotated[Path | None, typer.Option(help="Thresholds and policy; the defaults without it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Run the stages over recordings and write every revision of findings and remediations."""
+    """Run the stages over recordings, or over what ClickHouse holds, and write every revision of what they say."""
     from streams.cli.options import settings_of
-    from streams.replay.backtest import Recording, run
+    from streams.replay.backtest import Recording, run, run_history
     from streams.wire.errors import Misconfigured
 
-    if not samples or inventory is None or out is None:
-        raise Misconfigured("backtest needs --samples, --inventory and --out")
-    recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
-    summary = run(recording, settings_of(config), out)
+    if inventory is None or out is None:
+        raise Misconfigured("backtest needs --inventory and --out")
+    settings = settings_of(config)
+    if samples and since is None and until is None:
+        recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
+        summary = run(recording, settings, out)
+    elif since is not None and until is not None and not (samples or events or facts or status or controls):
+        summary = run_history(_ns(since), _ns(until), inventory, settings, out)
+    else:
+        raise Misconfigured("backtest needs either --samples, or --from and --to without files")
     for line in summary.refused:
         typer.echo(f"railsight: {line}", err=True)
     if as_json:
         typer.echo(json.dumps(summary.as_dict()))
     else:
         typer.echo(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
+
+
+def _ns(time: datetime) -> int:
+    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000

@@ -1,5 +1,6 @@
-"""A backtest: recordings in, every revision of findings and remediations out."""
+"""A backtest: recordings or what ClickHouse holds in, every revision of findings and remediations out."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from streams.fabric.topology import Topology
 from streams.replay import recording, results
 from streams.replay.driver import Stages, drive
 from streams.replay.recording import Refused
+from streams.store import history
+from streams.store.clickhouse import ClickHouse
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message
 
@@ -75,9 +78,20 @@ def stages(settings: Settings) -> Stages:
 def run(source: Recording, settings: Settings, out: Path) -> Summary:
     """Drive the stages over a recording and write what they say; raises Misconfigured on input that cannot be read."""
     refused = Refused()
-    topology = read_topology(source.inventory)
-    messages = read(source, refused)
-    said = list(drive(stages(settings), topology, messages, ns(settings.detect.lateness_s)))
+    return _run(read(source, refused), source.inventory, settings, out, refused)
+
+
+def run_history(since_ns: int, until_ns: int, inventory: Path, settings: Settings, out: Path) -> Summary:
+    """The same over what ClickHouse holds of [since, until); raises Retry where it is away."""
+    clickhouse = ClickHouse(settings.store)
+    try:
+        return _run(list(history.messages(clickhouse, since_ns, until_ns)), inventory, settings, out, Refused())
+    finally:
+        clickhouse.close()
+
+
+def _run(messages: Sequence[Message], inventory: Path, settings: Settings, out: Path, refused: Refused) -> Summary:
+    said = list(drive(stages(settings), read_topology(inventory), messages, ns(settings.detect.lateness_s)))
     try:
         with out.open("w", encoding="utf-8") as file:
             revisions = results.write(said, file)
