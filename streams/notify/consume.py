@@ -23,7 +23,7 @@ from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Control, Finding, Rejected
-from streams.wire.topics import BY_NAME, FINDINGS, REJECTED, decode, encode
+from streams.wire.topics import BY_NAME, CONTROLS, FINDINGS, FINDINGS_OPEN, REJECTED, decode, encode
 
 GROUP = "railsight-notify"
 POLL_MS = 500
@@ -51,7 +51,7 @@ class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is
 class NotifyService:
     """One process's part in notifying. `kafka` are aiokafka's own connection arguments (bootstrap_servers, TLS, SASL).
 
-    `run` ends only by cancellation or with Misconfigured.
+    `run` ends only by cancellation, with Misconfigured, or with Retry where Kafka or a topic is not there at the start.
     """
 
     def __init__(self, params: NotifyParams, kafka: Mapping[str, Any], clock: Clock) -> None:
@@ -79,6 +79,9 @@ class NotifyService:
                 await findings.start()
             except KafkaConnectionError as error:
                 raise Retry(f"Kafka does not answer: {error}") from error
+            # Kafka would let us wait for ever for a topic that nobody makes.
+            if missing := {FINDINGS.name, FINDINGS_OPEN.name, CONTROLS.name} - await findings.topics():
+                raise Retry(f"no topic {', '.join(sorted(missing))}: make them with `railsight topics`")
             findings.subscribe([FINDINGS.name], listener=self._ownership)
             while True:
                 await self._step(findings)

@@ -216,6 +216,13 @@ async def test_the_command_pages_and_a_stop_leaves_the_page_standing(
         assert [alert.labels["page"] for alert in await client.held()] == ["true"]
 
 
+async def test_missing_topics_are_named(broker: str, alertmanager: Server) -> None:
+    """A notifier on a new cluster says what to do, and does not wait without a word."""
+    service = NotifyService(NotifyParams(alertmanagers=(alertmanager.url,)), {"bootstrap_servers": broker}, WallClock())
+    with pytest.raises(Retry, match=r"railsight\.findings\.v1: make them with `railsight topics`"):
+        await asyncio.wait_for(service.run(), 30)
+
+
 async def test_no_kafka_is_one_clear_line(alertmanager: Server) -> None:
     """Where no broker answers, the process ends with Retry and leaves nothing open."""
     params = NotifyParams(alertmanagers=(alertmanager.url,))
