@@ -96,6 +96,10 @@ class StaleParams(_Params):
     unlearned_s: Seconds = 300
     """The limit of a source that never said its cadence and was read too few times to tell."""
 
+    def limit_ns(self, cadence_ns: int) -> int:
+        """For how long a source of this cadence may be silent; 0 is a cadence that nobody knows."""
+        return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
+
 
 class DetectParams(_Params):
     """All detectors' thresholds."""

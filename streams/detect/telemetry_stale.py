@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from streams.detect.episode import Conclusion, State, fold
 from streams.detect.link import FOREVER
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams, StaleParams, ns
 from streams.wire.models import (
     Condition,
     Coverage,
@@ -21,6 +21,8 @@ from streams.wire.models import (
     Source,
     Status,
     Subject,
+    Symptom,
+    SymptomKind,
 )
 
 SLUG = "telemetry/stale"
@@ -55,9 +57,17 @@ def step(
     return fold(state, conclusions, watermark_ns)
 
 
-def heard(silences: list[Silence], since_ns: int, heard_ns: int) -> list[Silence]:
-    """The silences after their source was heard again: the one that began at `since_ns` has ended."""
-    return [replace(s, heard_ns=heard_ns) if s.since_ns == since_ns else s for s in silences]
+def noted(params: StaleParams, silences: list[Silence], symptom: Symptom) -> list[Silence]:
+    """The silences of a source after it fell silent or was heard again; the latter may be the first word of a gap."""
+    heard = symptom.kind is SymptomKind.HEARD
+    if any(s.since_ns == symptom.since_ns for s in silences):
+        return [replace(s, heard_ns=symptom.at_ns) if heard and s.since_ns == symptom.since_ns else s for s in silences]
+    told_ns = min(symptom.at_ns, symptom.since_ns + params.limit_ns(symptom.cadence_ns)) if heard else symptom.at_ns
+    silence = Silence(
+        symptom.source, symptom.since_ns, told_ns, symptom.at_ns if heard else FOREVER, symptom.boot_id,
+        symptom.collector, symptom.collector_silent, symptom.detail, symptom.count,
+    )  # fmt: skip
+    return [*silences, silence]
 
 
 def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Conclusion:

@@ -73,7 +73,8 @@ class Kept:
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)
     devices: dict[str, DeviceState] = field(default_factory=dict)
-    occurred: dict[str, list[int]] = field(default_factory=dict)
+    occurred: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Condition and subject -> when each of its findings began, by id: one that is dated anew is still one."""
     collector_roots: dict[str, str] = field(default_factory=dict)
 
 
@@ -158,19 +159,9 @@ class Attribute:
             state.restarts.append(restart)
             return True
         silences = state.silences.setdefault(name, [])
-        if symptom.kind is SymptomKind.HEARD:
-            state.silences[name] = telemetry_stale.heard(silences, symptom.since_ns, symptom.at_ns)
-            return state.silences[name] != silences
-        if symptom.kind is SymptomKind.SILENT and all(s.since_ns != symptom.since_ns for s in silences):
-            silences.append(
-                Silence(
-                    symptom.source, symptom.since_ns, symptom.at_ns, boot_id=symptom.boot_id,
-                    collector=symptom.collector, collector_silent=symptom.collector_silent,
-                    detail=symptom.detail, others=symptom.count,
-                )
-            )  # fmt: skip
-            return True
-        return False
+        if symptom.kind in (SymptomKind.SILENT, SymptomKind.HEARD):
+            state.silences[name] = telemetry_stale.noted(self._params.stale, silences, symptom)
+        return state.silences[name] != silences
 
     def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
         """Let the device-wide detectors look; answers the cases that may have changed, children included."""
@@ -335,14 +326,15 @@ class Attribute:
     def _occurrences(self, own: Finding) -> int:
         """How many times this began here within 28 days, this time included."""
         key = f"{own.condition}/{own.subject.id}"
-        starts = self._kept.occurred.setdefault(key, [])
+        starts = self._kept.occurred.setdefault(key, {})
+        since_ns = own.started_at_ns - _REMEMBER_NS
         if own.status is Status.RETRACTED:
-            if own.started_at_ns in starts:
-                starts.remove(own.started_at_ns)
-            return len(starts)
-        if own.started_at_ns not in starts:
-            starts[:] = [*(s for s in starts if s >= own.started_at_ns - _REMEMBER_NS), own.started_at_ns]
-        return sum(own.started_at_ns - _REMEMBER_NS <= start <= own.started_at_ns for start in starts)
+            starts.pop(own.id, None)
+        elif starts.get(own.id) != own.started_at_ns:
+            starts[own.id] = own.started_at_ns
+            for identity in [i for i, start in starts.items() if start < since_ns]:
+                del starts[identity]
+        return sum(since_ns <= start <= own.started_at_ns for start in starts.values())
 
     def _in_maintenance(self, own: Finding) -> bool:
         devices = (self._topology.devices.get(device) for device in _devices(own))

@@ -106,12 +106,7 @@ class Liveness:
         return self.sources[key]
 
     def _limit_ns(self, heard: Heard) -> int:
-        at_least = ns(self._params.at_least_s)
-        if heard.cadence_ns:
-            return max(round(self._params.cadences * heard.cadence_ns), at_least)
-        if len(heard.intervals_ns) < _LEARN:
-            return ns(self._params.unlearned_s)
-        return max(round(self._params.cadences * median(heard.intervals_ns)), at_least)
+        return self._params.limit_ns(_cadence_ns(heard))
 
     def _gap(self, heard: Heard, at_ns: int, boot_id: int) -> list[Symptom]:
         gap = (heard.last_ns, at_ns)
@@ -137,16 +132,14 @@ class Liveness:
             said = heard.silent and last_ns == heard.last_ns
             if not said and next_ns - last_ns <= limit:
                 continue
-            if not said:
-                yield self._silent(heard, last_ns, boot_id)
-            yield self._heard_again(heard, last_ns, next_ns)
+            yield self._heard_again(heard, last_ns, next_ns, boot_id)
 
     def _silent(self, heard: Heard, last_ns: int, boot_id: int) -> Symptom:
         at_ns = last_ns + self._limit_ns(heard)
         return Symptom(
             heard.device, "", SymptomKind.SILENT, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, at_ns),
-            detail=heard.unreachable, cadence_ns=heard.cadence_ns, count=self._others(heard),
+            detail=heard.unreachable, cadence_ns=_cadence_ns(heard), count=self._others(heard),
         )  # fmt: skip
 
     def _others(self, heard: Heard) -> int:
@@ -158,7 +151,18 @@ class Liveness:
         """Its newest status is older than half the limit: statuses come each cadence, the limit is three at least."""
         return bool(heard.status_ns) and at_ns - heard.status_ns > self._limit_ns(heard) // 2
 
-    def _heard_again(self, heard: Heard, last_ns: int, at_ns: int) -> Symptom:
+    def _heard_again(self, heard: Heard, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
+        """Tells of the whole gap, which nobody may have told of before."""
+        limit_at = last_ns + self._limit_ns(heard)
         return Symptom(
-            heard.device, "", SymptomKind.HEARD, at_ns, since_ns=last_ns, source=heard.source, collector=heard.collector
+            heard.device, "", SymptomKind.HEARD, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
+            collector=heard.collector, collector_silent=self._collector_silent(heard, limit_at),
+            detail=heard.unreachable, cadence_ns=_cadence_ns(heard), count=self._others(heard),
         )  # fmt: skip
+
+
+def _cadence_ns(heard: Heard) -> int:
+    """How often it is read: as its collector says, else as it was seen; 0 where neither is known."""
+    if heard.cadence_ns or len(heard.intervals_ns) < _LEARN:
+        return heard.cadence_ns
+    return round(median(heard.intervals_ns))

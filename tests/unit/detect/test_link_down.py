@@ -113,7 +113,7 @@ def test_both_ends_are_its_evidence() -> None:
     ]  # fmt: skip
     (one,) = last(_downs([down(LEAF, 0)]))
     assert (one.confidence, one.coverage and one.coverage.missing) == (0.6, (HOST,))
-    assert "p1-h1/e0 -- p1-l0/d1 is down" == one.summary
+    assert one.summary == "p1-h1/e0 -- p1-l0/d1 is down"
 
 
 def _stage() -> Correlate:

@@ -1,0 +1,99 @@
+"""The small fabric as its devices would tell it, round after round, driven through all four stages."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streams.decide.params import DecideParams
+from streams.decide.stage import Decide
+from streams.detect.attribute.stage import Attribute
+from streams.detect.correlate.stage import Correlate
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams, ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.replay.driver import Stages, drive
+from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source
+from tests.unit.detect.seen import GNMI, at, samples
+from tests.unit.fabric.made import topology
+
+ROUND_S = 10
+Span = tuple[float, float]
+
+
+def stages(params: DetectParams | None = None, decide: DecideParams | None = None) -> Stages:
+    """One of each."""
+    params = params or DetectParams()
+    return Stages(Measure(params), Correlate(params), Attribute(params), Decide(decide or DecideParams()))
+
+
+@dataclass
+class World:
+    """What goes wrong: spans of seconds by `device/port` or device."""
+
+    top: Topology = field(default_factory=topology)
+    down: dict[str, list[Span]] = field(default_factory=dict)
+    disabled: dict[str, list[Span]] = field(default_factory=dict)
+    gone: dict[str, list[Span]] = field(default_factory=dict)
+    """Devices that answer nobody, and whose links are dead at both ends."""
+    unread: dict[str, list[Span]] = field(default_factory=dict)
+    """Devices that nobody reads, though they are well."""
+    boots: dict[str, float] = field(default_factory=dict)
+    """Device -> when it started anew."""
+
+    def rounds(self, until: float, source: Source = GNMI, phase: float = 0) -> Iterator[Samples]:
+        """Each device's readings, every ROUND_S."""
+        t = phase
+        while t <= until:
+            for device, cables in self.top.cables_of.items():
+                if _in(self.gone.get(device), t) or _in(self.unread.get(device), t):
+                    continue
+                states: dict[str, float | None] = {}
+                admin: dict[str, float | None] = {}
+                for cable in cables:
+                    own = cable.lower if cable.lower.device == device else cable.upper
+                    far = cable.far_end(own)
+                    port = f"{device}/{own.port}"
+                    states[own.port] = float(self._up(port, f"{far.device}/{far.port}", t))
+                    admin[own.port] = float(not _in(self.disabled.get(port), t))
+                boot = 2 if t >= self.boots.get(device, float("inf")) else 1
+                yield samples(device, t, {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}, source=source, boot_id=boot,
+                              sequence=round(t))  # fmt: skip
+            t += ROUND_S
+
+    def _up(self, own: str, far: str, t: float) -> bool:
+        dead = any(_in(self.down.get(p), t) or _in(self.disabled.get(p), t) for p in (own, far))
+        return not dead and not any(_in(self.gone.get(p.split("/")[0]), t) for p in (own, far))
+
+
+def _in(spans: Sequence[Span] | None, t: float) -> bool:
+    return any(begin <= t < end for begin, end in spans or ())
+
+
+def status(
+    device: str, t: float, *, reachable: bool = True, error: str = "", cadence: float = 10, collector: str = "g0"
+) -> CollectorStatus:
+    """A collector says whether it reaches its target."""
+    return CollectorStatus(collector, 1, GNMI, device, at(t), reachable, error, cadence_ns=ns(cadence))
+
+
+def statuses(world: World, until: float, *, dies: Callable[[str], float] = lambda _: float("inf")) -> Iterator[Message]:
+    """One status a device and round, until its collector dies."""
+    for step in range(int(until // ROUND_S) + 1):
+        t = step * ROUND_S
+        yield from (status(device, t) for device in world.top.cables_of if t < dies(device))
+
+
+def play(
+    messages: Iterable[Message],
+    top: Topology | None = None,
+    params: DetectParams | None = None,
+    decide: DecideParams | None = None,
+) -> list[Finding | Remediation]:
+    """Every revision that a backtest of these messages says."""
+    return list(drive(stages(params, decide), top or topology(), messages, ns(30)))
+
+
+def findings(said: Iterable[Finding | Remediation]) -> list[Finding]:
+    """The last revision of each finding, in the order of their beginnings."""
+    newest = {one.id: one for one in said if isinstance(one, Finding)}
+    return sorted(newest.values(), key=lambda f: (f.started_at_ns, f.subject.id))

@@ -1,0 +1,211 @@
+"""attribute: severities, who is hit, how often it came back, and what maintenance does to it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from streams.detect.attribute.stage import Attribute
+from streams.detect.params import DetectParams
+from streams.fabric.topology import Topology
+from streams.wire.errors import Reject
+from streams.wire.models import (
+    Condition,
+    Endpoint,
+    Episode,
+    Finding,
+    Message,
+    Severity,
+    Status,
+    Subject,
+)
+from streams.wire.stage import Output
+from streams.wire.topics import FINDINGS, FINDINGS_OPEN
+from tests.unit.detect.chain import World, findings, play
+from tests.unit.detect.seen import HOST, LEAF, after, at, correlated, down, flaps, last
+from tests.unit.fabric.made import inventory, job, topology
+
+DAY = 86_400
+JOBS = inventory(jobs=[job("train", "p1-h1", "1970-01-01T00:00:00+00:00")])
+
+
+def _stage(top: Topology | None = None) -> Attribute:
+    stage = Attribute(DetectParams())
+    stage.begin(1)
+    stage.adopt(top or topology())
+    return stage
+
+
+def _said(outputs: Sequence[Output]) -> list[Finding]:
+    return [o.message for o in outputs if o.topic is FINDINGS and isinstance(o.message, Finding)]
+
+
+def _attributed(own: Sequence[Finding], top: Topology | None = None) -> list[Finding]:
+    stage = _stage(top)
+    return last(_said([o for f in own for o in stage.process([Episode(f, (f.started_at_ns,))])]))
+
+
+def _downs(*ports: str, top: Topology | None = None) -> list[Finding]:
+    """The link/down findings of ports that are all down since T0."""
+    said = last(f for p in ports for f in correlated([down(p, 0)], 40, top=top) if f.condition is Condition.LINK_DOWN)
+    return _attributed(said, top)
+
+
+def _flap(port: str, top: Topology | None = None) -> Finding:
+    (found,) = _attributed(last(correlated(flaps(port, 0, 10, 20), 30, top=top)), top)
+    return found
+
+
+def test_a_host_link_is_critical_only_without_another_plane() -> None:
+    """The host keeps plane 1 of rail 0: a warning. Both planes down: the second one is critical."""
+    (alone,) = _downs(HOST)
+    assert alone.severity is Severity.WARNING
+    both = _downs(HOST, "p1-h1/e1")
+    assert both[-1].severity is Severity.CRITICAL
+
+
+def test_a_fabric_link_is_critical_only_below_the_floor() -> None:
+    """Three of four paths are the floor: the first loss is a warning, the second is critical; other leaves' are not."""
+    assert [f.severity for f in _downs("p1-l0/u0")] == [Severity.WARNING]
+    assert [f.severity for f in _downs("p1-l0/u0", "p1-l0/u1")][-1] is Severity.CRITICAL
+    assert {f.severity for f in _downs("p1-l0/u0", "p1-l1/u1", "p2-l0/u0")} == {Severity.WARNING}
+
+
+def test_a_flap_is_critical_only_on_a_busy_host_without_another_plane() -> None:
+    """A job and a second plane: warning. No job: warning. Neither plane nor mercy: critical. A fabric link never."""
+    assert _flap(HOST, topology(JOBS)).severity is Severity.WARNING
+    single = JOBS.model_copy(update={"links": tuple(n for n in JOBS.links if n.z_port != "e1")})
+    assert _flap(HOST, topology(single)).severity is Severity.CRITICAL
+    idle = single.model_copy(update={"jobs": ()})
+    assert _flap(HOST, topology(idle)).severity is Severity.WARNING
+    assert _flap("p1-l0/u0", topology(JOBS)).severity is Severity.WARNING
+
+
+def test_a_port_of_no_known_link_is_a_warning_without_a_blast_radius() -> None:
+    """Nobody knows who hangs on it; nothing is made up."""
+    (found,) = _downs("ghost/e1")
+    assert (found.severity, found.blast_radius, found.subject.pod) == (Severity.WARNING, None, "ghost")
+
+
+def test_who_is_hit() -> None:
+    """A host link hits its host and its jobs; a leaf's uplink those at the leaf; the share lost is that of its own."""
+    (host,) = _downs(HOST, top=topology(JOBS))
+    assert host.blast_radius is not None
+    assert (host.blast_radius.hosts, host.blast_radius.jobs, host.blast_radius.gpus) == (("p1-h1",), ("train",), 8)
+    assert host.blast_radius.capacity_lost_ratio == 0.5
+    (leaf,) = _downs("p1-l0/u0", top=topology(JOBS))
+    assert leaf.blast_radius is not None
+    assert (leaf.blast_radius.hosts, leaf.blast_radius.gpus) == (("p1-h1", "p1-h2"), 16)
+    assert leaf.blast_radius.capacity_lost_ratio == 0.25
+
+
+@pytest.mark.parametrize("kind", ["p1-l0", "s1", "p1-h1"])
+def test_a_restart_that_is_over_is_a_warning(kind: str) -> None:
+    """Whatever restarted: it is back."""
+    (found,) = findings(play(World(boots={kind: 100}).rounds(400)))
+    assert (found.severity, found.subject.role) == (Severity.WARNING, "host" if kind == "p1-h1" else "switch")
+
+
+def _nth(*days: float) -> list[int | None]:
+    stage = _stage()
+    out = []
+    for day in days:
+        (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
+        over = replace(
+            own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60), final=True
+        )
+        said = _said([*stage.process([Episode(own)]), *stage.process([Episode(over)])])
+        said += _said(stage.advance(at(day * DAY + 7_200)))
+        out.append(said[-1].occurrences)
+    return out
+
+
+def test_occurrences_are_counted_over_28_days() -> None:
+    """This one included; those of more than 28 days ago are not."""
+    assert _nth(0, 1, 27.9) == [1, 2, 3]
+    assert _nth(0, 1, 28.5, 29.5) == [1, 2, 2, 2]
+
+
+def test_one_finding_that_is_dated_anew_is_one_occurrence() -> None:
+    """A late observation moves its beginning: it did not come back for that. A retraction does not count."""
+    stage = _stage()
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    stage.process([Episode(own)])
+    moved = replace(own, revision=own.revision + 1, started_at_ns=own.started_at_ns - 5)
+    assert [f.occurrences for f in _said(stage.process([Episode(moved)]))] == [1]
+    stage.process([Episode(replace(moved, revision=own.revision + 2, status=Status.RETRACTED))])
+    (other,) = last(correlated([down(LEAF, 500)], 531))
+    assert [f.occurrences for f in _said(stage.process([Episode(other)]))] == [1]
+
+
+def test_maintenance_of_either_end_makes_a_finding_shadow() -> None:
+    """What begins before its end is recorded, not paged, not acted on; what begins after is as ever."""
+    busy = topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:46:41+00:00"))
+    (shadow,) = _downs(HOST, top=busy)
+    assert shadow.shadow is True
+    over = topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:46:40+00:00"))
+    assert [f.shadow for f in _downs(HOST, top=over)] == [None]
+    assert [f.shadow for f in _downs("p1-l1/u0", top=busy)] == [None]
+
+
+def test_open_findings_are_kept_until_they_are_over() -> None:
+    """Each revision stands under its id; the one that ends it is followed by a tombstone."""
+    stage = _stage()
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    opened = stage.process([Episode(own)])
+    assert [(o.topic, o.key) for o in opened] == [(FINDINGS, None), (FINDINGS_OPEN, own.id)]
+    over = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
+    ended = stage.process([Episode(over)])
+    assert [(o.topic, o.message is None) for o in ended] == [(FINDINGS, False), (FINDINGS_OPEN, True)]
+
+
+def test_an_older_or_repeated_revision_says_nothing() -> None:
+    """Of two revisions of one id the higher holds, whichever comes first."""
+    stage = _stage()
+    opened, over = last(correlated([down(HOST, 0)], 31))[0], None
+    over = replace(opened, revision=opened.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
+    messages: list[Message] = [Episode(over), Episode(opened), Episode(over)]
+    assert [f.status for f in _said([o for m in messages for o in stage.process([m])])] == [Status.RESOLVED]
+
+
+def test_what_was_never_said_is_not_taken_back() -> None:
+    """A retraction of something unknown makes no finding."""
+    stage = _stage()
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    assert stage.process([Episode(replace(own, status=Status.RETRACTED))]) == []
+
+
+def test_each_finding_names_its_runbook_and_its_versions() -> None:
+    """The page of its detector, the thresholds and the inventory that it ran with."""
+    (found,) = _downs(HOST)
+    assert found.runbook_url == "docs/runbooks/link-down.md"
+    assert found.inventory_digest == topology().digest[:12]
+    assert (found.settings_digest, found.detector_version) == (DetectParams().digest, "1")
+    assert after(found.detected_at_ns) == 30
+
+
+def test_nothing_that_pages_is_said_of_a_reboots_children() -> None:
+    """A spine restarts for two minutes: no revision of any child is CRITICAL without a parent for long."""
+    world = World(gone={"s1": [(100, 220)], "s2": [(100, 220)]}, boots={"s1": 220, "s2": 220})
+    said = [f for f in play(world.rounds(600)) if isinstance(f, Finding)]
+    orphans = [f for f in said if f.severity is Severity.CRITICAL and not f.parent_id and f.subject.z is not None]
+    adopted = {f.id for f in said if f.parent_id}
+    assert {f.id for f in orphans} <= adopted
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b'{"cases": 5}'])
+def test_a_snapshot_that_cannot_be_read_is_refused(data: bytes) -> None:
+    """Whatever stands in the snapshot topic, the answer is Reject."""
+    with pytest.raises(Reject, match="not a snapshot of attribute"):
+        _stage().restore(data)
+
+
+def test_a_subject_without_ends_is_no_trouble() -> None:
+    """A rail or a pod has none; it is published as it is."""
+    rail = Finding(
+        "x", 1, False, Condition.RAIL_DEGRADED, Status.OPEN, Severity.WARNING, Subject("rail:p1-h1/0"), at(0), at(0),
+        detector="rail/degraded",
+    )  # fmt: skip
+    (found,) = _said(_stage().process([Episode(rail)]))
+    assert (found.subject.id, found.blast_radius, found.parent_id) == ("rail:p1-h1/0", None, "")
+    assert Endpoint("a") == Endpoint("a", "")

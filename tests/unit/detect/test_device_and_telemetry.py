@@ -1,0 +1,230 @@
+"""device/down and telemetry/stale over a small fabric: restarts, dead devices, dead paths and dead collectors."""
+
+import pytest
+
+from streams.wire.models import (
+    Condition,
+    EventKind,
+    Finding,
+    Remediation,
+    Severity,
+    Status,
+    Symptom,
+    Verdict,
+)
+from tests.unit.detect.chain import World, findings, play, status, statuses
+from tests.unit.detect.seen import GNMI, SNMP, after, at, event, samples
+from tests.unit.detect.test_measure import UP, stage, told
+
+GONE = 1e9
+
+
+def _of(found: list[Finding], condition: Condition) -> list[Finding]:
+    return [f for f in found if f.condition is condition and f.status is not Status.RETRACTED]
+
+
+def test_a_healthy_fabric_says_nothing() -> None:
+    """An hour of rounds, statuses included, and not one finding."""
+    world = World()
+    assert play([*world.rounds(900), *statuses(world, 900)]) == []
+
+
+def test_an_administrative_down_at_either_end_says_nothing() -> None:
+    """A person shut a port for a while: the far end's loss is explained by it."""
+    world = World(disabled={"p1-l0/d1": [(100, 400)], "s1/p2-l0": [(200, 500)]})
+    assert play(world.rounds(900)) == []
+
+
+def test_a_short_restart_is_one_finding_and_its_ports_are_its_children() -> None:
+    """A spine restarts: links of both pods go down, and each finding of theirs names it as its parent."""
+    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+    said = play(world.rounds(900))
+    (reboot,) = _of(findings(said), Condition.DEVICE_DOWN)
+    children = _of(findings(said), Condition.LINK_DOWN)
+    assert (reboot.cause, reboot.severity, reboot.final) == ("reboot", Severity.WARNING, True)
+    assert (after(reboot.started_at_ns), after(reboot.resolved_at_ns)) == (90, 220)
+    assert {c.subject.pod for c in children} == {"p1", "p2"}
+    assert len(children) == 4
+    assert {c.parent_id for c in children} == {reboot.id}
+    assert {c.cause for c in children} == {"reboot"}
+    assert all(f.parent_id for f in findings(said) if f.id != reboot.id and f.status is not Status.RETRACTED)
+
+
+def test_no_link_of_a_restarted_device_is_acted_on() -> None:
+    """Sixty-four children, and none is drained or repaired for it: decided on is only the device."""
+    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+    said = play(world.rounds(900))
+    decided = [one for one in said if isinstance(one, Remediation)]
+    assert {r.target.id for r in decided} == {"device:s1"}
+    assert decided[-1].verdict is Verdict.REVOKED
+
+
+def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
+    """Nobody saw a port down: the new boot alone tells."""
+    world = World(boots={"p1-l0": 100})
+    (reboot,) = findings(play(world.rounds(900)))
+    assert (reboot.condition, reboot.cause, reboot.final) == (Condition.DEVICE_DOWN, "reboot", True)
+    assert (after(reboot.started_at_ns), after(reboot.detected_at_ns), after(reboot.resolved_at_ns)) == (90, 100, 100)
+    assert reboot.evidence[0].statement == "p1-l0 is in another boot than before"
+
+
+def test_an_event_and_a_boot_id_of_one_restart_are_one_finding() -> None:
+    """The device told it and its counters show it: one episode with one id."""
+    world = World(boots={"p1-l0": 100})
+    told = [event("p1-l0", 97, EventKind.DEVICE_REBOOT)]
+    both = findings(play([*world.rounds(900), *told]))
+    by_boot = findings(play(world.rounds(900)))
+    assert [f.id for f in both] == [f.id for f in by_boot]
+    assert both[0].final
+
+
+def test_a_dead_device_is_known_by_its_neighbours() -> None:
+    """A leaf dies: silent, and its links down at their other ends. Everything else is its child."""
+    world = World(gone={"p1-l0": [(100, GONE)]})
+    found = findings(play([*world.rounds(600), *statuses(world, 600)]))
+    (dead,) = _of(found, Condition.DEVICE_DOWN)
+    assert (dead.over, dead.cause, dead.severity) == (False, "unknown", Severity.WARNING)
+    assert (after(dead.started_at_ns), after(dead.resolved_at_ns)) == (90, None)
+    assert dead.evidence[0].comparison == "both-ends"
+    children = [f for f in found if f.id != dead.id and f.status is not Status.RETRACTED]
+    assert {f.condition for f in children} == {Condition.LINK_DOWN, Condition.TELEMETRY_STALE}
+    assert {f.parent_id for f in children} == {dead.id}
+    (stale,) = _of(found, Condition.TELEMETRY_STALE)
+    assert stale.cause == "device"
+
+
+def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known() -> None:
+    """First it was gone, then it is back with another boot: one episode, resolved, now with the cause `reboot`."""
+    world = World(gone={"p1-l0": [(100, 400)]}, boots={"p1-l0": 400})
+    said = [f for f in play([*world.rounds(900), *statuses(world, 900)]) if isinstance(f, Finding)]
+    own = [f for f in said if f.condition is Condition.DEVICE_DOWN]
+    assert len({f.id for f in own}) == 1
+    assert [(own[0].cause, own[0].status), (own[-1].cause, own[-1].status)] == [
+        ("unknown", Status.OPEN), ("reboot", Status.RESOLVED),
+    ]  # fmt: skip
+    assert own[-1].final
+
+
+def test_a_device_that_came_back_as_it_was_did_not_restart() -> None:
+    """Its power was not cut: gone, and back with the same boot."""
+    world = World(gone={"p1-l0": [(100, 400)]})
+    (own,) = _of(findings(play([*world.rounds(900), *statuses(world, 900)])), Condition.DEVICE_DOWN)
+    assert (own.cause, own.status, after(own.resolved_at_ns)) == ("unknown", Status.RESOLVED, 400)
+
+
+def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical() -> None:
+    """Two spines of four dead: the leaves keep half of their paths, the floor is three quarters."""
+    world = World(gone={"s1": [(100, GONE)], "s2": [(100, GONE)]})
+    dead = _of(findings(play([*world.rounds(600), *statuses(world, 600)])), Condition.DEVICE_DOWN)
+    assert [(f.subject.id, f.severity) for f in dead] == [
+        ("device:s1", Severity.CRITICAL), ("device:s2", Severity.CRITICAL),
+    ]  # fmt: skip
+
+
+def test_a_silent_device_whose_links_are_up_is_stale_only() -> None:
+    """Nobody reads it, its neighbours still see it: a path or a collector is dead, not the device."""
+    world = World(unread={"p1-l0": [(100, 400)]})
+    (stale,) = findings(play([*world.rounds(900), *statuses(world, 900)]))
+    assert (stale.condition, stale.cause, stale.severity) == (Condition.TELEMETRY_STALE, "unknown", Severity.CRITICAL)
+    assert (after(stale.started_at_ns), after(stale.detected_at_ns), after(stale.resolved_at_ns)) == (90, 120, 400)
+    assert (stale.status, stale.final) == (Status.RESOLVED, True)
+
+
+def test_a_silence_just_within_the_limit_is_none() -> None:
+    """The limit is the larger of three cadences and 30 s: 30 s after the last sample it still is not reached."""
+    for cadence, gap in ((10, 30), (2, 30), (20, 60)):
+        beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, gap)]
+        said = [status("p1-l0", t, cadence=cadence) for t in (0, gap / 2, gap)]
+        assert play([*beats, *said]) == []
+        late = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, gap + 0.1)]
+        (found,) = findings(play([*late, *said, status("p1-l0", gap + 0.1, cadence=cadence)]))
+        assert (after(found.started_at_ns), after(found.detected_at_ns)) == (0, gap)
+
+
+def test_a_cadence_is_learned_from_what_came() -> None:
+    """Without a word of its collector, a source read each minute may be silent for three."""
+    beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 60, 120, 180, 240, 420)]
+    assert play(beats) == []
+    (found,) = findings(play([*beats, samples("p1-l0", 601, {UP: {"d1": 1}})]))
+    assert (after(found.started_at_ns), found.status) == (420, Status.RESOLVED)
+
+
+def test_a_source_read_too_few_times_gets_the_benefit_of_five_minutes() -> None:
+    """One interval says nothing of the cadence."""
+    assert play([samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 200, 499)]) == []
+
+
+def test_a_gap_that_only_the_next_sample_reveals_is_resolved_at_once() -> None:
+    """The collector was away and nobody else spoke: one finding, first said as resolved."""
+    beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30, 40, 340, 350)]
+    said = [f for f in play(beats) if isinstance(f, Finding)]
+    assert {f.status for f in said} == {Status.RESOLVED}
+    assert (after(said[-1].started_at_ns), after(said[-1].resolved_at_ns)) == (40, 340)
+    assert said[-1].evidence[0].observed == 300
+
+
+def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
+    """Its collector says that it cannot reach it, and why; the first sample resolves it."""
+    other = World()
+    away = [status("p9", t, reachable=False, error="connection refused") for t in range(0, 600, 10)]
+    rounds = list(other.rounds(900))
+    (stale,) = findings(play([*rounds, *away]))
+    assert (stale.subject.id, after(stale.started_at_ns), stale.status) == ("device:p9", 0, Status.OPEN)
+    assert "connection refused" in stale.evidence[0].statement
+    here = [samples("p9", t, {UP: {"x": 1}}) for t in range(600, 900, 10)]
+    (found,) = findings(play([*rounds, *away, *here]))
+    assert (found.id, found.status, after(found.resolved_at_ns), found.final) == (
+        stale.id, Status.RESOLVED, 600, True,
+    )  # fmt: skip
+
+
+def test_one_dead_path_is_told_from_a_device_that_is_unseen() -> None:
+    """Another source of the device is live: its path is dead, and the evidence says how many still speak."""
+    world = World(unread={"p1-l0": [(100, GONE)]})
+    gnmi = [*world.rounds(600), *statuses(world, 600)]
+    snmp = World().rounds(600, SNMP, phase=3)
+    (stale,) = findings(play([*gnmi, *snmp]))
+    assert stale.cause == "path"
+    assert stale.coverage is not None
+    assert (stale.coverage.seen, stale.coverage.expected, stale.coverage.missing) == (1, 2, ("p1-l0/gnmi",))
+
+
+def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children() -> None:
+    """It read four devices and says nothing itself: one page, not four."""
+    own = ("p1-l0", "p1-l1", "p1-h1", "p1-h2")
+    world = World(unread={device: [(100, GONE)] for device in own})
+    died = [s for s in statuses(world, 600, dies=lambda d: 100 if d in own else GONE)]
+    named = [
+        s if s.device not in own else type(s)("dead", s.collector_run, s.source, s.device, s.at_ns, True,
+                                              cadence_ns=s.cadence_ns)
+        for s in died if isinstance(s, type(status("x", 0)))
+    ]  # fmt: skip
+    found = _of(findings(play([*world.rounds(600), *named])), Condition.TELEMETRY_STALE)
+    assert {f.subject.id for f in found} == {f"device:{d}" for d in own}
+    (root,) = [f for f in found if not f.parent_id]
+    assert {f.parent_id for f in found if f.id != root.id} == {root.id}
+    assert (root.cause, root.severity) == ("collector", Severity.CRITICAL)
+    assert "its collector dead is silent too" in root.evidence[0].statement
+
+
+def test_silence_alone_is_not_a_dead_device() -> None:
+    """Silent, and less than half of its links lost: a path, not the device."""
+    world = World(unread={"p1-l0": [(100, GONE)]}, down={"p1-l0/d1": [(100, GONE)], "p1-l0/u0": [(100, GONE)]})
+    found = findings(play([*world.rounds(600), *statuses(world, 600)]))
+    assert _of(found, Condition.DEVICE_DOWN) == []
+    assert len(_of(found, Condition.LINK_DOWN)) == 2
+
+
+@pytest.mark.parametrize(("noticed", "kinds"), [(True, ["SILENT", "HEARD"]), (False, ["HEARD"])])
+def test_a_gap_is_told_of_once(noticed: bool, kinds: list[str]) -> None:
+    """Where the arrival clock noticed it, by its begin and its end; where nobody did, by its end alone."""
+    own = stage()
+    beats = [samples("p1-l0", t, {UP: {"d1": 1}}, source=GNMI) for t in (0, 10, 20, 30, 40)]
+    assert told(own, beats) == []
+    clock = own.advance(at(200)) if noticed else []
+    heard = told(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
+    assert [
+        *(o.message.kind.name for o in clock if isinstance(o.message, Symptom)),
+        *(s.kind.name for s in heard),
+    ] == kinds
+    assert {(after(s.since_ns), s.cadence_ns) for s in heard} == {(40, 10_000_000_000)}
