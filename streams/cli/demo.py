@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import logging
 import shutil
 import signal
 import sys
@@ -50,8 +49,6 @@ def demo(
 ) -> None:
     """Run the whole pipeline on this machine and show what it finds; exit 1 if a fault is missed or one is invented."""
     started_s = time.monotonic()
-    # Brokers that start, or that somebody kills, are what a demo is about; its screen says what comes of it.
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     play = _play_of(recording, inventory, truth, speed)
     with _folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)

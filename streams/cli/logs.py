@@ -5,6 +5,7 @@ What libraries log through the standard library takes the same way, from warning
 
 import logging
 import sys
+from collections.abc import Iterable
 from typing import TextIO
 
 import structlog
@@ -12,8 +13,8 @@ import structlog
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
-def set_up(level: str, stream: TextIO | None = None) -> None:
-    """Make all loggers of this process write to `stream`, standard error by default."""
+def set_up(level: str, stream: TextIO | None = None, quiet: Iterable[str] = ()) -> None:
+    """Make all loggers of this process write to `stream`, standard error by default, but those that are to be quiet."""
     out = sys.stderr if stream is None else stream
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -45,3 +46,5 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
     # Libraries say at INFO what nobody asked (every fetch, every rebalance); ours log under their own names.
     for name in ("aiokafka", "asyncio", "faust", "mode", "grpc", "urllib3", "clickhouse_connect"):
         logging.getLogger(name).setLevel(max(LEVELS[level], logging.WARNING))
+    for name in quiet:
+        logging.getLogger(name).setLevel(logging.CRITICAL)

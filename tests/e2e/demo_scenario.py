@@ -7,7 +7,6 @@ are killed one after the other; and when it is over, its Kafka and its ClickHous
 import asyncio
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -25,7 +24,7 @@ from streams.store.params import StoreParams
 from streams.wire.errors import Reject
 from streams.wire.models import Samples
 from streams.wire.topics import SAMPLES, Partitions, decode
-from tests.e2e.processes import Marked, once, parts, pid_of, railsight, until
+from tests.e2e.processes import Marked, once, parts, peer, pid_of, railsight, until
 
 SECONDS = 60
 Identity = tuple[str, str, int, int]
@@ -86,9 +85,9 @@ def _where(run: Path) -> dict[str, str] | None:
 
 def _look(seen: Observed, where: dict[str, str]) -> None:
     """Look at Kafka and ClickHouse from outside, once there is something to see."""
-    if shutil.which("kcat"):
+    if peer("kcat"):
         seen.kcat = until(lambda: _kcat(where["kafka"]), 60, "a finding for kcat")
-    if shutil.which("curl"):
+    if peer("curl"):
         url = f"{where['clickhouse']}/?query=SELECT+count()+FROM+{where['database']}.samples"
         seen.curl = until(lambda: _curl(url), 60, "a row for curl")
     import clickhouse_connect

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,14 @@ def until(found: Callable[[], T | None], within_s: float, what: str) -> T:
         assert time.monotonic() < give_up, f"{what} did not come within {within_s:g} s"
         time.sleep(0.05)
     return here
+
+
+def peer(program: str) -> bool:
+    """Whether a program that nobody here wrote is installed; fails where it has to be, which is CI."""
+    if shutil.which(program) is not None:
+        return True
+    assert os.environ.get("CI") != "true", f"{program} is not installed: make peers"
+    return False
 
 
 class Marked:

@@ -96,16 +96,18 @@ def test_every_command_of_the_table_has_a_module() -> None:
 def test_logs_are_json_where_nobody_watches() -> None:
     """Off a terminal, each event is one JSON object; what a library warns of is one as well."""
     out = StringIO()
-    before = structlog.get_config(), logging.getLogger().handlers[:], logging.getLogger().level
-    try:
-        logs.set_up("info", out)
-        structlog.get_logger("railsight").info("started", port=1)
-        logging.getLogger("aiokafka").warning("gone")
-        structlog.get_logger("railsight").debug("not asked for")
-    finally:
-        structlog.configure(**before[0])
-        logging.getLogger().handlers[:] = before[1]
-        logging.getLogger().setLevel(before[2])
+    logs.set_up("info", out)
+    structlog.get_logger("railsight").info("started", port=1)
+    logging.getLogger("aiokafka").warning("gone")
+    structlog.get_logger("railsight").debug("not asked for")
     events = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [(e["event"], e["level"]) for e in events] == [("started", "info"), ("gone", "warning")]
     assert events[0]["port"] == 1
+
+
+def test_commands_for_people_keep_the_kafka_client_quiet() -> None:
+    """What a client logs about a broker that is away is said by the command in one line."""
+    out = StringIO()
+    logs.set_up("info", out, quiet=("aiokafka",))
+    logging.getLogger("aiokafka.client").error("Unable to connect")
+    assert out.getvalue() == ""

@@ -1,0 +1,100 @@
+"""What the commands refuse before anything is started: one line each, exit 2 or 1."""
+
+from pathlib import Path
+
+import pytest
+
+from streams.cli.main import main
+
+DEVICES = "name,kind,tier,pod\nleaf1,switch,T0,pod1\nspine1,switch,T1,\n"
+LINKS = "a_device,a_port,z_device,z_port,role\nleaf1,e1,spine1,e1,fabric-link\n"
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An inventory that is right."""
+    (tmp_path / "devices.csv").write_text(DEVICES)
+    (tmp_path / "links.csv").write_text(LINKS)
+    return tmp_path
+
+
+def test_an_inventory_that_is_right_is_called_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What there is in it is counted."""
+    assert run("inventory", "check", str(folder)) == 0
+    assert "fine; 2 devices, 1 links" in capsys.readouterr().out
+
+
+def test_everything_wrong_with_an_inventory_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each problem is a line; exit 1."""
+    (folder / "links.csv").write_text(LINKS + "leaf1,e1,nobody,e9,fabric-link\n")
+    assert run("inventory", "check", str(folder)) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert any("leaf1/e1 is an end of 2 links" in line for line in lines)
+    assert any("nobody is not among the devices" in line for line in lines)
+
+
+def test_a_wrong_inventory_is_not_published(folder: Path) -> None:
+    """Checked before Kafka is looked for."""
+    (folder / "devices.csv").write_text("name\n")
+    assert run("inventory", "apply", str(folder), "--bootstrap", "127.0.0.1:1") == 1
+
+
+def test_config_check_names_every_problem(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Unknown sections, unknown settings and collectors' settings in one go; exit 2."""
+    path = tmp_path / "railsight.toml"
+    path.write_text("[kafak]\n[detect.flap]\npreset = 1\n[collect.gnmi]\ncadence_s = 'often'\n[collect.gmni]\n")
+    assert run("config", "check", "--config", str(path)) == 2
+    lines = sorted(capsys.readouterr().err.splitlines())
+    assert [line.split(":")[1].strip() for line in lines] == [
+        "collect.gmni",
+        "collect.gnmi.cadence_s",
+        "detect.flap.preset",
+        "kafak",
+    ]
+
+
+def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A configuration that can be used is called fine."""
+    path = tmp_path / "railsight.toml"
+    path.write_text('[collect.gnmi]\ntargets = [{ name = "leaf1", address = "127.0.0.1:1" }]\n')
+    assert run("config", "check", "--config", str(path)) == 0
+    assert "fine (collectors: gnmi)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("demo", "--from", "nowhere.csv"), "--from needs --inventory"),
+        (("demo", "--inventory", "nowhere"), "go with --from"),
+        (("collect", "nonsense"), "no collector nonsense"),
+        (("collect", "gnmi", "--set", "cadence"), "not of the form key=value"),
+        (("process", "nonsense"), "no such stage: nonsense"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line that says what is missing or unknown; exit 2."""
+    assert run(*arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_folder_that_was_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A demo's data are fresh each time; an earlier run's are not mixed into it."""
+    (tmp_path / "kafka").mkdir()
+    assert run("demo", "--headless", "--run-dir", str(tmp_path)) == 2
+    assert "holds an earlier run" in capsys.readouterr().err
+
+
+def test_a_kafka_that_is_away_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever asks for findings of a pipeline that does not run reads where it was looked for; exit 1."""
+    assert run("findings", "--bootstrap", "127.0.0.1:1") == 1
+    assert capsys.readouterr().err == "railsight: Kafka at 127.0.0.1:1 does not answer\n"

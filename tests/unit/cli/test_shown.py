@@ -1,0 +1,77 @@
+"""How findings are written for people."""
+
+import pytest
+
+from streams.cli import shown
+from streams.cli.ack import acknowledgement
+from streams.wire.models import (
+    Action,
+    BlastRadius,
+    ControlKind,
+    Coverage,
+    Evidence,
+    Remediation,
+    Status,
+    Subject,
+    Verdict,
+)
+from tests.unit.cli.made import NS, finding
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0s"), (59.6, "1m00s"), (61, "1m01s"), (3661, "1h01m"), (90_061, "1d01h"), (-5, "0s")]
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, said: str) -> None:
+    """Long ones are rough, short ones exact, none is negative."""
+    assert shown.lasting(round(seconds * NS)) == said
+
+
+def test_one_line_has_status_severity_condition_and_subject() -> None:
+    """What a person greps for is in it."""
+    line = shown.line(finding("0123456789abcdef"))
+    assert "OPEN  WARNING  link/down  link:leaf1/e1--spine1/e1" in line
+    assert line.endswith("[0123456789ab]")
+
+
+def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
+    """Evidence with its numbers, what was not seen, who is hit, what it explains, and what was decided."""
+    cause = finding(
+        status=Status.RESOLVED,
+        resolved_at_ns=160 * NS,
+        cause="optic",
+        confidence=0.5,
+        evidence=(Evidence("the port said so", observed=3, expected=1),),
+        coverage=Coverage(1, 2, ("spine1",)),
+        blast_radius=BlastRadius(("host1",), ("job7",), 8, 0.25),
+    )
+    remediation = Remediation("r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), constraint="capacity")
+    text = "\n".join(shown.whole(cause, [finding("child")], [remediation], 3))
+    for part in (
+        "lasted 1m00s",
+        "cause        optic",
+        "the port said so (observed 3, expected 1)",
+        "1 of 2 sources (not: spine1)",
+        "jobs         job7",
+        "25.0% lost",
+        "explains     link/down",
+        "DRAIN_LINK DENIED: capacity",
+        "revision 3",
+    ):
+        assert part in text, part
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    """A finding with nothing but its subject has no empty lines for the rest."""
+    text = "\n".join(shown.whole(finding(), [], [], 1))
+    assert "confidence" not in text
+    assert "seen by" not in text
+    assert "over" not in text
+
+
+def test_an_acknowledgement_said_twice_is_one() -> None:
+    """Its id follows from the finding's, so that the second replaces the first."""
+    first = acknowledgement("f", 1, None, "me", "")
+    second = acknowledgement("f", 2, 5, "you", "again")
+    assert first.id == second.id
+    assert second.kind is ControlKind.ACKNOWLEDGE
+    assert second.subject_id == "f"
