@@ -13,6 +13,7 @@ import structlog
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
+from collectors.core.tasks import end
 from collectors.gnmi import plans
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection, DeviceMemory, Output, facts_of
@@ -111,9 +112,7 @@ class DeviceReader:
                 if task.done():
                     task.result()
         finally:
-            for task in (watch, facts, reading):
-                task.cancel()
-            await asyncio.gather(watch, facts, reading, return_exceptions=True)
+            await end(watch, facts, reading)
 
     async def _take_all(
         self,
