@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from streams.embedded.clickhouse.call import Call
 from streams.embedded.clickhouse.failures import ClickHouseError
 from streams.embedded.clickhouse.params import User
+from streams.embedded.clickhouse.statement import Statement
 from streams.embedded.clickhouse.tokens import tokens
 
 # `readonly = 2` of the engine refuses what writes; these are what it lets pass and a reader has no business with.
@@ -38,9 +39,12 @@ def settings_for(user: User, call: Call) -> tuple[dict[str, str], str]:
     return settings, asked
 
 
-def refuse_for_reader(user: User, sql: str) -> None:
-    """Raise ClickHouseError for the statements that the engine's read-only mode lets pass."""
-    first = next(tokens(sql), None)
+def refuse_writing(user: User, call: Call, statement: Statement) -> None:
+    """Raise ClickHouseError for what the engine's read-only mode lets pass, and should not."""
+    # Its check does not see an INSERT whose data is handed over in pieces.
+    if statement.kind == "insert" and (user.read_only or not call.may_write):
+        raise ClickHouseError(164, "READONLY", f"{user.name}: Cannot execute query in readonly mode")
+    first = next(tokens(statement.sql), None)
     if user.read_only and first is not None and first.keyword in _NOT_FOR_READERS:
         raise ClickHouseError(
             497, "ACCESS_DENIED", f"{user.name}: Not enough privileges. {first.keyword} is not for a read-only user"

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
-from streams.embedded.clickhouse.access import authenticate, refuse_for_reader, settings_for
+from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
 from streams.embedded.clickhouse.bodies import Body, ExternalTable, read_form
 from streams.embedded.clickhouse.call import Call, read_call
 from streams.embedded.clickhouse.engine import Connection, Engine
@@ -85,7 +85,7 @@ class Face:
             if statement.data_at is None:
                 statement = parse(await body.whole())
             data = body.data_from(statement.data_at or 0)
-        refuse_for_reader(user, statement.sql)
+        refuse_writing(user, call, statement)
         async with self._scope(call, user, statement, tables) as connection:
             return await Execution(self._engine, self._threads, connection, reply, request).run(call, statement, data)
 

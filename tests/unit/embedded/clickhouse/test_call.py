@@ -4,10 +4,11 @@ import base64
 
 import pytest
 
-from streams.embedded.clickhouse.access import authenticate, refuse_for_reader, settings_for
+from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
 from streams.embedded.clickhouse.call import Call, read_call
 from streams.embedded.clickhouse.failures import ClickHouseError
 from streams.embedded.clickhouse.params import User
+from streams.embedded.clickhouse.statement import parse
 
 READER = User("reader", "secret", read_only=True)
 
@@ -96,8 +97,17 @@ def test_a_reader_and_a_get_write_nothing() -> None:
 def test_a_reader_kills_no_queries() -> None:
     """What the engine's read-only mode lets pass is refused by name."""
     with pytest.raises(ClickHouseError, match="KILL"):
-        refuse_for_reader(READER, "/* */ KILL QUERY WHERE 1")
-    refuse_for_reader(READER, "SELECT 'KILL'")
+        refuse_writing(READER, Call(), parse(b"/* */ KILL QUERY WHERE 1"))
+    refuse_writing(READER, Call(), parse(b"SELECT 'KILL'"))
+
+
+def test_data_in_pieces_is_writing_too() -> None:
+    """An INSERT with data is refused to readers, and to everybody by GET."""
+    insert = parse(b"INSERT INTO t VALUES (1)")
+    for user, call in ((READER, Call()), (User("default"), Call(may_write=False))):
+        with pytest.raises(ClickHouseError, match="READONLY"):
+            refuse_writing(user, call, insert)
+    refuse_writing(User("default"), Call(), insert)
 
 
 def test_numbers_of_the_interface_are_numbers() -> None:

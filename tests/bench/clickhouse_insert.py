@@ -1,0 +1,111 @@
+"""Rows a second into the embedded ClickHouse, over HTTP, in the formats that producers use.
+
+    python -m tests.bench.clickhouse_insert [--rows 4000000] [--json]
+
+Beside each format stands the same data given to the engine itself by `INSERT … FROM INFILE`, without HTTP and from
+memory: the ratio of the two is what the face costs. Machines differ; the ratio travels.
+"""
+
+import argparse
+import http.client
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlencode
+
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
+
+TABLE = "CREATE TABLE IF NOT EXISTS n (t UInt64, k UInt32, v Float64) ENGINE = MergeTree ORDER BY (k, t)"
+SOURCE = "SELECT number AS t, toUInt32(number % 1000) AS k, number * 0.5 AS v FROM numbers({rows})"
+FORMATS = ("Native", "ArrowStream", "Parquet", "RowBinary", "JSONEachRow", "CSV")
+ROUNDS = 3
+
+
+def post(port: int, sql: str, body: bytes = b"") -> bytes:
+    """Send one statement, with its data as the body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    connection.request("POST", "/?" + urlencode({"query": sql}), body)
+    got = connection.getresponse()
+    answer = got.read()
+    connection.close()
+    if got.status != 200:
+        raise RuntimeError(answer.decode())
+    return answer
+
+
+def timed(work: Callable[[], object], before: Callable[[], object]) -> float:
+    """Return the median seconds of `work`, with `before` in front of each round, untimed."""
+    seconds = []
+    for _ in range(ROUNDS):
+        before()
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
+def in_engine(folder: Path, rows: int, made: dict[str, bytes]) -> dict[str, float]:
+    """Make the data, and measure the engine by itself; return seconds by format."""
+    from chdb.session import Session
+
+    engine = Session(str(folder))
+    engine.query("CREATE DATABASE d")
+    engine.query("USE d")
+    engine.query(TABLE)
+    seconds = {}
+    for name in FORMATS:
+        made[name] = bytes(engine.query(SOURCE.format(rows=rows), name).bytes())
+        with tempfile.NamedTemporaryFile(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as file:
+            file.write(made[name])
+            file.flush()
+            insert = f"INSERT INTO n FROM INFILE '{file.name}' COMPRESSION 'none' FORMAT {name}"
+            seconds[name] = timed(lambda sql=insert: engine.query(sql), lambda: engine.query("TRUNCATE TABLE n"))  # type: ignore[misc]
+    engine.close()
+    return seconds
+
+
+def over_http(folder: Path, made: dict[str, bytes]) -> dict[str, float]:
+    """Measure the server; return seconds by format."""
+    with EmbeddedClickHouse(ClickHouseParams(data=folder)) as server:
+        post(server.port, TABLE)
+        return {
+            name: timed(
+                lambda name=name: post(server.port, f"INSERT INTO n FORMAT {name}", made[name]),  # type: ignore[misc]
+                lambda: post(server.port, "TRUNCATE TABLE n"),
+            )
+            for name in FORMATS
+        }
+
+
+def main() -> None:
+    """Print the table, or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    made: dict[str, bytes] = {}
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        alone = in_engine(Path(one), given.rows, made)
+        served = over_http(Path(other), made)
+    results = [
+        {
+            "format": name,
+            "rows_per_s": round(given.rows / served[name]),
+            "engine_alone_rows_per_s": round(given.rows / alone[name]),
+            "ratio": round(alone[name] / served[name], 2),
+        }
+        for name in FORMATS
+    ]
+    if given.json:
+        print(json.dumps(results))
+        return
+    print(f"{'format':<14}{'rows/s':>14}{'engine alone':>16}{'ratio':>8}")
+    for row in results:
+        print(f"{row['format']:<14}{row['rows_per_s']:>14,}{row['engine_alone_rows_per_s']:>16,}{row['ratio']:>8}")
+
+
+if __name__ == "__main__":
+    main()

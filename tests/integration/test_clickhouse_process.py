@@ -1,0 +1,173 @@
+"""The embedded ClickHouse as a process: starts, refusals, death of it and of its parent, and what survives."""
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, User
+from streams.wire.errors import Misconfigured
+
+
+def ask(port: int, sql: bytes, query: str = "", timeout_s: float = 30) -> str:
+    """Return the answer to one statement; raise OSError or HTTPException if the server is gone."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
+    try:
+        connection.request("POST", f"/?{query}" if query else "/", sql)
+        got = connection.getresponse()
+        body = got.read().decode()
+        assert got.status == 200, body
+        return body.strip()
+    finally:
+        connection.close()
+
+
+def test_what_was_acknowledged_survives_being_killed(tmp_path: Path) -> None:
+    """Killed during inserts, again and again: no acknowledged row is missing, and none is there twice."""
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+        made = b"CREATE TABLE n (batch UInt32, i UInt32) ENGINE = MergeTree ORDER BY (batch, i)"
+        ask(server.port, made + b" SETTINGS non_replicated_deduplication_window = 1000")
+    acknowledged = 0
+    for after in (3, 7, 12):
+        server = EmbeddedClickHouse(ClickHouseParams(data=tmp_path))
+        server.start()
+        done, tally = threading.Event(), list[int]()
+        writer = threading.Thread(target=write_from, args=(server.port, acknowledged, after, done, tally))
+        writer.start()
+        assert done.wait(60), "the writer never got that far"
+        server.kill()
+        writer.join()
+        acknowledged = tally[-1]
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+        tally = []
+        write_from(server.port, acknowledged, 1, threading.Event(), tally, stop_after=True)
+        last = tally[-1]
+        assert last > acknowledged > 20
+        counted = ask(server.port, b"SELECT uniqExact(batch), count(), uniqExact(batch, i) FROM n")
+        assert counted == f"{last}\t{last * 1000}\t{last * 1000}"
+
+
+def write_from(
+    port: int, first: int, announce_after: int, done: threading.Event, tally: list[int], *, stop_after: bool = False
+) -> None:
+    """Insert batches of 1000 rows from number `first` on until the server is gone; append what is acknowledged.
+
+    A batch whose answer never came is sent again under its own token by the next call: it must not be there twice.
+    """
+    batch = first
+    tally.append(batch)
+    while True:
+        rows = b"".join(b"%d,%d\n" % (batch, i) for i in range(1000))
+        try:
+            ask(port, b"INSERT INTO n FORMAT CSV\n" + rows, f"insert_deduplication_token=b{batch}")
+        except (OSError, http.client.HTTPException):
+            return
+        batch += 1
+        tally.append(batch)
+        if batch - first >= announce_after:
+            done.set()
+            if stop_after:
+                return
+
+
+def test_it_ends_with_its_parent(tmp_path: Path) -> None:
+    """A parent killed by SIGKILL leaves no server behind, and the folder can be used again."""
+    program = (
+        "import sys, time; from pathlib import Path; from streams.embedded.clickhouse import *\n"
+        "server = EmbeddedClickHouse(ClickHouseParams(data=Path(sys.argv[1]))); server.start()\n"
+        "print(server.port, flush=True); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    port = int(parent.stdout.readline())
+    assert ask(port, b"SELECT 1") == "1"
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
+        assert ask(server.port, b"SELECT 2") == "2"
+    with pytest.raises(OSError, match="refused"):
+        ask(port, b"SELECT 1")
+
+
+def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
+    """The line names the port; nothing is left running."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        server = EmbeddedClickHouse(ClickHouseParams(data=tmp_path, port=port))
+        with pytest.raises(Misconfigured, match=f"port {port}: Address already in use") as refused:
+            server.start()
+    assert "\n" not in str(refused.value)
+    assert server.exit_code is not None
+
+
+def test_a_folder_in_use_is_told_in_one_line(tmp_path: Path) -> None:
+    """Two engines on one folder would ruin it."""
+    with (
+        EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as first,
+        pytest.raises(Misconfigured, match="in use by another process"),
+    ):
+        EmbeddedClickHouse(ClickHouseParams(data=tmp_path)).start()
+    assert first.exit_code is not None
+
+
+def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
+    """A file in the way is named."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Misconfigured, match="Not a directory"):
+        EmbeddedClickHouse(ClickHouseParams(data=tmp_path / "file" / "data")).start()
+
+
+def test_a_password_is_needed_once_given(tmp_path: Path) -> None:
+    """A server whose only user has a password starts, and lets nobody in without it."""
+    users = (User("default", "secret"),)
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=users)) as server:
+        with pytest.raises(AssertionError, match="AUTHENTICATION_FAILED"):
+            ask(server.port, b"SELECT 1")
+        assert ask(server.port, b"SELECT 1", "user=default&password=secret") == "1"
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                assert b"secret" not in process.read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+
+
+def test_the_command_runs_it_alone(tmp_path: Path) -> None:
+    """`railsight clickhouse` prints its URL, answers, and ends by SIGTERM with 0."""
+    password = tmp_path / "password"
+    password.write_text("pw\n")
+    command = [sys.executable, "-m", "streams.cli.main", "clickhouse", "--data", str(tmp_path / "data")]
+    command[1:3] = ["-c", "from streams.cli.main import main; main()"]
+    command += ["--read-only-user", "look", "--read-only-password-file", str(password)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE)
+    assert running.stdout is not None
+    url = running.stdout.readline().decode().strip()
+    port = int(url.rpartition(":")[2])
+    assert ask(port, b"SELECT 1", "user=look&password=pw") == "1"
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(20) == 0
+    running.stdout.close()
+
+
+def test_the_command_opens_no_doors(tmp_path: Path) -> None:
+    """Beyond loopback it listens only for users with a password."""
+    command = [sys.executable, "-c", "from streams.cli.main import main; main()", "clickhouse"]
+    done = subprocess.run([*command, "--host", "0.0.0.0", "--data", str(tmp_path)], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"needs a password" in done.stderr
+
+
+def test_it_starts_quickly(tmp_path: Path) -> None:
+    """A demo does not wait for its database: 0.6 s were measured, an order of magnitude is allowed for."""
+    began = time.monotonic()
+    with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)):
+        assert time.monotonic() - began < 6
