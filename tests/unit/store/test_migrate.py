@@ -1,0 +1,89 @@
+"""Migrations: numbered, never changed, applied once, run again whole where one was cut short."""
+
+import re
+
+import pytest
+
+from streams.fabric.catalogue import Metric
+from streams.store.layout import column_of, is_scalar
+from streams.store.migrate import FOLDER, Migration, apply, pending, shipped
+from streams.store.registry import PERSISTED
+from streams.wire.errors import Misconfigured
+from tests.fakes.database import FakeDatabase
+
+ONE = Migration("0001_one", "-- why\nCREATE TABLE IF NOT EXISTS a (x Int8);\nCREATE TABLE IF NOT EXISTS b (x Int8);\n")
+TWO = Migration("0002_two", "CREATE TABLE IF NOT EXISTS c (x Int8);\n")
+
+
+def test_a_shipped_migration_never_changes() -> None:
+    """Each file has the digest that was recorded when it was shipped, and none is without one."""
+    lines = [line.split() for line in (FOLDER / "DIGESTS").read_text().splitlines()]
+    recorded = {name: digest for digest, name in lines}
+    assert recorded == {f"{migration.name}.sql": migration.digest for migration in shipped()}
+
+
+def test_numbers_are_in_order_and_without_gaps() -> None:
+    """0001, 0002 and so on."""
+    assert [migration.name[:4] for migration in shipped()] == [f"{i + 1:04d}" for i in range(len(shipped()))]
+
+
+def test_every_statement_can_be_run_again() -> None:
+    """A migration that was cut short is run whole: its statements create only what is not there."""
+    for migration in shipped():
+        for statement in migration.statements():
+            assert re.match(r"CREATE (TABLE|VIEW) IF NOT EXISTS \w+", statement), statement[:60]
+
+
+def test_rows_expire_by_arrival() -> None:
+    """No table's rows go by event time: history that is replayed would be gone on sight."""
+    tables = [s for m in shipped() for s in m.statements() if s.startswith("CREATE TABLE")]
+    for statement in tables:
+        assert "TTL toDateTime(arrived_at) +" in statement
+        assert re.search(r"PARTITION BY to(Date|YYYYMM)\(arrived_at\)", statement)
+        assert "non_replicated_deduplication_window" in statement
+
+
+def test_every_metric_and_every_persisted_table_is_declared() -> None:
+    """A scalar metric of the catalogue is a column of samples; a table of the registry is created."""
+    created = {s.split()[5]: s for m in shipped() for s in m.statements() if s.startswith("CREATE TABLE")}
+    assert {table for persisted in PERSISTED for table in persisted.tables} == set(created)
+    columns = {line.split()[0] for line in created["samples"].splitlines()}
+    for metric in Metric:
+        assert (column_of(metric) in columns) is is_scalar(metric), metric
+
+
+def test_applying_twice_does_it_once() -> None:
+    """The second time there is nothing to do."""
+    database = FakeDatabase(there=False)
+    assert apply(database, (ONE, TWO)) == (ONE, TWO)
+    ran = [command for command in database.commands if "IF NOT EXISTS" in command and "schema_" not in command]
+    assert [command.split()[5] for command in ran] == ["a", "b", "c"]
+    assert apply(database, (ONE, TWO)) == ()
+
+
+def test_asking_what_is_pending_runs_nothing() -> None:
+    """A dry run answers the same before and after, also where there is no database."""
+    for there in (True, False):
+        database = FakeDatabase(there=there)
+        assert pending(database, (ONE, TWO)) == (ONE, TWO)
+        assert not database.commands
+        assert database.there is there
+
+
+def test_one_that_was_cut_short_is_run_again() -> None:
+    """What was not recorded counts as not applied; what was recorded before it stays."""
+    database = FakeDatabase()
+    database.fails_at = "EXISTS c"
+    with pytest.raises(ConnectionError):
+        apply(database, (ONE, TWO))
+    database.fails_at = ""
+    assert apply(database, (ONE, TWO)) == (TWO,)
+
+
+def test_a_database_of_another_build_is_refused() -> None:
+    """A migration that was applied with other contents is named, and nothing is run."""
+    database = FakeDatabase()
+    database.applied = {"0001_one": "f" * 64}
+    with pytest.raises(Misconfigured, match="0001_one"):
+        apply(database, (ONE, TWO))
+    assert not database.applied.get("0002_two")
