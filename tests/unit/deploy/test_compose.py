@@ -6,12 +6,13 @@ import os
 import re
 import stat
 import subprocess
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from jsonschema import Draft7Validator
+from jsonschema.validators import validator_for
 
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
@@ -20,7 +21,7 @@ from streams.wire.topics import STAGES
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
-SCHEMA = Path(__file__).with_name("compose-spec.json")
+SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
 OURS = {*STAGES, "topics", "migrate", "persist", "notify", "collect-gnmi", "inventory"}
 # They serve no port that tells their health; they end when they cannot go on, and are started again.
 WITHOUT_HEALTHCHECK = OURS - set(STAGES)
@@ -34,7 +35,8 @@ def project() -> dict[str, Any]:
 
 def test_the_file_is_valid_against_the_compose_specification(project: dict[str, Any]) -> None:
     """The specification's own schema finds nothing wrong, and would find a wrong key."""
-    validator = Draft7Validator(json.loads(SCHEMA.read_text()))
+    schema = json.loads(SCHEMA.read_text())
+    validator = validator_for(schema)(schema)
     assert [error.message for error in validator.iter_errors(project)] == []
     wrong = project | {"services": {"kafka": project["services"]["kafka"] | {"helthcheck": {}}}}
     assert list(validator.iter_errors(wrong))
