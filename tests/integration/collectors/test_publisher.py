@@ -1,0 +1,140 @@
+"""The publisher on a real Kafka: order, partitions, refusals, and a broker that comes late and goes away."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from collectors.core.counts import Counts
+from collectors.core.publisher import KafkaPublisher
+from collectors.core.spec import Core
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.wire.errors import Misconfigured
+from streams.wire.models import Event
+from streams.wire.topics import Partitions, Record, Spread, Topic, partition_of
+from tests.integration.fixtures_kafka import Broker
+
+PARTITIONS = 3
+
+
+def topic_of(name: str) -> Topic:
+    return Topic(name, Event, Spread.TELEMETRY)
+
+
+def core(bootstrap: str, acknowledged: Path | None = None, buffer_bytes: int = 64 << 20) -> Core:
+    return Core(
+        client_options={"bootstrap_servers": bootstrap}, partitions=Partitions(telemetry=PARTITIONS),
+        acknowledged_file=acknowledged, buffer_bytes=buffer_bytes,
+    )  # fmt: skip
+
+
+async def make(bootstrap: str, *names: str, partitions: int = PARTITIONS) -> None:
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        await admin.create_topics([NewTopic(name, partitions, 1) for name in names])
+    finally:
+        await admin.close()
+
+
+async def read(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
+    """Every value of a topic, by partition, in order."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        found: dict[int, list[bytes]] = {number: [] for number in range(PARTITIONS)}
+        async with asyncio.timeout(20):
+            while sum(map(len, found.values())) < sum(ends.values()):
+                for place, records in (await consumer.getmany(timeout_ms=200)).items():
+                    found[place.partition] += [record.value for record in records]
+        return found
+    finally:
+        await consumer.stop()
+
+
+def record(topic: Topic, device: str, number: int, size: int = 0) -> Record:
+    return Record(topic, device.encode(), f"{device} {number}".encode() + b"." * size, (), device)
+
+
+async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
+    kafka: Broker, topic_name: Callable[[str], str], tmp_path: Path
+) -> None:
+    """Each device's records keep their order, in the partition that its name chooses; what was acknowledged is said."""
+    topic, counts = topic_of(topic_name("order")), Counts()
+    await make(kafka.bootstrap, topic.name)
+    devices = [f"leaf{n}" for n in range(5)]
+    async with KafkaPublisher(core(kafka.bootstrap, tmp_path / "ack.json"), counts) as publisher:
+        for number in range(1000):
+            assert all(publisher.offer(record(topic, device, number), rows=2) for device in devices)
+        await publisher.flushed()
+    found = await read(kafka.bootstrap, topic.name)
+    for device in devices:
+        own = [value for value in found[partition_of(device, PARTITIONS)] if value.startswith(device.encode() + b" ")]
+        assert own == [f"{device} {number}".encode() for number in range(1000)]
+    said = json.loads((tmp_path / "ack.json").read_text())
+    assert said["acknowledged"] == {topic.name: 5000}
+    assert said["acknowledged_rows"] == {topic.name: 10_000}
+
+
+async def test_a_topic_of_another_number_of_partitions_is_refused(
+    kafka: Broker, topic_name: Callable[[str], str]
+) -> None:
+    """A device's partition is a promise to every consumer, so nothing is written."""
+    topic = topic_of(topic_name("wrong"))
+    await make(kafka.bootstrap, topic.name, partitions=PARTITIONS + 1)
+    async with KafkaPublisher(core(kafka.bootstrap), Counts()) as publisher:
+        publisher.offer(record(topic, "leaf1", 1))
+        with pytest.raises(Misconfigured, match="4 partitions where 3"):
+            await publisher.failed()
+
+
+async def test_a_record_that_kafka_never_takes_holds_up_nothing(
+    kafka: Broker, topic_name: Callable[[str], str]
+) -> None:
+    """It is counted as rejected, and what follows goes out."""
+    topic, counts = topic_of(topic_name("large")), Counts()
+    await make(kafka.bootstrap, topic.name)
+    async with KafkaPublisher(core(kafka.bootstrap), counts) as publisher:
+        publisher.offer(record(topic, "leaf1", 1))
+        publisher.offer(record(topic, "leaf1", 2, size=8 << 20))
+        publisher.offer(record(topic, "leaf1", 3))
+        await publisher.flushed()
+    assert counts.of("rejected") == 1
+    assert counts.of("acknowledged") == 2
+    assert sorted(chain(*(await read(kafka.bootstrap, topic.name)).values())) == [b"leaf1 1", b"leaf1 3"]
+
+
+async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away(tmp_path: Path) -> None:
+    """What fits the buffer waits and arrives, in order; past its bound the newest is refused and counted."""
+    embedded, topic, counts = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), topic_of("late.v1"), Counts()
+    await asyncio.to_thread(embedded.start)
+    bootstrap = embedded.bootstrap
+    try:
+        await make(bootstrap, topic.name)
+        await asyncio.to_thread(embedded.stop)
+        async with KafkaPublisher(core(bootstrap, buffer_bytes=100_000), counts) as publisher:
+            taken = [number for number in range(2000) if publisher.offer(record(topic, "leaf1", number))]
+            assert 0 < len(taken) < 2000 and counts.of("refused") == 2000 - len(taken)
+            await asyncio.to_thread(embedded.start)
+            async with asyncio.timeout(30):
+                await publisher.flushed()
+            assert counts.of("acknowledged") == len(taken)
+            await asyncio.to_thread(embedded.stop)
+            more = [number for number in range(5000, 5100) if publisher.offer(record(topic, "leaf1", number))]
+            assert len(more) == 100
+            await asyncio.to_thread(embedded.start)
+            async with asyncio.timeout(30):
+                await publisher.flushed()
+        values = chain(*(await read(bootstrap, topic.name)).values())
+        assert list(dict.fromkeys(values)) == [f"leaf1 {number}".encode() for number in (*taken, *more)]
+    finally:
+        await asyncio.to_thread(embedded.stop)
