@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import fcntl
+import os
 import shutil
 import signal
 import sys
@@ -28,6 +30,8 @@ from streams.runtime.supervise import Supervisor
 from streams.wire.errors import Misconfigured
 
 REFRESH_PER_S = 4
+KEPT = "kept"
+"""A run's folder with this file in it is never swept away."""
 INTERRUPTED = 130
 """What a shell says of a command that Ctrl-C ended."""
 
@@ -102,12 +106,37 @@ def _folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
     else:
         runs = data_folder() / "demo"
         runs.mkdir(parents=True, exist_ok=True)
+        _sweep(runs)
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=runs))
+    lock = _locked(folder)
+    if keep:
+        (folder / KEPT).touch()
     try:
         yield folder
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _sweep(runs: Path) -> None:
+    """Remove what demos left that could not clean up: those that were killed, so that nobody holds their lock."""
+    for folder in runs.glob("run-*"):
+        if not (folder / KEPT).exists() and (lock := _locked(folder)) is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """Hold the folder's lock for as long as this process lives; None where another one has it."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
 
 
 async def _run(running: Demo, on_screen: bool) -> Report | None:
