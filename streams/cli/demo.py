@@ -54,6 +54,8 @@ def demo(
     """Run the whole pipeline on this machine and show what it finds; exit 1 if a fault is missed or one is invented."""
     started_s = time.monotonic()
     play = _play_of(recording, inventory, truth, speed)
+    if out is not None:
+        _refuse_unwritable(out)
     with _folder(run_dir, keep=keep or run_dir is not None) as folder:
         supervisor = Supervisor(folder)
         running = Demo(Plan(folder, seconds, play, alertmanager), Board(started_s), supervisor)
@@ -86,6 +88,14 @@ def _play_of(recording: Path | None, inventory: Path | None, truth: Path | None,
     for line in tape.refused:
         typer.echo(f"railsight: {line}", err=True)
     return Play(tape, _read(inventory), speed, None if truth is None else tuple(read_truth(truth)))
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Now, and not after all has run."""
+    try:
+        out.open("w").close()
+    except OSError as error:
+        raise Misconfigured(f"{out}: {error.strerror}") from error
 
 
 def _read(folder: Path) -> Inventory:

@@ -8,6 +8,7 @@ the rules of restarting can be tested without either.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,6 +28,8 @@ MISCONFIGURED = 2
 GRACE_S = 10.0
 TICK_S = 0.1
 ASK_AGAIN_S = 0.02
+SAID_CHARACTERS = 300
+"""Of a part's last words, on one line of a terminal or two."""
 
 
 class Process(Protocol):
@@ -215,7 +218,7 @@ class Supervisor:
             lines = self.log_of(part.name).read_text(errors="replace").split("\n")
         except OSError:
             return "it left no log"
-        return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+        return _short(next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing"))
 
     def _write_states(self) -> None:
         """Say in `parts.json` what runs, for whoever watches or ends a part; only when something changed."""
@@ -228,3 +231,10 @@ class Supervisor:
         scratch = self.folder / "parts.new"
         scratch.write_bytes(orjson.dumps(rows, option=orjson.OPT_INDENT_2))
         scratch.replace(self.folder / "parts.json")
+
+
+def _short(line: str) -> str:
+    """What a line of a log says, without its time and level, and of a traceback its end, where the reason stands."""
+    with suppress(orjson.JSONDecodeError, KeyError, TypeError):
+        line = str(orjson.loads(line)["event"])
+    return line if len(line) <= SAID_CHARACTERS else f"…{line[-SAID_CHARACTERS:]}"

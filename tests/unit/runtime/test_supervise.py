@@ -73,6 +73,16 @@ def test_a_misconfigured_part_is_not_tried_again(tmp_path: Path) -> None:
         supervisor.tick()
 
 
+def test_of_a_long_last_word_the_end_is_told(tmp_path: Path) -> None:
+    """A log line that is JSON is told by its event, and of a traceback the end, where the reason stands."""
+    event = "Traceback " + "x" * 2000 + " | FileNotFoundError: no such folder"
+    supervisor, starts, _ = supervised(tmp_path, says=json.dumps({"event": event, "level": "critical"}) + "\n")
+    starts.processes[-1].exit_code = 2
+    with pytest.raises(GaveUp, match=r"xxx \| FileNotFoundError: no such folder \(log: ") as caught:
+        supervisor.tick()
+    assert len(str(caught.value)) < 500
+
+
 def test_a_part_that_ran_well_for_long_counts_as_well_again(tmp_path: Path) -> None:
     """Ends that are far apart never add up to a crash loop."""
     supervisor, starts, clock = supervised(tmp_path)
