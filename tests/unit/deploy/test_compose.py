@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from jsonschema.validators import validator_for
+from jsonschema import Draft7Validator
 
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
@@ -36,7 +36,7 @@ def project() -> dict[str, Any]:
 def test_the_file_is_valid_against_the_compose_specification(project: dict[str, Any]) -> None:
     """The specification's own schema finds nothing wrong, and would find a wrong key."""
     schema = json.loads(SCHEMA.read_text())
-    validator = validator_for(schema)(schema)
+    validator = Draft7Validator(schema)
     assert [error.message for error in validator.iter_errors(project)] == []
     wrong = project | {"services": {"kafka": project["services"]["kafka"] | {"helthcheck": {}}}}
     assert list(validator.iter_errors(wrong))
