@@ -26,10 +26,12 @@ def written_config(folder: Path, bootstrap: str, url: str, plan: "Plan") -> Path
         f'bootstrap = "{bootstrap}"',
         "[store]",
         f'url = "{url}"',
+        "[runtime]",
+        f'data = "{folder / "faust"}"',
     ]
     if plan.play is not None:
         # A recording's times are long past: its player, not the clock, says how far time has come.
-        lines += ["[runtime]", "wall_clock_ticks = false"]
+        lines += ["wall_clock_ticks = false"]
     else:
         lines += [
             "[collect.sim]",
