@@ -102,8 +102,11 @@ class Connection:
             if leaf is None or leaf.kind is not Kind.COUNTER or node.slot < 0:
                 self._other(node, update.val)
                 continue
-            # Most values are counters that are not zero: those are read without asking which of the kinds they are.
-            slot_values[node.slot] = update.val.uint_val or self._counter(node, values.of(update.val))
+            # Most values are counters: those are read without asking which of all kinds they are.
+            value = update.val
+            slot_values[node.slot] = value.uint_val or (
+                0 if value.HasField("uint_val") else self._counter(values.of(value))
+            )
             if node.row != row:
                 row = node.row
                 self._sampled(row)
@@ -181,8 +184,8 @@ class Connection:
             delays if any(delays) else (),
         )  # fmt: skip
 
-    def _counter(self, node: Node, value: values.Json) -> float | None:
-        """A counter that the quick way did not read: it is zero, or came as text, JSON or a decimal."""
+    def _counter(self, value: values.Json) -> float | None:
+        """A counter that is no plain unsigned number: it came as text, JSON, a decimal or signed."""
         found = None if isinstance(value, dict | list) else values.number(value)
         if found is None or not 0 <= found < ABSENT_COUNTER:
             self._counts.add("unreadable", self._device)
@@ -216,7 +219,7 @@ class Connection:
             case Kind.COUNTER | Kind.READING if node.slot >= 0:
                 read = leaf.read(value)
                 self._slots.values[node.slot] = (
-                    self._counter(node, value) if leaf.kind is Kind.COUNTER else cast("float | None", read)
+                    self._counter(value) if leaf.kind is Kind.COUNTER else cast("float | None", read)
                 )
                 self._sampled(node.row)
             case Kind.STATE if node.slot >= 0:

@@ -34,7 +34,9 @@ def bare(name: str) -> str:
 
 def elem(name: str, keys: Mapping[str, str] | None = None) -> Elem:
     """A step as paths here have it."""
-    return Elem(bare(name), tuple(sorted((bare(key), value) for key, value in (keys or {}).items())))
+    if not keys:
+        return Elem(bare(name))
+    return Elem(bare(name), tuple(sorted((bare(key), value) for key, value in keys.items())))
 
 
 def from_text(text: str) -> Elems:

@@ -145,12 +145,15 @@ class _Service:
 
 
 class GnmiFace:
-    """All switches of a world; `addresses` is known once it has been entered."""
+    """All switches of a world, with TLS where credentials are given; `addresses` is known once it has been entered."""
 
-    def __init__(self, world: World, clock: Clock, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, world: World, clock: Clock, host: str = "127.0.0.1", tls: grpc.ServerCredentials | None = None
+    ) -> None:
         self._world = world
         self._clock = clock
         self._host = host
+        self._tls = tls
         self._servers: dict[str, grpc.aio.Server] = {}
         self._reboots: list[asyncio.Task[None]] = []
         self.addresses: dict[str, str] = {}
@@ -175,7 +178,7 @@ class GnmiFace:
         server.add_generic_rpc_handlers((_Service(self._world, device, self._clock).handler(),))
         wanted = self.addresses.get(device, f"{self._host}:0")
         try:
-            port = server.add_insecure_port(wanted)
+            port = server.add_secure_port(wanted, self._tls) if self._tls else server.add_insecure_port(wanted)
         except RuntimeError as error:
             raise Misconfigured(f"{device}: cannot listen on {wanted}: {error}") from error
         self.addresses[device] = f"{self._host}:{port}"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import grpc
 import pytest
 
 from collectors.core.clock import SystemClock
@@ -35,15 +36,19 @@ class Running:
 
 
 @asynccontextmanager
-async def running(faulty: Faulty | None = None, shape: Shape = SMALL, **settings: object) -> AsyncIterator[Running]:
+async def running(
+    faulty: Faulty | None = None, shape: Shape = SMALL, tls: grpc.ServerCredentials | None = None, **settings: object
+) -> AsyncIterator[Running]:
     """Run a fabric of this shape with these faults, and the collector on all its switches."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     inventory = clos.inventory(shape, now_ns)
     world = World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
-    async with GnmiFace(world, clock) as face:
+    async with GnmiFace(world, clock, tls=tls) as face:
         targets = [Target(name=name, address=address) for name, address in face.addresses.items()]
-        params = Params.model_validate({"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5} | settings)
+        params = Params.model_validate(
+            {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings
+        )
         async with collecting(params) as (kept, counts):
             yield Running(face, world, kept, counts)
 
