@@ -9,7 +9,7 @@ import typer
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
 
-WAIT_S = 30.0
+WAIT_S = 10.0
 
 
 def topics(

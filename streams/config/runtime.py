@@ -31,4 +31,4 @@ class RuntimeSettings(BaseModel):
     metrics_host: str = "127.0.0.1"
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
     data: Path | None = None
-    """Where Faust may write; it keeps nothing there that is needed."""
+    """Where Faust makes its folders, which stay empty; default: in the user's data folder."""

@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
-from streams.wire.errors import Misconfigured
+from streams.wire.errors import Misconfigured, Retry
 from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
 
 _OK = 0
@@ -55,7 +55,7 @@ async def _admin(kafka: KafkaSettings, timeout_s: float = 5.0) -> AsyncIterator[
 
 
 async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
-    """Return once the brokers would create a topic; raises Misconfigured where they would not in time.
+    """Return once the brokers would create a topic; raises Retry where they would not in time.
 
     An open port and even metadata come earlier, while what is produced still fails. Faust ends with 1 where it finds
     no broker at its start, so this comes first.
@@ -74,13 +74,16 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
         except (KafkaError, OSError, TimeoutError) as error:
             why = str(error) or type(error).__name__
         await asyncio.sleep(_ASK_AGAIN_S)
-    raise Misconfigured(f"Kafka at {kafka.bootstrap} was not ready after {within_s:g} s: {why}")
+    raise Retry(f"Kafka at {kafka.bootstrap} was not ready after {within_s:g} s: {why}")
 
 
 async def list_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[TopicState]:
-    """Every topic of the registry as it is on the brokers."""
-    async with _admin(kafka) as admin:
-        return await _states(admin, kafka, list(topics))
+    """Every topic of the registry as it is on the brokers; raises Retry where nobody answers."""
+    try:
+        async with _admin(kafka) as admin:
+            return await _states(admin, kafka, list(topics))
+    except (KafkaError, OSError) as error:
+        raise Retry(f"Kafka at {kafka.bootstrap}: {error or type(error).__name__}") from error
 
 
 async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list[Topic]) -> list[TopicState]:
@@ -93,7 +96,10 @@ async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list
 async def ensure_topics(
     kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS, within_s: float = 30.0
 ) -> list[TopicState]:
-    """Create what is missing; raises Misconfigured where a topic cannot be, or has another number of partitions."""
+    """Create what is missing.
+
+    Raises Misconfigured where a topic cannot be or has another number of partitions, Retry where nobody answers.
+    """
     wanted = list(topics)
     give_up = time.monotonic() + within_s
     while True:
@@ -107,7 +113,7 @@ async def ensure_topics(
         except (KafkaError, OSError) as error:
             why = str(error) or type(error).__name__
         if time.monotonic() > give_up:
-            raise Misconfigured(f"the topics could not be created within {within_s:g} s: {why}")
+            raise Retry(f"the topics could not be created within {within_s:g} s: {why}")
         await asyncio.sleep(_ASK_AGAIN_S)
     wrong = [
         f"{s.topic.name} has {s.partitions} partitions, {s.expected} are configured"

@@ -40,6 +40,11 @@ class ChunkConsumer(driver.Consumer):
         """All before this offset is covered: commit it with the next commit."""
         self._covered[TP(topic, partition)] = offset
 
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """The offset behind the last record, as of the last fetch; None before the first."""
+        tp = TP(topic, partition)
+        return self.highwater(tp) if tp in self.assignment() else None
+
     # What Faust calls to learn what to commit: it would gather an offset a message; here one number a partition is it.
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
         return iter([tp for tp in self._covered if topics is None or tp in topics or tp.topic in topics])

@@ -109,15 +109,10 @@ class Fold:
         """Adopt the version of the inventory that the state was made under."""
         return self._records(self._in_effect.restore(inventory_digest))
 
-    def missing_from(self, chunk: Chunk) -> int | None:
-        """The offset to read again from, where the chunk begins past what was read; None where it fits."""
-        position = self.positions[chunk.topic]
-        return position if chunk.start > position else None
-
     def take(self, chunk: Chunk) -> list[Record]:
-        """Fold a chunk that fits; what of it was read before is left out."""
+        """Fold a chunk that begins where the last of its input ended, or before: what was read is left out."""
         position = self.positions[chunk.topic]
-        self._highwater[chunk.topic] = max(chunk.highwater, chunk.end)
+        self.grown_to(chunk.topic, max(chunk.highwater, chunk.end))
         if chunk.end <= position:
             return []
         topic = self._topics[chunk.topic]
@@ -146,6 +141,10 @@ class Fold:
             "railsight_messages_total", self.binding.stage, self.partition, topic=topic.name, by=len(fresh)
         )
         return records
+
+    def grown_to(self, topic: str, end: int) -> None:
+        """The brokers say that an input goes on to here."""
+        self._highwater[topic] = max(end, self._highwater[topic])
 
     def tick(self, now_ns: int) -> list[Record]:
         """The arrival clock, for a stage whose upstream are devices."""

@@ -10,14 +10,14 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
-from streams.runtime.chunk import Chunk
 from streams.runtime.fold import Fold
+from streams.runtime.inbox import Inbox, Input
 from streams.runtime.outbox import Lost, Outbox
 from streams.runtime.reading import AWAY, bounds
 from streams.runtime.snapshot_topic import SnapshotTopic
@@ -27,25 +27,11 @@ from streams.wire.topics import Record
 
 log = logging.getLogger(__name__)
 
-QUEUED_CHUNKS = 4
 _AGAIN_S = 0.5
-_ASK_AGAIN_S = 2.0
 # What a take-over asks of brokers that have just lost a node can hang for as long as a request may (40 s).
 _TAKE_OVER_S = 60.0
 # A turn takes milliseconds, and one that waits for the brokers as long as they are away.
 _STALL_S = 5.0
-
-
-class Input(Protocol):
-    """Where an owner's chunks come from, and what it says to there; ChunkConsumer is one."""
-
-    def read_from(self, topic: str, partition: int, offset: int) -> None:
-        """Deliver from this offset on."""
-        ...
-
-    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        """All before this offset is covered."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +51,10 @@ class Owner:
     """One partition in one generation of the consumer group."""
 
     def __init__(self, fold: Fold, around: Surroundings, owned: Callable[[], bool]) -> None:
-        self.chunks: asyncio.Queue[Chunk] = asyncio.Queue(QUEUED_CHUNKS)
         self._fold = fold
         self._around = around
         binding = self._binding = fold.binding
+        self.inbox = Inbox(binding, fold.partition, around.input)
         self._outbox = Outbox(
             around.producer,
             around.kafka.partitions,
@@ -83,7 +69,6 @@ class Owner:
         self._stopping = False
         self._covered_offset = 0
         self._said = (-1, -1)
-        self._asked: dict[str, tuple[int, float]] = {}
         self._due = {"progress": 0.0, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
         self._turned = 0.0
 
@@ -92,9 +77,9 @@ class Owner:
         try:
             await self._take_over()
             while not self._stopping:
-                chunk = await self._next_chunk()
+                chunk = await self.inbox.next(min(self._due["progress"], self._due["snapshot"]) - time.monotonic())
                 if chunk is not None:
-                    await self._take(chunk)
+                    await self._say(self._fold.take(chunk))
                 await self._duties(time.monotonic())
             await self._snapshot(time.monotonic())
         except Lost:
@@ -121,8 +106,7 @@ class Owner:
                 log.warning("%s/%d: %s; trying again", self._binding.stage, fold.partition, error or "no answer")
                 await asyncio.sleep(_AGAIN_S)
         digest = fold.begin(epoch, state, earliest, end)
-        for topic, position in fold.positions.items():
-            around.input().read_from(topic, fold.partition, position)
+        self.inbox.begin(fold.positions)
         await self._say(fold.resume(digest))
         around.metrics.count("railsight_takeovers_total", self._binding.stage, fold.partition)
         around.metrics.set("railsight_epoch", self._binding.stage, fold.partition, epoch)
@@ -137,28 +121,6 @@ class Owner:
             "tick": now + around.runtime.settle_s,
         }
 
-    async def _next_chunk(self) -> Chunk | None:
-        """The next chunk, None where none came before the next duty."""
-        if not self.chunks.empty():
-            return self.chunks.get_nowait()
-        wait_s = min(self._due["progress"], self._due["snapshot"]) - time.monotonic()
-        try:
-            async with asyncio.timeout(max(0.0, wait_s)):
-                return await self.chunks.get()
-        except TimeoutError:
-            return None
-
-    async def _take(self, chunk: Chunk) -> None:
-        missing = self._fold.missing_from(chunk)
-        if missing is not None:
-            asked, at = self._asked.get(chunk.topic, (-1, 0.0))
-            # What was under way before the seek still comes; only if nothing else does is it asked again.
-            if asked != missing or time.monotonic() - at > _ASK_AGAIN_S:
-                self._asked[chunk.topic] = missing, time.monotonic()
-                self._around.input().read_from(chunk.topic, chunk.partition, missing)
-            return
-        await self._say(self._fold.take(chunk))
-
     async def _say(self, records: list[Record]) -> None:
         offsets = await self._outbox.send(records)
         for record, offset in zip(records, offsets, strict=True):
@@ -170,6 +132,8 @@ class Owner:
             # The brokers were away, or this process was stopped: what devices said meanwhile is still on its way.
             self._due["tick"] = now + self._around.runtime.settle_s
         self._turned = now
+        for topic in self._binding.inputs:
+            self._fold.grown_to(topic.name, self._around.input().end_of(topic.name, self._fold.partition) or 0)
         await self._say(self._fold.refresh())
         if self._binding.upstream is None and self._around.runtime.wall_clock_ticks and now >= self._due["tick"]:
             self._due["tick"] = now + self._around.runtime.tick_s

@@ -19,7 +19,8 @@ from streams.runtime.app import make_app
 from streams.runtime.bindings import Binding
 from streams.runtime.chunk import Chunk
 from streams.runtime.fold import Fold, MakeStage
-from streams.runtime.owner import Input, Owner, Surroundings
+from streams.runtime.inbox import Input
+from streams.runtime.owner import Owner, Surroundings
 from streams.runtime.versions import Versions
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Runner:
         while not self._stopping and self._owns(chunk.partition, generation):
             try:
                 async with asyncio.timeout(_LOOK_EVERY_S):
-                    await owner.chunks.put(chunk)
+                    await owner.inbox.put(chunk)
             except TimeoutError:
                 continue
             else:

@@ -6,15 +6,14 @@ Several Faust apps share one event loop: each is a service with a consumer threa
 import asyncio
 import logging
 import signal
-import tempfile
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
+from streams.embedded.folders import data_folder, prepare
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics, Silent
 from streams.runtime.admin import ensure_topics, until_ready
@@ -50,7 +49,7 @@ def run_stages(
     wiring: Wiring | None = None,
     clock: Clock | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start."""
+    """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where nobody answers."""
     quieten()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_until_signalled(stages, kafka, runtime, wiring or Wiring(), clock or WallClock()))
@@ -83,7 +82,12 @@ async def serve(
     wiring: Wiring,
     clock: Clock,
 ) -> None:
-    """Run these stages until `stop` is set; raises Misconfigured where the brokers or topics are not as configured."""
+    """Run these stages until `stop` is set.
+
+    Raises Misconfigured where the topics are not as configured, Retry where the brokers do not answer in time.
+    """
+    data = runtime.data or data_folder() / "faust"
+    prepare(data, purpose="folder of Faust", needs_bytes=0)
     metrics: Metrics = Silent()
     if runtime.metrics_port is not None:
         metrics = Exposed(runtime.metrics_host, runtime.metrics_port)
@@ -92,31 +96,30 @@ async def serve(
     inventory = InventoryReader(kafka, wiring.inventory, wiring.jobs)
     following = asyncio.create_task(inventory.run(), name="inventory")
     following.add_done_callback(_ended)
-    with tempfile.TemporaryDirectory(prefix="railsight-faust-") as scratch:
-        await _unless(stop, _first_inventory(inventory, runtime.inventory_wait_s))
-        runners = [
-            Runner(
-                wiring.bindings[stage],
-                make_stage,
-                kafka,
-                runtime,
-                inventory.versions,
-                clock=clock,
-                metrics=metrics,
-                data=runtime.data or Path(scratch),
-            )
-            for stage, make_stage in stages.items()
-        ]
-        tasks = [asyncio.create_task(runner.run(), name=runner.binding.stage) for runner in runners]
-        for task in tasks:
-            task.add_done_callback(_ended)
-        await stop.wait()
-        following.cancel()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_WITHIN_S):
-                await asyncio.gather(*(runner.stop() for runner in runners))
-        for task in tasks:
-            task.cancel()
+    await _unless(stop, _first_inventory(inventory, runtime.inventory_wait_s))
+    runners = [
+        Runner(
+            wiring.bindings[stage],
+            make_stage,
+            kafka,
+            runtime,
+            inventory.versions,
+            clock=clock,
+            metrics=metrics,
+            data=data,
+        )
+        for stage, make_stage in stages.items()
+    ]
+    tasks = [asyncio.create_task(runner.run(), name=runner.binding.stage) for runner in runners]
+    for task in tasks:
+        task.add_done_callback(_ended)
+    await stop.wait()
+    following.cancel()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STOP_WITHIN_S):
+            await asyncio.gather(*(runner.stop() for runner in runners))
+    for task in tasks:
+        task.cancel()
 
 
 async def _prepare(kafka: KafkaSettings, runtime: RuntimeSettings, wiring: Wiring) -> None:

@@ -94,7 +94,7 @@ def settings(bootstrap: str) -> KafkaSettings:
 
 def work(bootstrap: str) -> None:
     """Be the worker."""
-    runtime = RuntimeSettings(inventory_wait_s=0, measure_snapshot_s=1)
+    runtime = RuntimeSettings(inventory_wait_s=0, measure_snapshot_s=1, data=Path(tempfile.gettempdir()))
     run_stages({"measure": lambda _: NumpyStage()}, settings(bootstrap), runtime, wiring=WIRING)
 
 

@@ -94,6 +94,7 @@ class Rig:
             measure_snapshot_s=0.5,
             snapshot_s=0.5,
             session_s=6,
+            data=Path(os.environ["FAUST_DATA"]),
             instance=os.environ.get("INSTANCE"),
             settle_s=0.5,
         )
@@ -108,7 +109,12 @@ class Worker:
         command = [sys.executable, "-m", __name__, rig.prefix, rig.kafka.bootstrap, *stages]
         with log.open("ab") as out:
             self.process = subprocess.Popen(
-                command, stdout=out, stderr=out, cwd=ROOT, env=os.environ | (env or {}), start_new_session=True
+                command,
+                stdout=out,
+                stderr=out,
+                cwd=ROOT,
+                env=os.environ | {"FAUST_DATA": str(log.parent)} | (env or {}),
+                start_new_session=True,
             )
 
     def signal(self, number: signal.Signals) -> None:
@@ -230,11 +236,14 @@ class Feed:
 
 
 async def expected_counts(rig: Rig) -> dict[tuple[str, str], int]:
-    """What a single reader of the log that never stopped would have said: the running sum by (device, block)."""
-    records = await records_of(rig, rig.events)
+    """What a single reader of the log that never stopped would have said: the running sum by (device, block).
+
+    It reads both inputs in the order in which the broker took their records.
+    """
+    records = await records_of(rig, rig.events) + await records_of(rig, rig.more)
     counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     expected = {}
-    for record in sorted(records, key=lambda record: (record.partition, record.offset)):
+    for record in sorted(records, key=lambda r: (r.partition, r.timestamp, r.topic == rig.more.name, r.offset)):
         message = topics.decode(rig.events, record.value, record.headers)
         assert isinstance(message, Event)
         seen = counts[message.device]
@@ -259,7 +268,12 @@ async def assert_exact(rig: Rig, within_s: float, *workers: Worker) -> None:
 
 
 async def until(
-    condition: Callable[[], Any], within_s: float, what: str, every_s: float = 0.2, workers: Sequence[Worker] = ()
+    condition: Callable[[], Any],
+    within_s: float,
+    what: str,
+    every_s: float = 0.2,
+    workers: Sequence[Worker] = (),
+    logs: Sequence[Path] = (),
 ) -> Any:
     """Await a condition; fails after the bound with what was awaited and the end of the workers' logs."""
     give_up = time.monotonic() + within_s
@@ -270,8 +284,8 @@ async def until(
         if result:
             return result
         if time.monotonic() > give_up:
-            logs = "\n".join(worker.log.read_text()[-3000:] for worker in workers)
-            raise AssertionError(f"not within {within_s} s: {what}\n{logs}")
+            ends = "\n".join(log.read_text()[-3000:] for log in (*logs, *(worker.log for worker in workers)))
+            raise AssertionError(f"not within {within_s} s: {what}\n{ends}")
         await asyncio.sleep(every_s)
 
 

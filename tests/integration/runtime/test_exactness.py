@@ -11,12 +11,16 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire.models import Progress, Symptom
 from tests.integration.runtime.rig import (
+    START_NS,
     TELEMETRY,
     Feed,
     Rig,
     Worker,
     assert_exact,
+    event,
     messages_of,
+    producing,
+    send,
     symptoms_of,
     until,
     working,
@@ -117,3 +121,21 @@ async def test_a_broker_that_dies_and_returns_costs_nothing(tmp_path: Path) -> N
                 await until_it_speaks(rig, worker)
             await assert_exact(rig, 25, worker)
             assert worker.process.poll() is None
+
+
+async def test_a_backlog_of_two_inputs_is_read_in_one_order(rig: Rig, tmp_path: Path) -> None:
+    """A busy and a quiet input are folded in the order in which the broker took their records, kill or not."""
+    async with producing(rig) as producer:
+        for turn in range(40):
+            busy = [
+                await send(producer, rig, rig.events, event(device, turn * 100 + number, START_NS))
+                for number in range(100)
+                for device in ("d1", "d2", "d3")
+            ]
+            await asyncio.gather(*busy)
+            await (await send(producer, rig, rig.more, event("d1", 1_000_000, START_NS)))
+    env = {"INSTANCE": "one"}
+    with working(rig, tmp_path / "log", "measure", env=env) as worker:
+        await until_it_speaks(rig, worker)
+    with working(rig, tmp_path / "log", "measure", env=env) as worker:
+        await assert_exact(rig, 20, worker)

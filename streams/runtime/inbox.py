@@ -1,0 +1,119 @@
+"""An owner's way in: without a gap, without repeats, all inputs in one order.
+
+Decides what is asked for again, and how long one input is waited for by the others; the order itself is merge.py's.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+from streams.runtime.bindings import Binding
+from streams.runtime.chunk import Chunk
+from streams.runtime.merge import Merge
+
+QUEUED = 4
+_HELD = 64
+"""Chunks that may wait for another input; then order gives way to going on."""
+_PATIENCE_S = 0.5
+"""How long records wait for those of another input that the brokers say are there: a fetch takes some milliseconds."""
+_ASK_AGAIN_S = 2.0
+
+
+class Input(Protocol):
+    """Where chunks come from, and what an owner says to there; ChunkConsumer is one."""
+
+    def read_from(self, topic: str, partition: int, offset: int) -> None:
+        """Deliver from this offset on; chunks that are already under way still come."""
+        ...
+
+    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
+        """All before this offset is covered: commit it with the next commit."""
+        ...
+
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """The offset behind the last record, as of the last fetch; None before the first."""
+        ...
+
+
+class Inbox:
+    """The chunks of one partition in one generation."""
+
+    def __init__(
+        self, binding: Binding, partition: int, source: Callable[[], Input], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._partition = partition
+        self._source = source
+        self._now_s = now_s
+        self._chunks: asyncio.Queue[Chunk] = asyncio.Queue(QUEUED)
+        self._merge = Merge([topic.name for topic in binding.inputs])
+        # Nobody waits for a compacted topic: the record at its end may be gone.
+        self._timed = {topic.name for topic in binding.inputs if topic.kept_s is not None}
+        self._expected: dict[str, int] = {}
+        self._asked: dict[str, tuple[int, float]] = {}
+        self._since: float | None = None
+        self._given_up: set[str] = set()
+
+    def begin(self, positions: dict[str, int]) -> None:
+        """Read each input from here on."""
+        for topic, offset in positions.items():
+            self._expected[topic] = offset
+            self._ask(topic, offset)
+
+    async def put(self, chunk: Chunk) -> None:
+        """Hand in what was fetched; waits while there is no room."""
+        await self._chunks.put(chunk)
+
+    async def next(self, within_s: float) -> Chunk | None:
+        """The chunk whose turn it is; None where there is none within this time."""
+        while not self._chunks.empty() and len(self._merge) < _HELD:
+            self._accept(self._chunks.get_nowait())
+        if (ready := self._ready()) is not None:
+            return ready
+        wait_s = max(0.0, within_s)
+        if len(self._merge):
+            self._since = self._now_s() if self._since is None else self._since
+            wait_s = min(wait_s, _PATIENCE_S)
+        try:
+            async with asyncio.timeout(wait_s):
+                self._accept(await self._chunks.get())
+        except TimeoutError:
+            return None
+        return self._ready()
+
+    def _ready(self) -> Chunk | None:
+        ready = self._merge.next(self._awaited)
+        if ready is not None:
+            self._since = None
+        return ready
+
+    def _accept(self, chunk: Chunk) -> None:
+        """Keep what follows; ask again for what is missing before it; forget what was there."""
+        expected = self._expected[chunk.topic]
+        if chunk.start > expected:
+            asked, at = self._asked[chunk.topic]
+            # What was under way before the seek still comes; only if nothing else does is it asked again.
+            if asked != expected or self._now_s() - at > _ASK_AGAIN_S:
+                self._ask(chunk.topic, expected)
+        elif chunk.end > expected:
+            fresh = [record for record in chunk.records if record.offset >= expected]
+            self._expected[chunk.topic] = chunk.end
+            self._given_up.discard(chunk.topic)
+            self._merge.add(replace(chunk, start=expected, records=fresh))
+
+    def _ask(self, topic: str, offset: int) -> None:
+        self._asked[topic] = offset, self._now_s()
+        self._source().read_from(topic, self._partition, offset)
+
+    def _awaited(self, topic: str) -> bool:
+        """Whether the brokers hold records of this input that have not come yet, and it is worth waiting for them."""
+        if topic not in self._timed or topic in self._given_up or len(self._merge) >= _HELD:
+            return False
+        end = self._source().end_of(topic, self._partition)
+        if end is None or end <= self._expected[topic]:
+            return False
+        if self._since is not None and self._now_s() - self._since > _PATIENCE_S:
+            self._given_up.add(topic)
+            return False
+        return True
