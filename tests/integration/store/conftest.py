@@ -1,4 +1,4 @@
-"""One broker and one ClickHouse for the tests of the sink, which kill them: nobody else may share them."""
+"""A broker and a ClickHouse for each module of tests: they kill them, and count what Kafka holds."""
 
 import asyncio
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from streams.runtime.admin import ensure_topics
 from tests.integration.store.rig import Database, Rig, running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """Yield the parts with all topics made."""
     folder = tmp_path_factory.mktemp("store")

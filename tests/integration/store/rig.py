@@ -28,7 +28,7 @@ from streams.wire.errors import Retry
 from streams.wire.models import RowKind, Samples, Source, Table
 from streams.wire.topics import Partitions, Record
 
-WITHIN_S = 40.0
+WITHIN_S = 60.0
 PARTITIONS = Partitions(telemetry=4, pod=2)
 ROWS = 16
 NS = 1_750_000_000_000_000_000
