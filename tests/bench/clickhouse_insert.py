@@ -10,10 +10,13 @@ import argparse
 import http.client
 import json
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
@@ -51,10 +54,9 @@ def in_engine(folder: Path, rows: int, made: dict[str, bytes]) -> dict[str, floa
     """Make the data, and measure the engine by itself; return seconds by format."""
     from chdb.session import Session
 
-    engine = Session(str(folder))
-    engine.query("CREATE DATABASE d")
-    engine.query("USE d")
-    engine.query(TABLE)
+    engine: Any = Session(str(folder))  # type: ignore[no-untyped-call]
+    for sql in ("CREATE DATABASE d", "USE d", TABLE):
+        engine.query(sql)
     seconds = {}
     for name in FORMATS:
         made[name] = bytes(engine.query(SOURCE.format(rows=rows), name).bytes())
@@ -62,7 +64,7 @@ def in_engine(folder: Path, rows: int, made: dict[str, bytes]) -> dict[str, floa
             file.write(made[name])
             file.flush()
             insert = f"INSERT INTO n FROM INFILE '{file.name}' COMPRESSION 'none' FORMAT {name}"
-            seconds[name] = timed(lambda sql=insert: engine.query(sql), lambda: engine.query("TRUNCATE TABLE n"))  # type: ignore[misc]
+            seconds[name] = timed(partial(engine.query, insert), partial(engine.query, "TRUNCATE TABLE n"))
     engine.close()
     return seconds
 
@@ -73,8 +75,8 @@ def over_http(folder: Path, made: dict[str, bytes]) -> dict[str, float]:
         post(server.port, TABLE)
         return {
             name: timed(
-                lambda name=name: post(server.port, f"INSERT INTO n FORMAT {name}", made[name]),  # type: ignore[misc]
-                lambda: post(server.port, "TRUNCATE TABLE n"),
+                partial(post, server.port, f"INSERT INTO n FORMAT {name}", made[name]),
+                partial(post, server.port, "TRUNCATE TABLE n"),
             )
             for name in FORMATS
         }
@@ -99,12 +101,14 @@ def main() -> None:
         }
         for name in FORMATS
     ]
-    if given.json:
-        print(json.dumps(results))
-        return
-    print(f"{'format':<14}{'rows/s':>14}{'engine alone':>16}{'ratio':>8}")
-    for row in results:
-        print(f"{row['format']:<14}{row['rows_per_s']:>14,}{row['engine_alone_rows_per_s']:>16,}{row['ratio']:>8}")
+    lines = [json.dumps(results)]
+    if not given.json:
+        lines = [f"{'format':<14}{'rows/s':>14}{'engine alone':>16}{'ratio':>8}"]
+        lines += [
+            f"{row['format']:<14}{row['rows_per_s']:>14,}{row['engine_alone_rows_per_s']:>16,}{row['ratio']:>8}"
+            for row in results
+        ]
+    sys.stdout.write("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from functools import partial
 from typing import TypeVar
 
 from aiohttp import ClientConnectionResetError, ClientPayloadError, web
@@ -75,11 +76,19 @@ class Execution:
         assert statement.format is not None
         into, written_as = statement.sql, statement.format
         insert = await self._in_thread(lambda: self._connection.insert(into, written_as))
+        # The next piece is received while the engine takes the last one.
+        writing: asyncio.Future[None] | None = None
         try:
             async for piece in data:
-                await self._in_thread(lambda piece=piece: insert.append(piece))  # type: ignore[misc]
+                if writing is not None:
+                    await writing
+                writing = asyncio.ensure_future(self._in_thread(partial(insert.append, piece)))
+            if writing is not None:
+                await writing
         except (ClickHouseError, ClientPayloadError, ConnectionError, asyncio.CancelledError):
             # Cut off or wrong: what was not acknowledged is not to be kept.
+            if writing is not None:
+                await asyncio.gather(writing, return_exceptions=True)
             with contextlib.suppress(ClickHouseError):
                 await asyncio.shield(self._in_thread(insert.cancel))
             raise
@@ -110,7 +119,7 @@ class Execution:
         blocks = await self._in_thread(lambda: self._connection.blocks(statement.sql, "Native"))
         try:
             while (block := await self._next_block(blocks)) is not None:
-                await self._reply.write(await self._in_thread(lambda block=block: make(block)))  # type: ignore[misc]
+                await self._reply.write(await self._in_thread(partial(make, block)))
         except ClickHouseError as error:
             return await self._reply.fail(error)
         finally:
