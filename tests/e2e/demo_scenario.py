@@ -1,7 +1,8 @@
 """One demo, everything that is done to it while it runs, and what is seen of it: shared by the tests of test_demo.py.
 
-Programs that nobody here wrote (kcat, curl, clickhouse-connect) look at it; then its worker, its sink and its broker
-are killed one after the other; and when it is over, its Kafka and its ClickHouse are compared record by record.
+Programs that nobody here wrote (kcat, curl, clickhouse-connect) look at it; then its worker, its sink, its broker and
+its ClickHouse are killed one after the other; and when it is over, what its Kafka and its ClickHouse hold is compared
+record by record.
 """
 
 import asyncio
@@ -27,6 +28,9 @@ from streams.wire.topics import SAMPLES, Partitions, decode
 from tests.e2e.processes import Marked, once, parts, peer, pid_of, railsight, until
 
 SECONDS = 60
+KILLED = ("process", "persist", "broker", "clickhouse")
+SERVERS = {"broker": " kafka.Kafka ", "clickhouse": " -m streams.embedded.clickhouse "}
+"""What stands in the command line of the server itself: the part that started it sees it end, and ends as well."""
 Identity = tuple[str, str, int, int]
 """A reading: device, source, the collector's run, its sequence."""
 
@@ -63,7 +67,7 @@ def observe(folder: Path) -> Observed:
         where = until(lambda: _where(run), 120, "demo.json")
         until(lambda: pid_of(run, "gnmi"), 60, "the collector")
         _look(seen, where)
-        for name in ("process", "persist", "broker"):
+        for name in KILLED:
             seen.back_s[name] = _kill(run, name, demo)
         _ask(seen, where["kafka"])
         seen.exit_code = demo.process.wait(240)
@@ -111,9 +115,10 @@ def _kill(run: Path, name: str, demo: Marked) -> float:
     """End a part with SIGKILL; answer after how many seconds the supervisor had it back."""
     before = until(lambda: pid_of(run, name), 30, name)
     killed = time.monotonic()
-    # The broker is the Java process: railsight's own part sees it end, and ends as well.
-    java = [pid for pid, line in demo.running() if "kafka.Kafka" in line and "guard.py" not in line]
-    os.kill(java[0] if name == "broker" else before, signal.SIGKILL)
+    server = SERVERS.get(name)
+    servers = [pid for pid, line in demo.running() if server and server in f"{line} " and "guard.py" not in line]
+    (victim,) = servers if server else (before,)
+    os.kill(victim, signal.SIGKILL)
     until(lambda: pid_of(run, name, before), 60, f"{name} after its kill")
     assert parts(run)[name]["restarts"] == 1
     return time.monotonic() - killed
