@@ -182,6 +182,8 @@ class DeviceReader:
                     async with asyncio.timeout(_FACTS_BOUND_S):
                         async with contextlib.aclosing(wire.stream(plans.once_request(path, encoding))) as stream:
                             async for response in stream:
+                                if not response.HasField("update"):
+                                    continue
                                 now_ns = self._clock.now_ns()
                                 outputs = connection.take(response.update, now_ns)
                                 self._hand_on((o for o in outputs if not isinstance(o, Reading)), now_ns)

@@ -97,6 +97,8 @@ def _options(params: Params) -> list[tuple[str, Any]]:
         ("grpc.max_receive_message_length", params.max_message_bytes),
         ("grpc.keepalive_time_ms", int(params.keepalive_s * 1000)),
         ("grpc.keepalive_timeout_ms", int(params.keepalive_timeout_s * 1000)),
+        # grpcio 1.85 sends the keep-alive's ping but waits for the answer as long as for any ping: a minute by default.
+        ("grpc.http2.ping_timeout_ms", int(params.keepalive_timeout_s * 1000)),
         ("grpc.http2.max_pings_without_data", 0),
         # Each attempt makes a channel of its own, so that one device's backoff inside gRPC is never another's.
         ("grpc.use_local_subchannel_pool", 1),

@@ -116,6 +116,35 @@ async def test_a_target_that_dies_is_reported_and_found_again_while_the_others_g
         await now.kept.until(lambda: now.kept.of(CollectorStatus, "spine1")[-1].reachable)
 
 
+async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
+    """A device that falls silent without closing its connection is lost after keep-alive and its timeout."""
+    async with running() as now:
+        host, port = now.face.addresses["spine1"].split(":")
+        passes = asyncio.Event()
+        passes.set()
+
+        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while data := await reader.read(65536):
+                await passes.wait()
+                writer.write(data)
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            far_reader, far_writer = await asyncio.open_connection(host, int(port))
+            await asyncio.gather(carry(reader, far_writer), carry(far_reader, writer), return_exceptions=True)
+
+        server = await asyncio.start_server(relay, "127.0.0.1", 0)
+        target = Target(name="spine1", address=f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        # No sample is due for so long that only keep-alive can notice.
+        slow = Params(targets=(target,), cadence_s=60, keepalive_s=1, keepalive_timeout_s=0.5)
+        async with collecting(slow) as (kept, _):
+            await kept.until(lambda: bool(kept.of(Samples)))
+            passes.clear()
+            await kept.until(lambda: not kept.of(CollectorStatus)[-1].reachable, within_s=8)
+            assert kept.of(CollectorStatus)[-1].error
+            passes.set()
+        server.close()
+
+
 async def test_a_target_that_is_not_there_harms_no_other() -> None:
     """It has its status; the rest is read."""
     async with running() as now:
