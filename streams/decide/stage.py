@@ -31,6 +31,7 @@ from streams.wire.models import (
     RemediationResult,
     Severity,
     Status,
+    Subject,
     Verdict,
 )
 from streams.wire.stage import Output
@@ -38,6 +39,9 @@ from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN
 
 _LIVE = (Verdict.APPROVED, Verdict.SHADOW, Verdict.NEEDS_APPROVAL)
 _ANSWERED = (Outcome.DONE, Outcome.FAILED, Outcome.REJECTED)
+
+_ANSWER_NS = 86_400_000_000_000
+"""An answer is awaited for a day: a repair is a ticket for a person."""
 
 
 @dataclass(slots=True)
@@ -57,7 +61,8 @@ class Kept:
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)
     remediations: dict[str, Remediation] = field(default_factory=dict)
-    answered: dict[str, str] = field(default_factory=dict)
+    released: dict[str, Remediation] = field(default_factory=dict)
+    """Revoked or expired, and perhaps carried out all the same."""
     drained: dict[str, str] = field(default_factory=dict)
     """Link id -> the remediation that took it out of service."""
     acted_ns: dict[str, int] = field(default_factory=dict)
@@ -110,8 +115,18 @@ class Decide:
             outputs += self._decide(case)
         for remediation in list(self._kept.remediations.values()):
             if (remediation.expires_at_ns or 0) <= now:
-                outputs.append(self._close(remediation))
+                outputs += self._expire(remediation)
+        for identity, remediation in list(self._kept.released.items()):
+            if (remediation.expires_at_ns or 0) + _ANSWER_NS <= now:
+                del self._kept.released[identity]
         return outputs
+
+    def _expire(self, remediation: Remediation) -> list[Output]:
+        """Nobody answered in time. What is drained must come back: a restore is said again, under its id."""
+        if remediation.action is Action.RESTORE_LINK:
+            return self._publish(remediation)
+        self._release(remediation)
+        return [self._close(remediation)]
 
     def _take(self, finding: Finding) -> list[Output]:
         case = self._kept.cases.get(finding.id)
@@ -130,9 +145,8 @@ class Decide:
     def _over(self, case: Case) -> list[Output]:
         """The condition has passed: what was taken out for it can come back, and nothing need be done any more."""
         outputs = self._withdraw(case)
-        link = case.finding.subject.id
-        if self._kept.drained.get(link) == case.decided and case.decided:
-            outputs += self._restore(case)
+        if case.decided and case.decided in self._kept.drained.values():
+            outputs += self._restore(case.finding.id, case.finding.subject, case.decided)
         if case.finding.final or case.finding.status is Status.RETRACTED:
             del self._kept.cases[case.finding.id]
         return outputs
@@ -150,6 +164,7 @@ class Decide:
             + (f", explained by {case.finding.parent_id}" if case.finding.parent_id else ""),
         )
         self._kept.acted_ns.pop(remediation.target.id, None)
+        self._release(remediation)
         return [Output(REMEDIATIONS, revoked), self._close(revoked)]
 
     def _decide(self, case: Case) -> list[Output]:
@@ -205,29 +220,41 @@ class Decide:
             self._kept.acted_ns[remediation.target.id] = now
         return outputs
 
-    def _restore(self, case: Case) -> list[Output]:
+    def _restore(self, finding_id: str, target: Subject, drained_by: str) -> list[Output]:
         """Restoring is never forbidden; in shadow nothing was drained, so nothing comes here."""
-        drained_by = self._kept.drained.pop(case.finding.subject.id)
-        identity = remediation_id(case.finding.id, Action.RESTORE_LINK.name, 1)
+        self._kept.drained.pop(target.id)
+        identity = remediation_id(finding_id, Action.RESTORE_LINK.name, 1)
         return self._publish(
             Remediation(
-                identity, 0, (case.finding.id,), Action.RESTORE_LINK, Verdict.APPROVED, case.finding.subject,
-                reason=f"{case.finding.detector} is over; undoes {drained_by}",
+                identity, 0, (finding_id,), Action.RESTORE_LINK, Verdict.APPROVED, target,
+                reason=f"what it was for is over; undoes {drained_by}",
             )
         )  # fmt: skip
 
     def _answer(self, result: RemediationResult) -> list[Output]:
-        remediation = self._kept.remediations.get(result.remediation_id)
+        """What automation did counts, even where it was told meanwhile not to do it."""
+        kept = self._kept
+        remediation = kept.remediations.get(result.remediation_id) or kept.released.get(result.remediation_id)
         if remediation is None or result.outcome not in _ANSWERED:
             return []
-        self._kept.answered[remediation.id] = result.outcome.name
-        if result.outcome is Outcome.DONE and remediation.action in guards.TAKES_LINK_OUT:
-            self._kept.drained[remediation.target.id] = remediation.id
-        if result.outcome is Outcome.DONE:
-            self._kept.acted_ns[remediation.target.id] = result.at_ns or self._kept.watermark_ns
-        else:
-            self._kept.acted_ns.pop(remediation.target.id, None)
-        return [self._close(remediation)]
+        outputs = [self._close(remediation)] if remediation.id in kept.remediations else []
+        kept.released.pop(remediation.id, None)
+        target = remediation.target
+        if result.outcome is not Outcome.DONE:
+            kept.acted_ns.pop(target.id, None)
+            return outputs
+        kept.acted_ns[target.id] = result.at_ns or kept.watermark_ns
+        if remediation.action in guards.TAKES_LINK_OUT:
+            kept.drained[target.id] = remediation.id
+            case = kept.cases.get(remediation.finding_ids[0])
+            if case is None or case.finding.over:
+                outputs += self._restore(remediation.finding_ids[0], target, remediation.id)
+        return outputs
+
+    def _release(self, remediation: Remediation) -> None:
+        """It is not open any more, but who took it up may still answer."""
+        if remediation.verdict is not Verdict.SHADOW and remediation.action in guards.TAKES_LINK_OUT:
+            self._kept.released[remediation.id] = remediation
 
     def _close(self, remediation: Remediation) -> Output:
         """Answered, revoked or expired: no longer open."""

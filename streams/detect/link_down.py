@@ -33,7 +33,7 @@ def step(params: DetectParams, state: State, history: History, watermark_ns: int
     """Conclude from the history; answers the new state, what changed, and the watermark at which to look again."""
     failures = list(_failures(params, history))
     conclusions = [c for span in failures if (c := _conclusion(params, history, span, watermark_ns)) is not None]
-    state, episodes = fold(state, conclusions, watermark_ns)
+    state, episodes = fold(state, conclusions, watermark_ns, history.forgotten_ns)
     hold, wait = ns(params.down.hold_up_s), ns(params.down.open_after_s)
     times = [t for begin, end in failures for t in (begin + wait, end + hold if end != FOREVER else FOREVER)]
     due = min((t for t in times if t > watermark_ns), default=FOREVER)

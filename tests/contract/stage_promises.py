@@ -70,8 +70,8 @@ def _unrevised(value: Any) -> Any:
 
 
 def newest(outputs: Sequence[Output]) -> dict[tuple[str, str | None, str], Any]:
-    """The last thing said by topic, key and what it is about."""
-    return {(topic, key, _name(said)): said for topic, key, said in plain(outputs)}
+    """The last thing said by topic, key and what it is about; a tombstone is about its key."""
+    return {(topic, key, str(key) if said is None else _name(said)): said for topic, key, said in plain(outputs)}
 
 
 def _name(said: Any) -> str:

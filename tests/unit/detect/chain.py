@@ -76,7 +76,11 @@ def status(
     return CollectorStatus(collector, 1, GNMI, device, at(t), reachable, error, cadence_ns=ns(cadence))
 
 
-def statuses(world: World, until: float, *, dies: Callable[[str], float] = lambda _: float("inf")) -> Iterator[Message]:
+def _never(device: str) -> float:
+    return float("inf")
+
+
+def statuses(world: World, until: float, *, dies: Callable[[str], float] = _never) -> Iterator[CollectorStatus]:
     """One status a device and round, until its collector dies."""
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S

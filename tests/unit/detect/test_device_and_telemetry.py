@@ -1,5 +1,7 @@
 """device/down and telemetry/stale over a small fabric: restarts, dead devices, dead paths and dead collectors."""
 
+from dataclasses import replace
+
 import pytest
 
 from streams.wire.models import (
@@ -181,9 +183,8 @@ def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
 def test_one_dead_path_is_told_from_a_device_that_is_unseen() -> None:
     """Another source of the device is live: its path is dead, and the evidence says how many still speak."""
     world = World(unread={"p1-l0": [(100, GONE)]})
-    gnmi = [*world.rounds(600), *statuses(world, 600)]
     snmp = World().rounds(600, SNMP, phase=3)
-    (stale,) = findings(play([*gnmi, *snmp]))
+    (stale,) = findings(play([*world.rounds(600), *statuses(world, 600), *snmp]))
     assert stale.cause == "path"
     assert stale.coverage is not None
     assert (stale.coverage.seen, stale.coverage.expected, stale.coverage.missing) == (1, 2, ("p1-l0/gnmi",))
@@ -193,12 +194,10 @@ def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children() 
     """It read four devices and says nothing itself: one page, not four."""
     own = ("p1-l0", "p1-l1", "p1-h1", "p1-h2")
     world = World(unread={device: [(100, GONE)] for device in own})
-    died = [s for s in statuses(world, 600, dies=lambda d: 100 if d in own else GONE)]
     named = [
-        s if s.device not in own else type(s)("dead", s.collector_run, s.source, s.device, s.at_ns, True,
-                                              cadence_ns=s.cadence_ns)
-        for s in died if isinstance(s, type(status("x", 0)))
-    ]  # fmt: skip
+        replace(s, collector="dead") if s.device in own else s
+        for s in statuses(world, 600, dies=lambda d: 100 if d in own else GONE)
+    ]
     found = _of(findings(play([*world.rounds(600), *named])), Condition.TELEMETRY_STALE)
     assert {f.subject.id for f in found} == {f"device:{d}" for d in own}
     (root,) = [f for f in found if not f.parent_id]

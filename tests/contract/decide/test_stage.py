@@ -1,0 +1,40 @@
+"""The stage that decides keeps the promises of a stage, in shadow and when it may act."""
+
+from functools import cache
+from typing import Literal
+
+import pytest
+
+from streams.decide.params import DecideParams
+from streams.decide.stage import Decide
+from streams.detect.attribute.stage import Attribute
+from streams.fabric.ids import remediation_id
+from streams.wire.models import Control, ControlKind, Finding, Outcome, RemediationResult
+from streams.wire.topics import FINDINGS
+from tests.contract.detect.test_stages import PARAMS, TOP, attribute_steps, downstream
+from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
+from tests.unit.detect.seen import at
+
+
+@cache
+def steps() -> list[Step]:
+    """The findings of a bad hour, a kill switch in the middle, and answers to everything that could be asked."""
+    told = downstream(Attribute(PARAMS), attribute_steps(), FINDINGS)
+    ids = [m.id for step in told if not isinstance(step, int) for m in step if isinstance(m, Finding)]
+    results = [
+        RemediationResult(remediation_id(i, action, 1), Outcome.DONE, at(800))
+        for i in dict.fromkeys(ids)
+        for action in ("REPAIR_LINK", "DRAIN_LINK", "RESTORE_LINK")
+    ]
+    middle = len(told) // 2
+    stop = Control("stop", ControlKind.KILL_SWITCH, until_ns=at(900))
+    return [*told[:middle], [stop], *told[middle:-1], results, told[-1]]
+
+
+class TestDecide(StagePromises, RepeatPromises):
+    """From findings to remediations."""
+
+    @pytest.fixture(params=["shadow", "act"])
+    def case(self, request: pytest.FixtureRequest) -> Case:
+        mode: Literal["shadow", "act"] = request.param
+        return Case(mode, lambda: Decide(DecideParams(mode=mode)), TOP, steps())
