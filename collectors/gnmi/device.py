@@ -15,8 +15,9 @@ from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
 from collectors.core.tasks import end
 from collectors.gnmi import plans
+from collectors.gnmi.facts import facts_of
 from collectors.gnmi.params import Params, Target
-from collectors.gnmi.parse import Connection, DeviceMemory, Output, facts_of
+from collectors.gnmi.parse import Connection, DeviceMemory, Output
 from collectors.gnmi.plans import Plan
 from collectors.gnmi.read import Wire
 from collectors.gnmi.v1 import gnmi_lite_pb2

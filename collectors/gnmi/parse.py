@@ -6,7 +6,7 @@ DeviceMemory.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
@@ -296,30 +296,3 @@ class Connection:
             named = self._known.node(elems)
             if named.slot >= 0:
                 self._walk(named, values.of(value))
-
-
-def facts_of(memory: DeviceMemory) -> dict[str, Any]:
-    """The fields of Facts that the device said: the chassis' own words, else those of the system."""
-    said = memory.facts
-    components: dict[str, dict[str, str]] = {}
-    for (what, whose), value in said.items():
-        if what.startswith("component/"):
-            components.setdefault(whose, {})[what.removeprefix("component/")] = value
-    chassis = next((c for c in components.values() if c.get("type", "").rpartition(":")[2] == "CHASSIS"), {})
-    return {
-        "vendor": chassis.get("mfg-name", ""),
-        "model": chassis.get("model-name") or chassis.get("part-no") or chassis.get("description", ""),
-        "serial": chassis.get("serial-no", ""),
-        "os_version": said.get(("os_version", ""), "") or chassis.get("software-version", ""),
-        "booted_at_ns": memory.boot_id,
-        "neighbors": _neighbors(said),
-    }
-
-
-def _neighbors(said: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
-    """(port, remote device, remote port) of each neighbour that said both."""
-    names = {whose: value for (what, whose), value in said.items() if what == "neighbor/system-name"}
-    ports = {whose: value for (what, whose), value in said.items() if what == "neighbor/port-id"}
-    return tuple(
-        (whose.partition("\0")[0], names[whose], ports[whose]) for whose in sorted(names.keys() & ports.keys())
-    )

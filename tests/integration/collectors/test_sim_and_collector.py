@@ -1,6 +1,7 @@
 """The simulated switches and the collector, over real gRPC on this machine."""
 
 import asyncio
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -120,17 +121,25 @@ async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
     """A device that falls silent without closing its connection is lost after keep-alive and its timeout."""
     async with running() as now:
         host, port = now.face.addresses["spine1"].split(":")
-        passes = asyncio.Event()
+        passes, ended = asyncio.Event(), asyncio.Event()
         passes.set()
 
         async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            while data := await reader.read(65536):
-                await passes.wait()
-                writer.write(data)
+            with suppress(OSError):
+                while data := await reader.read(65536):
+                    await passes.wait()
+                    writer.write(data)
+            with suppress(OSError):
+                writer.write_eof()
 
         async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             far_reader, far_writer = await asyncio.open_connection(host, int(port))
-            await asyncio.gather(carry(reader, far_writer), carry(far_reader, writer), return_exceptions=True)
+            await asyncio.wait(
+                {asyncio.create_task(carry(reader, far_writer)), asyncio.create_task(carry(far_reader, writer))}
+            )
+            for end in (writer, far_writer):
+                end.close()
+            ended.set()
 
         server = await asyncio.start_server(relay, "127.0.0.1", 0)
         target = Target(name="spine1", address=f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
@@ -141,8 +150,10 @@ async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
             passes.clear()
             await kept.until(lambda: not kept.of(CollectorStatus)[-1].reachable, within_s=8)
             assert kept.of(CollectorStatus)[-1].error
-            passes.set()
+        passes.set()
+        await asyncio.wait_for(ended.wait(), 5)
         server.close()
+        await server.wait_closed()
 
 
 async def test_a_target_that_is_not_there_harms_no_other() -> None:

@@ -1,0 +1,32 @@
+"""What a device says of itself, as Facts: its chassis' own words, else those of the system. Pure."""
+
+from typing import Any
+
+from collectors.gnmi.parse import DeviceMemory
+
+
+def facts_of(memory: DeviceMemory) -> dict[str, Any]:
+    """The fields of Facts that the device said: the chassis' own words, else those of the system."""
+    said = memory.facts
+    components: dict[str, dict[str, str]] = {}
+    for (what, whose), value in said.items():
+        if what.startswith("component/"):
+            components.setdefault(whose, {})[what.removeprefix("component/")] = value
+    chassis = next((c for c in components.values() if c.get("type", "").rpartition(":")[2] == "CHASSIS"), {})
+    return {
+        "vendor": chassis.get("mfg-name", ""),
+        "model": chassis.get("model-name") or chassis.get("part-no") or chassis.get("description", ""),
+        "serial": chassis.get("serial-no", ""),
+        "os_version": said.get(("os_version", ""), "") or chassis.get("software-version", ""),
+        "booted_at_ns": memory.boot_id,
+        "neighbors": _neighbors(said),
+    }
+
+
+def _neighbors(said: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
+    """(port, remote device, remote port) of each neighbour that said both."""
+    names = {whose: value for (what, whose), value in said.items() if what == "neighbor/system-name"}
+    ports = {whose: value for (what, whose), value in said.items() if what == "neighbor/port-id"}
+    return tuple(
+        (whose.partition("\0")[0], names[whose], ports[whose]) for whose in sorted(names.keys() & ports.keys())
+    )
