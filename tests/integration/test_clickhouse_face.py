@@ -315,6 +315,16 @@ def test_a_bad_row_inserts_nothing(client: Client) -> None:
     assert client.ask(f"SELECT count() FROM {table}").text == "0"
 
 
+def test_an_insert_may_select_from_its_data(client: Client) -> None:
+    """input() in an INSERT … SELECT, in any format, in a session too, and again."""
+    table = client.table()
+    sql = f"INSERT INTO {table} SELECT a * 10, upper(b) FROM input('a Int32, b String') WHERE a > 1 FORMAT RowBinary"
+    for session in ({}, {"session_id": "input"}, {"session_id": "input"}):
+        got = client.ask(ROWS["RowBinary"], query=sql, **session)
+        assert got.status == 200, got.text
+    assert client.ask(f"SELECT DISTINCT *, count() OVER () FROM {table}").text == "20\tY\t3"
+
+
 def test_an_upload_that_breaks_off_inserts_nothing(client: Client) -> None:
     """Half a body is no INSERT."""
     table = client.table()

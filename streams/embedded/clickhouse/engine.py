@@ -125,7 +125,9 @@ class Insert:
         self._stream = stream
 
     def append(self, data: bytes) -> None:
-        """Give the engine the next piece of the data."""
+        """Give the engine the next piece of the data; an empty one is none."""
+        if not data:
+            return
         try:
             self._stream.append(data)
         except RuntimeError as error:

@@ -26,6 +26,7 @@ from streams.embedded.clickhouse.native import (
 from streams.embedded.clickhouse.native_blocks import split
 from streams.embedded.clickhouse.pipes import ResultPipe
 from streams.embedded.clickhouse.replies import Reply, content_type
+from streams.embedded.clickhouse.staging import stage_of_dynamic, stage_of_input
 from streams.embedded.clickhouse.statement import Statement
 
 # How soon a client's leaving is noticed while nothing comes from the engine.
@@ -53,7 +54,7 @@ class Execution:
             self._reply.announce(output_format, content_type(output_format))
         revision = call.protocol_version if output_format == "Native" else 0
         if statement.data_at is not None:
-            answer = await self._insert(statement, data)
+            answer = await self._insert(call, statement, data)
         elif is_handshake(statement.sql, revision):
             answer = await self._in_thread(lambda: handshake_block(self._connection, revision))
             await self._reply.write(answer.data)
@@ -72,23 +73,33 @@ class Execution:
                 await self._reply.write(answer.data)
         return await self._reply.finish(answer)
 
-    async def _insert(self, statement: Statement, data: AsyncIterator[bytes]) -> Answer:
-        assert statement.format is not None
-        into, written_as = statement.sql, statement.format
+    async def _insert(self, call: Call, statement: Statement, data: AsyncIterator[bytes]) -> Answer:
+        first = await anext(data, b"")
+        stage = stage_of_input(statement.sql) or await self._in_thread(
+            lambda: stage_of_dynamic(self._connection, statement, call.settings, first)
+        )
+        if stage is None:
+            return await self._feed(statement.sql, statement.format or "", first, data)
+        await self._in_thread(lambda: self._connection.query(stage.create))
+        try:
+            await self._feed(stage.into, statement.format or "", first, data)
+            return await self._in_thread(lambda: self._connection.query(stage.sql))
+        finally:
+            await asyncio.shield(self._in_thread(lambda: self._connection.query(stage.drop)))
+
+    async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Answer:
+        """Hand the data to the engine as it arrives."""
         insert = await self._in_thread(lambda: self._connection.insert(into, written_as))
         # The next piece is received while the engine takes the last one.
-        writing: asyncio.Future[None] | None = None
+        writing = asyncio.ensure_future(self._in_thread(partial(insert.append, first)))
         try:
             async for piece in data:
-                if writing is not None:
-                    await writing
-                writing = asyncio.ensure_future(self._in_thread(partial(insert.append, piece)))
-            if writing is not None:
                 await writing
+                writing = asyncio.ensure_future(self._in_thread(partial(insert.append, piece)))
+            await writing
         except (ClickHouseError, ClientPayloadError, ConnectionError, asyncio.CancelledError):
             # Cut off or wrong: what was not acknowledged is not to be kept.
-            if writing is not None:
-                await asyncio.gather(writing, return_exceptions=True)
+            await asyncio.gather(writing, return_exceptions=True)
             with contextlib.suppress(ClickHouseError):
                 await asyncio.shield(self._in_thread(insert.cancel))
             raise
