@@ -98,6 +98,13 @@ _STREAMS: dict[str, Callable[[], Any]] = {
 }
 
 
+def _broken() -> tuple[type[Exception], ...]:
+    """Return what the libraries raise for data that they cannot decompress."""
+    import zstandard
+
+    return (zlib.error, OSError, EOFError, lzma.LZMAError, RuntimeError, ValueError, zstandard.ZstdError)
+
+
 class _Frames:
     """Any number of frames, one after the other, as each of these formats allows."""
 
@@ -116,9 +123,7 @@ class _Frames:
                 data = b""
                 if self._frame.eof:
                     data, self._frame = self._frame.unused_data or b"", None
-        except (zlib.error, OSError, lzma.LZMAError, RuntimeError, ValueError) as error:
-            raise _corrupt(self._encoding, error) from None
-        except Exception as error:  # noqa: BLE001 — zstandard's error is an Exception of its own
+        except _broken() as error:
             raise _corrupt(self._encoding, error) from None
         return b"".join(out)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from aiohttp import web
+from aiohttp import ClientPayloadError, web
 
 from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
 from streams.embedded.clickhouse.bodies import Body, ExternalTable, read_form
@@ -71,6 +71,9 @@ class Face:
                 return await self._answer(request, call, user, reply)
         except ClickHouseError as error:
             return await reply.fail(error)
+        except (ConnectionError, ClientPayloadError):
+            # The client left, or broke its upload off: nobody reads this.
+            return web.Response(status=400)
 
     async def _answer(self, request: web.Request, call: Call, user: User, reply: Reply) -> web.StreamResponse:
         tables: list[ExternalTable] = []
