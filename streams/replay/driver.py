@@ -69,7 +69,7 @@ def drive(
             driver.advance()
         yield from driver.said()
     driver.pass_on(stages.measure.process([Progress("replay", 0, 1, last_ns + lateness_ns)]))
-    driver.advance()
+    driver.advance(last_ns + lateness_ns)
     yield from driver.said()
 
 
@@ -95,10 +95,11 @@ class _Driver:
             if (reader := self._reader.get(output.topic)) is not None:
                 self.pass_on(reader.process([output.message]))
 
-    def advance(self) -> None:
-        """Let event time come to where the first stage is, one stage after the other."""
+    def advance(self, idle_ns: int = 0) -> None:
+        """Let event time come to where the first stage is, one stage after the other; to `idle_ns` where it is idle."""
         watermark = self._stages.measure.watermark_ns
-        if watermark == IDLE_NS or watermark <= self._watermark_ns:
+        watermark = idle_ns if watermark == IDLE_NS else watermark
+        if watermark <= self._watermark_ns:
             return
         self._watermark_ns = watermark
         for stage in (self._stages.correlate, self._stages.attribute, self._stages.decide):

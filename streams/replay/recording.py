@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
-from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
+from streams.fabric.catalogue import BY_NAME, CATALOGUE, COUNTERS, Metric
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import (
@@ -90,6 +90,7 @@ def _prepared(table: pa.Table, path: Path, refused: Refused) -> pa.Table:
     source, unknown_source = _mapped(text["source"], lambda name: SOURCES.get(name.lower() or "gnmi"), "i8")
     times = _times(table["time"], path)
     values, bad_value = _values(text["value"])
+    bad_value |= _no_counter(values, metric, ~bad_value)
     index, bad_index = _mapped(text["index"], _integer(NO_INDEX, 2**31 - 1, NO_INDEX), "i8")
     boot, bad_boot = _mapped(text["boot_id"], _integer(0, 2**64 - 1, 0), "u8")
     unnamed = np.asarray(pc.equal(text["device"].combine_chunks(), "").to_numpy(zero_copy_only=False), bool)
@@ -163,6 +164,20 @@ def _values(column: pa.ChunkedArray) -> tuple[pa.StringArray, npt.NDArray[np.boo
     return text, ~np.asarray(
         pc.match_substring_regex(text, _NUMBER).fill_null(False).to_numpy(zero_copy_only=False), bool
     )
+
+
+def _no_counter(
+    text: pa.StringArray, metric: npt.NDArray[np.int64], numbers: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Which numbers are no counter's, though their metric is one: negative, or beyond 64 bits."""
+    plain = np.asarray(pc.match_substring_regex(text, r"^[0-9]{1,19}$").to_numpy(zero_copy_only=False), bool)
+    counters = np.isin(metric, [int(m) for m in COUNTERS])
+    wrong = np.zeros(len(text), bool)
+    for row in np.flatnonzero(numbers & counters & ~plain):
+        number = text[int(row)].as_py()
+        exact = int(number) if number.isdigit() else float(number)
+        wrong[row] = not 0 <= exact < 2**64
+    return wrong
 
 
 def _messages(rows: pa.Table) -> Iterator[Samples]:

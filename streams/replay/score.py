@@ -118,6 +118,8 @@ def read_truth(path: Path) -> list[Truth]:
 
 
 def _truth(row: dict[str, str]) -> Truth:
+    if not row["device"]:
+        raise ValueError("no device")
     start_ns = _time_ns(row["start"])
     end_ns = _time_ns(row["end"]) if row["end"] else start_ns
     tolerance = float(row.get("tolerance_s") or _TOLERANCE_S)

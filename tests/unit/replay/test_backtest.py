@@ -1,0 +1,89 @@
+"""Backtests: the order in which stages are driven, what is written, and real recordings against their truth."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streams.config.settings import Settings
+from streams.replay.backtest import Recording, run
+from streams.replay.driver import event_time
+from streams.replay.results import read_findings
+from streams.replay.score import read_truth, score
+from streams.wire.errors import Misconfigured
+from streams.wire.models import Control, ControlKind, EventKind, Message, Progress, Source, Status
+from tests.unit.detect.chain import World, findings, play
+from tests.unit.detect.seen import GNMI, SNMP, at, down, event, samples
+from tests.unit.detect.test_measure import UP
+
+ROOT = Path(__file__).parents[3]
+DATA = Path(os.environ.get("RAILSIGHT_DATA", ROOT.parent / "shared/data")) / "timeseries"
+RECORDINGS = ("clos-100g/recording", "clos-100g-flapper", "clos-100g-shut")
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_real_recordings_are_found_whole_and_nothing_is_invented(name: str, tmp_path: Path) -> None:
+    """Precision and recall are 1 on recordings of a real fabric."""
+    folder = DATA / name
+    if not folder.is_dir():
+        pytest.skip(f"no recording in {folder}; RAILSIGHT_DATA says where they are")
+    source = Recording((folder / "samples.csv.gz",), (), None, None, None, folder / "inventory")
+    out = tmp_path / "found.jsonl"
+    summary = run(source, Settings(), out)
+    truths = read_truth(folder / "truth.csv")
+    own = score(read_findings(out), truths)
+    assert (own.precision, own.recall) == (1.0, 1.0)
+    assert summary.messages > 100
+    assert summary.refused == ()
+
+
+def test_messages_are_ordered_by_time_device_and_source() -> None:
+    """Whatever order a recording is read in, the findings are the same."""
+    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+    messages: list[Message] = [*world.rounds(400), event("s1", 215, EventKind.DEVICE_REBOOT)]
+    assert play(reversed(messages)) == play(messages)
+    keys = [event_time(samples("a", 1, {UP: {"x": 1}}, source=s)) for s in (SNMP, GNMI)]
+    assert keys == [(at(1), "a", Source.SOURCE_SNMP), (at(1), "a", Source.SOURCE_GNMI)]
+    with pytest.raises(TypeError, match="Progress"):
+        event_time(Progress("x", 0, 1, 5))
+    assert event_time(Control("c", ControlKind.EXCLUDE)) == (0, "", 0)
+    assert down("a/b", 1).by_event
+
+
+def test_what_is_open_at_the_end_stays_open() -> None:
+    """Time ends at the last message plus the lateness, no further."""
+    world = World(down={"p1-l0/d1": [(100, 1e9)]})
+    (found,) = findings(play(world.rounds(300)))
+    assert (found.over, found.final) == (False, False)
+
+
+def test_what_ended_is_final_when_the_lateness_has_passed() -> None:
+    """Up again long enough before the end."""
+    world = World(down={"p1-l0/d1": [(100, 200)]})
+    (found,) = findings(play(world.rounds(300)))
+    assert (found.status, found.final) == (Status.RESOLVED, True)
+
+
+def test_a_recording_of_events_alone_is_concluded_too() -> None:
+    """No samples, only events: time comes to the last of them and the lateness."""
+    told = [
+        event("p1-l0/d1", t, k) for t, k in ((0, EventKind.LINK_DOWN), (100, EventKind.LINK_UP), (300, EventKind.LOG))
+    ]
+    (found,) = findings(play(told))
+    assert (found.status, found.final) == (Status.RESOLVED, True)
+
+
+def test_an_inventory_that_cannot_be_is_misconfigured(tmp_path: Path) -> None:
+    """Every problem has its line."""
+    samples_file = tmp_path / "s.csv"
+    samples_file.write_text("time,device,port,metric,index,value\n")
+    with pytest.raises(Misconfigured, match="no devices"):
+        run(Recording((samples_file,), (), None, None, None, tmp_path), Settings(), tmp_path / "out")
+
+
+def test_a_file_of_findings_that_cannot_be_read_is_refused_by_its_line(tmp_path: Path) -> None:
+    """Which line, and of which file."""
+    file = tmp_path / "found.jsonl"
+    file.write_text('{"type":"remediation","data":{}}\n{"type":"finding"}\n')
+    with pytest.raises(Misconfigured, match=r"found\.jsonl line 2"):
+        list(read_findings(file))

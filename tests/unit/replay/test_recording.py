@@ -1,0 +1,144 @@
+"""Recordings: what files hold becomes the messages that collectors would have sent; bad rows are left out by name."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from streams.fabric.catalogue import Metric
+from streams.replay.recording import Refused, read_events, read_lines, read_samples
+from streams.wire import codec
+from streams.wire.errors import Misconfigured
+from streams.wire.models import ABSENT_COUNTER, Control, ControlKind, EventKind, RowKind, Samples, Source
+
+HEAD = "time,device,port,metric,index,value"
+S = 1_000_000_000
+
+
+def _csv(path: Path, *rows: str, head: str = HEAD) -> Path:
+    path.write_text("\n".join((head, *rows)) + "\n")
+    return path
+
+
+def _read(*paths: Path) -> tuple[list[Samples], list[str]]:
+    refused = Refused()
+    return read_samples(paths, refused), refused.lines()
+
+
+def test_rows_of_one_time_and_device_are_one_message(tmp_path: Path) -> None:
+    """A column a metric and index, a row a port; what is not there was not read."""
+    (one,), refused = _read(
+        _csv(tmp_path / "s.csv", "5,l,e1,oper_up,,1", "5,l,e2,rx_bytes,,7", "5,l,e1,rx_power_dbm,2,-3.5")
+    )
+    assert (one.device, one.sampled_at_ns, one.received_at_ns, one.row, refused) == ("l", 5, 5, ("e1", "e2"), [])
+    assert (one.source, one.boot_id, one.row_kind) == (Source.SOURCE_GNMI, 0, RowKind.ROW_KIND_PORT)
+    assert one.counters.values.tolist() == [[ABSENT_COUNTER, 7]]
+    gauges = dict(
+        zip(zip(one.gauges.metric, one.gauges.index, strict=True), one.gauges.values[:, 0].tolist(), strict=True)
+    )
+    assert gauges == {(Metric.OPER_UP, -1): 1.0, (Metric.RX_POWER_DBM, 2): -3.5}
+
+
+def test_all_forms_of_a_recording_are_the_same_messages(tmp_path: Path) -> None:
+    """CSV, gzip and Parquet; integers and RFC 3339."""
+    rows = ["1000000000,l,e1,rx_bytes,,7", "2000000000,l,e1,rx_bytes,,8"]
+    plain = _csv(tmp_path / "a.csv", *rows)
+    zipped = tmp_path / "a.csv.gz"
+    zipped.write_bytes(gzip.compress(plain.read_bytes()))
+    dated = _csv(
+        tmp_path / "b.csv", *(r.replace(f"{n}000000000", f"1970-01-01T00:00:0{n}Z") for n, r in enumerate(rows, 1))
+    )
+    cells = [
+        {"time": n * S, "device": "l", "port": "e1", "metric": "rx_bytes", "index": None, "value": 6 + n}
+        for n in (1, 2)
+    ]
+    pq.write_table(pa.Table.from_pylist(cells), tmp_path / "a.parquet")
+    made = [[codec.to_bytes(m) for m in _read(p)[0]] for p in (plain, zipped, dated, tmp_path / "a.parquet")]
+    assert len(made[0]) == 2
+    assert made[1:] == [made[0]] * 3
+
+
+def test_messages_are_in_the_order_of_time_device_and_source(tmp_path: Path) -> None:
+    """Over all files together; another source or boot is another message."""
+    head = f"{HEAD},source,boot_id"
+    one = _csv(tmp_path / "a.csv", "2,b,e,oper_up,,1,gnmi,", "1,b,e,oper_up,,1,snmp,7", head=head)
+    two = _csv(tmp_path / "b.csv", "1,a,e,oper_up,,1,nic,", "1,b,e,oper_up,,1,,18446744073709551615", head=head)
+    made, refused = _read(one, two)
+    assert [(m.sampled_at_ns, m.device, m.source.name, m.boot_id) for m in made] == [
+        (1, "a", "SOURCE_NIC", 0), (1, "b", "SOURCE_GNMI", 2**64 - 1), (1, "b", "SOURCE_SNMP", 7),
+        (2, "b", "SOURCE_GNMI", 0),
+    ]  # fmt: skip
+    assert refused == []
+
+
+def test_counters_beyond_a_double_are_exact(tmp_path: Path) -> None:
+    """2^53 + 1 is not 2^53."""
+    (one,), _ = _read(_csv(tmp_path / "s.csv", f"1,l,a,rx_bytes,,{2**53 + 1}", f"1,l,b,rx_bytes,,{2**64 - 2}"))
+    assert one.counters.values.tolist() == [[2**53 + 1, 2**64 - 2]]
+
+
+BAD = ("1,l,e,warp_speed,,1", ",l,e,rx_bytes,,1", "1,l,e,rx_bytes,,many", "1,l,e,rx_bytes,x,1", "1,,e,rx_bytes,,1",
+       "1,l,e,rx_bytes,,", "1,l,e,rx_bytes,,-1", f"1,l,e,rx_bytes,,{2**64}", "1,l,e,rx_bytes,,1e400",
+       "1,l,e,rx_bytes,-7,1")  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BAD)
+def test_a_bad_row_is_left_out_by_name(tmp_path: Path, row: str) -> None:
+    """The others are read; the file and the reason are said, with the number of rows."""
+    made, refused = _read(_csv(tmp_path / "s.csv", "1,l,e,tx_bytes,,5", row))
+    assert [m.counters.values.tolist() for m in made] == [[[5]]]
+    assert len(refused) == 1
+    assert refused[0].startswith("s.csv: ") and refused[0].endswith(": 1 rows left out")
+
+
+def test_a_device_without_ports_is_a_row_of_its_own(tmp_path: Path) -> None:
+    """An empty port is the device itself."""
+    (one,), _ = _read(_csv(tmp_path / "s.csv", "1,h,,oper_up,,1"))
+    assert (one.row, one.row_kind) == (("",), RowKind.ROW_KIND_DEVICE)
+
+
+@pytest.mark.parametrize("content", [b"", b"time,device\n1,l\n", b"\x1f\x8bjunk", b"a,b\n1,2,3\n"])
+def test_what_is_no_recording_is_refused(tmp_path: Path, content: bytes) -> None:
+    """A missing column, an empty file, a broken one: one line that names it."""
+    for name in ("s.csv", "s.csv.gz", "s.parquet"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(Misconfigured, match=name):
+            _read(tmp_path / name)
+    with pytest.raises(Misconfigured, match="none"):
+        _read(tmp_path / "none.csv")
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    """Which one, and where."""
+    with pytest.raises(Misconfigured, match=r"s\.csv: no column index, value"):
+        _read(_csv(tmp_path / "s.csv", "1,l,e,oper_up", head="time,device,port,metric"))
+
+
+def test_an_empty_recording_holds_nothing(tmp_path: Path) -> None:
+    """A header alone is fine."""
+    assert _read(_csv(tmp_path / "s.csv")) == ([], [])
+
+
+def test_events_are_read_in_order(tmp_path: Path) -> None:
+    """Kinds by their names; what has no known kind, time or device is left out by name."""
+    head = "time,device,port,kind,code,detail"
+    file = _csv(
+        tmp_path / "e.csv", "2,l,e1,link_down,,", "1,l,e1,ADMIN_DOWN,-79,by hand", "3,l,e1,exploded,,", head=head
+    )
+    refused = Refused()
+    made = read_events([file], refused)
+    assert [(e.at_ns, e.kind, e.code, e.detail) for e in made] == [
+        (1, EventKind.ADMIN_DOWN, -79, "by hand"), (2, EventKind.LINK_DOWN, 0, ""),
+    ]  # fmt: skip
+    assert refused.lines() == ["e.csv: an event without time, device or known kind: 1 rows left out"]
+
+
+def test_controls_are_read_from_json_lines(tmp_path: Path) -> None:
+    """One of the proto a line; a bad line is left out by name."""
+    file = tmp_path / "c.jsonl"
+    file.write_text('{"id":"c","kind":"KILL_SWITCH"}\n\nnot json\n')
+    refused = Refused()
+    assert read_lines(Control, file, refused) == [Control("c", ControlKind.KILL_SWITCH)]
+    assert len(refused.lines()) == 1
