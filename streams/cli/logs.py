@@ -46,5 +46,6 @@ def set_up(level: str, stream: TextIO | None = None, quiet: Iterable[str] = ()) 
     # Libraries say at INFO what nobody asked (every fetch, every rebalance); ours log under their own names.
     for name in ("aiokafka", "asyncio", "faust", "mode", "grpc", "urllib3", "clickhouse_connect"):
         logging.getLogger(name).setLevel(max(LEVELS[level], logging.WARNING))
-    for name in quiet:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    # At the handler: some libraries set levels of their own when they are imported.
+    silenced = tuple(quiet)
+    handler.addFilter(lambda record: record.name.split(".")[0] not in silenced)

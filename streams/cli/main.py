@@ -46,6 +46,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("ack", "streams.cli.ack:ack", "Tell the pipeline that a finding is known."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
 )
+_LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack"}
 
 
@@ -110,7 +111,7 @@ def _options(
     if log_level not in LEVELS:
         raise typer.BadParameter(f"one of {', '.join(LEVELS)}", param_hint="--log-level")
     # Brokers that start or that somebody kills are said by these in words of their own.
-    set_up(log_level, quiet=("aiokafka",) if context.invoked_subcommand in _FOR_PEOPLE else ())
+    set_up(log_level, quiet=_LIBRARIES if context.invoked_subcommand in _FOR_PEOPLE else ())
 
 
 def _unloaded() -> None:

@@ -46,6 +46,7 @@ class Observed:
     curl: str | None = None
     driver: int = 0
     listed: subprocess.CompletedProcess[str] | None = None
+    followed: list[dict[str, Any]] = field(default_factory=list)
     explained: subprocess.CompletedProcess[str] | None = None
     acknowledged: subprocess.CompletedProcess[str] | None = None
     back_s: dict[str, float] = field(default_factory=dict)
@@ -63,9 +64,11 @@ def observe(folder: Path) -> Observed:
     command = railsight("demo", "--headless", "--json", "--seconds", str(SECONDS), "--run-dir", str(run))
     with (folder / "report.json").open("wb") as out:
         demo = Marked(command, folder / "demo.log", stdout=out)
+    following = None
     try:
         where = until(lambda: _where(run), 120, "demo.json")
         until(lambda: pid_of(run, "gnmi"), 60, "the collector")
+        following = _follow(where["kafka"], folder)
         _look(seen, where)
         for name in KILLED:
             seen.back_s[name] = _kill(run, name, demo)
@@ -74,10 +77,20 @@ def observe(folder: Path) -> Observed:
         seen.left = demo.left()
     finally:
         demo.end()
+        if following is not None:
+            following.end()
+            seen.followed = [json.loads(line) for line in (folder / "followed.jsonl").read_text().splitlines()]
         seen.said = demo.log.read_text()
     seen.report = json.loads((folder / "report.json").read_text() or "{}")
     _compare(seen, run)
     return seen
+
+
+def _follow(bootstrap: str, folder: Path) -> Marked:
+    """A person who follows the findings from the beginning of the demo to its end."""
+    command = railsight("findings", "--follow", "--json", "--bootstrap", bootstrap)
+    with (folder / "followed.jsonl").open("wb") as out:
+        return Marked(command, folder / "follow.log", stdout=out)
 
 
 def _where(run: Path) -> dict[str, str] | None:

@@ -105,6 +105,14 @@ def test_people_can_ask_what_is_open_and_why(observed: Observed) -> None:
     assert observed.acknowledged.stdout.startswith(f"acknowledged {first['id']}"), observed.acknowledged.stderr
 
 
+def test_who_follows_the_findings_sees_them_end(observed: Observed) -> None:
+    """`findings --follow` goes on through the broker's kill: it has revisions from before and the final ones."""
+    by_status = {status: [f for f in observed.followed if f["status"] == status] for status in ("OPEN", "RESOLVED")}
+    assert by_status["OPEN"]
+    assert {finding["condition"] for finding in by_status["RESOLVED"]} >= {"LINK_DOWN", "DEVICE_DOWN"}
+    assert len({finding["id"] for finding in observed.followed}) <= observed.report["findings"]
+
+
 def test_nothing_is_left_running(observed: Observed) -> None:
     """When the command has ended, so has every process that it started."""
     assert observed.left == []
