@@ -1,0 +1,63 @@
+"""Every detector that there is has its module, its page, its runbook, and a labelled case in which it fires."""
+
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import streams.detect
+from streams.replay.score import Truth, score
+from streams.wire.models import Condition, Finding
+from tests.unit.detect.chain import World, play, statuses
+from tests.unit.detect.seen import at
+
+ROOT = Path(__file__).parents[3]
+MODULES = {
+    module.SLUG: module
+    for name in (info.name for info in pkgutil.iter_modules(streams.detect.__path__) if not info.ispkg)
+    if hasattr(module := importlib.import_module(f"streams.detect.{name}"), "SLUG")
+}
+FLAPPING = World(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
+DOWN = World(down={"p2-l1/u0": [(100, 400)]})
+REBOOT = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+UNREAD = World(unread={"p1-l0": [(100, 400)]})
+LABELLED: dict[str, tuple[World, Truth]] = {
+    "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
+    "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
+    "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),
+    "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
+}
+
+
+def test_every_detector_has_a_labelled_case() -> None:
+    """A module that concludes something without a case here could be one that never fires."""
+    assert set(MODULES) == set(LABELLED)
+
+
+@pytest.mark.parametrize("slug", LABELLED)
+def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
+    """The labelled fault is found, by this detector, and nothing else is said that would count."""
+    world, truth = LABELLED[slug]
+    said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)]) if isinstance(f, Finding)]
+    own = score(said, [truth])
+    assert (own.precision, own.recall) == (1.0, 1.0)
+    assert slug in {f.detector for f in said}
+
+
+@pytest.mark.parametrize("slug", LABELLED)
+def test_its_name_is_that_of_its_condition_and_of_its_module(slug: str) -> None:
+    """Slug, enum and file differ only by case and punctuation."""
+    module = MODULES[slug]
+    assert module.__name__ == f"streams.detect.{slug.replace('/', '_')}"
+    assert slug in {condition.slug for condition in Condition if condition}
+    assert module.__doc__ is not None and module.__doc__.startswith(f"{slug}: ")
+
+
+@pytest.mark.parametrize("slug", LABELLED)
+def test_it_has_a_page_and_a_runbook_that_name_it(slug: str) -> None:
+    """The runbook is what every finding of it links to; the page says how it concludes."""
+    name = f"{slug.replace('/', '-')}.md"
+    for page in (ROOT / "docs/runbooks" / name, ROOT / "docs/detectors" / name):
+        assert page.is_file(), page
+        assert slug in page.read_text(encoding="utf-8"), page
