@@ -36,10 +36,19 @@ def count(url: str) -> int | None:
         return None  # the table is not there yet
 
 
-def url_of(log: Path) -> str | None:
-    """Where ClickHouse listens, as `up` says it."""
+def where(server: str, log: Path) -> str | None:
+    """Where a server listens, as `up` says it; None while it has not."""
     lines = log.with_suffix(".out").read_text().splitlines()
-    return next((line.removeprefix("ClickHouse: ") for line in lines if line.startswith("ClickHouse: ")), None)
+    return next((line.removeprefix(f"{server}: ") for line in lines if line.startswith(f"{server}: ")), None)
+
+
+def end_a_follower(bootstrap: str, log: Path) -> None:
+    """Ctrl-C is how a person ends `findings --follow`: at once, and without a word."""
+    with running(railsight("findings", "--follow", "--bootstrap", bootstrap), log) as follower:
+        until(lambda: ("nothing is open" in log.with_suffix(".out").read_text()) or None, 30, "the list")
+        follower.process.send_signal(signal.SIGINT)
+        assert follower.process.wait(10) == 130
+    assert "Traceback" not in log.read_text()
 
 
 def test_up_runs_what_the_configuration_names_and_keeps_its_data(
@@ -55,17 +64,21 @@ def test_up_runs_what_the_configuration_names_and_keeps_its_data(
     with running(sim, tmp_path / "sim.log"):
         until((lambda: True if (tmp_path / "sim" / "targets.json").exists() else None), 60, "the simulated fabric")
         assert once("config", "check", "--config", str(config)).returncode == 0
+        read = once("collect", "gnmi", "--config", str(config), "--once", "--print")
+        first_row = json.loads(read.stdout.splitlines()[0])
+        assert first_row.keys() >= {"time", "device", "source", "port", "metrics"}, read.stderr
         with running(up, tmp_path / "first.log") as first:
-            url = until(lambda: url_of(tmp_path / "first.log"), 120, "ClickHouse")
+            url = until(lambda: where("ClickHouse", tmp_path / "first.log"), 120, "ClickHouse")
             stored = until(lambda: count(url), 60, "a reading")
             assert set(parts(run)) == {"broker", "clickhouse", "process", "persist", "collect-gnmi"}
             os.kill(until(lambda: pid_of(run, "collect-gnmi"), 10, "the collector"), signal.SIGKILL)
             until(lambda: (parts(run)["collect-gnmi"]["restarts"] == 1) or None, 10, "the collector again")
+            end_a_follower(until(lambda: where("Kafka", tmp_path / "first.log"), 10, "Kafka"), tmp_path / "follow.log")
             first.process.terminate()
             assert first.process.wait(30) == 0
             assert first.left() == []
     with running(up, tmp_path / "second.log") as second:
-        url = until(lambda: url_of(tmp_path / "second.log"), 120, "ClickHouse again")
+        url = until(lambda: where("ClickHouse", tmp_path / "second.log"), 120, "ClickHouse again")
         assert until(lambda: count(url), 60, "the readings of before") >= stored
         second.process.send_signal(signal.SIGINT)
         assert second.process.wait(30) == 0
