@@ -179,21 +179,21 @@ def test_a_restart_between_any_two_observations_changes_nothing(symptoms: list[S
 
 
 def test_state_stays_bounded_under_an_endless_flapper() -> None:
-    """Two hours of a port that flaps each second: its findings began where they began, and state is bounded."""
+    """A port flaps each second for 45 minutes: its findings keep their beginning, and state stays bounded."""
     stage = Correlate(DetectParams())
     stage.begin(1)
     stage.adopt(TOP)
     sizes: list[int] = []
     said: list[Finding] = []
-    for minute in range(120):
+    for minute in range(45):
         batch = [
             s for second in range(60) for s in (down(HOST, minute * 60 + second), up(HOST, minute * 60 + second + 0.5))
         ]
         said += episodes(stage.process(batch))
         said += episodes(stage.advance(at(minute * 60 + 59)))
         sizes.append(len(stage.snapshot()))
-    assert max(sizes[60:]) <= max(sizes[:60]) * 1.1
+    assert max(sizes[30:]) <= max(sizes[:30]) * 1.1
     assert {f.detector for f in said} == {"link/flap", "link/down"}
     assert len({f.id for f in said}) == 2
     assert {after(f.started_at_ns) for f in said} == {0}
-    assert max(after(f.observed_at_ns) or 0 for f in said) == 120 * 60 - 0.5
+    assert max(after(f.observed_at_ns) or 0 for f in said) == 45 * 60 - 0.5
