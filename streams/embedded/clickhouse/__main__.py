@@ -6,6 +6,7 @@ It says on its standard output, as one line of JSON, either that it is ready and
 import asyncio
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -75,6 +76,9 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
 
 def main(arguments: Sequence[str]) -> int:
     """Run the server of the parameters in the file descriptor that the one argument names; return the exit code."""
+    # As the server does: parts, threads and clients take more descriptors than the usual soft limit.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         with os.fdopen(int(arguments[0]) if arguments else 0) as given:
             params = from_json(json.loads(given.readline()))

@@ -163,7 +163,8 @@ class Reply:
         assert self._response is not None
         if self._encoder is not None:
             await self._response.write(self._encoder.finish())
-        await self._response.write_eof()
+        # Its end is sent once the handler has returned: a client that has seen it uses its session again at once,
+        # which must be free by then.
         self._held.close()
         return self._response
 
