@@ -6,18 +6,18 @@ finding explains which. What to do about it is for `decide`.
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import device_down, telemetry_stale
 from streams.detect.attribute import impact
+from streams.detect.attribute.kept import Case, DeviceState, Kept, devices_of, lasts, told_by_other
+from streams.detect.attribute.parents import cause_of, parent_of
 from streams.detect.device_down import LostLink, Restart, Signs
-from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, ns
-from streams.detect.telemetry_stale import Silence
 from streams.fabric.ids import device_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
@@ -41,42 +41,6 @@ _REMEMBER_NS = ns(28 * 86_400)
 
 _CLOSED_NS = ns(3600)
 """A closed episode is kept for an hour: others of the same moment may still need it for their severity."""
-
-_BEFORE_NS = ns(5)
-"""A neighbour's clock may date the loss of a device by so much before the device's own last word."""
-
-_LINKS = (Condition.LINK_FLAP, Condition.LINK_DOWN)
-
-
-@dataclass(slots=True)
-class DeviceState:
-    """What is known of one device, and what its detectors have said."""
-
-    silences: dict[str, list[Silence]] = field(default_factory=dict)
-    restarts: list[Restart] = field(default_factory=list)
-    down: State = ()
-    stale: dict[str, State] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Case:
-    """One episode and the finding that was last published of it; `final` once nothing can change that."""
-
-    episode: Episode
-    published: Finding | None = None
-
-
-@dataclass(slots=True)
-class Kept:
-    """What a snapshot holds."""
-
-    watermark_ns: int = 0
-    cases: dict[str, Case] = field(default_factory=dict)
-    devices: dict[str, DeviceState] = field(default_factory=dict)
-    occurred: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Condition and subject -> when each of its findings began, by id: one that is dated anew is still one."""
-    collector_roots: dict[str, str] = field(default_factory=dict)
-
 
 _KEPT = TypeAdapter(Kept)
 
@@ -111,7 +75,7 @@ class Attribute:
             if isinstance(message, Episode):
                 if self._take(message):
                     dirty[message.finding.id] = None
-                    devices |= dict.fromkeys(_devices(message.finding))
+                    devices |= dict.fromkeys(devices_of(message.finding))
             elif isinstance(message, Symptom) and self._note(message):
                 devices[message.device] = None
         dirty |= self._conclude(devices)
@@ -120,8 +84,8 @@ class Attribute:
     def advance(self, watermark_ns: int) -> list[Output]:
         """Time alone changes only what is over and not closed yet; a healthy fabric has none of that."""
         self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
-        dirty = self._conclude(device for device, state in self._kept.devices.items() if _open(state))
-        closing = (i for i, case in self._kept.cases.items() if case.episode.finding.over and not _closed(case))
+        dirty = self._conclude(device for device, state in self._kept.devices.items() if state.open)
+        closing = (i for i, case in self._kept.cases.items() if case.episode.finding.over and not case.closed)
         outputs = self._publish(dirty | dict.fromkeys(closing))
         self._forget()
         return outputs
@@ -145,7 +109,7 @@ class Attribute:
             case.episode = episode
 
     def _index(self, finding: Finding) -> None:
-        for device in _devices(finding):
+        for device in devices_of(finding):
             self._at.setdefault(device, set()).add(finding.id)
 
     def _note(self, symptom: Symptom) -> bool:
@@ -192,7 +156,7 @@ class Attribute:
         return [
             LostLink(f.subject.id, f.started_at_ns, f.resolved_at_ns or FOREVER, f.detected_at_ns or f.started_at_ns)
             for f in self._findings(device)
-            if f.condition is Condition.LINK_DOWN and _told_by_other(f, device)
+            if f.condition is Condition.LINK_DOWN and told_by_other(f, device)
         ]
 
     def _findings(self, device: str) -> list[Finding]:
@@ -231,25 +195,16 @@ class Attribute:
     def _finding(self, case: Case) -> Finding:
         """The episode with its fabric-wide context; a pure function of all cases and the topology."""
         own = case.episode.finding
-        parent = self._parent(case.episode)
+        parent = parent_of(self._params, self._kept, self._findings, case.episode)
         at_ns = own.detected_at_ns or own.started_at_ns
-        broken = self._broken(at_ns)
         unseen = self._unseen(at_ns) >= self._params.stale.unseen_ratio
-        cause = own.cause
-        if (
-            own.condition is Condition.TELEMETRY_STALE
-            and parent is not None
-            and parent.condition is Condition.DEVICE_DOWN
-        ):
-            cause = "device"
-        elif parent is not None and parent.cause == "reboot":
-            cause = "reboot"
+        floor = self._params.capacity_floor
         return replace(
             own,
             revision=0,
             final=own.final and self._kept.watermark_ns >= self._settled_ns(own),
-            severity=impact.severity(self._topology, own, broken, self._params.capacity_floor, unseen),
-            cause=cause,
+            severity=impact.severity(self._topology, own, self._broken(at_ns), floor, unseen),
+            cause=cause_of(own, parent),
             blast_radius=impact.blast_radius(self._topology, own),
             parent_id=parent.id if parent is not None else "",
             occurrences=self._occurrences(own),
@@ -262,48 +217,11 @@ class Attribute:
         """When what explains it has been heard as well."""
         return (finding.resolved_at_ns or 0) + ns(self._params.lateness_s + self._params.down.hold_up_s)
 
-    def _parent(self, episode: Episode) -> Finding | None:
-        """The device that went away and took this with it, or the first of those that a dead collector hides."""
-        own = episode.finding
-        if own.condition is Condition.DEVICE_DOWN:
-            return None
-        times = episode.down_at_ns or (own.started_at_ns,)
-        for device in _devices(own):
-            for finding in self._findings(device):
-                if finding.condition is Condition.DEVICE_DOWN and all(self._within(finding, at_ns) for at_ns in times):
-                    return finding
-        if own.condition is Condition.TELEMETRY_STALE and own.cause == "collector":
-            return self._collector_root(own)
-        return None
-
-    def _within(self, outage: Finding, at_ns: int) -> bool:
-        end = outage.resolved_at_ns
-        grace = ns(self._params.link.restart_grace_s)
-        return outage.started_at_ns - _BEFORE_NS <= at_ns and (end is None or at_ns <= end + grace)
-
-    def _collector_root(self, own: Finding) -> Finding | None:
-        """One finding stands for a dead collector: that of the source that it read first of all that fell silent."""
-        collector = _collector(self._kept, own)
-        alike = [
-            case.episode.finding
-            for case in self._kept.cases.values()
-            if case.episode.finding.cause == "collector"
-            and case.episode.finding.status is not Status.RETRACTED
-            and _overlap(case.episode.finding, own)
-            and _collector(self._kept, case.episode.finding) == collector
-        ]
-        root = self._kept.collector_roots.get(collector)
-        if root is None or all(finding.id != root for finding in alike):
-            root = min(alike, key=lambda f: (f.started_at_ns, f.subject.id)).id
-            self._kept.collector_roots[collector] = root
-        return next(finding for finding in alike if finding.id == root) if root != own.id else None
-
     def _broken(self, at_ns: int) -> frozenset[str]:
         """The links that were down at a time, those of gone devices included."""
         broken: set[str] = set()
-        for case in self._kept.cases.values():
-            finding = case.episode.finding
-            if finding.status is Status.RETRACTED or not _lasts(finding, at_ns):
+        for finding in self._kept.standing():
+            if not lasts(finding, at_ns):
                 continue
             if finding.condition is Condition.LINK_DOWN:
                 broken.add(finding.subject.id)
@@ -337,7 +255,7 @@ class Attribute:
         return sum(since_ns <= start <= own.started_at_ns for start in starts.values())
 
     def _in_maintenance(self, own: Finding) -> bool:
-        devices = (self._topology.devices.get(device) for device in _devices(own))
+        devices = (self._topology.devices.get(device) for device in devices_of(own))
         return any(
             d is not None
             and d.maintenance_until is not None
@@ -346,26 +264,10 @@ class Attribute:
         )
 
     def _forget(self) -> None:
-        """Let go of what is closed and old enough that nothing refers to it."""
-        before = self._kept.watermark_ns - _CLOSED_NS
-        closed = [
-            (identity, case.episode.finding)
-            for identity, case in self._kept.cases.items()
-            if _closed(case) and case.episode.finding.observed_at_ns < before
-        ]
-        for identity, finding in closed:
-            del self._kept.cases[identity]
-            for device in _devices(finding):
-                self._at[device].discard(identity)
-        for device, state in list(self._kept.devices.items()):
-            state.down = forget(state.down, before)
-            state.stale = {name: forget(said, before) for name, said in state.stale.items()}
-            state.restarts = [restart for restart in state.restarts if restart.at_ns >= before]
-            state.silences = {
-                name: kept for name, own in state.silences.items() if (kept := [s for s in own if s.heard_ns >= before])
-            }
-            if not (state.silences or state.restarts):
-                del self._kept.devices[device]
+        """Let go of what is closed and old enough."""
+        for finding in self._kept.forget(self._kept.watermark_ns - _CLOSED_NS):
+            for device in devices_of(finding):
+                self._at[device].discard(finding.id)
 
     def snapshot(self) -> bytes:
         return orjson.dumps(self._kept)
@@ -378,38 +280,3 @@ class Attribute:
         self._at = {}
         for case in self._kept.cases.values():
             self._index(case.episode.finding)
-
-
-def _open(state: DeviceState) -> bool:
-    """Whether a detector of this device has something to close."""
-    said = itertools.chain(state.down, *state.stale.values())
-    return any(not one.episode.finding.final for one in said)
-
-
-def _closed(case: Case) -> bool:
-    """Whether all was said of it."""
-    return case.published is not None and (case.published.final or case.published.status is Status.RETRACTED)
-
-
-def _devices(finding: Finding) -> list[str]:
-    return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
-
-
-def _told_by_other(finding: Finding, device: str) -> bool:
-    return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
-
-
-def _lasts(finding: Finding, at_ns: int) -> bool:
-    return finding.started_at_ns <= at_ns and (finding.resolved_at_ns is None or at_ns < finding.resolved_at_ns)
-
-
-def _overlap(one: Finding, other: Finding) -> bool:
-    ends = [f.resolved_at_ns if f.resolved_at_ns is not None else FOREVER for f in (one, other)]
-    return one.started_at_ns <= ends[1] and other.started_at_ns <= ends[0]
-
-
-def _collector(kept: Kept, finding: Finding) -> str:
-    """Who should have read what this finding misses."""
-    state = kept.devices.get(finding.subject.a.device) if finding.subject.a else None
-    silences = (s for own in state.silences.values() for s in own) if state else ()
-    return next((s.collector for s in silences if s.since_ns == finding.started_at_ns), "")

@@ -1,0 +1,102 @@
+"""What `attribute` keeps: the cases of the fabric and what is known of devices, and questions about them."""
+
+import itertools
+from dataclasses import dataclass, field
+
+from streams.detect.device_down import Restart
+from streams.detect.episode import State, forget
+from streams.detect.link import FOREVER
+from streams.detect.telemetry_stale import Silence
+from streams.wire.models import Episode, Finding, Status
+
+
+@dataclass(slots=True)
+class DeviceState:
+    """What is known of one device, and what its detectors have said."""
+
+    silences: dict[str, list[Silence]] = field(default_factory=dict)
+    restarts: list[Restart] = field(default_factory=list)
+    down: State = ()
+    stale: dict[str, State] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """A detector of this device has something to close."""
+        said = itertools.chain(self.down, *self.stale.values())
+        return any(not one.episode.finding.final for one in said)
+
+    def forget(self, before_ns: int) -> None:
+        """Drop what is over and older."""
+        self.down = forget(self.down, before_ns)
+        self.stale = {name: forget(said, before_ns) for name, said in self.stale.items()}
+        self.restarts = [restart for restart in self.restarts if restart.at_ns >= before_ns]
+        self.silences = {
+            name: kept for name, own in self.silences.items() if (kept := [s for s in own if s.heard_ns >= before_ns])
+        }
+
+
+@dataclass(slots=True)
+class Case:
+    """One episode and the finding that was last published of it."""
+
+    episode: Episode
+    published: Finding | None = None
+
+    @property
+    def closed(self) -> bool:
+        """All was said of it."""
+        return self.published is not None and (self.published.final or self.published.status is Status.RETRACTED)
+
+
+@dataclass(slots=True)
+class Kept:
+    """What a snapshot holds."""
+
+    watermark_ns: int = 0
+    cases: dict[str, Case] = field(default_factory=dict)
+    devices: dict[str, DeviceState] = field(default_factory=dict)
+    occurred: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Condition and subject -> when each of its findings began, by id: one that is dated anew is still one."""
+    collector_roots: dict[str, str] = field(default_factory=dict)
+
+    def standing(self) -> list[Finding]:
+        """The episodes of all cases, but those that were not so."""
+        findings = (case.episode.finding for case in self.cases.values())
+        return [finding for finding in findings if finding.status is not Status.RETRACTED]
+
+    def forget(self, before_ns: int) -> list[Finding]:
+        """Let go of what is closed, older, and the parent of nothing that is open; answers it."""
+        parents = {c.published.parent_id for c in self.cases.values() if c.published is not None and not c.closed}
+        gone = [
+            case.episode.finding
+            for identity, case in self.cases.items()
+            if case.closed and case.episode.finding.observed_at_ns < before_ns and identity not in parents
+        ]
+        for finding in gone:
+            del self.cases[finding.id]
+        for device, state in list(self.devices.items()):
+            state.forget(before_ns)
+            if not (state.silences or state.restarts):
+                del self.devices[device]
+        return gone
+
+
+def devices_of(finding: Finding) -> list[str]:
+    """The devices at its ends."""
+    return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
+
+
+def told_by_other(finding: Finding, device: str) -> bool:
+    """Whether another device than this gave evidence."""
+    return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
+
+
+def lasts(finding: Finding, at_ns: int) -> bool:
+    """Whether it was so at a time."""
+    return finding.started_at_ns <= at_ns and (finding.resolved_at_ns is None or at_ns < finding.resolved_at_ns)
+
+
+def overlap(one: Finding, other: Finding) -> bool:
+    """Whether both were so at any moment."""
+    ends = [f.resolved_at_ns if f.resolved_at_ns is not None else FOREVER for f in (one, other)]
+    return one.started_at_ns <= ends[1] and other.started_at_ns <= ends[0]
