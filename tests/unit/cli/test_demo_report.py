@@ -123,8 +123,8 @@ def test_a_folder_is_a_recording_by_the_names_in_it(tmp_path: Path) -> None:
     assert files_of(tmp_path / "samples.csv", tmp_path).samples == (tmp_path / "samples.csv",)
 
 
-def drawn(board: Board) -> str:
-    console = Console(width=140, height=40, record=True, force_terminal=True, file=None, color_system=None)
+def drawn(board: Board, width: int = 140, height: int = 40) -> str:
+    console = Console(width=width, height=height, force_terminal=True, color_system=None)
     with console.capture() as captured:
         console.print(screen(board, (PartState("process", True, 1, 1, ""),), 2.0, 131 * NS, "running"))
     return captured.get()
@@ -151,3 +151,14 @@ def test_the_screen_has_the_fabric_the_stages_and_the_findings() -> None:
     assert "1.0 s" in text
     assert "process×2" in text
     assert "leaf1/e1 -- spine1/e1 is down" in text
+
+
+def test_the_screen_fits_a_small_terminal() -> None:
+    """On 80 columns and 24 lines nothing is wider or longer, and the newest finding is in sight."""
+    board = Board(0.0)
+    for number in range(100):
+        board.take(finding(str(number), summary=f"finding {number} " + "x" * 200), 1.0)
+    lines = drawn(board, 80, 24).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any("finding 99" in line for line in lines)
