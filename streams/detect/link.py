@@ -16,8 +16,8 @@ Interval = tuple[int, int]
 
 FOREVER = IDLE_NS
 
-_CAPACITY = 2048
-"""Observations kept of one link: a port that flaps each second fills it in a quarter of an hour and stays a flap."""
+_CAPACITY = 256
+"""Observations kept of one link: a port that flaps each second fills it in two minutes and stays a flap, and a look at all of them takes 2 ms."""
 
 
 @dataclass(slots=True)

@@ -23,11 +23,7 @@ Key = tuple[str, str, str]
 
 
 def last_revisions(path: Path) -> dict[Key, dict[str, Any]]:
-    """The last revision of each finding by what live and backtest agree on, without its revision.
-
-    What is open at the end is OPEN or UPDATED: which of the two says how often it was said before, and revisions
-    before the final one may differ with the order of arrival (DESIGN 2.1).
-    """
+    """The last revision of each finding by what live and backtest agree on, without its revision."""
     newest: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines():
         said = json.loads(line)
@@ -38,9 +34,7 @@ def last_revisions(path: Path) -> dict[Key, dict[str, Any]]:
                 newest[finding["id"]] = finding
     return {
         (finding["detector"], finding["subject"]["id"], finding["startedAt"]): {
-            name: "OPEN" if (name, value) == ("status", "UPDATED") else value
-            for name, value in finding.items()
-            if name != "revision"
+            name: value for name, value in finding.items() if name != "revision"
         }
         for finding in newest.values()
     }

@@ -69,17 +69,16 @@ class Attribute:
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        dirty: dict[str, None] = {}
-        devices: dict[str, None] = {}
+        """One by one, so that how records were fetched does not decide which revisions there are."""
+        outputs: list[Output] = []
         for message in batch:
             if isinstance(message, Episode):
                 if self._take(message):
-                    dirty[message.finding.id] = None
-                    devices |= dict.fromkeys(devices_of(message.finding))
+                    children = self._conclude(devices_of(message.finding))
+                    outputs += self._publish({message.finding.id: None} | children)
             elif isinstance(message, Symptom) and self._note(message):
-                devices[message.device] = None
-        dirty |= self._conclude(devices)
-        return self._publish(dirty)
+                outputs += self._publish(self._conclude([message.device]))
+        return outputs
 
     def advance(self, watermark_ns: int) -> list[Output]:
         """Time alone changes only what is over and not closed yet; a healthy fabric has none of that."""

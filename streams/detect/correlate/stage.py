@@ -92,18 +92,18 @@ class Correlate:
         into.flap, into.down = (*state.flap, *into.flap), (*state.down, *into.down)
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
+        """One by one, so that how records were fetched does not decide which revisions there are."""
         outputs: list[Output] = []
-        touched: dict[str, None] = {}
         for message in batch:
             if not isinstance(message, Symptom):
                 continue
             if message.port:
-                touched |= self._observe(message)
-            else:
-                outputs.append(Output(EPISODES, message, key=f"device:{message.device}"))
-                if message.kind is SymptomKind.RESTARTED:
-                    touched |= self._restarted(message)
-        return [*outputs, *self._look(touched)]
+                outputs += self._look(self._observe(message))
+                continue
+            outputs.append(Output(EPISODES, message, key=f"device:{message.device}"))
+            if message.kind is SymptomKind.RESTARTED:
+                outputs += self._look(self._restarted(message))
+        return outputs
 
     def advance(self, watermark_ns: int) -> list[Output]:
         """Each link is looked at when it asked to be, however far time jumps: what it said must not depend on that."""

@@ -133,12 +133,14 @@ def test_an_administrative_down_that_was_told_late_retracts_it() -> None:
     assert (taken_back.id, taken_back.revision > opened.revision) == (opened.id, True)
 
 
-def test_an_outage_seen_only_afterwards_is_said_once_resolved() -> None:
-    """Both ends of it arrive together and late: one revision, resolved at once."""
-    stage = _stage()
-    stage.advance(at(100))
-    (said,) = episodes(stage.process([down(HOST, 0), up(HOST, 60)]))
-    assert (said.status, said.final, after(said.resolved_at_ns)) == (Status.RESOLVED, True, 60)
+def test_an_outage_seen_only_afterwards_opens_and_resolves() -> None:
+    """Its two moments arrive together and late; however they were fetched, each is said as it is read."""
+    for batches in ([[down(HOST, 0), up(HOST, 60)]], [[down(HOST, 0)], [up(HOST, 60)]]):
+        stage = _stage()
+        stage.advance(at(100))
+        opened, said = [finding for batch in batches for finding in episodes(stage.process(batch))]
+        assert (opened.status, opened.final) == (Status.OPEN, False)
+        assert (said.status, said.final, after(said.resolved_at_ns)) == (Status.RESOLVED, True, 60)
 
 
 def test_what_comes_after_the_final_revision_changes_nothing() -> None:
