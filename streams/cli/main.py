@@ -28,7 +28,11 @@ class Command:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("demo", "streams.cli.demo:demo", "A simulated fabric with faults through the whole pipeline, and a score."),
+    Command(
+        "demo",
+        "streams.cli.demo.command:demo",
+        "A simulated fabric with faults through the whole pipeline, and a score.",
+    ),
     Command("up", "streams.cli.up:up", "The whole pipeline on this machine with your collectors."),
     Command("broker", "streams.cli.broker:broker", "Apache Kafka on this machine."),
     Command("clickhouse", "streams.cli.clickhouse:clickhouse", "ClickHouse on this machine."),

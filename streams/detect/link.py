@@ -17,7 +17,9 @@ Interval = tuple[int, int]
 FOREVER = IDLE_NS
 
 _CAPACITY = 256
-"""Observations kept of one link: a port that flaps each second fills it in two minutes and stays a flap, and a look at all of them takes 2 ms."""
+"""Observations kept of one link: a port that flaps each second fills it in two minutes and stays a flap.
+
+A look at all of them takes 2 ms."""
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-from streams.cli.demo_board import Board
+from streams.cli.demo.board import Board
 from streams.cli.reading import on_and_on
 from streams.config.kafka import KafkaSettings
 from streams.fabric.topology import Topology

@@ -17,10 +17,10 @@ from typing import Annotated
 import orjson
 import typer
 
-from streams.cli.demo_board import Board
-from streams.cli.demo_player import files_of, tape_of
-from streams.cli.demo_report import Report
-from streams.cli.demo_run import Demo, Plan, Play
+from streams.cli.demo.board import Board
+from streams.cli.demo.player import files_of, tape_of
+from streams.cli.demo.report import Report
+from streams.cli.demo.run import Demo, Plan, Play
 from streams.cli.options import AsJson
 from streams.embedded.folders import data_folder
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
@@ -177,7 +177,7 @@ def _first(group: "ExceptionGroup[Exception]") -> Exception:
 async def _show(running: Demo) -> None:
     from rich.live import Live
 
-    from streams.cli.demo_screen import screen
+    from streams.cli.demo.screen import screen
 
     with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
         while True:

@@ -8,7 +8,7 @@ from streams.cli.parts import railsight
 from streams.runtime.supervise import Part
 
 if TYPE_CHECKING:
-    from streams.cli.demo_run import Plan
+    from streams.cli.demo.run import Plan
 
 CONFIG = "railsight.toml"
 INSTANCE = "one"

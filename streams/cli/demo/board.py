@@ -1,6 +1,6 @@
 """What the demo knows of the running pipeline: a fold over findings, remediations, progress and the inventory.
 
-Decides what the screen and the report say; reading Kafka is demo_watch.py's, drawing is demo_screen.py's.
+Decides what the screen and the report say; reading Kafka is watch.py's, drawing is screen.py's.
 """
 
 import itertools

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streams.cli.demo_board import Board, double_ids
+from streams.cli.demo.board import Board, double_ids
 from streams.replay.report import as_dict, as_table
 from streams.replay.score import Score
 from streams.runtime.supervise import PartState

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streams.cli import shown
-from streams.cli.demo_board import SEVERITY_COLOURS, Board
+from streams.cli.demo.board import SEVERITY_COLOURS, Board
 from streams.fabric.inventory import Device
 from streams.fabric.topology import Topology
 from streams.runtime.supervise import PartState

@@ -1,7 +1,7 @@
 """One demo from its start to its report: the servers, the pipeline, a simulated fabric or a recording, the score.
 
 Decides the order of things and how long each is waited for. What runs in which process is parts.py's, what was seen
-demo_board.py's, what is said at the end demo_report.py's.
+board.py's, what is said at the end report.py's.
 """
 
 import asyncio
@@ -14,13 +14,14 @@ from pathlib import Path
 
 import orjson
 
-from streams.cli import demo_parts, parts
-from streams.cli.demo_board import Board, StageView
-from streams.cli.demo_own import own_records
-from streams.cli.demo_player import Tape, play, say_the_end
-from streams.cli.demo_report import Report, concluded
-from streams.cli.demo_rows import OF_A_RECORDING, TABLES, count_rows, empty
-from streams.cli.demo_watch import watch
+from streams.cli import parts
+from streams.cli.demo import lineup
+from streams.cli.demo.board import Board, StageView
+from streams.cli.demo.own import own_records
+from streams.cli.demo.player import Tape, play, say_the_end
+from streams.cli.demo.report import Report, concluded
+from streams.cli.demo.rows import OF_A_RECORDING, TABLES, count_rows, empty
+from streams.cli.demo.watch import watch
 from streams.cli.inventory import records_of
 from streams.cli.publishing import publish
 from streams.config.settings import Settings, load
@@ -98,7 +99,7 @@ class Demo:
         supervisor.start(parts.clickhouse(folder / "clickhouse", clickhouse_port))
         bootstrap = (await parts.until_said(supervisor, "broker", "bootstrap"))["bootstrap"]
         url = (await parts.until_said(supervisor, "clickhouse", "url"))["url"]
-        config = demo_parts.written_config(folder, bootstrap, url, self.plan)
+        config = lineup.written_config(folder, bootstrap, url, self.plan)
         self.settings = load(config, None, os.environ)
         self.where = {"run_dir": str(folder), "kafka": bootstrap, "clickhouse": url, "config": str(config)}
         scratch = folder / "demo.new"
@@ -106,29 +107,29 @@ class Demo:
         scratch.replace(folder / "demo.json")
 
     async def _start_pipeline(self) -> None:
-        config = self.plan.folder / demo_parts.CONFIG
+        config = self.plan.folder / lineup.CONFIG
         self.phase = "making topics and tables"
-        await asyncio.gather(*(self.supervisor.run_once(part, 60) for part in demo_parts.once(config)))
+        await asyncio.gather(*(self.supervisor.run_once(part, 60) for part in lineup.once(config)))
         if self.plan.play is not None:
             effective = self.plan.play.tape.first_ns - INVENTORY_BEFORE_NS
             await publish(self.settings.kafka, records_of(self.plan.play.inventory, effective))
-        for part in demo_parts.pipeline(config, self.plan.alertmanager):
+        for part in lineup.pipeline(config, self.plan.alertmanager):
             self.supervisor.start(part)
 
     async def _simulate(self) -> list[Truth]:
         """Run the simulated fabric for the asked time, then wait until nothing of it is still under way."""
-        config = self.plan.folder / demo_parts.CONFIG
-        self.supervisor.start(demo_parts.sim(config))
-        await self._until((self.plan.folder / demo_parts.TARGETS).exists, DRAIN_S)
-        self.supervisor.start(demo_parts.gnmi(config))
+        config = self.plan.folder / lineup.CONFIG
+        self.supervisor.start(lineup.sim(config))
+        await self._until((self.plan.folder / lineup.TARGETS).exists, DRAIN_S)
+        self.supervisor.start(lineup.gnmi(config))
         self.phase = "running"
         await asyncio.sleep(self.plan.seconds)
         await self._write_own()
         self.phase = "draining: the last windows become final"
-        truths = read_truth(self.plan.folder / demo_parts.TRUTH)
+        truths = read_truth(self.plan.folder / lineup.TRUTH)
         end_ns = max([time.time_ns(), *(truth.end_ns for truth in truths)])
         await self._drain(end_ns + round(self.settings.detect.lateness_s * 1e9))
-        return read_truth(self.plan.folder / demo_parts.TRUTH)
+        return read_truth(self.plan.folder / lineup.TRUTH)
 
     async def _play(self, tape_and_more: Play) -> list[Truth] | None:
         self.phase = f"playing {len(tape_and_more.tape.messages)} messages at {tape_and_more.speed:g} times their pace"
