@@ -1,0 +1,114 @@
+"""The same Kafka log gives the same findings under the same ids, read twice, a worker killed or not."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from streams.cli.demo.player import files_of, play, say_the_end, tape_of
+from streams.cli.inventory import records_of
+from streams.cli.publishing import publish
+from streams.cli.reading import until_end
+from streams.config.kafka import KafkaSettings
+from streams.detect.params import DetectParams, ns
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.fabric.inventory import read_folder
+from streams.runtime.admin import ensure_topics
+from streams.wire import topics
+from streams.wire.models import IDLE_NS, Finding, Progress
+from streams.wire.topics import TOPICS, Spread
+from tests.e2e.processes import Marked, railsight, until
+from tests.e2e.test_played import FLAPPER, said_at_least
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(not FLAPPER.exists(), reason="the real recordings are not on this machine"),
+]
+
+KEPT = {topics.INVENTORY, topics.JOBS}
+DERIVED = [topic for topic in TOPICS if topic.spread is not Spread.TELEMETRY or "snapshots" in topic.name]
+
+
+async def _forget_conclusions(kafka: KafkaSettings) -> None:
+    """Leave only what devices and people said: the log that is read again."""
+    admin = AIOKafkaAdminClient(**kafka.client_options())
+    await admin.start()
+    try:
+        await admin.delete_topics([topic.name for topic in DERIVED if topic not in KEPT])
+        for _ in range(100):
+            if not {topic.name for topic in DERIVED if topic not in KEPT} & set(await admin.list_topics()):
+                break
+            await asyncio.sleep(0.1)
+    finally:
+        await admin.close()
+    await ensure_topics(kafka)
+
+
+async def _concluded(kafka: KafkaSettings, end_ns: int) -> bool:
+    """Whether event time has come to the end for every stage."""
+    async for record in until_end(kafka, topics.PROGRESS):
+        said = topics.decode(topics.PROGRESS, record.value, record.headers)
+        if isinstance(said, Progress) and said.stage == "decide" and end_ns <= said.watermark_ns < IDLE_NS:
+            return True
+    return False
+
+
+async def _last_revisions(kafka: KafkaSettings) -> dict[str, Finding]:
+    newest: dict[str, Finding] = {}
+    async for record in until_end(kafka, topics.FINDINGS):
+        said = topics.decode(topics.FINDINGS, record.value, record.headers)
+        assert isinstance(said, Finding)
+        if said.id not in newest or said.revision > newest[said.id].revision:
+            newest[said.id] = said
+    return newest
+
+
+def _fold(kafka: KafkaSettings, folder: Path, cluster: str, end_ns: int, *, kill: bool) -> dict[str, Finding]:
+    """Run the stages over the log under a group of their own; answer the last revisions."""
+    config = folder / f"{cluster}.toml"
+    config.write_text(
+        f'[kafka]\nbootstrap = "{kafka.bootstrap}"\ncluster = "{cluster}"\n'
+        f'[runtime]\nwall_clock_ticks = false\ndata = "{folder / cluster}"\n'
+    )
+    log = folder / f"{cluster}.log"
+    worker = Marked(railsight("process", "--config", str(config), "--instance", "one"), log)
+    try:
+        if kill:
+            until(lambda: said_at_least(log, "epoch 1"), 60, "the first owner")
+            os.kill(worker.process.pid, signal.SIGKILL)
+            worker.process.wait()
+            worker = Marked(railsight("process", "--config", str(config), "--instance", "one"), folder / "again.log")
+        until(lambda: asyncio.run(_concluded(kafka, end_ns)) or None, 120, "the end of the recording")
+    finally:
+        worker.end()
+    return asyncio.run(_last_revisions(kafka))
+
+
+def test_the_same_log_gives_the_same_findings(tmp_path: Path) -> None:
+    """Read once, and once more from its beginning by a worker that is killed on the way: equal but for revisions."""
+    tape = tape_of(files_of(FLAPPER, FLAPPER / "inventory"))
+    end_ns = tape.last_ns + ns(DetectParams().lateness_s)
+    with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
+        kafka = KafkaSettings(bootstrap=broker.bootstrap)
+        asyncio.run(ensure_topics(kafka))
+        asyncio.run(publish(kafka, records_of(read_folder(FLAPPER / "inventory"), tape.first_ns - ns(1))))
+        asyncio.run(play(tape, kafka, 1e9))
+        asyncio.run(say_the_end(kafka, end_ns))
+        first = _fold(kafka, tmp_path, "first", end_ns, kill=False)
+        asyncio.run(_forget_conclusions(kafka))
+        second = _fold(kafka, tmp_path, "second", end_ns, kill=True)
+    assert len(first) == 3
+    assert {i: _said(finding) for i, finding in second.items()} == {i: _said(f) for i, f in first.items()}
+
+
+def _said(finding: Finding) -> tuple[object, ...]:
+    """All that it says but how often it was said."""
+    return (
+        finding.status, finding.final, finding.condition, finding.subject, finding.started_at_ns,
+        finding.observed_at_ns, finding.resolved_at_ns, finding.detected_at_ns, finding.summary, finding.evidence, finding.severity,
+        finding.parent_id, finding.occurrences,
+    )  # fmt: skip
