@@ -109,6 +109,7 @@ def _said(finding: Finding) -> tuple[object, ...]:
     """All that it says but how often it was said."""
     return (
         finding.status, finding.final, finding.condition, finding.subject, finding.started_at_ns,
-        finding.observed_at_ns, finding.resolved_at_ns, finding.detected_at_ns, finding.summary, finding.evidence, finding.severity,
+        finding.observed_at_ns, finding.resolved_at_ns, finding.detected_at_ns, finding.summary,
+        finding.evidence, finding.severity,
         finding.parent_id, finding.occurrences,
     )  # fmt: skip
