@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import ROOT, Marked, once, pid_of, railsight, until
+from tests.e2e.processes import Marked, once, pid_of, railsight, until
+from tests.recordings import DATA
 
-DATA = Path(os.environ.get("RAILSIGHT_DATA", ROOT.parent / "shared" / "data"))
 FLAPPER = DATA / "timeseries" / "clos-100g-flapper"
 SPEED = "100"
 

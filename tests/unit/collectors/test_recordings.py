@@ -1,8 +1,5 @@
 """What real targets sent (recordings of telegraf's test cases), read in place: their interface counters and states."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import orjson
 import pytest
@@ -14,11 +11,12 @@ from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection, DeviceMemory
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.fabric.catalogue import Metric
+from tests.recordings import DATA
 
-DATA = Path(os.environ.get("RAILSIGHT_DATA", Path(__file__).parents[4] / "shared/data")) / "gnmi/telegraf"
-CASES = sorted(folder.name for folder in DATA.iterdir() if folder.is_dir()) if DATA.exists() else []
+TELEGRAF = DATA / "gnmi/telegraf"
+CASES = sorted(folder.name for folder in TELEGRAF.iterdir() if folder.is_dir()) if TELEGRAF.exists() else []
 
-pytestmark = pytest.mark.skipif(not CASES, reason=f"no recordings at {DATA}")
+pytestmark = pytest.mark.skipif(not CASES, reason=f"no recordings at {TELEGRAF}")
 
 
 def replay(case: str) -> tuple[Reading | None, Counts]:
@@ -26,7 +24,7 @@ def replay(case: str) -> tuple[Reading | None, Counts]:
     counts = Counts()
     connection = Connection(case, Params(cadence_s=3600), DeviceMemory(), counts, on_change=False)
     received_ns = 0
-    for response in orjson.loads((DATA / case / "responses.json").read_bytes()):
+    for response in orjson.loads((TELEGRAF / case / "responses.json").read_bytes()):
         sent = json_format.ParseDict(response, gnmi_pb2.SubscribeResponse(), ignore_unknown_fields=True)
         lite = gnmi_lite_pb2.SubscribeResponse.FromString(sent.SerializeToString())
         received_ns = max(received_ns, lite.update.timestamp)

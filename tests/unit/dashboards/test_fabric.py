@@ -1,7 +1,6 @@
 """The Fabric board: current, valid, and whole."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +11,9 @@ from dashboards import queries
 from dashboards.clickhouse import PLUGIN
 from dashboards.fabric import FILE, UID, as_json
 from dashboards.queries import Query
+from tests.recordings import DATA
 
-SCHEMA = Path(__file__).parents[4] / "shared/data/interop/grafana-dashboard.jsonschema.json"
+SCHEMA = DATA / "interop/grafana-dashboard.jsonschema.json"
 PROVISIONING = FILE.parents[1] / "provisioning"
 
 

@@ -1,7 +1,6 @@
 """A finding's alert: its labels, its words, its times."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,10 @@ from jsonschema import Draft4Validator, FormatChecker
 from dashboards.fabric import UID
 from streams.notify.alert import DASHBOARD_UID, Alert, alert_of, annotations_of, place_of
 from streams.wire.models import Coverage, Evidence, Finding, Severity, Status, Subject
+from tests.recordings import DATA
 from tests.unit.notify.examples import LINK, T0, S, finding, params
 
-OPENAPI = Path(__file__).parents[4] / "shared/data/interop/alertmanager-api-v2-openapi.yaml"
+OPENAPI = DATA / "interop/alertmanager-api-v2-openapi.yaml"
 NOW = T0 + 40 * S
 
 

@@ -1,6 +1,5 @@
 """Backtests: the order in which stages are driven, what is written, and real recordings against their truth."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -12,19 +11,20 @@ from streams.replay.results import read_findings
 from streams.replay.score import read_truth, score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind, EventKind, Message, Progress, Source, Status
+from tests.recordings import DATA
 from tests.unit.detect.chain import World, findings, play
 from tests.unit.detect.seen import GNMI, SNMP, at, down, event, samples
 from tests.unit.detect.test_measure import UP
 
 ROOT = Path(__file__).parents[3]
-DATA = Path(os.environ.get("RAILSIGHT_DATA", ROOT.parent / "shared/data")) / "timeseries"
+TIMESERIES = DATA / "timeseries"
 RECORDINGS = ("clos-100g/recording", "clos-100g-flapper", "clos-100g-shut")
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_real_recordings_are_found_whole_and_nothing_is_invented(name: str, tmp_path: Path) -> None:
     """Precision and recall are 1 on recordings of a real fabric."""
-    folder = DATA / name
+    folder = TIMESERIES / name
     if not folder.is_dir():
         pytest.skip(f"no recording in {folder}; RAILSIGHT_DATA says where they are")
     source = Recording((folder / "samples.csv.gz",), (), None, None, None, folder / "inventory")
