@@ -1,4 +1,4 @@
-"""How long properties are looked for: a bounded number of examples, none of them timed, the same ones in CI."""
+"""What holds for every test: properties are looked for in a bounded number of examples, and Ctrl-C is heard."""
 
 import os
 import signal
