@@ -26,7 +26,7 @@ from streams.embedded.clickhouse.native import (
 from streams.embedded.clickhouse.native_blocks import split
 from streams.embedded.clickhouse.pipes import ResultPipe
 from streams.embedded.clickhouse.replies import Reply, content_type
-from streams.embedded.clickhouse.staging import stage_of_dynamic, stage_of_input
+from streams.embedded.clickhouse.staging import stage_of_input
 from streams.embedded.clickhouse.statement import Statement
 
 # How soon a client's leaving is noticed while nothing comes from the engine.
@@ -75,9 +75,7 @@ class Execution:
 
     async def _insert(self, call: Call, statement: Statement, data: AsyncIterator[bytes]) -> Answer:
         first = await anext(data, b"")
-        stage = stage_of_input(statement.sql) or await self._in_thread(
-            lambda: stage_of_dynamic(self._connection, statement, call.settings, first)
-        )
+        stage = stage_of_input(statement.sql)
         if stage is None:
             return await self._feed(statement.sql, statement.format or "", first, data)
         await self._in_thread(lambda: self._connection.query(stage.create))
