@@ -103,7 +103,7 @@ async def read_form(request: web.Request, call: Call, limits: Limits) -> tuple[C
             fields[part.name] = data.decode()
         else:
             files[part.name] = data
-    call = call.with_form(fields)
+    call = call.with_form(fields, files)
     return call, [_external(call, name, data) for name, data in files.items()]
 
 

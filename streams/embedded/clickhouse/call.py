@@ -46,6 +46,8 @@ class Call:
     accept_encoding: tuple[str, ...] = ()
     header_database: str = ""
     header_format: str = ""
+    tables: frozenset[str] = frozenset()
+    """The external tables that came with it, by name."""
 
     @property
     def query(self) -> str:
@@ -63,10 +65,11 @@ class Call:
     @property
     def settings(self) -> dict[str, str]:
         """The settings of the query, the values of its parameters among them, as `SET` takes them."""
+        shapes = {f"{table}_{what}" for table in self.tables for what in ("structure", "types", "format")}
         return {
             name: value
             for name, value in self.parameters.items()
-            if name not in _OF_THE_INTERFACE and not _of_an_external_table(name, self.parameters)
+            if name not in _OF_THE_INTERFACE and name not in shapes
         }
 
     @property
@@ -89,8 +92,8 @@ class Call:
         """Say whether a parameter of the interface is switched on."""
         return self.parameters.get(name, "") in {"1", "true"}
 
-    def with_form(self, fields: Mapping[str, str]) -> "Call":
-        """Return the call with the fields of a form; what the URL says goes first."""
+    def with_form(self, fields: Mapping[str, str], tables: Iterable[str] = ()) -> "Call":
+        """Return the call with the fields of a form and its external tables; what the URL says goes first."""
         return Call(
             {**fields, **self.parameters},
             self.user,
@@ -100,6 +103,7 @@ class Call:
             self.accept_encoding,
             self.header_database,
             self.header_format,
+            frozenset(tables),
         )
 
 
@@ -153,15 +157,6 @@ def _credentials(given: Mapping[str, str], headers: Mapping[str, str]) -> tuple[
             516, "AUTHENTICATION_FAILED", "Invalid authentication: the Basic token is not Base64"
         ) from None
     return user or "default", password
-
-
-def _of_an_external_table(name: str, parameters: Mapping[str, str]) -> bool:
-    stem, _, what = name.rpartition("_")
-    return (
-        what in {"structure", "types", "format"}
-        and bool(stem)
-        and (f"{stem}_structure" in parameters or f"{stem}_types" in parameters)
-    )
 
 
 def _number(parameters: Mapping[str, str], name: str, default: int) -> int:

@@ -28,7 +28,14 @@ def test_what_is_not_of_the_interface_is_a_setting() -> None:
 def test_the_shape_of_an_external_table_is_no_setting() -> None:
     """`t_structure` and `t_format` describe the table that came with the query."""
     call = read_call("POST", {"t_structure": "a Int8", "t_format": "CSV", "output_format": "x"}.items(), {})
-    assert call.settings == {"output_format": "x"}
+    assert call.with_form({"t_types": "Int8"}, ["t"]).settings == {"output_format": "x"}
+
+
+def test_a_setting_may_end_like_the_shape_of_a_table() -> None:
+    """What names no table that came is a setting or a parameter of the query."""
+    given = {"allow_suspicious_low_cardinality_types": "1", "param_my_types": "7", "param_my_format": "x"}
+    assert read_call("POST", given.items(), {}).settings == given
+    assert read_call("POST", given.items(), {}).with_form({}, ["t"]).settings == given
 
 
 def test_the_url_goes_before_headers_and_forms() -> None:
