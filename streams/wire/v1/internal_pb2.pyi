@@ -309,7 +309,7 @@ class Snapshot(_message.Message):
 
     @_builtins.property
     def upstream_watermark_ns(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """"stage/partition" -> newest Progress"""
+        """"topic/stage/partition/epoch" -> newest Progress"""
 
     def __init__(
         self,
