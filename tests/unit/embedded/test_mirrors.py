@@ -6,8 +6,8 @@ import pytest
 
 from streams.embedded.mirrors import mirror_of_central, repository, without_credentials
 
-NAMESPACE = 'xmlns="http://maven.apache.org/SETTINGS/1.2.0"'
-MIRROR = "<mirror><id>inner</id><mirrorOf>{of}</mirrorOf><url>https://maven.inner.test/all/</url>{more}</mirror>"
+NAMESPACE = 'xmlns="urn:maven:settings:1.2.0"'
+MIRROR = "<mirror><id>inner</id><mirrorOf>{of}</mirrorOf><url>https://mirror.inner.test/all/</url>{more}</mirror>"
 
 
 def settings(*mirrors: str, servers: str = "", namespace: str = NAMESPACE) -> str:
@@ -19,7 +19,7 @@ def settings(*mirrors: str, servers: str = "", namespace: str = NAMESPACE) -> st
 def test_a_mirror_that_stands_for_central_is_taken(of: str, namespace: str) -> None:
     """Maven's own patterns for Central are understood, with the namespace and without."""
     text = settings(MIRROR.format(of=of, more=""), namespace=namespace)
-    assert mirror_of_central(text, {}) == "https://maven.inner.test/all"
+    assert mirror_of_central(text, {}) == "https://mirror.inner.test/all"
 
 
 @pytest.mark.parametrize("of", ["internal", "*,!central", "external:http:*", ""])
@@ -32,7 +32,7 @@ def test_a_blocked_mirror_is_passed_over() -> None:
     """Maven ships a blocking pseudo-mirror; the first real one counts."""
     blocked = MIRROR.format(of="*", more="<blocked>true</blocked>").replace("inner", "blocker")
     assert mirror_of_central(settings(blocked), {}) is None
-    assert mirror_of_central(settings(blocked, MIRROR.format(of="*", more="")), {}) == "https://maven.inner.test/all"
+    assert mirror_of_central(settings(blocked, MIRROR.format(of="*", more="")), {}) == "https://mirror.inner.test/all"
 
 
 def test_credentials_of_the_mirrors_server_go_with_it_and_are_not_shown() -> None:
@@ -42,8 +42,8 @@ def test_credentials_of_the_mirrors_server_go_with_it_and_are_not_shown() -> Non
         "<server><id>inner</id><username>me@site</username><password>${env.MIRROR_PASSWORD}</password></server>"
     )
     found = mirror_of_central(settings(MIRROR.format(of="*", more=""), servers=servers), {"MIRROR_PASSWORD": "a/b"})
-    assert found == "https://me%40site:a%2Fb@maven.inner.test/all"
-    assert without_credentials(found) == "https://maven.inner.test/all"
+    assert found == "https://me%40site:a%2Fb@mirror.inner.test/all"
+    assert without_credentials(found) == "https://mirror.inner.test/all"
 
 
 def test_the_environment_wins_over_the_settings(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_environment_wins_over_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "settings.xml"
     assert repository({}, path) is None
     path.write_text(settings(MIRROR.format(of="*", more="")))
-    assert repository({}, path) == "https://maven.inner.test/all"
+    assert repository({}, path) == "https://mirror.inner.test/all"
     assert repository({"RAILSIGHT_MAVEN_REPOSITORY": "https://one.run.test/m2/"}, path) == "https://one.run.test/m2"
 
 
