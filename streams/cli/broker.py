@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from streams.cli.foreground import foreground
 from streams.cli.options import Config, settings_of
 from streams.embedded.kafka import EmbeddedKafka
 from streams.wire.errors import Misconfigured
@@ -30,35 +31,22 @@ def broker(
     given = {"data": data, "port": port, "brokers": brokers, "jars": jars}
     params = settings_of(config).embedded.kafka
     kafka = EmbeddedKafka(params.model_copy(update={name: said for name, said in given.items() if said is not None}))
-    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in stops:
-        signal.signal(number, _interrupt)
     ended: list[int] = []
     try:
-        kafka.start()
-        print(_said(kafka, as_json), flush=True)  # noqa: T201 — what the command is for
-        while not (ended := kafka.ended()):
-            signal.sigtimedwait((), 1.0)
+        with foreground(kafka.stop):
+            kafka.start()
+            print(_said(kafka, as_json), flush=True)  # noqa: T201 — what the command is for
+            while not (ended := kafka.ended()):
+                signal.sigtimedwait((), 1.0)
     except Misconfigured as error:
         typer.echo(f"railsight broker: {error}", err=True)
         raise typer.Exit(2) from error
-    except KeyboardInterrupt:
-        pass
-    finally:
-        # A second Ctrl-C must not leave a half-stopped cluster; stopping is bounded.
-        for number in stops:
-            signal.signal(number, signal.SIG_IGN)
-        kafka.stop()
     if ended:
         typer.echo(
             f"railsight broker: broker {ended[0]} ended by itself; see {kafka.data}/node-{ended[0]}/server.log",
             err=True,
         )
         raise typer.Exit(1)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _said(kafka: EmbeddedKafka, as_json: bool) -> str:

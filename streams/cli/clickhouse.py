@@ -1,12 +1,12 @@
 """`railsight clickhouse`: the embedded ClickHouse alone, until Ctrl-C, SIGTERM or its own end."""
 
 import json
-import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from streams.cli.foreground import foreground
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
 from streams.wire.errors import Misconfigured
 
@@ -26,10 +26,6 @@ def clickhouse(
     as_json: Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON.")] = False,
 ) -> None:
     """Run ClickHouse on this machine, on loopback, and print its URL once it answers."""
-    stops = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    for number in stops:
-        signal.signal(number, _interrupt)
-    server: EmbeddedClickHouse | None = None
     ended: int | None = None
     try:
         users = [User(user, _password(password_file))]
@@ -39,28 +35,17 @@ def clickhouse(
         memory = memory_mib << 20
         limits = Limits(server_memory_bytes=memory, query_memory_bytes=memory // 2, concurrent_queries=queries)
         server = EmbeddedClickHouse(ClickHouseParams(data, host, port, tuple(users), limits))
-        server.start()
-        print(json.dumps({"url": server.url, "data": str(server.data)}) if as_json else server.url, flush=True)  # noqa: T201 — what the command is for
-        while (ended := server.wait(1.0)) is None:
-            continue
+        with foreground(server.stop):
+            server.start()
+            print(json.dumps({"url": server.url, "data": str(server.data)}) if as_json else server.url, flush=True)  # noqa: T201 — what the command is for
+            while (ended := server.wait(1.0)) is None:
+                continue
     except Misconfigured as error:
         typer.echo(f"railsight clickhouse: {error}", err=True)
         raise typer.Exit(2) from error
-    except KeyboardInterrupt:
-        pass
-    finally:
-        # A second Ctrl-C must not leave half a server; stopping is bounded.
-        for number in stops:
-            signal.signal(number, signal.SIG_IGN)
-        if server is not None:
-            server.stop()
     if ended is not None:
-        typer.echo(f"railsight clickhouse: it ended by itself; see {server.log if server else ''}", err=True)
+        typer.echo(f"railsight clickhouse: it ended by itself; see {server.log}", err=True)
         raise typer.Exit(1)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _password(file: Path | None) -> str:

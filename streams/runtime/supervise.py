@@ -166,13 +166,6 @@ class Supervisor:
         run.again_at = now + self._backoff_s[run.ends_in_a_row]
         run.ends_in_a_row += 1
 
-    def stop_part(self, name: str) -> None:
-        """Stop one part for good and return once it has."""
-        run = self._runs.pop(name)
-        if run.process is not None:
-            run.process.stop()
-        self._write_states()
-
     def stop(self) -> None:
         """Stop every part, users of a part before it, and return once no process is left."""
         for tier in sorted({run.part.tier for run in self._runs.values()}, reverse=True):
