@@ -75,10 +75,15 @@ def step(
     """Conclude from the history; answers the new state, what changed, and the watermark at which to look again."""
     spans = explained(params.link, history, restarts)
     seen = [s for s in history.symptoms if _counts(s) and not meets(spans, s.since_ns if s.count else s.at_ns, s.at_ns)]
+    tellers = {
+        name: _tellers(preset, history, [*spans, *_booting(preset, history, restarts)], watermark_ns)
+        for name in params.flap.presets
+        if seen and (preset := FLAP_PRESETS[name])
+    }
     conclusions: list[Conclusion] = []
     due = min((_after(t, watermark_ns) for t in _outages_due(params, history)), default=FOREVER)
     for run in _runs(seen, ns(params.flap.quiet_s)):
-        hits = list(_hits(params, history, run, restarts, watermark_ns))
+        hits = list(_hits(tellers, run))
         if hits:
             before_ns = conclusions[-1].end_ns if conclusions else 0
             conclusions.append(_conclusion(params, history, run, hits, before_ns, watermark_ns))
@@ -110,37 +115,28 @@ def _runs(seen: list[Symptom], quiet_ns: int) -> Iterator[list[Symptom]]:
         yield run
 
 
-def _hits(
-    params: DetectParams,
-    history: History,
-    run: list[Symptom],
-    restarts: Mapping[str, list[Interval]],
-    watermark_ns: int,
-) -> Iterator[_Hit]:
-    """Every observation of the run at which a preset is met, with the most that any teller says."""
+def _hits(tellers: Mapping[str, list[_Teller]], run: list[Symptom]) -> Iterator[_Hit]:
+    """Every observation of the run at which a preset is met, with the most that any of its tellers says."""
     begin = run[0].at_ns
-    for name in params.flap.presets:
+    for name, own in tellers.items():
         preset = FLAP_PRESETS[name]
         last = run[-1].at_ns + ns(preset.outage_s)  # an outage that still lasts counts that much after it began
-        tellers = _tellers(preset, history, restarts, params, watermark_ns)
-        for at_ns in sorted({t for teller in tellers for t in teller.times if begin <= t <= last}):
-            counted = ((teller.downs(at_ns - ns(preset.window_s), at_ns), teller) for teller in tellers)
+        for at_ns in sorted({t for teller in own for t in teller.times if begin <= t <= last}):
+            counted = ((teller.downs(at_ns - ns(preset.window_s), at_ns), teller) for teller in own)
             (downs, since_ns), teller = max(counted, key=lambda c: (c[0][0], -c[0][1]))
             if downs >= preset.downs:
                 yield _Hit(at_ns, since_ns, downs, teller, name)
 
 
-def _tellers(
-    preset: FlapPreset,
-    history: History,
-    restarts: Mapping[str, list[Interval]],
-    params: DetectParams,
-    watermark_ns: int,
-) -> list[_Teller]:
-    """Who tells of downs that this preset counts."""
-    spans = explained(params.link, history, restarts)
+def _booting(preset: FlapPreset, history: History, restarts: Mapping[str, list[Interval]]) -> Iterator[Interval]:
+    """When a device at an end was so young that this preset says nothing."""
     for end in history.ends():
-        spans += [(since, at + ns(preset.boot_grace_s)) for since, at in restarts.get(end.device, ())]
+        for since, at in restarts.get(end.device, ()):
+            yield since, at + ns(preset.boot_grace_s)
+
+
+def _tellers(preset: FlapPreset, history: History, spans: list[Interval], watermark_ns: int) -> list[_Teller]:
+    """Who tells of downs that this preset counts, but for what `spans` explain."""
     tellers = []
     for end in history.ends():
         if preset.outage_s:
