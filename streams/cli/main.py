@@ -49,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("explain", "streams.cli.explain:explain", "One finding with its evidence."),
     Command("ack", "streams.cli.ack:ack", "Tell the pipeline that a finding is known."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
+    Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack"}

@@ -1,0 +1,1 @@
+"""`railsight bench`: what the pipeline costs on this machine, measured on the pipeline itself."""

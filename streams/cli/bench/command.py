@@ -1,0 +1,18 @@
+"""`railsight bench NAME`: which benchmarks there are.
+
+Each benchmark's own module declares its options and imports what it measures only when it is called.
+"""
+
+import typer
+
+from streams.cli.bench.pipeline import pipeline
+
+bench = typer.Typer(no_args_is_help=True, help="Measure what the pipeline costs on this machine.")
+
+
+@bench.callback()
+def _bench() -> None:
+    """Benchmarks are subcommands, also while there is but one."""
+
+
+bench.command()(pipeline)
