@@ -18,9 +18,9 @@ from google.protobuf import json_format
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 
-from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.wire import models
 from streams.wire.errors import Reject
+from streams.wire.repeating import Layouts, RowNames
 from streams.wire.v1 import findings_pb2, internal_pb2, telemetry_pb2
 
 Model = TypeVar("Model")
@@ -28,6 +28,7 @@ Model = TypeVar("Model")
 _GENERATED = (telemetry_pb2, findings_pb2, internal_pb2)
 _NS = 1_000_000_000
 _TIMESTAMP = "google.protobuf.Timestamp"
+_COUNTER, _GAUGE = np.dtype("<u8"), np.dtype("<f8")
 
 
 def _generated_class(name: str) -> type[Proto]:
@@ -218,53 +219,54 @@ _SAMPLES_SCALARS = (
     "device", "source", "collector", "collector_run", "sequence", "sampled_at_ns", "received_at_ns", "boot_id",
     "row_kind", "rows_digest",
 )  # fmt: skip
-_METRICS = {int(metric): metric for metric in Metric}
+_SOURCES = {int(source): source for source in models.Source}
+_ROW_KINDS = {int(kind): kind for kind in models.RowKind}
+_LAYOUTS = Layouts()
+_ROW_NAMES = RowNames()
 
 
 def _samples(message: telemetry_pb2.Samples) -> models.Samples:
-    row = tuple(message.row)
-    delays = tuple(message.row_delay_us)
-    if delays and len(delays) != len(row):
-        raise Reject(f"Samples of {message.device}: {len(delays)} row delays for {len(row)} rows")
-    if not message.device:
+    """A message of samples; equal columns, and equal row names, are the same tuples in every message read."""
+    device, names, delays = message.device, message.row, tuple(message.row_delay_us)
+    rows = len(names)
+    if delays and len(delays) != rows:
+        raise Reject(f"Samples of {device}: {len(delays)} row delays for {rows} rows")
+    if not device:
         raise Reject("Samples without a device")
+    device, source, row_kind, digest = sys.intern(device), message.source, message.row_kind, message.rows_digest
     return models.Samples(
-        device=sys.intern(message.device),
-        source=models.Source(message.source),
-        collector=message.collector,
-        collector_run=message.collector_run,
-        sequence=message.sequence,
-        sampled_at_ns=message.sampled_at_ns,
-        received_at_ns=message.received_at_ns,
-        boot_id=message.boot_id,
-        row_kind=models.RowKind(message.row_kind),
-        row=row,
-        rows_digest=message.rows_digest,
-        counters=_table(message, message.counters, len(row), counter=True),
-        gauges=_table(message, message.gauges, len(row), counter=False),
-        row_delay_us=delays,
+        device,
+        _SOURCES[source] if source in _SOURCES else models.Source(source),
+        message.collector,
+        message.collector_run,
+        message.sequence,
+        message.sampled_at_ns,
+        message.received_at_ns,
+        message.boot_id,
+        _ROW_KINDS[row_kind] if row_kind in _ROW_KINDS else models.RowKind(row_kind),
+        _ROW_NAMES.of(device, source, row_kind, digest, names),
+        digest,
+        _table(device, message.counters, rows, counter=True),
+        _table(device, message.gauges, rows, counter=False),
+        delays,
     )
 
 
-def _table(message: telemetry_pb2.Samples, table: telemetry_pb2.Table, rows: int, *, counter: bool) -> models.Table:
-    """One table as arrays over the message's own bytes, without a loop over values.
+def _table(device: str, table: telemetry_pb2.Table, rows: int, *, counter: bool) -> models.Table:
+    """One table as arrays over the message's own bytes, without a loop over values or columns.
 
     A metric that this version does not know is left out; one of the other table's kind makes the message unreadable.
     """
-    columns = len(table.metric)
-    name = "counters" if counter else "gauges"
-    if len(table.index) != columns or len(table.values) != columns * rows * 8:
+    numbers, index, data = tuple(table.metric[:]), tuple(table.index[:]), table.values
+    columns = len(numbers)
+    if len(index) != columns or len(data) != columns * rows * 8:
+        name = "counters" if counter else "gauges"
         raise Reject(
-            f"Samples of {message.device}: {name} have {len(table.values)} bytes and {len(table.index)} indices"
+            f"Samples of {device}: {name} have {len(data)} bytes and {len(index)} indices"
             f" for {columns} columns of {rows} rows"
         )
-    values: npt.NDArray[Any] = np.frombuffer(table.values, dtype="<u8" if counter else "<f8").reshape(columns, rows)
-    known = [_METRICS.get(number) for number in table.metric]
-    metrics = tuple(metric for metric in known if metric is not None)
-    if any(CATALOGUE[metric].counter is not counter for metric in metrics):
-        raise Reject(f"Samples of {message.device}: {name} hold a metric of the other kind")
-    index = tuple(table.index)
-    if len(metrics) != columns:
-        kept = [i for i, metric in enumerate(known) if metric is not None]
-        return models.Table(metrics, tuple(index[i] for i in kept), values[kept])
-    return models.Table(metrics, index, values)
+    layout = _LAYOUTS.of(numbers, index)
+    if not (layout.counters if counter else layout.gauges):
+        raise Reject(f"Samples of {device}: {'counters' if counter else 'gauges'} hold a metric of the other kind")
+    values: npt.NDArray[Any] = np.ndarray((columns, rows), _COUNTER if counter else _GAUGE, data)
+    return models.Table(layout.metric, layout.index, values if layout.kept is None else values[list(layout.kept)])
