@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from collectors.sim.faults import Truth
-from streams.fabric.inventory import TABLES, Inventory
+from streams.fabric.inventory import Inventory, write_folder
 
 
 class Files(NamedTuple):
@@ -22,11 +22,7 @@ class Files(NamedTuple):
 def write(folder: Path, inventory: Inventory, addresses: Mapping[str, str], truth: Sequence[Truth]) -> Files:
     """Write all of them; the targets last, so that whoever waits for those finds the rest."""
     files = Files(folder / "inventory", folder / "targets.json", folder / "truth.csv")
-    files.inventory.mkdir(parents=True, exist_ok=True)
-    for table in TABLES:
-        rows = [row.model_dump(mode="json") for row in getattr(inventory, table)]
-        if rows:
-            _write_csv(files.inventory / f"{table}.csv", list(rows[0]), rows)
+    write_folder(inventory, files.inventory)
     _write_csv(files.truth, list(Truth._fields), [row._asdict() for row in truth])
     fresh = files.targets.with_suffix(".new")
     fresh.write_bytes(orjson.dumps([{"name": name, "address": address} for name, address in addresses.items()]))

@@ -1,23 +1,53 @@
-"""`railsight inventory`: say what is wrong with an inventory folder, or publish it as one version."""
+"""`railsight inventory`: make the folder of a Clos fabric, say what is wrong with one, or publish it as one version."""
 
 import asyncio
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.publishing import publish
-from streams.fabric.inventory import InvalidInventory, Inventory, digest, read_folder
+from streams.fabric.generate import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
+from streams.fabric.generate import generate as made_by
+from streams.fabric.inventory import InvalidInventory, Inventory, digest, read_folder, write_folder
+from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.topics import INVENTORY, Record, encode
 
-inventory = typer.Typer(no_args_is_help=True, help="Check an inventory folder, or publish it.")
+inventory = typer.Typer(no_args_is_help=True, help="Make an inventory folder, check one, or publish it.")
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with devices, links, and perhaps ports and jobs.")]
+
+
+_SIZE = GenerateParams(gpus=1)
+
+
+@inventory.command()
+def generate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write devices, links and jobs.")],
+    gpus: Annotated[int, typer.Option(min=1, help="GPUs of the fabric.")],
+    radix: Annotated[int, typer.Option(min=2, help="Ports of a switch.")] = _SIZE.radix,
+    planes: Annotated[int, typer.Option(min=1, help="Planes: a NIC has a port in each.")] = _SIZE.planes,
+    rails: Annotated[int, typer.Option(min=1, help="Rails: NICs of a host.")] = _SIZE.rails,
+    gpus_per_host: Annotated[int, typer.Option(min=1, help="GPUs of a host.")] = _SIZE.gpus_per_host,
+    jobs: Annotated[
+        int | None, typer.Option(min=0, help=f"Jobs that share the hosts; default: one for each {GPUS_PER_JOB} GPUs.")
+    ] = None,
+    form: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")] = "csv",
+    as_json: AsJson = False,
+) -> None:
+    """Make a rail-optimised Clos fabric with as few tiers as the radix allows."""
+    params = GenerateParams(gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs)
+    try:
+        made = made_by(params)
+    except ImpossibleFabric as error:
+        raise Misconfigured(str(error)) from error
+    write_folder(made, folder, form)
+    _say(made, folder, "generated", as_json)
 
 
 @inventory.command()

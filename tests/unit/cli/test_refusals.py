@@ -1,5 +1,6 @@
 """What the commands refuse before anything is started: one line each, exit 2 or 1."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,21 @@ def test_an_inventory_that_is_right_is_called_fine(folder: Path, capsys: pytest.
     """What there is in it is counted."""
     assert run("inventory", "check", str(folder)) == 0
     assert "fine; 2 devices, 1 links" in capsys.readouterr().out
+
+
+def test_a_generated_inventory_is_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `generate` writes, `check` takes, and both name the same version."""
+    assert run("inventory", "generate", str(tmp_path), "--gpus", "256", "--json") == 0
+    made = json.loads(capsys.readouterr().out)
+    assert run("inventory", "check", str(tmp_path), "--json") == 0
+    assert json.loads(capsys.readouterr().out) == made | {"is": "fine"}
+
+
+def test_a_fabric_that_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line that says why, exit 2, and nothing is written."""
+    assert run("inventory", "generate", str(tmp_path / "none"), "--gpus", "100") == 2
+    assert capsys.readouterr().err.splitlines() == ["railsight: 100 GPUs do not fill hosts of 8"]
+    assert not (tmp_path / "none").exists()
 
 
 def test_everything_wrong_with_an_inventory_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

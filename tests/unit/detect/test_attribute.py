@@ -74,9 +74,9 @@ def test_a_fabric_link_is_critical_only_below_the_floor() -> None:
 def test_a_flap_is_critical_only_on_a_busy_host_without_another_plane() -> None:
     """A job and a second plane: warning. No job: warning. Neither plane nor mercy: critical. A fabric link never."""
     assert _flap(HOST, topology(JOBS)).severity is Severity.WARNING
-    single = JOBS.model_copy(update={"links": tuple(n for n in JOBS.links if n.z_port != "e1")})
+    single = replace(JOBS, links=tuple(n for n in JOBS.links if n.z_port != "e1"))
     assert _flap(HOST, topology(single)).severity is Severity.CRITICAL
-    idle = single.model_copy(update={"jobs": ()})
+    idle = replace(single, jobs=())
     assert _flap(HOST, topology(idle)).severity is Severity.WARNING
     assert _flap("p1-l0/u0", topology(JOBS)).severity is Severity.WARNING
 

@@ -15,9 +15,7 @@ PODS, SPINES = ("p1", "p2"), ("s1", "s2", "s3", "s4")
 def link(a: str, z: str, role: str = "fabric-link", **more: object) -> Link:
     """A link from `device/port` to `device/port`."""
     (a_device, a_port), (z_device, z_port) = (end.split("/", 1) for end in (a, z))
-    return Link.model_validate(
-        {"a_device": a_device, "a_port": a_port, "z_device": z_device, "z_port": z_port, "role": role, **more}
-    )
+    return Link(a_device, a_port, z_device, z_port, role, **more)  # type: ignore[arg-type]
 
 
 def job(name: str, device: str, start: str, end: str | None = None) -> Job:
@@ -34,8 +32,8 @@ def inventory(
     devices, links = [], []
 
     def device(name: str, kind: str, tier: str, **more: object) -> None:
-        busy = {"maintenance_until": until} if name in maintenance else {}
-        devices.append(Device.model_validate({"name": name, "kind": kind, "tier": tier, **more, **busy}))
+        busy = {"maintenance_until": datetime.fromisoformat(until)} if name in maintenance else {}
+        devices.append(Device(name, kind, tier, **more, **busy))  # type: ignore[arg-type]
 
     for spine in SPINES:
         device(spine, "switch", "T1")

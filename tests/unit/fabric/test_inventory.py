@@ -46,7 +46,7 @@ def test_parquet_and_csv_are_the_same_inventory(tmp_path: Path) -> None:
     """The same rows in Parquet make the same version, times and absent values included."""
     own = inventory(jobs=[job("j", "p1-h1", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01.5+00:00")])
     for table in ("devices", "links", "jobs"):
-        rows = [row.model_dump() for row in getattr(own, table)]
+        rows = [row._asdict() for row in getattr(own, table)]
         pq.write_table(pa.Table.from_pylist(rows), tmp_path / f"{table}.parquet")
     assert read_folder(tmp_path) == own
 

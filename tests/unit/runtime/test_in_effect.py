@@ -1,5 +1,7 @@
 """Which version of the inventory a stage works with."""
 
+from datetime import UTC, datetime
+
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.topology import Topology
 from streams.runtime.in_effect import InEffect
@@ -95,7 +97,7 @@ def test_a_job_changes_the_jobs_and_nothing_else() -> None:
 def test_a_published_job_replaces_the_folders_row_of_it() -> None:
     """The folder's row of a job on a device gives way to what was published of it."""
     known = Versions()
-    row = Job.model_validate({"job": "j", "device": "a", "start": "2026-01-01T00:00:00Z"})
+    row = Job(job="j", device="a", start=datetime(2026, 1, 1, tzinfo=UTC))
     devices = (Device(name="a", kind="host", tier="host"),)
     known.add(1, Topology(Inventory(devices=devices, jobs=(row,)), "x"))
     known.set_job("j/a", models.Job("j", "a", 5))

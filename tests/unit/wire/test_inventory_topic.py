@@ -52,7 +52,7 @@ def test_a_large_version_takes_several_chunks() -> None:
 
     chance = random.Random(1)
     names = (chance.randbytes(24).hex() for _ in range(40_000))
-    own = Inventory(devices=tuple(Device.model_construct(name=n, kind="host", tier="host") for n in names))
+    own = Inventory(devices=tuple(Device(name=n, kind="host", tier="host") for n in names))
     chunks = list(to_chunks(own, 1))
     assert len(chunks) > 1
     assert max(len(c.data) for c in chunks) <= CHUNK_BYTES

@@ -1,0 +1,156 @@
+"""The rows of an inventory's tables: what each column may hold, and how whole columns become rows quickly.
+
+Columns are read by their distinct values: 393,216 links of the largest fabric name 21,504 devices and 264 ports, so
+that each value is judged once and kept once. Where a column cannot be, row by row says which row it is.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import repeat
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+
+from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError
+
+from streams.fabric.ids import Port
+
+
+def _blank_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+def _blank_is_zero(value: object) -> object:
+    return 0 if value in ("", None) else value
+
+
+def _named(value: str) -> str:
+    if not value or "\0" in value:
+        raise ValueError("must be a name")
+    return value
+
+
+def _aware(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("needs a time zone, e.g. a Z at its end")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_named)]
+OptionalInt = Annotated[int | None, BeforeValidator(_blank_is_none)]
+Time = Annotated[datetime, AfterValidator(_aware)]
+OptionalTime = Annotated[Time | None, BeforeValidator(_blank_is_none)]
+
+
+class Device(NamedTuple):
+    """A switch or a host. `id` is its identity where names may change; `gpus` counts those in it."""
+
+    name: Name
+    kind: Literal["switch", "host"]
+    tier: Name
+    pod: str = ""
+    plane: OptionalInt = None
+    vendor: str = ""
+    model: str = ""
+    gpus: Annotated[int, BeforeValidator(_blank_is_zero)] = 0
+    id: str = ""
+    serial: str = ""
+    firmware: str = ""
+    site: str = ""
+    team: str = ""
+    maintenance_until: OptionalTime = None
+
+
+class Link(NamedTuple):
+    """A cable between two ports; the order of its ends in the table means nothing."""
+
+    a_device: Name
+    a_port: Name
+    z_device: Name
+    z_port: Name
+    role: Literal["host-link", "fabric-link"]
+    rail: OptionalInt = None
+    plane: OptionalInt = None
+    speed_bps: OptionalInt = None
+    id: str = ""
+
+    @property
+    def a(self) -> Port:
+        """The end that the table names first."""
+        return Port(self.a_device, self.a_port)
+
+    @property
+    def z(self) -> Port:
+        """The end that the table names second."""
+        return Port(self.z_device, self.z_port)
+
+
+class PortName(NamedTuple):
+    """Another name that a source uses for a port."""
+
+    device: Name
+    port: Name
+    alias: Name
+    source: str = ""
+
+
+class Job(NamedTuple):
+    """A job's stay on one device."""
+
+    job: Name
+    device: Name
+    start: Time
+    end: OptionalTime = None
+
+
+Row = Device | Link | PortName | Job
+
+ROW_OF: dict[str, type[Any]] = {"devices": Device, "links": Link, "ports": PortName, "jobs": Job}
+_TABLE: dict[str, TypeAdapter[Any]] = {table: TypeAdapter(tuple[row, ...]) for table, row in ROW_OF.items()}  # type: ignore[valid-type]
+_COLUMN: dict[str, dict[str, TypeAdapter[Any]]] = {
+    table: {name: TypeAdapter(list[hint]) for name, hint in get_type_hints(row, include_extras=True).items()}  # type: ignore[valid-type]
+    for table, row in ROW_OF.items()
+}
+
+
+def from_rows(table: str, rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
+    """Rows one by one; raises pydantic's ValidationError, whose places are (row from 0, column)."""
+    return tuple(_TABLE[table].validate_python(list(rows)))
+
+
+def from_columns(
+    table: str, columns: Mapping[str, Sequence[Any]], *, none_is_absent: bool = False
+) -> tuple[Any, ...] | None:
+    """Columns of one length as rows; None where anything is wrong with them, for `from_rows` to say what.
+
+    `none_is_absent`: a None stands for the column's default, as it does in Parquet.
+    """
+    row = ROW_OF[table]
+    defaults: dict[str, Any] = row._field_defaults
+    length = len(next(iter(columns.values()), ()))
+    if columns.keys() - set(row._fields) or any(len(column) != length for column in columns.values()):
+        return None
+    whole: list[Iterable[Any]] = []
+    for name in row._fields:
+        if name in columns:
+            try:
+                whole.append(_converted(_COLUMN[table][name], columns[name], defaults, name, none_is_absent))
+            except (ValidationError, TypeError, LookupError):
+                return None
+        elif name in defaults:
+            whole.append(repeat(defaults[name], length))
+        else:
+            return None
+    return tuple(map(row._make, zip(*whole, strict=False)))
+
+
+def _converted(
+    adapter: TypeAdapter[Any], column: Sequence[Any], defaults: Mapping[str, Any], name: str, none_is_absent: bool
+) -> Iterable[Any]:
+    """A column with each distinct value read once; raises what makes it unreadable."""
+    distinct = dict.fromkeys(column)
+    missing = none_is_absent and None in distinct
+    if missing:
+        del distinct[None]
+    meaning = dict(zip(distinct, adapter.validate_python(list(distinct)), strict=True))
+    if missing:
+        meaning[None] = defaults[name]
+    return map(meaning.__getitem__, column)
