@@ -1,0 +1,173 @@
+"""Finds the ports of a host: RDMA devices and netdevs joined, with what tells them apart. Reads; judges nothing.
+
+Nothing here asks the hardware for a counter, and a port that the settings exclude is known by its names only.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from collectors.nic import values
+from collectors.nic.ports import Port
+from collectors.nic.tree import Refusal, Tree
+from collectors.nic.vpd import Vpd, vpd
+from streams.wire.errors import Reject
+
+_NVIDIA = "0x15b3"
+_VPD_BYTES = 1 << 15
+_REPRESENTOR = ("vf", "sf", "pf")
+"""`phys_port_name` of a switch's port for another function: `pf0vf1`, `c1pf0`, `pf0sf88`; an uplink is `p0`."""
+_IPOIB = "32"
+
+
+class Discovery:
+    """Finds them again and again; what is dear to ask and never changes is asked once for each device's life."""
+
+    def __init__(self, tree: Tree, exclude: Iterable[str], max_ports: int) -> None:
+        self._tree = tree
+        self._rdma = f"{tree.sys}/class/infiniband"
+        self._net = f"{tree.sys}/class/net"
+        self._exclude = tuple(exclude)
+        self._max = max_ports
+        self._vpd: dict[tuple[str, tuple[int, ...]], Vpd] = {}
+
+    def births(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Changes when a device comes, goes, or is made anew; costs two listings."""
+        return self._tree.births(self._rdma), self._tree.births(self._net)
+
+    def ports(self) -> tuple[Port, ...]:
+        """Every port by its identity; where two seem the same, the first. At most as many as are allowed."""
+        routes = values.default_routes(
+            self._say(f"{self._tree.proc}/net/route"), self._say(f"{self._tree.proc}/net/ipv6_route")
+        )
+        netdevs = {port.netdev: port for port in self._netdevs(routes)}
+        found: dict[str, Port] = {}
+        joined: set[str] = set()
+        for port in self._rdma_ports(netdevs):
+            joined.add(port.netdev)
+            if len(found) < self._max:
+                found.setdefault(port.identity, port)
+        for port in netdevs.values():
+            if port.netdev not in joined and len(found) < self._max:
+                found.setdefault(port.identity, port)
+        return tuple(self._completed(port) for port in found.values() if not port.matches(self._exclude))
+
+    def _say(self, path: str) -> str:
+        """What a file says that is not worth a word when it says nothing."""
+        try:
+            return self._tree.text(path) or ""
+        except Refusal:
+            return ""
+
+    def _netdevs(self, routes: frozenset[str]) -> Iterator[Port]:
+        for name, born in self._tree.births(self._net):
+            base = f"{self._net}/{name}"
+            inside = self._tree.names(base)
+            if not inside:  # `bonding_masters` is a file, and a link may lead nowhere
+                continue
+            device = self._tree.target(f"{base}/device")
+            last = device.rpartition("/")[2]
+            pci = values.pci_address(device)
+            uppers = {entry.removeprefix("upper_") for entry in inside if entry.startswith("upper_")}
+            if "master" in inside:
+                uppers.add(self._tree.target(f"{base}/master").rpartition("/")[2])
+            yield Port(
+                netdev=name,
+                mac=values.mac(self._say(f"{base}/address")),
+                pci=pci,
+                function="" if last == pci else last,
+                link_layer="InfiniBand" if self._say(f"{base}/type") == _IPOIB else "Ethernet",
+                dev_port=self._dev_port(base),
+                is_virtual=not device or self._is_virtual(device, self._say(f"{base}/phys_port_name")),
+                has_default_route=bool(routes & {name, *uppers}),
+                born=(born,),
+            )
+
+    def _dev_port(self, base: str) -> int:
+        """Which port of its function a netdev is; before kernel 3.15 `dev_id` said so."""
+        port, number = self._say(f"{base}/dev_port"), self._say(f"{base}/dev_id")
+        if port.isdecimal():
+            return int(port)
+        try:
+            return int(number, 16)
+        except ValueError:
+            return 0
+
+    def _is_virtual(self, device: str, phys_port_name: str) -> bool:
+        is_function = bool(self._tree.target(f"{device}/physfn")) or ".sf." in device
+        return is_function or any(word in phys_port_name for word in _REPRESENTOR)
+
+    def _rdma_ports(self, netdevs: dict[str, Port]) -> Iterator[Port]:
+        for name, born in self._tree.births(self._rdma):
+            base = f"{self._rdma}/{name}"
+            device = self._tree.target(f"{base}/device")
+            numbers = sorted(int(number) for number in self._tree.names(f"{base}/ports") if number.isdecimal())
+            for number in numbers:
+                port = Port(
+                    rdma=name,
+                    number=number,
+                    of_several=len(numbers) > 1,
+                    node_guid=values.guid(self._say(f"{base}/node_guid")),
+                    port_guid=values.port_guid(self._say(f"{base}/ports/{number}/gids/0")),
+                    pci=values.pci_address(device),
+                    link_layer=self._say(f"{base}/ports/{number}/link_layer"),
+                    board=self._say(f"{base}/board_id"),
+                    model=self._say(f"{base}/hca_type"),
+                    firmware=self._say(f"{base}/fw_ver"),
+                    is_virtual=bool(device) and self._is_virtual(device, ""),
+                    born=(born,),
+                )
+                yield self._with_netdev(port, netdevs)
+
+    def _with_netdev(self, port: Port, netdevs: dict[str, Port]) -> Port:
+        """The netdev of an RDMA port: the kernel's own word, else the one at the same place of the same function."""
+        said = self._say(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+        of_function = [
+            net
+            for net in netdevs.values()
+            if port.pci and net.pci == port.pci and net.is_virtual == port.is_virtual
+            and (net.link_layer == "InfiniBand") == (port.link_layer == "InfiniBand")
+        ]  # fmt: skip
+        # A function of one port may count it 0 and call it 1; a card of two ports in one function counts both.
+        at_place = [net for net in of_function if net.dev_port == port.number - 1] if port.of_several else of_function
+        net = netdevs.get(said) or (at_place[0] if at_place else None)
+        if net is None:
+            return port
+        return replace(
+            port, netdev=net.netdev, mac=net.mac, dev_port=net.dev_port, has_default_route=net.has_default_route,
+            born=(*port.born, *net.born),
+        )  # fmt: skip
+
+    def _completed(self, port: Port) -> Port:
+        """With what is asked of the device itself: driver, model, vital product data, and how fast it runs."""
+        device = f"{self._rdma}/{port.rdma}/device" if port.rdma else f"{self._net}/{port.netdev}/device"
+        vendor = self._say(f"{device}/vendor")
+        said = self._vital(device, port) if vendor == _NVIDIA and not port.is_virtual else Vpd()
+        port = replace(
+            port,
+            vendor=vendor,
+            model=port.model or self._say(f"{device}/device"),
+            driver=self._tree.target(f"{device}/driver").rpartition("/")[2],
+            part_number=said.part_number,
+            serial=said.serial,
+            is_restricted=said.is_restricted,
+        )
+        return port if port.is_restricted else replace(port, speed_bps=self._speed(port))
+
+    def _vital(self, device: str, port: Port) -> Vpd:
+        key = port.card, port.born
+        if key not in self._vpd:
+            try:
+                self._vpd[key] = vpd(self._tree.data(f"{device}/vpd", _VPD_BYTES) or b"")
+            except Refusal:  # only root may read it
+                self._vpd[key] = Vpd()
+        return self._vpd[key]
+
+    def _speed(self, port: Port) -> float | None:
+        try:
+            if port.speaks_ethernet:
+                said = self._say(f"{self._net}/{port.netdev}/speed")
+                return values.speed_bps(said) if said else None
+            rate = self._say(f"{self._rdma}/{port.rdma}/ports/{port.number}/rate") if port.rdma else ""
+            return values.rate_bps(rate) if rate else None
+        except Reject:
+            return None

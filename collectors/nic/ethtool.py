@@ -1,0 +1,134 @@
+"""The drivers' own statistics, `ethtool -S`: by ioctl of the kernel, or recorded in files. I/O only.
+
+By ioctl, because netlink has only the standard groups: neither lanes nor priorities nor PCIe stalls are among them.
+"""
+
+import ctypes
+import errno
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import structlog
+
+from collectors.nic.tree import Refusal, Tree
+from collectors.nic.values import ethtool_statistics
+
+_log = structlog.get_logger("railsight.nic")
+
+_SPARE = 4096
+"""The kernel writes as many values as the driver has, whatever it was told: room for those that come between the
+question how many there are and the answer (channels may be added at any time)."""
+_MOST_BYTES = 1 << 20
+_NONE = {errno.ENODEV, errno.EOPNOTSUPP, errno.ENXIO}
+
+
+class Statistics(NamedTuple):
+    """Names and values of one reading; `names` is the same object as long as the names are."""
+
+    names: tuple[str, ...]
+    values: Sequence[int]
+
+
+class Source(Protocol):
+    """The statistics of one netdev. Who calls: one thread at a time. May block as long as the driver does."""
+
+    def read(self) -> Statistics | None:
+        """The statistics; None where there are none. Raises Refusal."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+class Silent:
+    """The Source of a netdev whose driver nobody is to ask."""
+
+    def __init__(self, netdev: str) -> None:
+        self.netdev = netdev
+
+    def read(self) -> Statistics | None:
+        return None
+
+    def close(self) -> None:
+        pass
+
+
+class Recorded:
+    """What `ethtool -S` printed, in a file."""
+
+    def __init__(self, file: Path) -> None:
+        self._tree = Tree(file.parent)
+        self._file = str(file)
+        self._names: tuple[str, ...] = ()
+
+    def read(self) -> Statistics | None:
+        data = self._tree.data(self._file, _MOST_BYTES)
+        if data is None:
+            return None
+        said = list(ethtool_statistics(data.decode("utf-8", "replace")))
+        names = tuple(name for name, _ in said)
+        if names != self._names:
+            self._names = names
+        return Statistics(self._names, [value for _, value in said])
+
+    def close(self) -> None:
+        pass
+
+
+class Kernel:
+    """The kernel of this machine, through pyroute2: names when their number changes, values at every reading."""
+
+    def __init__(self, ioctl: Any, netdev: str) -> None:
+        self._ioctl = ioctl
+        self._tool: Any = ioctl.IoctlEthtool(netdev)
+        self._names: tuple[str, ...] = ()
+        self._buffer: Any = None
+
+    def read(self) -> Statistics | None:
+        try:
+            return self._read()
+        except (self._ioctl.NotSupportedError, self._ioctl.NoSuchDevice):
+            return None
+        except OSError as error:
+            if error.errno in _NONE:
+                return None
+            raise Refusal(error) from error
+
+    def _read(self) -> Statistics | None:
+        count = self._tool.get_stringset_length(self._ioctl.ETH_SS_STATS)
+        if not count:
+            return None
+        if count != len(self._names):
+            self._names = tuple(self._tool.get_stringset(self._ioctl.ETH_SS_STATS))
+            self._buffer = self._ioctl.generate_EthtoolGStats(len(self._names) + _SPARE)()
+        self._buffer.cmd = self._ioctl.ETHTOOL_GSTATS
+        self._buffer.size = len(self._names)
+        self._tool.ifreq.gstats = ctypes.cast(ctypes.byref(self._buffer), ctypes.POINTER(None))
+        self._tool.ioctl()
+        if self._buffer.size != len(self._names):  # they changed just now: the next reading asks for the names anew
+            self._names = ()
+            return None
+        return Statistics(self._names, self._buffer.data)
+
+    def close(self) -> None:
+        self._tool.close()
+
+
+Ethtool = Callable[[str], Source]
+"""From a netdev's name to its statistics."""
+
+
+def ethtool_of(tree: Tree, *, wanted: bool, folder: Path | None) -> Ethtool:
+    """Who is asked; nobody where the tree is not of this machine, and a warning where pyroute2 is not installed."""
+    if folder is not None:
+        return lambda netdev: Recorded(folder / f"{netdev}.statistics")
+    if not (wanted and tree.is_live):
+        return Silent
+    try:
+        from pyroute2.ethtool import ioctl  # its import takes some 0.4 s
+    except ImportError:
+        _log.warning("no ethtool statistics: pyroute2 is not installed (railsight[host] has it)")
+        return Silent
+    return lambda netdev: Kernel(ioctl, netdev)

@@ -1,0 +1,207 @@
+"""One host: find its ports, read them at each cadence, say what they are and whether they are reached."""
+
+import asyncio
+import math
+import random
+
+import structlog
+
+from collectors.core.counts import Counts
+from collectors.core.emitter import Emitter
+from collectors.nic import values
+from collectors.nic.compose import Composer
+from collectors.nic.discover import Discovery
+from collectors.nic.ethtool import Ethtool
+from collectors.nic.facts import components
+from collectors.nic.params import Params
+from collectors.nic.ports import Names, Port, Role
+from collectors.nic.reading import PortReader, PortReading
+from collectors.nic.roles import roles
+from collectors.nic.rounds import Rounds, in_thread
+from collectors.nic.tree import Refusal, Tree
+from streams.instrument.clock import Clock
+from streams.wire.models import CollectorStatus, Component, Facts, Samples
+
+_log = structlog.get_logger("railsight.nic")
+
+
+class HostReader:
+    """Reads one host for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+
+    def __init__(
+        self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, counts: Counts, clock: Clock,
+        wanted: frozenset[Role],
+    ) -> None:  # fmt: skip
+        self.device = params.device_name()
+        self._params = params
+        self._tree = tree
+        self._ethtool = ethtool
+        self._emitter = emitter
+        self._counts = counts
+        self._clock = clock
+        self._wanted = wanted
+        self._discovery = Discovery(tree, params.exclude, params.max_ports)
+        self._rounds = Rounds(params.deadline_s)
+        self._composer = Composer()
+        self._names = Names(params.port_name)
+        self._ports: tuple[Port, ...] = ()
+        self._name_of: dict[str, str] = {}
+        self._role_of: dict[str, Role] = {}
+        self._readers: dict[str, PortReader] = {}
+        self._births: object = None
+        self._discovered_s = self._status_s = self._facts_s = -math.inf
+        self._discovering: asyncio.Future[object] | None = None
+        self._boot_id = self._booted_ns = 0
+        self._said: tuple[Component, ...] | None = None
+        self._reached: bool | None = None
+        self._error = ""
+        self._last_sample_ns = 0
+        self._warned: set[tuple[str, str]] = set()
+
+    async def run(self, chance: random.Random) -> None:
+        """Read at each cadence, from a moment of its own within the first; a moment that was missed is left out."""
+        loop = asyncio.get_running_loop()
+        cadence_s = self._params.cadence_s
+        due_s = loop.time() + cadence_s * chance.random()
+        while True:
+            await asyncio.sleep(max(0.0, due_s - loop.time()))
+            await self.read_once()
+            due_s += cadence_s * max(1, math.ceil((loop.time() - due_s) / cadence_s))
+
+    async def read_once(self) -> Samples | None:
+        """One reading of every port that is wanted and answers; None where there is none."""
+        await self._find()
+        readings = await self._rounds.read(self._readers.values())
+        samples = None
+        self._take_note(readings)
+        if readings:
+            named = {self._name_of[identity]: reading for identity, reading in readings.items()}
+            samples = self._emitter.samples(self.device, self._composer.compose(named, self._boot_id))
+            self._last_sample_ns = samples.sampled_at_ns
+        self._say_status(is_reached=samples is not None)
+        self._say_facts()
+        return samples
+
+    async def _find(self) -> None:
+        """Look for ports where one came or went, and now and then; wait for a device that hangs no longer than for
+        any, and go on with what is known.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if self._discovering is None:
+            births = self._discovery.births()
+            if births == self._births and now_s - self._discovered_s < self._params.discover_every_s:
+                return
+            self._births, self._discovered_s = births, now_s
+            self._discovering = in_thread(self._discovery.ports)
+        done, _ = await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
+        if not done:
+            self._warn("", "looking for ports: a device does not answer")
+            return
+        found, self._discovering = self._discovering.result(), None
+        assert isinstance(found, tuple)
+        self._adopt(found)
+
+    def _adopt(self, ports: tuple[Port, ...]) -> None:
+        judged = roles(ports, self._params.fabric, self._params.management)
+        role_of = {identity: role for identity, (role, _) in judged.items()}
+        if role_of != self._role_of:
+            said = {port.name(self._params.port_name): f"{judged[port.identity][0]}: {judged[port.identity][1]}"
+                    for port in ports if judged[port.identity][0] is not Role.VIRTUAL}  # fmt: skip
+            _log.info("ports", device=self.device, found=said)
+        self._ports, self._role_of = ports, role_of
+        self._name_of = self._names.name(ports)
+        self._boot_id = values.boot_id(self._proc("sys/kernel/random/boot_id"))
+        self._booted_ns = values.boot_time_ns(self._proc("stat"))
+        kept, self._readers = self._readers, {}
+        for port in ports:
+            if role_of[port.identity] not in self._wanted:
+                continue
+            reader = kept.pop(port.identity, None)
+            if reader is not None and _same_device(reader.port, port):
+                reader.look_again()
+            else:
+                self._close(reader)
+                reader = PortReader(self._tree, port, self._ethtool(port.netdev), self._clock)
+            self._readers[port.identity] = reader
+        for gone in kept.values():
+            self._close(gone)
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        for reader in self._readers.values():
+            self._close(reader)
+        self._readers = {}
+
+    def _close(self, reader: PortReader | None) -> None:
+        if reader is not None and reader.port.card not in self._rounds.hung:  # a thread may still be in it
+            reader.close()
+
+    def _proc(self, name: str) -> str | None:
+        if not self._tree.proc:
+            return None
+        try:
+            return self._tree.text(f"{self._tree.proc}/{name}")
+        except Refusal:
+            return None
+
+    def _take_note(self, readings: dict[str, PortReading]) -> None:
+        for identity, reading in readings.items():
+            name = self._name_of[identity]
+            if reading.refused:
+                self._counts.add("unreadable", name, reading.refused)
+            for counter in reading.saturated:
+                self._warn(name, f"{counter} is at the bound where old hardware sticks: it may never move again")
+            if self._readers[identity].is_restricted:
+                self._warn(name, "a restricted function: its counters are left alone")
+        for card in self._rounds.hung:
+            self._warn(card, "does not answer: left to itself")
+
+    def _warn(self, port: str, what: str) -> None:
+        """Say it once."""
+        if (port, what) not in self._warned:
+            self._warned.add((port, what))
+            _log.warning(what, device=self.device, port=port)
+
+    def _say_status(self, *, is_reached: bool) -> None:
+        error = "" if is_reached else self._why_not()
+        now_s = asyncio.get_running_loop().time()
+        changed = (is_reached, error) != (self._reached, self._error)
+        if not changed and now_s - self._status_s < self._params.status_every_s:
+            return
+        if changed and not is_reached:
+            _log.warning("no reading", device=self.device, why=error)
+        self._status_s, self._reached, self._error = now_s, is_reached, error
+        self._emitter.status(
+            CollectorStatus(
+                self._emitter.collector, self._emitter.run, self._emitter.source, self.device, self._clock.now_ns(),
+                is_reached, error, self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
+            )
+        )  # fmt: skip
+
+    def _why_not(self) -> str:
+        if self._discovering is not None:
+            return "a device does not answer while its ports are looked for"
+        if self._readers:
+            return f"no port answers: {', '.join(sorted(self._rounds.hung))}"
+        wanted = " or ".join(sorted(self._wanted))
+        return f"no {wanted} port among {len(self._ports)} found"
+
+    def _say_facts(self) -> None:
+        """At each change, and now and then."""
+        now_s = asyncio.get_running_loop().time()
+        if self._births is None or self._discovering is not None:
+            return
+        said = components(self._ports, self._name_of, self._role_of)
+        if said == self._said and now_s - self._facts_s < self._params.facts_every_s:
+            return
+        self._said, self._facts_s = said, now_s
+        self._emitter.facts(
+            Facts(self.device, self._clock.now_ns(), self._emitter.source, booted_at_ns=self._booted_ns,
+                  components=said)
+        )  # fmt: skip
+
+
+def _same_device(before: Port, now: Port) -> bool:
+    return (before.born, before.rdma, before.netdev, before.is_restricted) == (
+        now.born, now.rdma, now.netdev, now.is_restricted,
+    )  # fmt: skip

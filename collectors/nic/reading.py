@@ -1,0 +1,207 @@
+"""Reads one port: its state, and of every metric the best witness that it has.
+
+The choice is made at the first reading and kept: two counters of one metric differ, and to change over would be a
+burst that never was. A metric that turns up later is added.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from collectors.nic import values
+from collectors.nic.ethtool import Source, Statistics
+from collectors.nic.patience import Patience
+from collectors.nic.ports import Port
+from collectors.nic.signals import SATURATES
+from collectors.nic.tree import Refusal, Tree
+from collectors.nic.witnesses import COUNTERS, ETHTOOL, HW_COUNTERS, Slot, Witness, best, files, statistics
+from streams.fabric.catalogue import Metric
+from streams.instrument.clock import Clock
+from streams.wire.errors import Reject
+from streams.wire.models import NO_INDEX
+
+_STATE: tuple[Slot, ...] = tuple((metric, NO_INDEX) for metric in (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS))
+_MS = 1_000_000
+
+
+class PortReading(NamedTuple):
+    """One reading of a port: values in the order of `slots`, None where there was none.
+
+    `refused` counts the files that the kernel refused and the contents that made no sense; `saturated` names the
+    counters at the bound where old hardware sticks.
+    """
+
+    slots: tuple[Slot, ...]
+    values: list[float | None]
+    middle_ns: int
+    ended_ns: int
+    refused: int
+    saturated: frozenset[str]
+
+
+class PortReader:
+    """Reads one port for the life of its device. One thread at a time; may block as long as the driver does."""
+
+    def __init__(self, tree: Tree, port: Port, source: Source, clock: Clock) -> None:
+        self.port = port
+        self._tree = tree
+        self._source = source
+        self._clock = clock
+        self._patience = Patience()
+        self._rdma = f"{tree.sys}/class/infiniband/{port.rdma}/ports/{port.number}" if port.rdma else ""
+        self._net = f"{tree.sys}/class/net/{port.netdev}" if port.netdev else ""
+        self._slots: tuple[Slot, ...] = _STATE
+        self._files: list[tuple[int, Witness]] = []
+        self._statistic: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
+        self._picked: list[tuple[int, int]] = []
+        self._looks = True
+        self._hw_read_ns: int | None = None
+        self._refused = 0
+        self._saturated: set[str] = set()
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether only what the kernel knows without asking the device is read."""
+        return self.port.is_restricted or self._patience.is_closed(COUNTERS)
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        self._source.close()
+
+    def look_again(self) -> None:
+        """Take up metrics that turned up meanwhile, at the next reading."""
+        self._looks = True
+
+    def read(self) -> PortReading:
+        """One reading; never raises for what the tree holds."""
+        began_ns = self._clock.now_ns()
+        self._refused = 0
+        self._saturated = set()
+        if self._looks:
+            self._looks = False
+            self._choose()
+            began_ns = self._clock.now_ns()
+        found: list[float | None] = [None] * len(self._slots)
+        found[: len(_STATE)] = self._state()
+        is_hw_due = self._is_hw_due(began_ns)
+        for slot, witness in self._files:
+            if witness.group != HW_COUNTERS or is_hw_due:
+                found[slot] = self._counter(witness)
+        if (said := self._statistics()) is not None:
+            for slot, place in self._picked:
+                found[slot] = said.values[place]
+        ended_ns = self._clock.now_ns()
+        return PortReading(
+            self._slots, found, (began_ns + ended_ns) // 2, ended_ns, self._refused, frozenset(self._saturated)
+        )
+
+    def _choose(self) -> None:
+        """Hear every witness once of each metric that has none yet, and keep the best."""
+        ethernet = self.port.speaks_ethernet
+        known = set(self._slots)
+        heard: list[tuple[Witness, bool]] = []
+        there = files(self._tree, self._rdma, self._net, tells_ethernet=ethernet)
+        heard += [(w, self._counter(w) is not None) for w in there if w.slot not in known]
+        if (said := self._statistics()) is not None:
+            heard += [(w, True) for w in statistics(said.names, tells_ethernet=ethernet) if w.slot not in known]
+        self._names = ()
+        for witness in best(heard):
+            slot = len(self._slots)
+            self._slots = (*self._slots, witness.slot)
+            if witness.path:
+                self._files.append((slot, witness))
+            else:
+                self._statistic[witness.name] = slot
+
+    def _is_hw_due(self, now_ns: int) -> bool:
+        """Within `lifespan` the kernel repeats what it said: then nothing was read, rather than nothing happened."""
+        text = self._said(f"{self._rdma}/hw_counters/lifespan") if self._rdma and not self.is_restricted else None
+        span_ms = (self._parsed(text, values.counter) or 0) if text is not None else 0
+        if self._hw_read_ns is not None and 0 <= now_ns - self._hw_read_ns < span_ms * _MS:
+            return False
+        self._hw_read_ns = now_ns
+        return True
+
+    def _counter(self, witness: Witness) -> int | None:
+        if not self._asks(witness.group, witness.path):
+            return None
+        try:
+            text = self._tree.text(witness.path)
+        except Refusal as refusal:
+            self._refused += 1
+            self._patience.refused(witness.group, witness.path, lasting=refusal.lasting)
+            return None
+        if text is None:
+            return None
+        self._patience.answered(witness.group, witness.path)
+        try:
+            value = values.counter(text)
+        except Reject:
+            self._refused += 1
+            return None
+        if value is not None and value == SATURATES.get(witness.name):
+            self._saturated.add(witness.name)
+        return values.times(value, witness.signal.factor)
+
+    def _asks(self, group: str, path: str) -> bool:
+        if self.port.is_restricted and group in {COUNTERS, HW_COUNTERS, ETHTOOL}:
+            return False
+        if group in {HW_COUNTERS, ETHTOOL} and self._patience.is_closed(COUNTERS):
+            return False
+        return self._patience.asks(group, path)
+
+    def _statistics(self) -> Statistics | None:
+        if not self._net or not self._asks(ETHTOOL, ""):
+            return None
+        try:
+            said = self._source.read()
+        except Refusal as refusal:
+            self._refused += 1
+            self._patience.refused(ETHTOOL, "", lasting=refusal.lasting)
+            return None
+        if said is not None:
+            self._patience.answered(ETHTOOL, "")
+            if said.names is not self._names:
+                self._names = said.names
+                place_of = {name: place for place, name in reversed(list(enumerate(said.names)))}
+                chosen = self._statistic.items()
+                self._picked = [(slot, place_of[name]) for name, slot in chosen if name in place_of]
+        return said
+
+    def _state(self) -> tuple[float | None, float | None, float | None]:
+        """(oper, admin, speed); a port that is down has no speed, whatever rate its driver shows."""
+        if self.port.speaks_ethernet or not self._rdma:
+            oper, admin = self._netdev_state()
+            path, parse = f"{self._net}/speed", values.speed_bps
+        elif self.is_restricted:
+            return None, None, None
+        else:
+            oper = self._parsed(self._said(f"{self._rdma}/state"), values.port_is_up)
+            admin = self._parsed(self._said(f"{self._rdma}/phys_state"), values.port_is_enabled)
+            path, parse = f"{self._rdma}/rate", values.rate_bps
+        if not oper or self.is_restricted:
+            return oper, admin, None
+        return oper, admin, self._parsed(self._said(path, may_refuse=True), parse)
+
+    def _netdev_state(self) -> tuple[float | None, float | None]:
+        oper = self._parsed(self._said(f"{self._net}/operstate"), values.operstate_is_up)
+        admin = self._parsed(self._said(f"{self._net}/flags"), values.is_enabled)
+        if oper is None:  # `carrier` is refused while a netdev is disabled
+            oper = self._parsed(self._said(f"{self._net}/carrier", may_refuse=True), values.carrier)
+        return oper, admin
+
+    def _said(self, path: str, *, may_refuse: bool = False) -> str | None:
+        try:
+            return self._tree.text(path)
+        except Refusal:
+            self._refused += not may_refuse
+            return None
+
+    def _parsed(self, text: str | None, parse: Callable[[str], float | None]) -> float | None:
+        if text is None:
+            return None
+        try:
+            return parse(text)
+        except Reject:
+            self._refused += 1
+            return None

@@ -1,0 +1,168 @@
+"""What the words of sysfs, procfs and `ethtool -S` mean. Pure.
+
+None is a value that is not there; Reject is one that makes no sense.
+"""
+
+import re
+from collections.abc import Iterator
+
+from streams.wire.errors import Reject
+
+_UINT64 = 2**64
+_RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec\b", re.ASCII)
+_STATE = re.compile(r"(\d{1,2}):", re.ASCII)
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
+_NUMBER = re.compile(r"\d{1,20}", re.ASCII)
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5,31}", re.ASCII)
+_GUID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", re.ASCII)
+_IFF_UP = 0x1
+_PHYS_DISABLED = 3
+_ACTIVE = {4, 5}
+"""ACTIVE and ACTIVE_DEFER of the InfiniBand port states; a link in INIT or ARMED has light and carries nothing."""
+_NO_SPEED = {0, -1, 2**32 - 1}
+"""What drivers say of a port that is down, or virtual."""
+
+
+def counter(text: str) -> int | None:
+    """A counter; `N/A (no PMA)` and the like is none. Raises Reject; 2^64-1 is what stands for absent on the wire."""
+    if _NUMBER.fullmatch(text) and (value := int(text)) < _UINT64:
+        return value if value < _UINT64 - 1 else None
+    if text.startswith("N/A"):
+        return None
+    raise Reject(f"no counter: {text[:40]!r}")
+
+
+def times(value: int | None, factor: int) -> int | None:
+    """A counter in another unit; it wraps where 64 bits do."""
+    if value is None or factor == 1:
+        return value
+    scaled = value * factor % _UINT64
+    return None if scaled == _UINT64 - 1 else scaled
+
+
+def rate_bps(text: str) -> float | None:
+    """`100 Gb/sec (4X EDR)`; raises Reject."""
+    if not (said := _RATE.match(text)):
+        raise Reject(f"no rate: {text[:40]!r}")
+    return float(said[1]) * 1e9 or None
+
+
+def speed_bps(text: str) -> float | None:
+    """A netdev's speed, which is in Mb/s; raises Reject."""
+    if not _NUMBER.fullmatch(text.removeprefix("-")):
+        raise Reject(f"no speed: {text[:40]!r}")
+    speed = int(text)
+    if speed in _NO_SPEED:
+        return None
+    if speed < 0:
+        raise Reject(f"no speed: {text[:40]!r}")
+    return speed * 1e6
+
+
+def state(text: str) -> int:
+    """The number before the colon in `4: ACTIVE`; raises Reject."""
+    if not (said := _STATE.match(text)):
+        raise Reject(f"no state: {text[:40]!r}")
+    return int(said[1])
+
+
+def port_is_up(text: str) -> float:
+    """An InfiniBand port's `state`; raises Reject."""
+    return float(state(text) in _ACTIVE)
+
+
+def port_is_enabled(text: str) -> float:
+    """An InfiniBand port's `phys_state`; raises Reject."""
+    return float(state(text) != _PHYS_DISABLED)
+
+
+def operstate_is_up(text: str) -> float | None:
+    """RFC 2863's states as the kernel writes them; `unknown` says nothing. Raises Reject."""
+    match text:
+        case "up":
+            return 1.0
+        case "down" | "lowerlayerdown" | "notpresent" | "dormant" | "testing":
+            return 0.0
+        case "unknown":
+            return None
+    raise Reject(f"no operstate: {text[:40]!r}")
+
+
+def carrier(text: str) -> float:
+    """Whether a netdev has a carrier; raises Reject."""
+    if text not in {"0", "1"}:
+        raise Reject(f"no carrier: {text[:40]!r}")
+    return float(text)
+
+
+def is_enabled(flags: str) -> float:
+    """A netdev's flags; raises Reject."""
+    try:
+        return float(bool(int(flags, 16) & _IFF_UP))
+    except ValueError as error:
+        raise Reject(f"no flags: {flags[:40]!r}") from error
+
+
+def guid(text: str | None) -> str:
+    """A GUID as sysfs writes it; empty where there is none, as on a virtual function that was given none."""
+    said = (text or "").lower()
+    return said if _GUID.fullmatch(said) and said.strip("0:") else ""
+
+
+def port_guid(gid: str | None) -> str:
+    """The GUID in the lower half of a port's first GID."""
+    return guid(":".join((gid or "").split(":")[4:]))
+
+
+def mac(text: str | None) -> str:
+    """A hardware address; empty where there is none."""
+    said = (text or "").lower()
+    return said if _MAC.fullmatch(said) and said.strip("0:") else ""
+
+
+def pci_address(path: str) -> str:
+    """The innermost PCI function on the way to a device."""
+    found = [part for part in path.split("/") if _PCI.fullmatch(part)]
+    return found[-1] if found else ""
+
+
+def ethtool_statistics(text: str) -> Iterator[tuple[str, int]]:
+    """Name and value of each line of `ethtool -S`; a line that has neither is left out.
+
+    A statistic that is there twice comes twice: drivers do name two alike.
+    """
+    for line in text.splitlines():
+        name, colon, value = line.strip().rpartition(":")
+        if colon and name and _NUMBER.fullmatch(value.strip()) and int(value) < _UINT64:
+            yield name.strip(), int(value)
+
+
+def default_routes(ipv4: str, ipv6: str) -> frozenset[str]:
+    """The netdevs that carry a default route, by `/proc/net/route` and `/proc/net/ipv6_route`."""
+    found = set()
+    for line in ipv4.splitlines()[1:]:
+        fields = line.split()
+        if len(fields) >= 8 and fields[1] == fields[7] == "00000000":
+            found.add(fields[0])
+    for line in ipv6.splitlines():
+        fields = line.split()
+        if len(fields) >= 10 and fields[0] == "0" * 32 and fields[1] == "00":
+            found.add(fields[9])
+    return frozenset(found - {"lo"})
+
+
+def boot_id(text: str | None) -> int:
+    """The kernel's own random number of this boot, 64 bits of it; 0 where unknown."""
+    digits = (text or "").replace("-", "")[:16]
+    try:
+        return int(digits, 16) if len(digits) == 16 else 0
+    except ValueError:
+        return 0
+
+
+def boot_time_ns(stat: str | None) -> int:
+    """`btime` of `/proc/stat`; 0 where unknown."""
+    for line in (stat or "").splitlines():
+        if line.startswith("btime ") and _NUMBER.fullmatch(line[6:].strip()):
+            return int(line[6:]) * 10**9
+    return 0
