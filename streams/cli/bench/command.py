@@ -5,6 +5,7 @@ Each benchmark's own module declares its options and imports what it measures on
 
 import typer
 
+from streams.cli.bench.peers.command import peers
 from streams.cli.bench.pipeline import pipeline
 
 bench = typer.Typer(no_args_is_help=True, help="Measure what the pipeline costs on this machine.")
@@ -16,3 +17,4 @@ def _bench() -> None:
 
 
 bench.command()(pipeline)
+bench.command()(peers)

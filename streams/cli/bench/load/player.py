@@ -1,0 +1,169 @@
+"""Sends the load to Kafka on time: a slot every few milliseconds, one batch a partition, nothing made up for in bursts.
+
+What counts as sent is what Kafka acknowledged. A slot that begins late is late, and said; the times in the messages
+are those at which it did begin.
+"""
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError
+
+from streams.cli.bench.load.faults import Fault
+from streams.cli.bench.load.fleet import Encoded, Fleet, Lived
+from streams.cli.bench.load.spec import Sent, Spec, Told
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES, Topic, encode, partition_of
+
+_MARK_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was acknowledged, what was refused, and how late slots began."""
+
+    messages: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+    bytes: int = 0
+    refused: int = 0
+    late_s: list[float] = field(default_factory=list)
+    waiting: int = 0
+
+
+class Player:
+    """One run of the load."""
+
+    def __init__(self, spec: Spec, fleet: Fleet, devices: Iterable[str], faults: list[Fault]) -> None:
+        self._spec = spec
+        self._fleet = fleet
+        self._partition = [partition_of(device, spec.partitions) for device in devices]
+        self._faults = [Lived(fault) for fault in faults]
+        self._changes = sorted(
+            (spec.warm_s + at_s, lived, number)
+            for lived, fault in enumerate(faults)
+            for number, at_s in enumerate(fault.changes)
+        )
+        self._tally = Tally()
+        self._marks: list[tuple[int, int, int]] = []
+        self._began_ns = 0
+        self._producer: AIOKafkaProducer
+
+    async def play(self, stop: asyncio.Event) -> None:
+        """Send until told to stop, wait for what is under way, and write what was sent."""
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=self._spec.bootstrap.split(","),
+            acks="all",
+            enable_idempotence=True,
+            compression_type=None if self._spec.compression == "none" else self._spec.compression,
+            max_batch_size=2 << 20,
+            max_request_size=8 << 20,
+        )
+        await self._producer.start()
+        try:
+            self._began_ns = time.time_ns()
+            self._say(done=False)
+            await self._slots(stop)
+            await self._producer.flush()
+        finally:
+            with suppress(KafkaError):
+                await self._producer.stop()
+        self._say(done=True)
+
+    async def _slots(self, stop: asyncio.Event) -> None:
+        number, marked_s = 0, 0.0
+        while not stop.is_set():
+            number += 1
+            due_s = number * self._spec.slot_s
+            ahead_s = due_s - self._since()
+            if ahead_s > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), ahead_s)
+                    return
+            else:
+                await asyncio.sleep(0)
+            self._tally.late_s.append(max(0.0, self._since() - due_s))
+            await self._happen(due_s)
+            now_ns = time.time_ns()
+            await self._send(SAMPLES, self._fleet.readings(due_s, now_ns), now_ns)
+            await self._send(COLLECTOR_STATUS, self._fleet.statuses(due_s, now_ns), now_ns)
+            if due_s - marked_s >= _MARK_EVERY_S:
+                marked_s = due_s
+                self._marks.append((time.time_ns(), self._tally.messages[SAMPLES.name], self._tally.rows))
+                self._say(done=False)
+
+    def _since(self) -> float:
+        return (time.time_ns() - self._began_ns) / 1e9
+
+    async def _happen(self, due_s: float) -> None:
+        """What the faults change by now; events go out at once, each alone, as a device tells them."""
+        while self._changes and self._changes[0][0] <= due_s:
+            _, which, number = self._changes.pop(0)
+            lived = self._faults[which]
+            now_ns = time.time_ns()
+            lived.at_ns.append(now_ns)
+            for device, event in self._fleet.change(lived.fault, number, now_ns):
+                record = encode(EVENTS, event)
+                future = await self._producer.send(
+                    record.topic.name, value=record.value, key=record.key, partition=self._partition[device]
+                )
+                self._follow(future, EVENTS, 1, 0, len(record.value or b""))
+
+    async def _send(self, topic: Topic, messages: Iterable[Encoded], now_ns: int) -> None:
+        held: dict[int, list[Encoded]] = defaultdict(list)
+        for message in messages:
+            held[self._partition[message.device]].append(message)
+        for partition, own in held.items():
+            batch = self._producer.create_batch()
+            taken: list[Encoded] = []
+            for message in own:
+                if batch.append(key=message.key, value=message.value, timestamp=now_ns // 1_000_000) is None:
+                    await self._hand_over(topic, partition, batch, taken)
+                    batch, taken = self._producer.create_batch(), []
+                    batch.append(key=message.key, value=message.value, timestamp=now_ns // 1_000_000)
+                taken.append(message)
+            await self._hand_over(topic, partition, batch, taken)
+
+    async def _hand_over(self, topic: Topic, partition: int, batch: Any, taken: list[Encoded]) -> None:
+        future = await self._producer.send_batch(batch, topic.name, partition=partition)
+        self._follow(future, topic, len(taken), sum(m.rows for m in taken), sum(len(m.value) for m in taken))
+
+    def _follow(self, future: "asyncio.Future[Any]", topic: Topic, messages: int, rows: int, size: int) -> None:
+        tally = self._tally
+        tally.waiting += messages
+
+        def acknowledged(done: "asyncio.Future[Any]") -> None:
+            tally.waiting -= messages
+            if done.cancelled() or done.exception() is not None:
+                tally.refused += messages
+                return
+            tally.messages[topic.name] += messages
+            tally.rows += rows
+            tally.bytes += size
+
+        future.add_done_callback(acknowledged)
+
+    def _say(self, *, done: bool) -> None:
+        tally = self._tally
+        late = sorted(tally.late_s) or [0.0]
+        said = Sent(
+            done, self._began_ns, dict(tally.messages), tally.rows, tally.bytes, tally.refused + tally.waiting * done,
+            late[-1], late[int(len(late) * 0.99)], self._marks if done else [], self._told() if done else [],
+        )  # fmt: skip
+        scratch = Path(self._spec.said).with_suffix(".new")
+        scratch.write_bytes(orjson.dumps(said))
+        scratch.replace(self._spec.said)
+
+    def _told(self) -> list[Told]:
+        told = []
+        for lived in self._faults:
+            if lived.at_ns:
+                device, port = self._fleet.end_of(lived.fault)
+                told.append(Told(lived.fault.kind.value, device, port, lived.at_ns))
+        return told

@@ -1,0 +1,94 @@
+"""What processes use, from /proc: CPU seconds and memory of each part with all that it started.
+
+A process that ended keeps what it was last seen to have used, so that a part that is killed and comes back loses at
+most the time between two looks.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_TICKS_S = os.sysconf("SC_CLK_TCK")
+_PPID, _UTIME, _STIME, _STARTED = 1, 11, 12, 19
+"""Places in /proc/PID/stat behind the name, counted from the state."""
+
+
+@dataclass(slots=True)
+class Used:
+    """One process, as last seen."""
+
+    part: str
+    cpu_s: float = 0.0
+    rss: int = 0
+    peak: int = 0
+    alive: bool = True
+
+
+@dataclass(slots=True)
+class Costs:
+    """All processes of the parts that were looked at; memory in bytes."""
+
+    proc: Path = Path("/proc")
+    seen: dict[tuple[int, int], Used] = field(default_factory=dict)
+    """By process number and start, because numbers are used again."""
+    peak: dict[str, int] = field(default_factory=dict)
+    """The most that the processes of a part held together, each at its own time."""
+
+    def look(self, roots: Mapping[str, int | None]) -> None:
+        """Look at the process of each part and all below it."""
+        stats = self._stats()
+        children: dict[int, list[int]] = {}
+        for pid, stat in stats.items():
+            children.setdefault(int(stat[_PPID]), []).append(pid)
+        for used in self.seen.values():
+            used.alive, used.rss = False, 0
+        for part, root in roots.items():
+            waiting = [root] if root in stats else []
+            while waiting:
+                pid = waiting.pop()
+                assert pid is not None
+                waiting += children.get(pid, [])
+                stat = stats[pid]
+                used = self.seen.setdefault((pid, int(stat[_STARTED])), Used(part))
+                used.cpu_s = (int(stat[_UTIME]) + int(stat[_STIME])) / _TICKS_S
+                used.alive = True
+                used.rss, used.peak = self._memory(pid, used.peak)
+        for part in roots:
+            together = sum(used.peak for used in self.seen.values() if used.alive and used.part == part)
+            self.peak[part] = max(self.peak.get(part, 0), together)
+
+    def cpu_s(self) -> dict[str, float]:
+        """CPU seconds of each part, user and system, of all its processes so far."""
+        return self._sum(lambda used: used.cpu_s)
+
+    def rss(self) -> dict[str, int]:
+        """The memory that each part holds now."""
+        return {part: int(size) for part, size in self._sum(lambda used: used.rss).items()}
+
+    def _sum(self, of: Callable[[Used], float]) -> dict[str, float]:
+        totals: dict[str, float] = {}
+        for used in self.seen.values():
+            totals[used.part] = totals.get(used.part, 0) + of(used)
+        return totals
+
+    def _stats(self) -> dict[int, list[str]]:
+        stats = {}
+        for entry in self.proc.iterdir():
+            if entry.name.isdigit():
+                try:
+                    line = (entry / "stat").read_text()
+                except OSError:
+                    continue  # it ended meanwhile
+                # The name is in brackets and may hold anything, brackets too.
+                stats[int(entry.name)] = line[line.rindex(")") + 2 :].split()
+        return stats
+
+    def _memory(self, pid: int, known_peak: int) -> tuple[int, int]:
+        try:
+            lines = (self.proc / str(pid) / "status").read_text().splitlines()
+        except OSError:
+            return 0, known_peak
+        said = dict(line.split(":", 1) for line in lines if line.startswith(("VmHWM", "VmRSS")))
+        sizes = {name: int(value.split()[0]) * 1024 for name, value in said.items()}
+        return sizes.get("VmRSS", 0), max(known_peak, sizes.get("VmHWM", 0))

@@ -1,0 +1,85 @@
+"""What the benchmark asks ClickHouse: how old rows are when they can be read, how many there are, and their size."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from streams.store.clickhouse import ClickHouse
+
+BUCKET_MS = 10
+
+
+@dataclass(slots=True)
+class Freshness:
+    """How old rows were when a look first found them, in buckets of 10 ms; the time between looks is part of it."""
+
+    ages: Counter[float] = field(default_factory=Counter)
+    offsets: dict[int, int] = field(default_factory=dict)
+    """The highest offset of samples seen in each partition."""
+
+    def look(self, clickhouse: ClickHouse) -> None:
+        """Find the rows that came since the last look, and how old they are now; raises Retry."""
+        known = sorted(self.offsets.items())
+        newer = ""
+        if known:
+            partitions, offsets = (", ".join(str(number) for number in column) for column in zip(*known, strict=True))
+            # The first condition is what the index of offsets can use.
+            newer = (
+                f"WHERE kafka_offset > {min(offset for _, offset in known)} AND kafka_offset >"
+                f" transform(toInt64(kafka_partition), [{partitions}], [{offsets}], toInt64(-1))"
+            )
+        age = f"intDiv(toUnixTimestamp64Milli(now64(3)) - toUnixTimestamp64Milli(sampled_at), {BUCKET_MS})"
+        rows = clickhouse.query(
+            f"SELECT kafka_partition, {age} AS age, count(), max(kafka_offset) FROM samples {newer}"  # noqa: S608 — numbers of ours
+            " GROUP BY kafka_partition, age"
+        )
+        for partition, bucket, count, offset in rows:
+            self.ages[(int(bucket) + 1) * BUCKET_MS / 1000] += int(count)
+            self.offsets[int(partition)] = max(self.offsets.get(int(partition), -1), int(offset))
+
+    def forget(self) -> None:
+        """Begin anew from here: what was seen so far is warm-up."""
+        self.ages.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is in ClickHouse: port-samples, the messages that they came in, and what other collectors' topics became."""
+
+    rows: int
+    messages: int
+    statuses: int
+    events: int
+
+
+def held(clickhouse: ClickHouse) -> Held:
+    """Count what is there; the messages are told apart by their place in Kafka."""
+    ((rows, messages),) = clickhouse.query("SELECT count(), uniqExact(kafka_partition, kafka_offset) FROM samples")
+    ((statuses, events),) = clickhouse.query(
+        "SELECT (SELECT count() FROM collector_status), (SELECT count() FROM events)"
+    )
+    return Held(int(rows), int(messages), int(statuses), int(events))
+
+
+def rows_of_samples(clickhouse: ClickHouse) -> int:
+    """How many port-samples there are, from what ClickHouse knows of its parts."""
+    ((rows,),) = clickhouse.query("SELECT count() FROM samples")
+    return int(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One table on disk."""
+
+    table: str
+    rows: int
+    bytes: int
+    parts: int
+
+
+def sizes(clickhouse: ClickHouse) -> list[Size]:
+    """The tables that hold anything, the largest first."""
+    found = clickhouse.query(
+        "SELECT table, sum(rows), sum(bytes_on_disk), count() FROM system.parts"
+        " WHERE active AND database = currentDatabase() GROUP BY table HAVING sum(rows) > 0 ORDER BY 3 DESC"
+    )
+    return [Size(str(table), int(rows), int(size), int(parts)) for table, rows, size, parts in found]
