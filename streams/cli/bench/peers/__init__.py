@@ -1,0 +1,1 @@
+"""`railsight bench peers`: what a user would otherwise run, on the same data in the same run."""

@@ -1,0 +1,47 @@
+"""Who takes part, in the order of the table: the first of each kind is railsight, and the others are compared to it."""
+
+from dataclasses import dataclass
+
+from streams.wire.topics import SYMPTOMS, Spread, Topic
+
+_PACKAGE = "streams.cli.bench.peers"
+_HOUR_S = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """One program.
+
+    `keeps` says where its state, or its rows, are; one that is `apart` runs in the peers' own environment; `share` is
+    the part of the messages that it is given where the whole would take too long.
+    """
+
+    name: str
+    program: str
+    keeps: str
+    stores: bool = False
+    apart: bool = False
+    share: float = 1.0
+
+    @property
+    def module(self) -> str:
+        """What runs it, with `python -m`."""
+        return f"{_PACKAGE}.{self.program}"
+
+    @property
+    def answers(self) -> Topic:
+        """Where it writes what it found: railsight in its own topic."""
+        if self.program == "railsight_measure":
+            return SYMPTOMS
+        return Topic(f"bench.{self.program}", None, Spread.POD, _HOUR_S)
+
+
+CONTENDERS: tuple[Contender, ...] = (
+    Contender("railsight measure", "railsight_measure", "arrays; snapshots in Kafka"),
+    Contender("Faust agent", "faust_agent", "arrays; lost with the process"),
+    Contender("aiokafka, an object a port", "aiokafka_loop", "objects; lost with the process"),
+    Contender("Quix Streams", "quix_dataframe", "arrays in RocksDB, no changelog", apart=True),
+    Contender("Bytewax", "bytewax_flow", "arrays; lost with the process", apart=True),
+    Contender("railsight sink", "railsight_sink", "a row a port, exactly once", stores=True),
+    Contender("gnmic's row a value", "row_per_value", "a row a value", stores=True, share=0.1),
+)

@@ -1,0 +1,62 @@
+"""Every contender, as a process of its own, on a real Kafka and a real ClickHouse."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.cli.bench.peers import environment
+from streams.cli.bench.peers.contenders import CONTENDERS, Contender
+from streams.cli.bench.peers.contest import Contest
+from streams.cli.bench.peers.load import Load, fill
+from streams.config.kafka import KafkaSettings
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.runtime.admin import ensure_topics
+from streams.wire import topics
+from tests.unit.cli.peers.plainly import downs
+
+LOAD = Load(300, 10**18)
+
+
+@pytest.fixture(scope="module")
+def contest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contest]:
+    """A Kafka of this module's own, since contenders read the topic of samples whole."""
+    folder = tmp_path_factory.mktemp("peers")
+    with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as broker:
+        kafka = KafkaSettings(bootstrap=broker.bootstrap)
+        own = [one.answers for one in CONTENDERS if one.answers not in topics.TOPICS]
+        asyncio.run(ensure_topics(kafka, (*topics.TOPICS, *own)))
+        filled = asyncio.run(fill(kafka, LOAD))
+        yield Contest(kafka, filled, folder, environment.made() or environment.NotInstalled("not made yet"))
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda one: one.program)
+def test_a_contender_finds_what_a_plain_reader_finds(contest: Contest, contender: Contender) -> None:
+    """Each reads all that it is given, answers each crossing once, or stores each row once, and says what it used."""
+    if contender.apart and not isinstance(contest.python, Path):
+        pytest.skip("the peers' environment is not there: `railsight bench peers` makes it")
+    assert contest.filled.crossed == downs(one.samples for one in LOAD.readings()) != set()
+    run = contest.run(contender)
+    assert (run.wrong, run.missing) == ("", "")
+    assert run.messages == round(300 * contender.share)
+    assert run.cpu_s > 0
+    assert (run.disk_bytes > 0, run.server_cpu_s > 0) == (contender.stores, contender.stores)
+
+
+def test_a_contender_that_ends_early_is_wrong(contest: Contest) -> None:
+    """A process that ends well but says no tally has no price but a reason."""
+    assert contest.run(Contender("silent", "step", "")).wrong == "ended with 0: it said nothing"
+
+
+def test_a_contender_that_dies_is_wrong(contest: Contest) -> None:
+    """One that is to store, without a server to store in, dies of it, and its last words are told."""
+    assert contest.run(Contender("storing nowhere", "railsight_sink", "")).wrong.startswith("ended with 1: ")
+
+
+def test_who_has_no_environment_is_missing(contest: Contest) -> None:
+    """Without the peers' environment, those apart are not run and nothing is wrong."""
+    alone = Contest(contest.kafka, contest.filled, contest.folder, environment.NotInstalled("no index"))
+    run = alone.run(next(one for one in CONTENDERS if one.apart))
+    assert (run.wrong, run.missing) == ("", "no index")
