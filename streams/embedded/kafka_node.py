@@ -4,13 +4,14 @@ Which nodes there are and when they are ready is kafka.py's.
 """
 
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from streams.embedded.guarded import Guarded
 from streams.embedded.java import Java
-from streams.embedded.kafka_config import CRASH_REPORT, Ports, jvm_flags, properties, rendered
+from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, jvm_flags, properties, rendered
 from streams.wire.errors import Misconfigured
 
 # SIGTERM takes 0.2 s alone; the last of three has no majority to hand over to, and is not worth waiting for.
@@ -86,6 +87,8 @@ class Node:
 
     def _configure(self, name: str, log_dir: Path) -> Path:
         self.folder.mkdir(exist_ok=True)
+        shutil.rmtree(self.folder / SCRATCH, ignore_errors=True)
+        (self.folder / SCRATCH).mkdir(exist_ok=True)
         if (report := self.folder / CRASH_REPORT).exists():
             report.replace(self.folder / "jvm-crash.old.log")
         config = self.folder / name

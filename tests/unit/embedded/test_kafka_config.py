@@ -48,6 +48,11 @@ def test_topics_are_never_made_by_a_misspelt_name() -> None:
     assert properties(1, ONE, Path("/data"))["auto.create.topics.enable"] == "false"
 
 
+def test_waiting_requests_are_bounded_by_no_less_than_the_largest() -> None:
+    """The broker refuses to start with a bound below the largest request, 100 MiB unless told otherwise."""
+    assert properties(1, ONE, Path("/data"))["queued.max.request.bytes"] == 104857600
+
+
 def test_properties_are_written_as_java_reads_them() -> None:
     """A backslash in a folder's name survives Java's reading of it."""
     assert rendered({"node.id": 1, "log.dirs": "/a\\b"}) == "node.id=1\nlog.dirs=/a\\\\b\n"

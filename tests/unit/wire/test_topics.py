@@ -142,6 +142,12 @@ def test_open_findings_are_compacted_and_findings_are_kept_for_a_month() -> None
     assert {topic.settings()["message.timestamp.type"] for topic in TOPICS} == {"LogAppendTime"}
 
 
+def test_samples_are_bounded_in_bytes_as_well() -> None:
+    """Six hours of a large fabric would fill a disk; what people are told is bounded by time alone."""
+    assert (int(SAMPLES.settings()["retention.bytes"]), SAMPLES.settings()["retention.ms"]) == (8 << 30, "21600000")
+    assert "retention.bytes" not in FINDINGS.settings() | FACTS.settings()
+
+
 def test_every_name_is_spelled_once() -> None:
     """No two topics share a name, and all carry their version."""
     assert len(BY_NAME) == len(TOPICS)
