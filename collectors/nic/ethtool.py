@@ -27,7 +27,7 @@ class Statistics(NamedTuple):
     """Names and values of one reading; `names` is the same object as long as the names are."""
 
     names: tuple[str, ...]
-    values: Sequence[int]
+    values: "Sequence[int] | ctypes.Array[ctypes.c_uint64]"
 
 
 class Source(Protocol):

@@ -57,6 +57,7 @@ class PortReader:
         self._looks = True
         self._hw_read_ns: int | None = None
         self._refused = 0
+        self._is_wanting = False
         self._saturated: set[str] = set()
 
     @property
@@ -99,12 +100,16 @@ class PortReader:
         """Hear every witness once of each metric that has none yet, and keep the best."""
         ethernet = self.port.speaks_ethernet
         known = set(self._slots)
+        self._is_wanting = False
         heard: list[tuple[Witness, bool]] = []
         there = files(self._tree, self._rdma, self._net, tells_ethernet=ethernet)
         heard += [(w, self._counter(w) is not None) for w in there if w.slot not in known]
         if (said := self._statistics()) is not None:
             heard += [(w, True) for w in statistics(said.names, tells_ethernet=ethernet) if w.slot not in known]
         self._names = ()
+        if self._is_wanting:  # who could not be heard just now may be the best: choose at the next reading
+            self._looks = True
+            return
         for witness in best(heard):
             slot = len(self._slots)
             self._slots = (*self._slots, witness.slot)
@@ -128,8 +133,7 @@ class PortReader:
         try:
             text = self._tree.text(witness.path)
         except Refusal as refusal:
-            self._refused += 1
-            self._patience.refused(witness.group, witness.path, lasting=refusal.lasting)
+            self._refuse(witness.group, witness.path, refusal)
             return None
         if text is None:
             return None
@@ -142,6 +146,11 @@ class PortReader:
         if value is not None and value == SATURATES.get(witness.name):
             self._saturated.add(witness.name)
         return values.times(value, witness.signal.factor)
+
+    def _refuse(self, group: str, path: str, refusal: Refusal) -> None:
+        self._refused += 1
+        self._is_wanting |= not refusal.lasting
+        self._patience.refused(group, path, lasting=refusal.lasting)
 
     def _asks(self, group: str, path: str) -> bool:
         if self.port.is_restricted and group in {COUNTERS, HW_COUNTERS, ETHTOOL}:
@@ -156,8 +165,7 @@ class PortReader:
         try:
             said = self._source.read()
         except Refusal as refusal:
-            self._refused += 1
-            self._patience.refused(ETHTOOL, "", lasting=refusal.lasting)
+            self._refuse(ETHTOOL, "", refusal)
             return None
         if said is not None:
             self._patience.answered(ETHTOOL, "")

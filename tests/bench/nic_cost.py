@@ -1,0 +1,148 @@
+"""CPU of the NIC collector for one host: 8 RoCE NICs at 1 s, as a share of a core.
+
+    python -m tests.bench.nic_cost [--seconds 20] [--nics 8] [--statistics 2000] [--json]
+
+The sysfs is a simulated host's, in plain files; what the firmware takes to answer is not here. Each NIC's ethtool
+answers with as many statistics as an mlx5 with 64 channels has; where pyroute2 is installed, one ioctl to this
+machine's own first NIC stands for the system call. Publishing is encoding without Kafka.
+Beside the share stand the CPU of one reading, taken back to back, and that of one file, real sysfs and plain.
+"""
+
+import argparse
+import asyncio
+import ctypes
+import json
+import random
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from collectors.core.clock import SystemClock
+from collectors.core.counts import Counts
+from collectors.core.emitter import Emitter
+from collectors.nic.ethtool import Source, Statistics, ethtool_of
+from collectors.nic.host import HostReader
+from collectors.nic.params import Params
+from collectors.nic.ports import Role
+from collectors.nic.tree import Tree
+from collectors.sim import clos
+from collectors.sim.sysfs_face import SysfsFace, host_tree
+from collectors.sim.world import World
+from streams.wire.models import Source as From
+from streams.wire.topics import Record
+
+SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+
+
+class Counted:
+    """A publisher that counts what it is given."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.bytes = 0
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        """Count it."""
+        self.rows += rows
+        self.bytes += len(record.value or b"")
+        return True
+
+
+class Wide:
+    """An ethtool source as wide as an mlx5's: the names of the simulated one and as many again as are wanted."""
+
+    def __init__(self, names: tuple[str, ...], live: Source) -> None:
+        self._names = names
+        self._values = (ctypes.c_uint64 * len(names))()
+        self._live = live
+
+    def read(self) -> Statistics | None:
+        """All of them, after one real system call."""
+        self._live.read()
+        return Statistics(self._names, self._values)
+
+    def close(self) -> None:
+        """See Source."""
+        self._live.close()
+
+
+def own_nic() -> str:
+    """This machine's first netdev that is not the loopback."""
+    return next((name for _, name in socket.if_nameindex() if name != "lo"), "lo")
+
+
+def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> HostReader:
+    """A collector of a simulated host of which only `nics` are wanted."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    inventory = clos.inventory(SHAPE, now_ns)
+    world = World(inventory, (), 1, now_ns)
+    face = SysfsFace(world, clock, folder)
+    face.write(now_ns)
+    (host,) = face.hosts
+    text = next(t for p, t in host_tree(world, host, now_ns).files.items() if p.startswith("ethtool/"))
+    known = [line.strip().partition(":")[0] for line in text.splitlines()[1:]]
+    names = (*known, *(f"rx{n}_xdp_redirect_of_a_channel" for n in range(statistics - len(known))))
+    live = ethtool_of(Tree(Path("/")), wanted=True, folder=None)
+    exclude = tuple(f"mlx5_{n}" for n in range(nics, clos.RAILS))
+    params = Params(device=host, root=face.root(host), exclude=exclude)
+    emitter = Emitter(publisher, "bench", 1, From.SOURCE_NIC)
+    return HostReader(
+        params, Tree(params.root), lambda _: Wide(names, live(own_nic())), emitter, Counts(), clock,
+        frozenset({Role.FABRIC}),
+    )  # fmt: skip
+
+
+async def measured(host: HostReader, seconds: float, rounds: int) -> dict[str, float]:
+    """CPU of a reading back to back, and the share of a core at 1 s."""
+    await host.read_once()
+    began = time.process_time()
+    for _ in range(rounds):
+        await host.read_once()
+    each_s = (time.process_time() - began) / rounds
+    began, wall = time.process_time(), time.perf_counter()
+    try:
+        async with asyncio.timeout(seconds):
+            await host.run(random.Random(1))
+    except TimeoutError:
+        pass
+    share = (time.process_time() - began) / (time.perf_counter() - wall)
+    return {"ms_a_reading": each_s * 1e3, "percent_of_a_core_at_1_s": share * 100}
+
+
+def us_a_file(path: Path, rounds: int = 5000) -> float:
+    """CPU of reading one small file."""
+    tree, text = Tree(Path("/")), str(path)
+    began = time.process_time()
+    for _ in range(rounds):
+        tree.text(text)
+    return (time.process_time() - began) / rounds * 1e6
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--nics", type=int, default=8)
+    parser.add_argument("--statistics", type=int, default=2000)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    publisher = Counted()
+    with tempfile.TemporaryDirectory() as folder:
+        host = reader(Path(folder), given.nics, given.statistics, publisher)
+        found = asyncio.run(measured(host, given.seconds, 50))
+        host.close()
+        plain = next(Path(folder).rglob("port_rcv_data"))
+        found["us_a_plain_file"] = us_a_file(plain)
+    real = Path(f"/sys/class/net/{own_nic()}/statistics/rx_bytes")
+    if real.exists():
+        found["us_a_sysfs_file"] = us_a_file(real)
+    found |= {"nics": given.nics, "bytes_a_row": publisher.bytes / max(1, publisher.rows)}
+    lines = [json.dumps(found)] if given.json else [f"{name:>28} {value:10.3f}" for name, value in found.items()]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""One port: which witness is taken, what is left alone, and what a state is."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from collectors.nic.ethtool import Source, Statistics
+from collectors.nic.patience import Patience
+from collectors.nic.ports import Port
+from collectors.nic.reading import PortReader, PortReading
+from collectors.nic.tree import Refusal, Tree
+from streams.fabric.catalogue import Metric
+from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, SetClock, rows, whole, write
+
+MS = 1_000_000
+
+
+class Told:
+    """An ethtool source that says what it is told to, or refuses."""
+
+    def __init__(self, **says: int) -> None:
+        self.says = says
+        self.error: OSError | None = None
+        self.asked = 0
+
+    def read(self) -> Statistics | None:
+        """See Source."""
+        self.asked += 1
+        if self.error is not None:
+            raise Refusal(self.error)
+        return Statistics(tuple(self.says), list(self.says.values())) if self.says else None
+
+    def close(self) -> None:
+        """See Source."""
+
+
+class Grudging(Tree):
+    """A tree of which some folders are refused."""
+
+    def __init__(self, root: Path, *refused: str, error: int = errno.EINVAL) -> None:
+        super().__init__(root)
+        self.refused = refused
+        self.error = error
+        self.asked: list[str] = []
+
+    def data(self, path: str, most: int = 4096) -> bytes | None:
+        """See Tree."""
+        self.asked.append(path)
+        if any(part in path for part in self.refused):
+            raise Refusal(OSError(self.error, "refused"))
+        return super().data(path, most)
+
+
+def reader(tree: Tree, source: Source | None = None, clock: SetClock | None = None, **port: object) -> PortReader:
+    known = {"rdma": "mlx5_0", "number": 1, "netdev": "ens1np0", "link_layer": "Ethernet"} | port
+    return PortReader(tree, Port(**known), source or Told(), clock or SetClock())  # type: ignore[arg-type]
+
+
+def said(reading: PortReading) -> dict[tuple[Metric, int], float]:
+    return {slot: value for slot, value in zip(reading.slots, reading.values, strict=True) if value is not None}
+
+
+async def test_the_physical_layer_is_the_first_witness(tmp_path: Path) -> None:
+    """A netdev's own bytes miss what RDMA carries; what no better witness says is taken from the next."""
+    write(
+        tmp_path, CARD | {STATISTICS: "NIC statistics:\n  rx_bytes_phy: 9000\n  rx_bytes: 60\n  rx_err_lane_3_phy: 4"}
+    )
+    found = rows(await whole(tmp_path).host.read_once())["mlx5_0"]
+    assert found == {
+        "rx_bytes": 9000, "lane_raw_errors[3]": 4, "link_down_events": 0, "rx_symbol_errors": 1, "rx_errors": 2,
+        "cnp_sent": 7, "link_transitions": 3, "oper_up": 1, "admin_up": 1, "speed_bps": 400e9,
+    }  # fmt: skip
+
+
+async def test_without_ethtool_the_rdma_counters_speak_in_bytes(tmp_path: Path) -> None:
+    """They count words of four."""
+    write(tmp_path, CARD)
+    assert rows(await whole(tmp_path).host.read_once())["mlx5_0"]["rx_bytes"] == 4000
+
+
+def test_a_witness_once_taken_is_kept(tmp_path: Path) -> None:
+    """Falling back to another counter would be a burst that never was; a metric that turns up later is added."""
+    write(tmp_path, CARD)
+    told = Told(rx_bytes_phy=9000)
+    port = reader(Tree(tmp_path), told)
+    assert said(port.read())[Metric.RX_BYTES, -1] == 9000
+    told.says = {"rx_prio3_pause": 5}
+    port.look_again()
+    found = said(port.read())
+    assert (Metric.RX_BYTES, -1) not in found
+    assert found[Metric.PFC_RX_FRAMES, 3] == 5
+    told.says = {"link_down_events_phy": 1, "rx_bytes_phy": 9001}
+    assert said(port.read())[Metric.RX_BYTES, -1] == 9001
+
+
+def test_a_driver_that_names_its_statistics_anew_is_read_by_the_new_places(tmp_path: Path) -> None:
+    """Adding a channel moves every value behind it."""
+    write(tmp_path, CARD)
+    told = Told(rx_bytes_phy=1, tx_bytes_phy=2)
+    port = reader(Tree(tmp_path), told)
+    port.read()
+    told.says = {"rx0_drops": 77, "rx_bytes_phy": 3, "tx_bytes_phy": 4}
+    found = said(port.read())
+    assert (found[Metric.RX_BYTES, -1], found[Metric.TX_BYTES, -1]) == (3, 4)
+
+
+def test_within_its_lifespan_a_counter_was_not_read(tmp_path: Path) -> None:
+    """The kernel would repeat what it said: absent then, rather than without change."""
+    write(tmp_path, CARD | {f"{PORT}/hw_counters/lifespan": "2500"})
+    clock = SetClock()
+    port = reader(Tree(tmp_path), clock=clock)
+    seen = []
+    for _ in range(5):
+        found = said(port.read())
+        seen.append((Metric.CNP_SENT, -1) in found)
+        assert (Metric.RX_BYTES, -1) in found
+        clock.ns += 1000 * MS
+    assert seen == [True, False, False, True, False]
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.EIO, errno.EACCES, errno.EOPNOTSUPP])
+def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path, error: int) -> None:
+    """Nothing that asks the device is read again for its life: each would be a line in the kernel's log."""
+    write(tmp_path, CARD)
+    told = Told(rx_bytes_phy=1)
+    tree = Grudging(tmp_path, "/counters/", error=error)
+    port = reader(tree, told)
+    reading = port.read()
+    assert port.is_restricted and reading.refused == 3
+    asked_before, told.asked, tree.asked = len(tree.asked), 0, []
+    for _ in range(10):
+        found = said(port.read())
+        port.look_again()
+    assert asked_before and told.asked == 0
+    assert not [path for path in tree.asked if "infiniband" in path or path.endswith("/speed")]
+    assert found[Metric.OPER_UP, -1] == 1 and found[Metric.LINK_TRANSITIONS, -1] == 3
+
+
+def test_a_function_that_is_known_to_be_restricted_is_never_asked(tmp_path: Path) -> None:
+    """Its vital product data said so."""
+    write(tmp_path, CARD)
+    tree, told = Grudging(tmp_path), Told(rx_bytes_phy=1)
+    port = reader(tree, told, is_restricted=True)
+    assert said(port.read())[Metric.OPER_UP, -1] == 1
+    assert told.asked == 0 and not [path for path in tree.asked if "infiniband" in path]
+
+
+def test_a_want_of_the_moment_closes_nothing(tmp_path: Path) -> None:
+    """Too many open files, or a busy device: counted, and asked again."""
+    write(tmp_path, CARD)
+    tree = Grudging(tmp_path, "/counters/", error=errno.EMFILE)
+    port = reader(tree)
+    for _ in range(5):
+        assert port.read().refused
+    tree.refused = ()
+    port.look_again()
+    assert said(port.read())[Metric.RX_BYTES, -1] == 4000
+
+
+def test_one_file_that_is_refused_takes_no_other_with_it() -> None:
+    """It is asked three times, and a group is closed by three in a row only."""
+    patience = Patience()
+    for _ in range(3):
+        patience.refused("counters", "a", lasting=True)
+        patience.answered("counters", "b")
+    assert not patience.asks("counters", "a")
+    assert patience.asks("counters", "b") and not patience.is_closed("counters")
+
+
+def test_a_port_that_is_down_has_no_speed(tmp_path: Path) -> None:
+    """Drivers show the lowest rate then, which would look like a port that trained low."""
+    write(tmp_path, {f"{PORT}/link_layer": "InfiniBand", f"{PORT}/state": "1: DOWN", f"{PORT}/phys_state": "2: Polling",
+                     f"{PORT}/rate": "10 Gb/sec (4X SDR)"})  # fmt: skip
+    port = reader(Tree(tmp_path), netdev="", link_layer="InfiniBand")
+    assert said(port.read()) == {(Metric.OPER_UP, -1): 0, (Metric.ADMIN_UP, -1): 1}
+    write(tmp_path, {f"{PORT}/state": "4: ACTIVE", f"{PORT}/phys_state": "5: LinkUp"})
+    assert said(port.read())[Metric.SPEED_BPS, -1] == 10e9
+
+
+def test_an_ipoib_netdev_does_not_tell_how_its_port_is(tmp_path: Path) -> None:
+    """It goes down with the subnet manager; of its statistics only what is of the wire is taken."""
+    write(tmp_path, CARD | {f"{NET}/operstate": "down"})
+    port = reader(Tree(tmp_path), Told(rx_bytes=60, rx_crc_errors_phy=2), link_layer="InfiniBand")
+    found = said(port.read())
+    assert found[Metric.OPER_UP, -1] == 1
+    assert (Metric.LINK_TRANSITIONS, -1) not in found
+    assert (found[Metric.RX_BYTES, -1], found[Metric.RX_FCS_ERRORS, -1]) == (4000, 2)
+
+
+def test_an_unknown_operstate_leaves_it_to_the_carrier(tmp_path: Path) -> None:
+    """The loopback and some drivers say `unknown`; a carrier that is not there says nothing."""
+    write(tmp_path, {f"{NET}/operstate": "unknown", f"{NET}/flags": "0x9"})
+    port = reader(Tree(tmp_path), rdma="", number=0)
+    assert said(port.read()) == {(Metric.ADMIN_UP, -1): 1}
+    write(tmp_path, {f"{NET}/carrier": "1"})
+    assert said(port.read())[Metric.OPER_UP, -1] == 1
+
+
+def test_a_counter_that_sticks_is_named(tmp_path: Path) -> None:
+    """It is passed on as it is, and named: 255 downs may be many more."""
+    write(tmp_path, CARD | {f"{PORT}/counters/link_downed": "255"})
+    reading = reader(Tree(tmp_path)).read()
+    assert reading.saturated == {"link_downed"}
+    assert said(reading)[Metric.LINK_DOWN_EVENTS, -1] == 255
+
+
+def test_junk_is_counted_and_absent(tmp_path: Path) -> None:
+    """One refusal for each file that makes no sense; what says N/A is no refusal."""
+    write(tmp_path, CARD)
+    port = reader(Tree(tmp_path))
+    assert port.read().refused == 0
+    write(tmp_path, {f"{PORT}/counters/port_rcv_data": "many", f"{PORT}/counters/symbol_error": "N/A (no PMA)",
+                     f"{NET}/operstate": "sideways", f"{NET}/carrier": "1"})  # fmt: skip
+    reading = port.read()
+    found = said(reading)
+    assert reading.refused == 2
+    assert (Metric.RX_BYTES, -1) not in found and (Metric.RX_SYMBOL_ERRORS, -1) not in found
+    assert found[Metric.OPER_UP, -1] == 1
