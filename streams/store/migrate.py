@@ -1,11 +1,13 @@
 """The tables' migrations: which there are, which are applied, and applying the rest.
 
 A shipped migration never changes: `migrations/DIGESTS` holds the digest of each, a test compares, and a server on
-which another version of one was applied is refused. Statements create only what is not there, so that a migration
-that was cut short is run again whole.
+which another version of one was applied is refused. Statements create only what is not there, or make again what
+they made, so that a migration that was cut short is run again whole. A table's setting that the server does not know
+is left out: such settings change what rows cost, and came with one release of ClickHouse or another.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +24,7 @@ _CREATE_APPLIED = f"""CREATE TABLE IF NOT EXISTS {APPLIED} (
 )
 ENGINE = ReplacingMergeTree(applied_at)
 ORDER BY name"""
+_SETTING = re.compile(r"ALTER TABLE \w+ MODIFY SETTING (\w+) = ")
 
 
 class Database(Protocol):
@@ -80,10 +83,20 @@ def apply(database: Database, migrations: tuple[Migration, ...]) -> tuple[Migrat
     database.command(_CREATE_APPLIED)
     for migration in todo:
         for statement in migration.statements():
-            database.command(statement)
+            if _is_for(database, statement):
+                database.command(statement)
         values = f"('{migration.name}', '{migration.digest}')"  # a file's name and a hexadecimal number
         database.command(f"INSERT INTO {APPLIED} (name, digest) VALUES {values}")  # noqa: S608 — ours, both
     return todo
+
+
+def _is_for(database: Database, statement: str) -> bool:
+    """Whether a server can take a statement: false for a setting that its release has not."""
+    setting = _SETTING.match(statement)
+    if setting is None:
+        return True
+    ask = "SELECT count() FROM system.merge_tree_settings WHERE name = {name:String}"
+    return bool(database.query(ask, {"name": setting[1]})[0][0])
 
 
 def _applied(database: Database) -> dict[str, str]:

@@ -12,6 +12,7 @@ class FakeDatabase:
         self.applied: dict[str, str] = {}
         self.commands: list[str] = []
         self.fails_at: str = ""
+        self.settings: set[str] = set()
 
     def has_database(self) -> bool:
         return self.there
@@ -20,6 +21,8 @@ class FakeDatabase:
         self.there = True
 
     def query(self, sql: str, parameters: Any = None) -> Any:
+        if "system.merge_tree_settings" in sql:
+            return [(int(parameters["name"] in self.settings),)]
         return [(1,)] if "system.tables" in sql else list(self.applied.items())
 
     def command(self, sql: str) -> None:

@@ -11,6 +11,7 @@ from streams.store import inventory as inventory_rows
 from streams.store import shapes
 from streams.store.build import Shape
 from streams.store.layout import column_of, is_scalar
+from streams.store.migrate import apply, shipped
 from streams.store.registry import PERSISTED
 from streams.wire import models, topics
 from streams.wire.inventory_topic import to_chunks
@@ -145,3 +146,27 @@ def test_every_metric_has_its_place(database: Database) -> None:
         assert (column_of(metric) in declared) is is_scalar(metric), metric
     columns = {column_of(metric) for metric in Metric}
     assert {"Nullable(UInt64)", "Nullable(Float64)"} == {declared[name] for name in columns & set(declared)}
+
+
+def test_samples_made_anew_keep_every_row(rig: Rig) -> None:
+    """What an older build stored is there after the migration, once, wherever the migration was cut short before."""
+    remade = next(migration for migration in shipped() if migration.name == "0004_samples_by_message")
+    database = Database(rig, "from_an_older_build")
+    apply(database.client, tuple(migration for migration in shipped() if migration.name < remade.name))
+    database.client.command(
+        "INSERT INTO samples (device, row, sampled_at, rx_bytes, arrived_at, kafka_offset)"
+        " SELECT 'leaf', 'Ethernet1', now(), number, now(), number FROM numbers(1000)"
+    )
+    swap = [statement for statement in remade.statements() if not statement.startswith("ALTER")]
+    for cut in range(len(swap) + 1):
+        for statement in swap[:cut]:
+            database.client.command(statement)
+        apply(database.client, shipped())
+        database.client.command("TRUNCATE TABLE schema_migrations")
+        assert database.rows("SELECT count(), sum(rx_bytes), countIf(tx_bytes IS NULL) FROM samples") == [
+            (1000, 499500, 1000)
+        ]
+    assert database.rows(
+        "SELECT sorting_key FROM system.tables WHERE database = currentDatabase() AND name = 'samples'"
+    )[0] == ("device, source, sampled_at",)
+    database.end()

@@ -28,10 +28,21 @@ def test_numbers_are_in_order_and_without_gaps() -> None:
 
 
 def test_every_statement_can_be_run_again() -> None:
-    """A migration that was cut short is run whole: its statements create only what is not there."""
+    """A migration that was cut short is run whole: it creates what is not there, sets what may be set, swaps all."""
     for migration in shipped():
-        for statement in migration.statements():
-            assert re.match(r"CREATE (TABLE|VIEW) IF NOT EXISTS \w+", statement), statement[:60]
+        plain = [s for s in migration.statements() if not re.match(r"ALTER TABLE \w+ MODIFY SETTING \w+ = ", s)]
+        swapped = [s.split()[0] for s in plain if not re.match(r"CREATE (TABLE|VIEW) IF NOT EXISTS \w+", s)]
+        # A table made anew is emptied before it is filled, and takes its name only when it is full.
+        assert swapped in ([], ["TRUNCATE", "INSERT", "EXCHANGE", "DROP"]), migration.name
+
+
+def test_a_setting_that_the_server_does_not_know_is_left_out() -> None:
+    """Each release of ClickHouse has settings that the one before refuses; the others are set."""
+    database = FakeDatabase()
+    database.settings = {"old"}
+    setting = "ALTER TABLE a MODIFY SETTING {} = 1;\n"
+    apply(database, (Migration("0001_one", setting.format("old") + setting.format("new")),))
+    assert [c for c in database.commands if c.startswith("ALTER")] == ["ALTER TABLE a MODIFY SETTING old = 1"]
 
 
 def test_rows_expire_by_arrival() -> None:
@@ -46,6 +57,7 @@ def test_rows_expire_by_arrival() -> None:
 def test_every_metric_and_every_persisted_table_is_declared() -> None:
     """A scalar metric of the catalogue is a column of samples; a table of the registry is created."""
     created = {s.split()[5]: s for m in shipped() for s in m.statements() if s.startswith("CREATE TABLE")}
+    created["samples"] = created.pop("samples_next")  # 0004 makes it anew
     assert {table for persisted in PERSISTED for table in persisted.tables} == set(created)
     columns = {line.split()[0] for line in created["samples"].splitlines()}
     for metric in Metric:
