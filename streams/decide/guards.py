@@ -5,7 +5,7 @@ already down, drained or decided. Cool-down keeps a target from being acted on o
 forbidden.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from streams.fabric.topology import Cable, Topology
@@ -42,26 +42,13 @@ def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str
         if kept:
             return Ruling(surviving=surviving)
         return Ruling(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(kept), surviving=surviving)
-    surviving = min(_share_kept(group, cable, missing) for group in _groups(topology, cable))
+    own = topology.uplinks_of[cable.lower.device]
+    surviving = sum(c.id != cable.id and c.id not in missing for c in own) / len(own)
+    if cable.plane is not None:
+        surviving = min(surviving, topology.share_of_plane(cable, missing))
     if surviving < floor:
         return Ruling(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
     return Ruling(surviving=surviving)
-
-
-def _groups(topology: Topology, cable: Cable) -> Iterator[list[Cable]]:
-    """The paths upwards of the lower switch, and those of its pod in the link's plane."""
-    own = topology.uplinks_of[cable.lower.device]
-    yield list(own)
-    if cable.plane is not None:
-        yield [
-            c
-            for c in topology.cables.values()
-            if c.role == cable.role and c.pod == cable.pod and c.plane == cable.plane
-        ]
-
-
-def _share_kept(group: list[Cable], cable: Cable, missing: Collection[str]) -> float:
-    return sum(c.id != cable.id and c.id not in missing for c in group) / len(group)
 
 
 def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> Ruling:

@@ -1,19 +1,20 @@
 """What follows from an inventory: the link of a port, the home pod of a link, the paths a switch has upwards.
 
-One Topology is one version of the inventory; it never changes, and a new version is a new Topology.
+One Topology is one version of the inventory; it never changes, and a new version is a new Topology. All look-ups are
+made at once, so that no stage stops to make one: the largest fabric takes over a second, and is put together in a
+thread of its own (streams.runtime.inventory_reader).
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
 
 from streams.fabric.ids import Port, link_id, port_id, tier_rank
-from streams.fabric.inventory import Device, Inventory, Link
+from streams.fabric.inventory import Device, Inventory, Job
 
 
-@dataclass(frozen=True, slots=True)
-class Cable:
+class Cable(NamedTuple):
     """A link as the pipeline uses it: `lower` is the end nearer to the hosts (ties by name)."""
 
     id: str
@@ -31,35 +32,47 @@ class Cable:
 
 
 class Topology:
-    """Look-ups over one version of the inventory."""
+    """Look-ups over one version of the inventory.
+
+    `cables_of` are all links of each device that has any, `uplinks_of` those on which it is the lower end: its paths
+    upwards.
+    """
 
     def __init__(self, inventory: Inventory, digest: str = "") -> None:
         self.digest = digest
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
-        self.jobs = inventory.jobs
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
+        self.jobs = inventory.jobs
+        self._jobs_on = _by_device(inventory.jobs)
         self.cables: dict[str, Cable] = {}
         self._by_port: dict[Port, Cable] = {}
-        for link in inventory.links:
-            cable = self._cable(link)
-            self.cables[cable.id] = cable
-            self._by_port[cable.lower] = self._by_port[cable.upper] = cable
+        cables_of: dict[str, list[Cable]] = defaultdict(list)
+        uplinks_of: dict[str, list[Cable]] = defaultdict(list)
+        for cable in self._cables(inventory):
+            lower, upper = cable.lower, cable.upper
+            self.cables[cable.id] = self._by_port[lower] = self._by_port[upper] = cable
+            uplinks_of[lower.device].append(cable)
+            cables_of[lower.device].append(cable)
+            if upper.device != lower.device:
+                cables_of[upper.device].append(cable)
+        self.cables_of = {device: tuple(cables) for device, cables in cables_of.items()}
+        self.uplinks_of = {device: tuple(cables) for device, cables in uplinks_of.items()}
+        self._paths = Counter((cable.role, cable.pod, cable.plane) for cable in self.cables.values())
 
-    def _cable(self, link: Link) -> Cable:
-        lower, upper = sorted((link.a, link.z), key=lambda end: (tier_rank(self.devices[end.device].tier), end))
-        return Cable(
-            link_id(lower, upper),
-            lower,
-            upper,
-            link.role,
-            link.rail,
-            self._plane(link, upper),
-            self.pod_of(lower.device),
-            link.speed_bps,
-        )
-
-    def _plane(self, link: Link, upper: Port) -> int | None:
-        return link.plane if link.plane is not None else self.devices[upper.device].plane
+    def _cables(self, inventory: Inventory) -> Iterable[Cable]:
+        """A line for each link; what does not depend on the link is looked up before."""
+        rank = {device.name: tier_rank(device.tier) for device in inventory.devices}
+        plane_of = {device.name: device.plane for device in inventory.devices}
+        pod_of = {device.name: self.pod_of(device.name) for device in inventory.devices}
+        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, _ in inventory.links:
+            lower, upper = Port(a_device, a_port), Port(z_device, z_port)
+            below = rank[a_device] - rank[z_device]
+            if below > 0 or (below == 0 and upper < lower):
+                lower, upper = upper, lower
+            if plane is None:
+                plane = plane_of[upper.device]  # noqa: PLW2901 — the row's own, or that of the switch it leads to
+            pod = pod_of[lower.device]
+            yield Cable(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps)
 
     def port(self, device: str, name: str) -> Port:
         """The port that a source calls `name`."""
@@ -84,38 +97,42 @@ class Topology:
         cable = self._by_port.get(port)
         return cable.pod if cable else self.pod_of(port.device)
 
-    @cached_property
-    def cables_of(self) -> dict[str, tuple[Cable, ...]]:
-        """All links of each device that has any."""
-        found: dict[str, list[Cable]] = defaultdict(list)
-        for cable in self.cables.values():
-            for device in {cable.lower.device, cable.upper.device}:
-                found[device].append(cable)
-        return {device: tuple(cables) for device, cables in found.items()}
-
-    @cached_property
-    def uplinks_of(self) -> dict[str, tuple[Cable, ...]]:
-        """The links of each device on which it is the lower end: its paths upwards."""
-        found: dict[str, list[Cable]] = defaultdict(list)
-        for cable in self.cables.values():
-            found[cable.lower.device].append(cable)
-        return {device: tuple(cables) for device, cables in found.items()}
-
     def pods_touching(self, device: str) -> frozenset[str]:
         """The home pods of all links of a device, and its own."""
         return frozenset({self.pod_of(device), *(cable.pod for cable in self.cables_of.get(device, ()))})
 
+    def share_of_plane(self, cable: Cable, missing: Collection[str]) -> float:
+        """What is left, without this link and the missing ones, of its pod's links of its role in its plane.
+
+        `missing` are ids of links; the time is theirs, not that of the thousands of links of a pod.
+        """
+        group = (cable.role, cable.pod, cable.plane)
+        gone = (self.cables.get(identity) for identity in {cable.id, *missing})
+        lost = sum(c is not None and (c.role, c.pod, c.plane) == group for c in gone)
+        return (self._paths[group] - lost) / self._paths[group]
+
+    def with_jobs(self, jobs: tuple[Job, ...]) -> "Topology":
+        """The same fabric with these jobs; all other look-ups are shared."""
+        fresh = copy.copy(self)
+        fresh.jobs, fresh._jobs_on = jobs, _by_device(jobs)  # noqa: SLF001 — a Topology of our own making
+        return fresh
+
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """The jobs that hold any of these devices at a time, sorted."""
-        wanted = set(devices)
         return tuple(
             sorted(
                 {
                     job.job
-                    for job in self.jobs
-                    if job.device in wanted
-                    and job.start.timestamp() * 1e9 <= at_ns
-                    and (job.end is None or at_ns < job.end.timestamp() * 1e9)
+                    for device in devices
+                    for job in self._jobs_on.get(device, ())
+                    if job.start.timestamp() * 1e9 <= at_ns and (job.end is None or at_ns < job.end.timestamp() * 1e9)
                 }
             )
         )
+
+
+def _by_device(jobs: Iterable[Job]) -> dict[str, list[Job]]:
+    held: dict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        held[job.device].append(job)
+    return held

@@ -1,13 +1,18 @@
 """Follows the inventory and the jobs for all stages of a process: both topics whole, from their beginning.
 
 Outside of any consumer group, because every worker needs every version; what is in effect when is versions.py.
+A version of the largest fabric takes seconds to put together: that is done in a thread, and the worker goes on.
 """
 
 import asyncio
+import gc
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
+from streams.fabric.topology import Topology
 from streams.runtime.reading import AWAY, following
 from streams.runtime.versions import Versions
 from streams.wire import topics
@@ -40,30 +45,51 @@ class InventoryReader:
                     while True:
                         for records in (await consumer.getmany(timeout_ms=500)).values():
                             for record in records:
-                                self.take(record)
+                                await self.take(record)
             except AWAY as error:
                 log.warning("inventory: %s", error)
                 await asyncio.sleep(_AGAIN_S)
 
-    def take(self, record: Any) -> None:
+    async def take(self, record: Any) -> None:
         """One record of either topic; one that cannot be read is said once and passed over."""
         topic = self._inventory if record.topic == self._inventory.name else self._jobs
         key = (record.key or b"").decode(errors="replace")
         try:
             message = None if record.value is None else topics.decode(topic, record.value, record.headers)
             if isinstance(message, InventoryChunk):
-                self._add(message)
+                await self._add(message)
             elif topic is self._jobs and (message is None or isinstance(message, Job)):
                 self.versions.set_job(key, message)
         except Reject as error:
             log.warning("%s offset %d: %s", record.topic, record.offset, error)
 
-    def _add(self, chunk: InventoryChunk) -> None:
-        whole = self._assembler.add(chunk)
+    async def _add(self, chunk: InventoryChunk) -> None:
+        if self.versions.holds(chunk.digest, chunk.effective_ns):
+            return  # told again: the topic was read from its beginning once more
+        whole = await asyncio.to_thread(self._assembled, chunk)
         if whole is None:
             return
-        effective_ns, topology = whole
-        known = self.versions.named(topology.digest)
-        if known is None or known[0] != effective_ns:
-            self.versions.add(effective_ns, topology)
+        self.versions.add(*whole)
         self.first.set()
+
+    def _assembled(self, chunk: InventoryChunk) -> tuple[int, Topology] | None:
+        with _many_objects_made():
+            return self._assembler.add(chunk)
+
+
+@contextmanager
+def _many_objects_made() -> Iterator[None]:
+    """Objects that stay are made without being looked through for garbage, then or later.
+
+    Of 131,072 GPUs there are 1.3 million: half of the time that they take to make was the collector's, and each of its
+    full rounds afterwards stopped the worker for 0.2 s (tests/bench/inventory_cost.py). What is frozen is freed as
+    always where nothing refers to it any more; only cycles would stay, and an inventory has none.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was:
+            gc.enable()

@@ -3,7 +3,6 @@
 Pure; who reads the topics is inventory_reader.py. A version is never taken back, so that all stages agree on it.
 """
 
-import copy
 from bisect import bisect_right
 from datetime import UTC, datetime
 
@@ -25,6 +24,8 @@ class Versions:
         self.changes = 0
         """Grows with every version, `job_changes` with every job: an owner sees at a glance if there is news."""
         self.job_changes = 0
+        self._joined: dict[str, Topology] = {}
+        self._joined_at = (0, 0)
 
     def add(self, effective_ns: int, topology: Topology) -> None:
         """A version; of two with one effective time, the one that came later holds."""
@@ -50,6 +51,10 @@ class Versions:
     def __bool__(self) -> bool:
         return bool(self._sorted)
 
+    def holds(self, digest: str, effective_ns: int) -> bool:
+        """Whether this version is known, with this effective time."""
+        return any(at == effective_ns and known.digest == digest for at, known in self._sorted)
+
     def named(self, digest: str) -> tuple[int, Topology] | None:
         """The version with this digest."""
         found = next(((at, known) for at, known in self._sorted if known.digest == digest), None)
@@ -68,9 +73,12 @@ class Versions:
         return next((at for at, _ in self._sorted if at > effective_ns), None)
 
     def _with_jobs(self, topology: Topology) -> Topology:
-        """The same fabric with the published jobs beside its own; look-ups are shared, nothing is computed anew."""
+        """The same fabric with the published jobs beside its own; made once for all who ask until there is news."""
         if not self._jobs:
             return topology
-        fresh = copy.copy(topology)
-        fresh.jobs = tuple({(job.job, job.device): job for job in (*topology.jobs, *self._jobs.values())}.values())
-        return fresh
+        if self._joined_at != self.changes_now:
+            self._joined, self._joined_at = {}, self.changes_now
+        if topology.digest not in self._joined:
+            jobs = {(job.job, job.device): job for job in (*topology.jobs, *self._jobs.values())}
+            self._joined[topology.digest] = topology.with_jobs(tuple(jobs.values()))
+        return self._joined[topology.digest]

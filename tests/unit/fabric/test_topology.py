@@ -75,6 +75,25 @@ def test_jobs_are_those_that_hold_a_device_at_the_time() -> None:
     assert top.jobs_on(["p1-h1", "p1-h2"], 120 * second) == ("j1",)
 
 
+def test_other_jobs_are_on_the_same_fabric() -> None:
+    """Jobs come and go without the links being looked at again, and the version before keeps its own."""
+    top = topology(inventory(jobs=[job("j1", "p1-h1", "1970-01-01T00:00:00+00:00")]))
+    later = top.with_jobs((job("j2", "p1-h1", "1970-01-01T00:00:00+00:00"),))
+    assert (top.jobs_on(["p1-h1"], 1), later.jobs_on(["p1-h1"], 1)) == (("j1",), ("j2",))
+    assert (later.digest, later.cables is top.cables) == (top.digest, True)
+
+
+def test_what_a_plane_keeps_is_counted_over_its_pod() -> None:
+    """Missing links of other pods, planes and roles, and unknown ones, take nothing from it."""
+    devices = [Device(f"{pod}-l{n}", "switch", "T0", pod, plane=0) for pod in ("p1", "p2") for n in (0, 1)]
+    links = [link(f"{d.name}/u{n}", f"s{n}/{d.name}", plane=0) for d in devices for n in (0, 1)]
+    tops = [Device(f"s{n}", "switch", "T1", plane=0) for n in (0, 1)]
+    top = Topology(Inventory(devices=(*devices, *tops), links=tuple(links)))
+    cable, near, far = top.uplinks_of["p1-l0"][0], top.uplinks_of["p1-l1"][0], top.uplinks_of["p2-l0"][0]
+    assert top.share_of_plane(cable, ()) == top.share_of_plane(cable, (cable.id, far.id, "link:none")) == 0.75
+    assert top.share_of_plane(cable, (near.id,)) == 0.5
+
+
 def test_ids_are_as_published() -> None:
     """These strings are in other people's systems: they never change."""
     assert link_id(Port("h", "e0"), Port("l", "Ethernet1/1")) == "link:h/e0--l/Ethernet1/1"

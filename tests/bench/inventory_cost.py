@@ -1,0 +1,243 @@
+"""What an inventory of a given size costs: made, read, packed, put together again, and in the stages that adopt it.
+
+`python -m tests.bench.inventory_cost [--gpus 131072] [--json]`. CPU seconds, each step in a process of its
+own whose peak of memory is told beside it; the stages hold what a bad day leaves: 50 links that are down, told by
+both ends, and 200 that went and came back.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import multiprocessing
+import resource
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import cramjam
+
+from streams.config.kafka import KafkaSettings
+from streams.decide.params import DecideParams
+from streams.decide.stage import Decide
+from streams.detect.attribute.stage import Attribute
+from streams.detect.correlate.stage import Correlate
+from streams.detect.params import DetectParams, ns
+from streams.fabric.generate import GenerateParams, generate
+from streams.fabric.ids import Port
+from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
+from streams.fabric.topology import Topology
+from streams.runtime.inventory_reader import InventoryReader
+from streams.wire.inventory_topic import to_chunks
+from streams.wire.models import Message, Source, Symptom, SymptomKind
+from streams.wire.stage import Output, Stage
+from streams.wire.topics import EPISODES, FINDINGS, INVENTORY, Record, encode
+
+DOWN, BACK = 50, 200
+BEGIN_NS = ns(1_800_000_000)
+LOOKUPS = 1000
+
+Said = dict[str, float]
+
+
+@contextmanager
+def _timed(said: Said, name: str) -> Iterator[None]:
+    began = time.process_time()
+    yield
+    said[name] = round(time.process_time() - began, 3)
+
+
+def _rss_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _made(gpus: int, folder: Path) -> Said:
+    said: Said = {}
+    with _timed(said, "generate_s"):
+        own = generate(GenerateParams(gpus=gpus))
+    for form in ("csv", "parquet"):
+        with _timed(said, f"write_{form}_s"):
+            write_folder(own, folder / form, form)
+    with _timed(said, "check_s"):
+        check(own)
+    with _timed(said, "pack_s"):
+        _, data = pack(own)
+    (folder / "packed").write_bytes(data)
+    said["packed_bytes"] = len(data)
+    said["json_bytes"] = len(bytes(cramjam.zstd.decompress(data)))
+    return said
+
+
+def _read(form: str, folder: Path) -> Said:
+    said: Said = {}
+    before = _rss_mb()
+    with _timed(said, f"read_{form}_s"):
+        read_folder(folder / form)
+    said[f"read_{form}_mb"] = round(_rss_mb() - before)
+    return said
+
+
+def _unpacked(folder: Path) -> Said:
+    """What each worker does with a version, step by step."""
+    said: Said = {}
+    data = (folder / "packed").read_bytes()
+    before = _rss_mb()
+    with _timed(said, "unpack_s"):
+        own = unpack(data)
+    with _timed(said, "topology_s"):
+        topology = Topology(own)
+    said["unpack_topology_mb"] = round(_rss_mb() - before)
+    return said | _look_ups(topology)
+
+
+def _assembled(folder: Path) -> Said:
+    """The same as the topic's reader does it, in its thread; how long the worker's loop stood still meanwhile."""
+    said: Said = {}
+    own = unpack((folder / "packed").read_bytes())
+    with _timed(said, "to_records_s"):
+        records = [encode(INVENTORY, chunk) for chunk in to_chunks(own, 1)]
+    said["records"] = len(records)
+    del own
+    gc.collect()
+    reader = InventoryReader(KafkaSettings())
+    pauses: list[float] = []
+    with _timed(said, "reader_s"):
+        asyncio.run(_taken(reader, records, pauses))
+    assert reader.versions
+    said["reader_worst_pause_ms"] = round(max(pauses) * 1e3)
+    began = time.process_time()
+    gc.collect()
+    said["full_collection_after_ms"] = round((time.process_time() - began) * 1e3, 1)
+    return said
+
+
+async def _taken(reader: InventoryReader, records: Sequence[Record], pauses: list[float]) -> None:
+    async def watch() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.005)
+            pauses.append(time.perf_counter() - began - 0.005)
+
+    watching = asyncio.create_task(watch())
+    for record in records:
+        await reader.take(SimpleNamespace(topic=INVENTORY.name, key=record.key, value=record.value,
+                                          headers=record.headers, offset=0))  # fmt: skip
+    watching.cancel()
+
+
+def _look_ups(topology: Topology) -> Said:
+    hosts = [device.name for device in topology.devices.values() if device.kind == "host"][:LOOKUPS]
+    ports = [cable.upper for cable in list(topology.cables.values())[:LOOKUPS]]
+    tops = [name for name, device in topology.devices.items() if device.kind == "switch"][-100:]
+    return {
+        "jobs_on_us": _each(lambda name: topology.jobs_on((name,), BEGIN_NS), hosts),
+        "cable_at_us": _each(topology.cable_at, ports),
+        "pods_touching_us": _each(topology.pods_touching, tops),
+    }
+
+
+def _each(call: Callable[[Any], object], over: Sequence[Any]) -> float:
+    """Microseconds a call, the median."""
+    return round(statistics.median(_spans(call, over)), 1)
+
+
+def _spans(call: Callable[[Any], object], over: Iterable[Any]) -> list[float]:
+    spans = []
+    for one in over:
+        began = time.perf_counter()
+        call(one)
+        spans.append((time.perf_counter() - began) * 1e6)
+    return spans
+
+
+def _symptoms(topology: Topology) -> Iterator[Symptom]:
+    """Host links and fabric links alike, spread over the fabric."""
+    cables = list(topology.cables.values())
+    chosen = cables[:: max(1, len(cables) // (DOWN + BACK))][: DOWN + BACK]
+    for number, cable in enumerate(chosen):
+        at_ns = BEGIN_NS + number * 10_000_000
+        if number % 5 == 0:
+            yield _told(cable.lower, SymptomKind.WENT_DOWN, at_ns)
+            yield _told(cable.upper, SymptomKind.WENT_DOWN, at_ns + 1_000_000)
+        else:
+            yield _told(cable.lower, SymptomKind.WENT_DOWN, at_ns)
+            yield _told(cable.lower, SymptomKind.CAME_UP, at_ns + ns(5))
+
+
+def _told(port: Port, kind: SymptomKind, at_ns: int) -> Symptom:
+    return Symptom(port.device, port.port, kind, at_ns, 0, Source.SOURCE_GNMI, True, 0)
+
+
+def _fed(said: Said, stage: Stage, messages: Sequence[Message]) -> list[Output]:
+    """Feed a stage one message at a time, then let time pass by tenths of a second; measure all of it."""
+    outputs: list[Output] = []
+    name = stage.name
+    spans = _spans(lambda message: outputs.extend(stage.process([message])), messages)
+    advances = [BEGIN_NS + n * 100_000_000 for n in range(1, 600)]
+    passing = _spans(lambda at_ns: outputs.extend(stage.advance(at_ns)), advances)
+    said[f"{name}_messages"] = len(messages)
+    said[f"{name}_process_us"] = round(statistics.mean(spans), 1)
+    said[f"{name}_process_worst_us"] = round(max(spans), 1)
+    said[f"{name}_advance_mean_us"] = round(statistics.mean(passing), 1)
+    said[f"{name}_advance_worst_us"] = round(max(passing), 1)
+    said[f"{name}_advance_last_us"] = round(statistics.median(passing[-50:]), 1)
+    snapshot = stage.snapshot()
+    said[f"{name}_snapshot_us"] = _each(lambda _: stage.snapshot(), range(20))
+    said[f"{name}_snapshot_bytes"] = len(snapshot)
+    said[f"{name}_restore_us"] = _each(stage.restore, [snapshot])
+    return outputs
+
+
+def _stages(folder: Path) -> Said:
+    said: Said = {}
+    topology = Topology(unpack((folder / "packed").read_bytes()))
+    params = DetectParams()
+    stages: tuple[Stage, ...] = (Correlate(params), Attribute(params), Decide(DecideParams()))
+    for stage in stages:
+        stage.begin(1)
+        said[f"{stage.name}_adopt_us"] = _each(stage.adopt, [topology])
+    messages: list[Message] = list(_symptoms(topology))
+    for stage, topic in zip(stages, (EPISODES, FINDINGS, None), strict=True):
+        outputs = _fed(said, stage, messages)
+        if topic is not None:
+            messages = [output.message for output in outputs if output.topic is topic and output.message is not None]
+        said[f"{stage.name}_adopt_again_us"] = _each(stage.adopt, [topology])
+    return said
+
+
+def _step(name: str, gpus: int, folder: Path) -> Said:
+    if name == "made":
+        return _made(gpus, folder)
+    if name.startswith("read_"):
+        return _read(name.removeprefix("read_"), folder)
+    return {"unpacked": _unpacked, "assembled": _assembled, "stages": _stages}[name](folder)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpus", type=int, default=131_072)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    said: Said = {"gpus": given.gpus}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool,
+    ):
+        for name in ("made", "read_csv", "read_parquet", "unpacked", "assembled", "stages"):
+            said |= pool.apply(_step, (name, given.gpus, Path(folder)))
+    if given.json:
+        json.dump(said, sys.stdout, indent=1)
+        return
+    for name, value in said.items():
+        print(f"{name:32} {value:>16,}")  # noqa: T201 — this is its output
+
+
+if __name__ == "__main__":
+    main()
