@@ -73,8 +73,8 @@ class Topic:
 
 
 _TELEMETRY = Spread.TELEMETRY
-# DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, 4.9 with snappy (tests/bench/broker_cost.py): 356 or
-# 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an hour of it plain, which ClickHouse may be away; 4 h with snappy.
+# DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (tests/bench/broker_cost.py): 356
+# or 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an hour of it plain, which ClickHouse may be away; 4 h with snappy.
 SAMPLES = Topic("railsight.samples.v1", Samples, _TELEMETRY, 6 * _HOUR, others=(Progress,), kept_bytes=8 << 30)
 EVENTS = Topic("railsight.events.v1", Event, _TELEMETRY, 7 * _DAY)
 FACTS = Topic("railsight.facts.v1", Facts, _TELEMETRY)
