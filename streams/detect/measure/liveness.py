@@ -2,19 +2,21 @@
 
 A source is one way in which one device is read (gNMI, SNMP, NIC, host). Silence is judged against what its collector
 says of its cadence; without that, against the intervals seen, once there are enough of them to know.
+The times that are asked for at every message (who is due, who is the oldest) stand in arrays beside the sources.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from statistics import median
+
+import numpy as np
 
 from streams.detect.params import StaleParams, ns
 from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom, SymptomKind
 
-_LEARN = 3
+LEARN = 3
 """Intervals needed before a cadence is taken from them: fewer are met by chance when a recording begins in a hole."""
 
-_KEEP = 15
+KEEP = 16
 _SAME_READING_NS = ns(1)
 """States and counters of one round come up to a second apart (seen in the recordings): that is no cadence."""
 
@@ -26,15 +28,27 @@ class Heard:
     device: str
     source: Source
     first_ns: int
+    place: int = 0
+    """Where its times stand in the arrays."""
     last_ns: int = 0
     silent: bool = False
     cadence_ns: int = 0
+    boot_id: int = 0
     collector: str = ""
     status_ns: int = 0
     unreachable: str = ""
     intervals_ns: list[int] = field(default_factory=list)
+    """The newest, while no collector says the cadence."""
     unjudged: list[tuple[int, int]] = field(default_factory=list)
     """Gaps before the cadence was known, as (last, next)."""
+
+    @property
+    def known_cadence_ns(self) -> int:
+        """How often it is read: as its collector says, else as it was seen (the median); 0 where neither is known."""
+        if self.cadence_ns or len(self.intervals_ns) < LEARN:
+            return self.cadence_ns
+        ordered = sorted(self.intervals_ns)
+        return round((ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2)
 
 
 class Liveness:
@@ -42,104 +56,132 @@ class Liveness:
 
     def __init__(self, params: StaleParams) -> None:
         self._params = params
+        self._surely_ns = min(ns(params.at_least_s), ns(params.unlearned_s))
+        """No limit is less: an interval within it is no silence, whatever the cadence."""
         self.sources: dict[tuple[str, Source], Heard] = {}
+        self._by_place: list[Heard] = []
         self.arrival_ns = 0
+        self._due_ns = np.full(64, IDLE_NS)
+        """By place: the arrival after which it is silent; IDLE_NS where it is so already."""
+        self._live_ns = np.full(64, IDLE_NS)
+        """By place: the newest reading of what is live, else IDLE_NS."""
         self._next_due_ns = IDLE_NS
+        self._any_read = False
 
-    def restore(self, sources: dict[tuple[str, Source], Heard], arrival_ns: int) -> None:
-        """Take over what a snapshot kept."""
-        self.sources, self.arrival_ns, self._next_due_ns = sources, arrival_ns, 0
+    def restore(self, sources: Iterable[Heard], arrival_ns: int) -> None:
+        """Take over what a snapshot kept, before anything was heard."""
+        self.arrival_ns = arrival_ns
+        for heard in sources:
+            self._add(heard)
+            self._noted(heard)
 
-    def sample(self, device: str, source: Source, at_ns: int, boot_id: int) -> list[Symptom]:
+    def of(self, device: str, source: Source, at_ns: int) -> Heard:
+        """What was heard of a source, from now on at least."""
+        heard = self.sources.get((device, source))
+        if heard is None:
+            heard = Heard(device, source, at_ns)
+            self._add(heard)
+            self._noted(heard)
+        return heard
+
+    def sample(self, heard: Heard, at_ns: int) -> list[Symptom]:
         """A reading came; answers that its source was silent, where it was."""
-        heard = self._heard(device, source, at_ns)
-        if at_ns <= heard.last_ns:
+        last_ns = heard.last_ns
+        if at_ns <= last_ns:
             return []
-        symptoms = []
-        if heard.last_ns:
-            symptoms = self._gap(heard, at_ns, boot_id)
+        symptoms: list[Symptom] = []
+        if last_ns:
+            interval = at_ns - last_ns
+            if heard.silent or heard.unjudged or interval > self._surely_ns:
+                symptoms = self._gap(heard, at_ns)
+            if not heard.cadence_ns and not symptoms:
+                _learn(heard, interval)
         elif heard.silent:
             symptoms = [self._heard_again(heard, heard.first_ns, at_ns)]
         heard.last_ns, heard.silent, heard.unreachable = at_ns, False, ""
-        self._next_due_ns = min(self._next_due_ns, at_ns + ns(self._params.at_least_s))
+        self._noted(heard)
         return symptoms
 
     def status(self, status: CollectorStatus) -> None:
         """A collector says whether it reaches a target and how often it reads it."""
-        heard = self._heard(status.device, status.source, status.at_ns)
+        heard = self.of(status.device, status.source, status.at_ns)
         if status.at_ns < heard.status_ns:
             return
         heard.status_ns, heard.collector = status.at_ns, status.collector
-        heard.cadence_ns = status.cadence_ns or heard.cadence_ns
         heard.unreachable = "" if status.reachable else status.error or "not reachable"
-        self._next_due_ns = min(self._next_due_ns, status.at_ns + ns(self._params.at_least_s))
+        if status.cadence_ns and status.cadence_ns != heard.cadence_ns:
+            heard.cadence_ns, heard.intervals_ns = status.cadence_ns, []
+            self._noted(heard)
 
-    def arrive(self, at_ns: int, boot_ids: dict[tuple[str, Source], int]) -> list[Symptom]:
+    def arrive(self, at_ns: int) -> list[Symptom]:
         """The arrival clock has come to `at_ns`; answers who is silent by now and was not before."""
         self.arrival_ns = max(self.arrival_ns, at_ns)
-        if self.arrival_ns < self._next_due_ns:
+        if self.arrival_ns <= self._next_due_ns:
             return []
-        symptoms, due = [], IDLE_NS
-        for key, heard in self.sources.items():
-            if heard.silent:
-                continue
-            limit_at = (heard.last_ns or heard.first_ns) + self._limit_ns(heard)
-            if limit_at < self.arrival_ns:
-                heard.silent = True
-                symptoms.append(self._silent(heard, heard.last_ns or heard.first_ns, boot_ids.get(key, 0)))
-            else:
-                due = min(due, limit_at + 1)
-        self._next_due_ns = due
+        symptoms = []
+        for place in np.flatnonzero(self._due_ns < self.arrival_ns).tolist():
+            heard = self._by_place[place]
+            heard.silent = True
+            self._due_ns[place] = self._live_ns[place] = IDLE_NS
+            symptoms.append(self._silent(heard, heard.last_ns or heard.first_ns))
+        self._next_due_ns = int(self._due_ns.min())
         return symptoms
 
     def watermark_ns(self) -> int:
         """The smallest newest time over live sources; the arrival clock where all are silent; else IDLE_NS."""
-        live = [heard.last_ns for heard in self.sources.values() if heard.last_ns and not heard.silent]
-        if live:
-            return min(live)
-        return self.arrival_ns if any(heard.last_ns for heard in self.sources.values()) else IDLE_NS
+        oldest = int(self._live_ns.min())
+        return self.arrival_ns if oldest == IDLE_NS and self._any_read else oldest
 
-    def _heard(self, device: str, source: Source, at_ns: int) -> Heard:
-        key = (device, source)
-        if key not in self.sources:
-            self.sources[key] = Heard(device, source, at_ns)
-        return self.sources[key]
+    def _add(self, heard: Heard) -> None:
+        heard.place = len(self._by_place)
+        self._by_place.append(heard)
+        self.sources[heard.device, heard.source] = heard
+        if heard.place == len(self._due_ns):
+            idle = np.full(len(self._due_ns), IDLE_NS)
+            self._due_ns, self._live_ns = (np.concatenate([times, idle]) for times in (self._due_ns, self._live_ns))
+
+    def _noted(self, heard: Heard) -> None:
+        """Its times or its cadence changed."""
+        if heard.last_ns:
+            self._any_read = True
+        if heard.silent:
+            self._due_ns[heard.place] = self._live_ns[heard.place] = IDLE_NS
+            return
+        due_ns = min((heard.last_ns or heard.first_ns) + self._limit_ns(heard), IDLE_NS)
+        self._due_ns[heard.place] = due_ns
+        self._live_ns[heard.place] = heard.last_ns or IDLE_NS
+        if due_ns < self._next_due_ns:
+            self._next_due_ns = due_ns
 
     def _limit_ns(self, heard: Heard) -> int:
-        return self._params.limit_ns(_cadence_ns(heard))
+        return self._params.limit_ns(heard.known_cadence_ns)
 
-    def _gap(self, heard: Heard, at_ns: int, boot_id: int) -> list[Symptom]:
+    def _gap(self, heard: Heard, at_ns: int) -> list[Symptom]:
+        """What an interval says that may have been a silence."""
         gap = (heard.last_ns, at_ns)
-        interval = at_ns - heard.last_ns
-        known = heard.cadence_ns or len(heard.intervals_ns) >= _LEARN
-        gaps = [*heard.unjudged, gap] if known else []
-        symptoms = list(self._judge(heard, gaps, boot_id))
-        if known:
-            heard.unjudged = []
-        elif heard.silent:
-            symptoms = [self._heard_again(heard, *gap)]
-        elif interval > ns(self._params.at_least_s):
+        if heard.cadence_ns or len(heard.intervals_ns) >= LEARN:
+            gaps, heard.unjudged = [*heard.unjudged, gap], []
+            return list(self._judge(heard, gaps))
+        if heard.silent:
+            return [self._heard_again(heard, *gap)]
+        if at_ns - heard.last_ns > ns(self._params.at_least_s):
             heard.unjudged.append(gap)
-        if interval >= _SAME_READING_NS and not symptoms:
-            heard.intervals_ns = [*heard.intervals_ns[-_KEEP:], interval]
-        elif len(heard.intervals_ns) < _LEARN and not symptoms:
-            heard.intervals_ns.append(interval)
-        return symptoms
+        return []
 
-    def _judge(self, heard: Heard, gaps: list[tuple[int, int]], boot_id: int) -> Iterator[Symptom]:
+    def _judge(self, heard: Heard, gaps: list[tuple[int, int]]) -> Iterator[Symptom]:
         limit = self._limit_ns(heard)
         for last_ns, next_ns in gaps:
             said = heard.silent and last_ns == heard.last_ns
             if not said and next_ns - last_ns <= limit:
                 continue
-            yield self._heard_again(heard, last_ns, next_ns, boot_id)
+            yield self._heard_again(heard, last_ns, next_ns, heard.boot_id)
 
-    def _silent(self, heard: Heard, last_ns: int, boot_id: int) -> Symptom:
+    def _silent(self, heard: Heard, last_ns: int) -> Symptom:
         at_ns = last_ns + self._limit_ns(heard)
         return Symptom(
-            heard.device, "", SymptomKind.SILENT, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
+            heard.device, "", SymptomKind.SILENT, at_ns, since_ns=last_ns, source=heard.source, boot_id=heard.boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, at_ns),
-            detail=heard.unreachable, cadence_ns=_cadence_ns(heard), count=self._others(heard),
+            detail=heard.unreachable, cadence_ns=heard.known_cadence_ns, count=self._others(heard),
         )  # fmt: skip
 
     def _others(self, heard: Heard) -> int:
@@ -157,12 +199,13 @@ class Liveness:
         return Symptom(
             heard.device, "", SymptomKind.HEARD, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, limit_at),
-            detail=heard.unreachable, cadence_ns=_cadence_ns(heard), count=self._others(heard),
+            detail=heard.unreachable, cadence_ns=heard.known_cadence_ns, count=self._others(heard),
         )  # fmt: skip
 
 
-def _cadence_ns(heard: Heard) -> int:
-    """How often it is read: as its collector says, else as it was seen; 0 where neither is known."""
-    if heard.cadence_ns or len(heard.intervals_ns) < _LEARN:
-        return heard.cadence_ns
-    return round(median(heard.intervals_ns))
+def _learn(heard: Heard, interval: int) -> None:
+    if interval >= _SAME_READING_NS:
+        heard.intervals_ns.append(interval)
+        del heard.intervals_ns[:-KEEP]
+    elif len(heard.intervals_ns) < LEARN:
+        heard.intervals_ns.append(interval)

@@ -1,116 +1,202 @@
-"""The last reading of every cell of a device's table, and what changed since: dense, without a loop over values.
+"""Which device's last readings stand where, and how messages are folded into them many at a time.
 
-Holds counters as uint64 and gauges as float64, one matrix each of shape (columns, rows), beside the event time of
-every cell in ns. A message need not bring all rows or columns; what it leaves out keeps its last reading.
-Absent stays absent; a reading older than the last is passed over, because a counter says all again next time.
+Messages of different devices with the same columns and rows are folded as one array; a device's second message waits
+for the next wave, so that batches decide nothing. A message need not bring all rows or columns; what it leaves out
+keeps its last reading. A reading older than the last is passed over: a counter says all again next time.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, Samples, Table
-
-Column = tuple[Metric, int]
-Cells = npt.NDArray[Any]
+from streams.detect.measure.blocks import Block, Cells, Change, Column, Fit, Places, Shape, Stack, is_absent
+from streams.wire.models import RowKind, Samples, Source, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What one table of a message brought, in the message's own order: arrays of shape (columns, rows).
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Where the last readings of one kind of row of one source of a device stand."""
 
-    `fresh` is True where a reading is present and newer than the last; `known` where there also was one before, of
-    the same life of the device; `before` and `since_ns` are that reading.
-    """
-
-    columns: dict[Column, int]
-    values: Cells
-    before: Cells
-    since_ns: npt.NDArray[np.int64]
-    fresh: npt.NDArray[np.bool_]
-    known: npt.NDArray[np.bool_]
-
-    def grown(self, column: int) -> Cells:
-        """By how much a counter grew, per row; 0 where unknown and where the device started it anew (a reset)."""
-        ahead = self.known[column] & (self.values[column] > self.before[column])
-        return np.where(ahead, self.values[column] - self.before[column], 0)
+    device: str
+    source: Source
+    rows: tuple[str, ...]
+    block: Block
+    place: int
+    newest_ns: int = 0
+    """No reading in it is newer; 0 before the first."""
+    waiting: int = 0
+    """How many of its messages are not folded yet."""
 
 
-class Matrix:
-    """One table's last readings; grows with the rows and columns it meets."""
+@dataclass(slots=True)
+class Taken:
+    """One message on its way in. `number` is its place in the batch."""
 
-    def __init__(self, absent: Any, dtype: str) -> None:
-        self.columns: dict[Column, int] = {}
-        self.values: Cells = np.empty((0, 0), dtype)
-        self.at_ns: npt.NDArray[np.int64] = np.empty((0, 0), np.int64)
-        self._absent = absent
+    number: int
+    slot: Slot
+    samples: Samples
+    at_ns: int
 
-    def forget(self) -> None:
-        """The device restarted: no reading of its last life is comparable."""
-        self.at_ns[...] = 0
 
-    def update(self, table: Table, rows: slice | npt.NDArray[np.intp], row_count: int, at_ns: int) -> Change:
-        """Take a message's table over; `rows` are its rows' places, `row_count` the rows known by now."""
-        positions = self._positions(table, row_count)
-        where: Any = (
-            (positions, rows) if isinstance(positions, slice) or isinstance(rows, slice) else np.ix_(positions, rows)
-        )
-        before, since = self.values[where], self.at_ns[where]
-        present = ~np.isnan(table.values) if self.values.dtype.kind == "f" else table.values != ABSENT_COUNTER
-        fresh = present & (since < at_ns)
-        change = Change(
-            {column: i for i, column in enumerate(zip(table.metric, table.index, strict=True))},
-            table.values, before.copy(), since.copy(), fresh, fresh & (since > 0),
-        )  # fmt: skip
-        self.values[where] = np.where(fresh, table.values, before)
-        self.at_ns[where] = np.where(fresh, at_ns, since)
-        return change
+@dataclass(slots=True)
+class Wave:
+    """Messages of different devices, and what they changed; what is absent in it, or late, changes nothing."""
 
-    def _positions(self, table: Table, row_count: int) -> slice | npt.NDArray[np.intp]:
-        columns = list(zip(table.metric, table.index, strict=True))
-        for column in columns:
-            self.columns.setdefault(column, len(self.columns))
-        if (shape := (len(self.columns), row_count)) != self.values.shape:
-            grown = np.full(shape, self._absent, self.values.dtype)
-            times = np.zeros(shape, np.int64)
-            height, width = self.values.shape
-            grown[:height, :width], times[:height, :width] = self.values, self.at_ns
-            self.values, self.at_ns = grown, times
-        positions = [self.columns[column] for column in columns]
-        return slice(None) if positions == list(range(len(self.columns))) else np.array(positions, np.intp)
+    row_kind: RowKind
+    taken: list[Taken]
+    counters: Change
+    gauges: Change
+
+
+Key = tuple[str, Source, RowKind]
+_Fits = tuple[Fit, Fit]
 
 
 class Readings:
-    """What one source last read of one device."""
+    """The last readings of all devices; `notice` is shown each wave before it is taken over."""
 
-    def __init__(self) -> None:
-        self.rows: dict[str, int] = {}
-        self.counters = Matrix(ABSENT_COUNTER, "u8")
-        self.gauges = Matrix(np.nan, "f8")
-        self.boot_id = 0
-        self._last_rows: tuple[str, ...] = ()
-        self._last_places: slice | npt.NDArray[np.intp] = slice(None)
+    def __init__(self, notice: Callable[[Wave], None]) -> None:
+        self.slots: dict[Key, Slot] = {}
+        self.blocks: dict[Shape, Block] = {}
+        self._notice = notice
+        self._waves: list[dict[_Fits, list[Taken]]] = []
 
-    def update(self, samples: Samples, at_ns: int) -> tuple[Change, Change]:
-        """Take a message over; answers what changed in (counters, gauges)."""
-        places = self._places(samples.row)
-        counters = self.counters.update(samples.counters, places, len(self.rows), at_ns)
-        return counters, self.gauges.update(samples.gauges, places, len(self.rows), at_ns)
+    def take(self, number: int, samples: Samples, at_ns: int) -> None:
+        """A message; it is folded by the next `fold` at the latest."""
+        key = (samples.device, samples.source, samples.row_kind)
+        slot = self.slots.get(key)
+        if slot is None:
+            slot = self._enter(key, samples)
+        counters, gauges = slot.block.counters.fit(samples.counters), slot.block.gauges.fit(samples.gauges)
+        if at_ns <= slot.newest_ns or counters is None or gauges is None or samples.row != slot.rows:
+            self._take_odd(Taken(number, slot, samples, at_ns))
+            return
+        slot.newest_ns = at_ns
+        if slot.waiting == len(self._waves):
+            self._waves.append({})
+        wave = self._waves[slot.waiting]
+        slot.waiting += 1
+        taken = Taken(number, slot, samples, at_ns)
+        if (group := wave.get((counters, gauges))) is None:
+            wave[counters, gauges] = [taken]
+        else:
+            group.append(taken)
 
-    def restarted(self) -> None:
+    def fold(self) -> None:
+        """Take over all that waits."""
+        waves, self._waves = self._waves, []
+        for wave in waves:
+            for (counters, gauges), group in wave.items():
+                for taken in group:
+                    taken.slot.waiting = 0
+                self._fold(
+                    group,
+                    (counters, np.concatenate([taken.samples.counters.values for taken in group])),
+                    (gauges, np.concatenate([taken.samples.gauges.values for taken in group])),
+                )
+
+    def restarted(self, device: str, source: Source) -> None:
         """Counters start at zero; states stay comparable, because a port that was up and is down did go down."""
-        self.counters.forget()
+        self.fold()
+        for kind in RowKind:
+            if (slot := self.slots.get((device, source, kind))) is not None:
+                slot.block.counters.clear(slot.place)
 
-    def _places(self, rows: tuple[str, ...]) -> slice | npt.NDArray[np.intp]:
-        if rows != self._last_rows:
-            for row in rows:
-                self.rows.setdefault(row, len(self.rows))
-            places = [self.rows[row] for row in rows]
-            self._last_rows = rows
-            self._last_places = np.array(places, np.intp)
-        if len(rows) == len(self.rows) and isinstance(self._last_places, np.ndarray):
-            return slice(None) if bool((self._last_places == np.arange(len(rows))).all()) else self._last_places
-        return self._last_places
+    def _fold(self, group: list[Taken], counters: tuple[Fit, Cells], gauges: tuple[Fit, Cells]) -> None:
+        block = group[0].slot.block
+        devices = np.array([taken.slot.place for taken in group], np.intp)
+        at_ns = np.array([taken.at_ns for taken in group], np.int64)
+        changes = []
+        for stack, (fit, values) in ((block.counters, counters), (block.gauges, gauges)):
+            shape = (len(group), len(fit.places), block.shape.rows)
+            changes.append(Change(stack, devices, fit, values.reshape(shape), at_ns))
+        self._notice(Wave(block.shape.row_kind, group, *changes))
+        for change in changes:
+            change.stack.take(change)
+
+    def _take_odd(self, taken: Taken) -> None:
+        """A message that is late, or whose rows or columns are not those of its slot.
+
+        It is folded alone, as one of all rows in which what it does not bring, or brings too late, is absent.
+        """
+        self.fold()
+        slot, samples, at_ns = taken.slot, taken.samples, taken.at_ns
+        place_of = {row: place for place, row in enumerate(slot.rows)}
+        for row in samples.row:
+            place_of.setdefault(row, len(place_of))
+        shape = slot.block.shape
+        wanted = Shape(
+            shape.row_kind, _with(shape.counters, samples.counters), _with(shape.gauges, samples.gauges),
+            len(place_of), shape.patchy,
+        )  # fmt: skip
+        self._move(slot, tuple(place_of), wanted)
+        rows = np.array([place_of[row] for row in samples.row], np.intp)
+        spread = [
+            _spread(stack, slot.place, table, rows, at_ns)
+            for stack, table in ((slot.block.counters, samples.counters), (slot.block.gauges, samples.gauges))
+        ]
+        if any(mixed for _, mixed in spread) and not wanted.patchy:
+            self._move(slot, slot.rows, replace(wanted, patchy=True))
+        slot.newest_ns = max(slot.newest_ns, at_ns)
+        self._fold_odd(taken, rows, [values for values, _ in spread])
+
+    def _fold_odd(self, taken: Taken, rows: Places, spread: list[Cells]) -> None:
+        """The wave shows the message's own rows; what is taken over has all rows of the device."""
+        block, samples = taken.slot.block, taken.samples
+        device, at_ns = np.array([taken.slot.place], np.intp), np.array([taken.at_ns], np.int64)
+        changes = []
+        for stack, table, values in zip(
+            (block.counters, block.gauges), (samples.counters, samples.gauges), spread, strict=True
+        ):
+            fit = stack.fit(table)
+            assert fit is not None
+            changes.append(Change(stack, device, fit, values[None, :, rows], at_ns, rows))
+        self._notice(Wave(block.shape.row_kind, [taken], *changes))
+        for change, values in zip(changes, spread, strict=True):
+            change.stack.take(replace(change, values=values[None], rows=None))
+
+    def _enter(self, key: Key, samples: Samples) -> Slot:
+        rows = tuple(dict.fromkeys(samples.row))
+        rows = samples.row if rows == samples.row else rows  # the tuple that other devices share
+        counters, gauges = _with((), samples.counters), _with((), samples.gauges)
+        block = self.block(Shape(samples.row_kind, counters, gauges, len(rows)))
+        slot = self.slots[key] = Slot(samples.device, samples.source, rows, block, block.add())
+        return slot
+
+    def block(self, shape: Shape) -> Block:
+        """The block of a shape."""
+        if (block := self.blocks.get(shape)) is None:
+            block = self.blocks[shape] = Block(shape)
+        return block
+
+    def _move(self, slot: Slot, rows: tuple[str, ...], shape: Shape) -> None:
+        """Into another block, where its rows, its columns or its ways are not those of its own any more."""
+        former = slot.block
+        if shape == former.shape:
+            return
+        block = self.block(shape)
+        place = block.add()
+        block.counters.adopt(place, former.counters, slot.place)
+        block.gauges.adopt(place, former.gauges, slot.place)
+        former.remove(slot.place)
+        if not former.used:
+            del self.blocks[former.shape]
+        slot.block, slot.place, slot.rows = block, place, rows
+
+
+def _with(columns: tuple[Column, ...], table: Table) -> tuple[Column, ...]:
+    """The columns and then those of a message that are not among them."""
+    return tuple(dict.fromkeys((*columns, *zip(table.metric, table.index, strict=True))))
+
+
+def _spread(stack: Stack, device: int, table: Table, rows: Places, at_ns: int) -> tuple[Cells, bool]:
+    """A table over all rows of the device, absent where it brings nothing new, and whether it renews columns partly."""
+    fit = stack.fit(table)
+    assert fit is not None
+    values = np.full((len(fit.places), stack.values.shape[2]), stack.absent, stack.values.dtype)
+    values[:, rows] = table.values
+    times = stack.times(device, fit.places)
+    values[times >= at_ns] = stack.absent
+    new = ~is_absent(values)
+    return values, bool((new.any(axis=1) & (~new & (times > 0)).any(axis=1)).any())

@@ -6,20 +6,18 @@ else. What a change means, and whether both ends agree, is for `correlate`.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-
-import numpy as np
+from operator import itemgetter
 
 from streams.detect.measure import state
-from streams.detect.measure.liveness import Liveness
-from streams.detect.measure.readings import Change, Readings
+from streams.detect.measure.liveness import Heard, Liveness
+from streams.detect.measure.ports import Notable
+from streams.detect.measure.readings import Readings, Wave
 from streams.detect.params import DetectParams, ns
-from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
-    NO_INDEX,
     CollectorStatus,
     Event,
     EventKind,
@@ -27,7 +25,6 @@ from streams.wire.models import (
     Progress,
     RowKind,
     Samples,
-    Source,
     Symptom,
     SymptomKind,
 )
@@ -43,14 +40,6 @@ _EVENTS = {
     EventKind.ADMIN_DOWN: SymptomKind.ADMIN_DISABLED,
     EventKind.ADMIN_UP: SymptomKind.ADMIN_ENABLED,
 }
-_STATES = {
-    Metric.OPER_UP: (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP),
-    Metric.ADMIN_UP: (SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED),
-}
-_COUNTS = {
-    Metric.LINK_DOWN_EVENTS: SymptomKind.DOWNS_COUNTED,
-    Metric.LINK_TRANSITIONS: SymptomKind.TRANSITIONS_COUNTED,
-}
 
 
 class Measure:
@@ -59,12 +48,15 @@ class Measure:
     name = "measure"
 
     def __init__(self, params: DetectParams) -> None:
+        self._params = params
         self._liveness = Liveness(params.stale)
-        self._readings: dict[tuple[str, Source, RowKind], Readings] = {}
-        self._boot_ids: dict[tuple[str, Source], int] = {}
+        self._readings = Readings(self._notice)
         self._topology = Topology(Inventory())
+        self._notable = Notable(self._topology)
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
+        self._noticed: list[tuple[int, Symptom]] = []
+        """What the batch shows so far, each with the number of its message."""
         self.counted: Counter[str] = Counter()
         """Self-metrics: `clock_ahead`, `late`."""
 
@@ -78,27 +70,34 @@ class Measure:
 
     def adopt(self, topology: Topology) -> list[Output]:
         self._topology = topology
+        self._notable = Notable(topology)
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        symptoms: list[Symptom] = []
-        for message in batch:
-            match message:
-                case Samples():
-                    symptoms += self._samples(message)
-                case Event():
-                    symptoms += self._event(message)
-                case CollectorStatus():
-                    self._liveness.status(message)
-                    symptoms += self._liveness.arrive(message.at_ns, self._boot_ids)
-                case Progress(watermark_ns=until_ns):
-                    self._floor_ns = max(self._floor_ns, until_ns)
-                case _:
-                    pass  # facts concern no symptom of these detectors
-        return self._outputs(symptoms)
+        noticed = self._noticed
+        for number, message in enumerate(batch):
+            if isinstance(message, Samples):
+                self._samples(number, message)
+            elif isinstance(message, Event):
+                noticed += [(number, symptom) for symptom in self._event(message)]
+            elif isinstance(message, CollectorStatus):
+                self._liveness.status(message)
+                noticed += [(number, symptom) for symptom in self._liveness.arrive(message.at_ns)]
+            elif isinstance(message, Progress):
+                self._floor_ns = max(self._floor_ns, message.watermark_ns)
+            # facts concern no symptom of these detectors
+        self._readings.fold()
+        self._noticed = []
+        noticed.sort(key=itemgetter(0))
+        return self._outputs(symptom for _, symptom in noticed)
 
     def advance(self, watermark_ns: int) -> list[Output]:
-        return self._outputs(self._liveness.arrive(watermark_ns, self._boot_ids))
+        return self._outputs(self._liveness.arrive(watermark_ns))
+
+    def _notice(self, wave: Wave) -> None:
+        """What the ports of a message show comes after what its device shows: the sort by number is stable."""
+        if wave.row_kind is RowKind.ROW_KIND_PORT:
+            self._noticed += self._notable.of(wave)
 
     def _outputs(self, symptoms: Iterable[Symptom]) -> list[Output]:
         watermark = max(self._liveness.watermark_ns(), self._floor_ns)
@@ -115,107 +114,55 @@ class Measure:
             return sorted(self._topology.pods_touching(symptom.device))
         return (self._topology.pod_of(symptom.device),)
 
-    def _samples(self, samples: Samples) -> list[Symptom]:
-        at_ns = samples.sampled_at_ns
-        if at_ns > samples.received_at_ns + _CLOCK_AHEAD_NS:
+    def _samples(self, number: int, samples: Samples) -> None:
+        at_ns, received_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
+        if at_ns > received_ns + _CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
-            at_ns = samples.received_at_ns
+            at_ns = received_ns
         if at_ns < self._floor_ns:
             self.counted["late"] += 1
-        key = (samples.device, samples.source)
-        symptoms = self._restart(samples, at_ns)
-        symptoms += self._liveness.sample(samples.device, samples.source, at_ns, self._boot_ids.get(key, 0))
-        if samples.boot_id and at_ns == self._liveness.sources[key].last_ns:
-            self._boot_ids[key] = samples.boot_id
-        symptoms += self._liveness.arrive(max(samples.received_at_ns, at_ns), self._boot_ids)
-        readings = self._readings.setdefault((*key, samples.row_kind), Readings())
-        counters, gauges = readings.update(samples, at_ns)
-        if samples.row_kind is RowKind.ROW_KIND_PORT:
-            symptoms += self._ports(samples, counters, gauges, at_ns)
-        return symptoms
-
-    def _restart(self, samples: Samples, at_ns: int) -> list[Symptom]:
-        """A boot id other than the last: the counters began anew somewhere between the two readings."""
-        key = (samples.device, samples.source)
-        before, heard = self._boot_ids.get(key, 0), self._liveness.sources.get(key)
-        if not before or not samples.boot_id or before == samples.boot_id or heard is None or at_ns <= heard.last_ns:
-            return []
-        for kind in RowKind:
-            if (readings := self._readings.get((*key, kind))) is not None:
-                readings.restarted()
-        return [self._restarted(samples.device, samples.source, at_ns, heard.last_ns)]
-
-    def _restarted(
-        self, device: str, source: Source, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = ""
-    ) -> Symptom:
-        """The life that ended names the restart."""
-        return Symptom(
-            device, "", SymptomKind.RESTARTED, at_ns, since_ns=since_ns, source=source, by_event=by_event,
-            boot_id=self._boot_ids.get((device, source), 0), detail=detail,
-        )  # fmt: skip
+        heard = self._liveness.of(samples.device, samples.source, at_ns)
+        symptoms: list[Symptom] = []
+        if boot_id and heard.boot_id and boot_id != heard.boot_id and at_ns > heard.last_ns:
+            # Another life: the counters began anew somewhere between the two readings.
+            self._readings.restarted(samples.device, samples.source)
+            symptoms.append(_restarted(heard, at_ns, heard.last_ns))
+        symptoms += self._liveness.sample(heard, at_ns)
+        if boot_id and at_ns == heard.last_ns:
+            heard.boot_id = boot_id
+        symptoms += self._liveness.arrive(max(received_ns, at_ns))
+        if symptoms:
+            self._noticed += [(number, symptom) for symptom in symptoms]
+        self._readings.take(number, samples, at_ns)
 
     def _event(self, event: Event) -> list[Symptom]:
         at_ns = event.at_ns
         if event.received_at_ns and at_ns > event.received_at_ns + _CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
             at_ns = event.received_at_ns
-        symptoms = self._liveness.arrive(max(event.received_at_ns, at_ns), self._boot_ids)
+        symptoms = self._liveness.arrive(max(event.received_at_ns, at_ns))
         if event.kind is EventKind.DEVICE_REBOOT:
-            heard = self._liveness.sources.get((event.device, event.source))
-            since_ns = min(heard.last_ns, at_ns) if heard else 0
-            restarted = self._restarted(event.device, event.source, at_ns, since_ns, by_event=True, detail=event.detail)
-            return [*symptoms, restarted]
+            heard = self._liveness.sources.get((event.device, event.source)) or Heard(event.device, event.source, 0)
+            since_ns = min(heard.last_ns, at_ns)
+            return [*symptoms, _restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
         if (kind := _EVENTS.get(event.kind)) is None or not event.port:
             return symptoms
         port = self._topology.port(event.device, event.port).port
         told = Symptom(event.device, port, kind, at_ns, source=event.source, by_event=True, detail=event.detail)
         return [*symptoms, told]
 
-    def _ports(self, samples: Samples, counters: Change, gauges: Change, at_ns: int) -> list[Symptom]:
-        symptoms: list[Symptom] = []
-        for metric, (off, on) in _STATES.items():
-            if (column := gauges.columns.get((metric, NO_INDEX))) is not None:
-                symptoms += self._states(samples, gauges, column, off, on, at_ns)
-        for metric, kind in _COUNTS.items():
-            if (column := counters.columns.get((metric, NO_INDEX))) is not None:
-                grown = counters.grown(column)
-                for row in np.flatnonzero(grown):
-                    since_ns, count = int(counters.since_ns[column, row]), int(grown[row])
-                    symptoms.append(self._symptom(samples, row, kind, at_ns, since_ns, count))
-        return symptoms
-
-    def _states(
-        self, samples: Samples, gauges: Change, column: int, off: SymptomKind, on: SymptomKind, at_ns: int
-    ) -> list[Symptom]:
-        now, before = gauges.values[column] > 0, gauges.before[column] > 0
-        changed = gauges.known[column] & (now != before)
-        first_off = gauges.fresh[column] & ~gauges.known[column] & ~now
-        symptoms = []
-        for row in np.flatnonzero(changed | first_off):
-            symptom = self._symptom(samples, row, on if now[row] else off, at_ns, int(gauges.since_ns[column, row]), 0)
-            if changed[row] or self._tells(symptom):
-                symptoms.append(symptom)
-        return symptoms
-
-    def _tells(self, first: Symptom) -> bool:
-        """Whether a first reading of a port that is off is notable: an unused port of no known link is not."""
-        known = self._topology.cable_at(Port(first.device, first.port)) is not None
-        return known or first.kind is SymptomKind.ADMIN_DISABLED
-
-    def _symptom(
-        self, samples: Samples, row: np.intp, kind: SymptomKind, at_ns: int, since_ns: int, count: int
-    ) -> Symptom:
-        delay_ns = samples.row_delay_us[row] * 1000 if samples.row_delay_us else 0
-        port = self._topology.port(samples.device, samples.row[row]).port
-        return Symptom(
-            samples.device, port, kind, at_ns + delay_ns, since_ns=since_ns, source=samples.source, count=count
-        )
-
     def snapshot(self) -> bytes:
-        return state.dump(self._liveness, self._readings, self._boot_ids, self._floor_ns, self._watermark_ns)
+        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns)
 
     def restore(self, data: bytes) -> None:
-        kept = state.load(data)
-        self._liveness.restore(kept.sources, kept.arrival_ns)
-        self._readings, self._boot_ids = kept.readings, kept.boot_ids
-        self._floor_ns, self._watermark_ns = kept.floor_ns, kept.watermark_ns
+        readings, liveness = Readings(self._notice), Liveness(self._params.stale)
+        self._floor_ns, self._watermark_ns = state.load(data, liveness, readings)
+        self._readings, self._liveness = readings, liveness
+
+
+def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:
+    """The life that ended names the restart."""
+    return Symptom(
+        heard.device, "", SymptomKind.RESTARTED, at_ns, since_ns=since_ns, source=heard.source, by_event=by_event,
+        boot_id=heard.boot_id, detail=detail,
+    )  # fmt: skip

@@ -1,96 +1,164 @@
-"""What `measure` keeps over a restart: one JSON head that says how the arrays after it are laid out, then the arrays.
+"""What `measure` keeps over a restart: a JSON head that says how the arrays after it are laid out, then the arrays.
 
-The arrays are most of it (24 metrics of 786,432 ports are 300 MB plain), so they are not turned into text; nothing in
-a snapshot is ever executed.
+The arrays are most of it (24 metrics of 786,432 ports are 151 MB plain), so they are not turned into text; nothing in
+a snapshot is ever executed. A snapshot of another schema is refused: the input is there to be read again.
 """
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from itertools import chain, pairwise
 from typing import Any
 
 import cramjam
 import numpy as np
 import orjson
 
+from streams.detect.measure.blocks import Column, Shape, Stack, is_absent
 from streams.detect.measure.liveness import Heard, Liveness
-from streams.detect.measure.readings import Matrix, Readings
+from streams.detect.measure.packing import Numbers, Packer, Unpacker
+from streams.detect.measure.readings import Readings, Slot
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind, Source
 
-Key = tuple[str, Source, RowKind]
+_SCHEMA = 2
+_TIMES = ("first_ns", "last_ns", "status_ns", "cadence_ns", "silent")
+_WORD = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """All of measure's state."""
-
-    sources: dict[tuple[str, Source], Heard]
-    arrival_ns: int
-    readings: dict[Key, Readings]
-    boot_ids: dict[tuple[str, Source], int]
-    floor_ns: int
-    watermark_ns: int
-
-
-def dump(
-    liveness: Liveness,
-    readings: dict[Key, Readings],
-    boot_ids: dict[tuple[str, Source], int],
-    floor_ns: int,
-    watermark_ns: int,
-) -> bytes:
+def dump(liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int) -> bytes:
     """The state as bytes, compressed."""
-    blobs: list[bytes] = []
+    packer = Packer()
     head = {
-        "arrival_ns": liveness.arrival_ns,
-        "floor_ns": floor_ns,
-        "watermark_ns": watermark_ns,
-        "sources": [asdict(heard) for heard in liveness.sources.values()],
-        "boot_ids": [[device, source, boot_id] for (device, source), boot_id in boot_ids.items()],
-        "readings": [{"key": key, "rows": list(item.rows), **_matrices(item, blobs)} for key, item in readings.items()],
-    }
-    plain = orjson.dumps(head)
-    return bytes(cramjam.lz4.compress(b"".join([len(plain).to_bytes(8, "little"), plain, *blobs])))
+        "schema": _SCHEMA, "arrival_ns": liveness.arrival_ns, "floor_ns": floor_ns, "watermark_ns": watermark_ns,
+        "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
+        "lengths": [len(blob) for blob in packer.blobs],
+    }  # fmt: skip
+    plain = bytes(cramjam.lz4.compress(orjson.dumps(head)))
+    return b"".join([len(plain).to_bytes(_WORD, "little"), plain, *packer.blobs])
 
 
-def _matrices(readings: Readings, blobs: list[bytes]) -> dict[str, Any]:
-    layout = {}
-    for name, matrix in (("counters", readings.counters), ("gauges", readings.gauges)):
-        blobs += [matrix.values.tobytes(), matrix.at_ns.tobytes()]
-        layout[name] = {"columns": list(matrix.columns), "shape": matrix.values.shape}
-    return layout
-
-
-def load(data: bytes) -> Kept:
-    """The inverse of `dump`; raises Reject on what it did not write."""
+def load(data: bytes, liveness: Liveness, readings: Readings) -> tuple[int, int]:
+    """Fill both from what `dump` wrote; answers (floor_ns, watermark_ns); raises Reject on what it did not write."""
     try:
-        plain = memoryview(bytes(cramjam.lz4.decompress(data)))
-        start = 8 + int.from_bytes(plain[:8], "little")
-        head = orjson.loads(plain[8:start])
-        readings, offset = {}, start
-        for item in head["readings"]:
-            one = Readings()
-            one.rows = {row: place for place, row in enumerate(item["rows"])}
-            for name, matrix in (("counters", one.counters), ("gauges", one.gauges)):
-                offset = _fill(matrix, item[name], plain, offset)
-            device, source, kind = item["key"]
-            readings[device, Source(source), RowKind(kind)] = one
-        sources = {(h["device"], Source(h["source"])): _heard(h) for h in head["sources"]}
-        boot_ids = {(device, Source(source)): boot_id for device, source, boot_id in head["boot_ids"]}
-    except (cramjam.DecompressionError, orjson.JSONDecodeError, KeyError, ValueError, TypeError) as error:
+        whole = memoryview(data)
+        start = _WORD + int.from_bytes(whole[:_WORD], "little")
+        head = orjson.loads(bytes(cramjam.lz4.decompress(whole[_WORD:start])))
+        if head["schema"] != _SCHEMA:
+            raise Reject(f"not a snapshot of measure that this version reads: schema {head['schema']}")
+        ends = np.cumsum([start, *head["lengths"]]).tolist()
+        unpacker = Unpacker(whole[first:last] for first, last in pairwise(ends))
+        heard = _heard(head["sources"], unpacker)
+        liveness.restore(heard, head["arrival_ns"])
+        _fill(head, heard, readings, unpacker)
+        return head["floor_ns"], head["watermark_ns"]
+    except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError) as error:
         raise Reject(f"not a snapshot of measure: {error}") from error
-    return Kept(sources, head["arrival_ns"], readings, boot_ids, head["floor_ns"], head["watermark_ns"])
 
 
-def _fill(matrix: Matrix, layout: dict[str, Any], plain: memoryview, offset: int) -> int:
-    shape = tuple(layout["shape"])
-    count = int(shape[0]) * int(shape[1])
-    matrix.columns = {(Metric(metric), index): place for place, (metric, index) in enumerate(layout["columns"])}
-    matrix.values = np.frombuffer(plain, matrix.values.dtype, count, offset).reshape(shape).copy()
-    matrix.at_ns = np.frombuffer(plain, np.int64, count, offset + count * 8).reshape(shape).copy()
-    return offset + count * 16
+def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
+    words: dict[str, int] = {}
+    for name in _TIMES:
+        packer.put_all(getattr(heard, name) for heard in sources)
+    packer.put_all((heard.boot_id for heard in sources), "u8")
+    packer.put_all(int(heard.source) for heard in sources)
+    for name in ("collector", "unreachable"):
+        packer.put_all(words.setdefault(getattr(heard, name), len(words)) for heard in sources)
+    packer.put_all(len(heard.intervals_ns) for heard in sources)
+    packer.put_all(chain.from_iterable(heard.intervals_ns for heard in sources))
+    unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unjudged]
+    return {
+        "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged,
+        "intervals": sum(len(heard.intervals_ns) for heard in sources),
+    }  # fmt: skip
 
 
-def _heard(kept: dict[str, Any]) -> Heard:
-    gaps = [(last, following) for last, following in kept["unjudged"]]
-    return Heard(**{**kept, "source": Source(kept["source"]), "unjudged": gaps})
+def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
+    devices, words = head["device"], head["words"]
+    count = len(devices)
+    times = {name: unpacker.take("i8", count).tolist() for name in _TIMES}
+    boots, sources = unpacker.take("u8", count).tolist(), unpacker.take("i8", count).tolist()
+    collectors, unreachable = (unpacker.take("i8", count).tolist() for _ in range(2))
+    ends = [0, *np.cumsum(unpacker.take("i8", count)).tolist()]
+    intervals = unpacker.take("i8", head["intervals"]).tolist()
+    kinds = {int(source): source for source in Source}
+    heard = [
+        Heard(
+            device, kinds[sources[i]], times["first_ns"][i], last_ns=times["last_ns"][i],
+            silent=bool(times["silent"][i]), cadence_ns=times["cadence_ns"][i], boot_id=boots[i],
+            collector=words[collectors[i]], status_ns=times["status_ns"][i], unreachable=words[unreachable[i]],
+            intervals_ns=intervals[ends[i] : ends[i + 1]],
+        )
+        for i, device in enumerate(devices)
+    ]  # fmt: skip
+    for place, last_ns, next_ns in head["unjudged"]:
+        heard[place].unjudged.append((last_ns, next_ns))
+    return heard
+
+
+def _readings(liveness: Liveness, readings: Readings, packer: Packer) -> dict[str, Any]:
+    rows: dict[tuple[str, ...], int] = {}
+    slots: dict[int, list[Slot]] = {}
+    for slot in readings.slots.values():
+        slots.setdefault(id(slot.block), []).append(slot)
+    blocks = []
+    for block in readings.blocks.values():
+        own = sorted(slots[id(block)], key=lambda slot: slot.place)
+        places = np.array([slot.place for slot in own], np.intp)
+        newest = np.array([slot.newest_ns for slot in own], np.int64)
+        packer.put(newest)
+        packer.put_all(liveness.sources[slot.device, slot.source].place for slot in own)
+        packer.put_all(rows.setdefault(slot.rows, len(rows)) for slot in own)
+        ragged = [_pack(stack, places, newest, packer) for stack in (block.counters, block.gauges)]
+        shape = block.shape
+        blocks.append([shape.row_kind, shape.counters, shape.gauges, shape.rows, shape.patchy, len(own), ragged])
+    return {"rows": list(rows), "blocks": blocks}
+
+
+def _pack(stack: Stack, places: Numbers, newest: Numbers, packer: Packer) -> list[int]:
+    """One stack, column by column; answers the columns whose cells have times of their own.
+
+    Where all cells of a column are of one time again, the stack forgets that they were not: no answer depends on it.
+    """
+    own: Any = slice(len(places)) if places[-1] == len(places) - 1 else places
+    ragged = []
+    for place in range(len(stack.columns)):
+        values, times = stack.values[own, place], stack.at_ns[own, place]
+        packer.put(values)
+        packer.put(times - newest)
+        if place in stack.ragged:
+            cells = np.where(is_absent(values), times[:, None], stack.ragged[place][own])
+            if (cells == times[:, None]).all():
+                del stack.ragged[place]
+            else:
+                packer.put(cells - newest[:, None])
+                ragged.append(place)
+    return ragged
+
+
+def _fill(head: dict[str, Any], heard: list[Heard], readings: Readings, unpacker: Unpacker) -> None:
+    rows = [tuple(names) for names in head["rows"]]
+    for kind, counters, gauges, height, patchy, count, ragged in head["blocks"]:
+        shape = Shape(RowKind(kind), _columns(counters), _columns(gauges), height, patchy)
+        block = readings.block(shape)
+        newest = unpacker.take("i8", count)
+        owners, names = unpacker.take("i8", count).tolist(), unpacker.take("i8", count).tolist()
+        places = block.add_all(count)
+        for stack, own in ((block.counters, ragged[0]), (block.gauges, ragged[1])):
+            _unpack(stack, own, newest, unpacker)
+        for place, newest_ns, owner, name in zip(places, newest.tolist(), owners, names, strict=True):
+            device, source = heard[owner].device, heard[owner].source
+            slot = Slot(device, source, rows[name], block, place, newest_ns)
+            readings.slots[device, source, shape.row_kind] = slot
+
+
+def _unpack(stack: Stack, ragged: Iterable[int], newest: Numbers, unpacker: Unpacker) -> None:
+    count, columns, rows = stack.values.shape
+    for place in range(columns):
+        stack.values[:, place] = unpacker.take(stack.values.dtype.str, count, rows)
+        stack.at_ns[:, place] = unpacker.take("i8", count) + newest
+        if place in ragged:
+            stack.ragged[place] = unpacker.take("i8", count, rows) + newest[:, None]
+
+
+def _columns(pairs: Iterable[tuple[int, int]]) -> tuple[Column, ...]:
+    return tuple((Metric(metric), index) for metric, index in pairs)

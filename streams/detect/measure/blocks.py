@@ -1,0 +1,233 @@
+"""The last readings of many devices with the same columns and the same number of rows, stacked in one array.
+
+A block holds counters as uint64 and gauges as float64, one stack each of shape (devices, columns, rows). A cell that
+was never read is absent (2^64-1, NaN) in it. The time of a reading is one number a device and column: cells of which a
+message left some out keep times of their own, for that column only (`ragged`), because a time a cell would double it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER, RowKind, Table
+
+Column = tuple[Metric, int]
+Cells = npt.NDArray[Any]
+Times = npt.NDArray[np.int64]
+Places = npt.NDArray[np.intp]
+
+_MOST_FITS = 256
+
+
+def is_absent(values: Cells) -> npt.NDArray[np.bool_]:
+    """Where nothing was read."""
+    return np.isnan(values) if values.dtype.kind == "f" else values == ABSENT_COUNTER
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Where the columns of one table of a message stand in a stack; one object for equal columns."""
+
+    at: dict[Column, int]
+    """Column -> its position in the message."""
+    places: Places
+    whole: bool
+    """The message has exactly the stack's columns, in their order."""
+
+
+@dataclass(slots=True)
+class Change:
+    """One table of some messages of different devices, beside what was read before: shape (messages, columns, rows)."""
+
+    stack: "Stack"
+    devices: Places
+    fit: Fit
+    values: Cells
+    at_ns: Times
+    rows: Places | None = None
+    """Where the rows of a message stand that has not just those of its device, in their order."""
+
+    def before(self, position: int) -> Cells:
+        """The last readings of a column, shape (messages, rows)."""
+        last: Cells = self.stack.values[self.devices, self.fit.places[position]]
+        return last if self.rows is None else last[:, self.rows]
+
+    def since_ns(self, position: int, message: int, row: int) -> int:
+        """When a cell was last read; 0 for never."""
+        own = row if self.rows is None else int(self.rows[row])
+        return self.stack.time(int(self.devices[message]), int(self.fit.places[position]), own)
+
+
+class Stack:
+    """One table of a block."""
+
+    def __init__(self, columns: tuple[Column, ...], rows: int, dtype: str) -> None:
+        self.columns = columns
+        self.place_of = {column: place for place, column in enumerate(columns)}
+        self.absent: Any = np.nan if dtype == "f8" else np.uint64(ABSENT_COUNTER)
+        self.values: Cells = np.empty((0, len(columns), rows), dtype)
+        self.at_ns: Times = np.zeros((0, len(columns)), np.int64)
+        self.ragged: dict[int, Times] = {}
+        """Place of a column -> the time of each of its cells, shape (devices, rows)."""
+        self._fits: dict[tuple[Column, ...], Fit] = {}
+        self._met: dict[tuple[int, int], tuple[Fit, Any, Any]] = {}
+        """By the identity of the tuples that the codec repeats; with these, so that no others get their identity."""
+
+    def grow(self, devices: int) -> None:
+        """Make room; pages that nobody wrote to yet cost no memory."""
+        held, columns, rows = self.values.shape
+        values = np.empty((devices, columns, rows), self.values.dtype)
+        values[:held] = self.values
+        self.values = values
+        self.at_ns = np.concatenate([self.at_ns, np.zeros((devices - held, columns), np.int64)])
+        for place, cells in self.ragged.items():
+            self.ragged[place] = np.concatenate([cells, np.zeros((devices - held, rows), np.int64)])
+
+    def clear(self, device: int) -> None:
+        """Nothing was read of this device, or nothing that is comparable with what comes."""
+        self.values[device], self.at_ns[device] = self.absent, 0
+        for cells in self.ragged.values():
+            cells[device] = 0
+
+    def time(self, device: int, place: int, row: int) -> int:
+        """When a cell was last read; 0 for never."""
+        if is_absent(self.values[device, place, row]):
+            return 0
+        cells = self.ragged.get(place)
+        return int(self.at_ns[device, place] if cells is None else cells[device, row])
+
+    def times(self, device: int, places: Places) -> Times:
+        """When the cells of these columns of one device were last read, shape (columns, rows)."""
+        times = np.repeat(self.at_ns[device, places][:, None], self.values.shape[2], axis=1)
+        for position, place in enumerate(places.tolist()):
+            if place in self.ragged:
+                times[position] = self.ragged[place][device]
+        times[is_absent(self.values[device, places])] = 0
+        return times
+
+    def fit(self, table: Table) -> Fit | None:
+        """How a message's columns stand here; None where it has one that is not here."""
+        met = self._met.get((id(table.metric), id(table.index)))
+        if met is not None:
+            return met[0]
+        columns = tuple(zip(table.metric, table.index, strict=True))
+        fit = self._fits.get(columns)
+        if fit is None:
+            if not all(column in self.place_of for column in columns):
+                return None
+            places = np.array([self.place_of[column] for column in columns], np.intp)
+            fit = Fit({column: i for i, column in enumerate(columns)}, places, columns == self.columns)
+            _bound(self._fits)
+            self._fits[columns] = fit
+        _bound(self._met)
+        self._met[id(table.metric), id(table.index)] = fit, table.metric, table.index
+        return fit
+
+    def take(self, change: Change) -> None:
+        """The readings of some messages become the last ones; what is absent in them leaves the last as it is."""
+        if not change.values.size:
+            return
+        values, devices, places = change.values, change.devices, change.fit.places
+        times: Times = change.at_ns[:, None]
+        absent = is_absent(values)
+        if absent.any():
+            values = change.values = values if values.flags.writeable else values.copy()
+            times = np.repeat(times, len(places), axis=1)
+            for position in np.flatnonzero(absent.any(axis=(0, 2))).tolist():
+                times[:, position] = self._keep(change, position, absent[:, position])
+        for position, place in enumerate(places.tolist() if self.ragged else ()):
+            if place in self.ragged:
+                cells = self.ragged[place]
+                cells[devices] = np.where(absent[:, position], cells[devices], change.at_ns[:, None])
+        if change.fit.whole:
+            self.values[devices], self.at_ns[devices] = values, times
+        else:
+            self.values[devices[:, None], places], self.at_ns[devices[:, None], places] = values, times
+
+    def _keep(self, change: Change, position: int, absent: npt.NDArray[np.bool_]) -> Times:
+        """Put the last readings of a column where the messages have none; answers the column's times by message."""
+        place = int(change.fit.places[position])
+        before = change.before(position)
+        np.copyto(change.values[:, position], before, where=absent)
+        nothing_new = absent.all(axis=1)
+        older = absent & ~is_absent(before)
+        if place not in self.ragged and bool((older.any(axis=1) & ~nothing_new).any()):
+            self.ragged[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
+        return np.where(nothing_new, self.at_ns[change.devices, place], change.at_ns)
+
+    def adopt(self, device: int, other: "Stack", former: int) -> None:
+        """Take over a device from a stack that has the first columns and the first rows of this one."""
+        _, columns, rows = other.values.shape
+        self.clear(device)
+        self.values[device, :columns, :rows] = other.values[former]
+        self.at_ns[device, :columns] = other.at_ns[former]
+        for place in other.ragged:
+            if place not in self.ragged:
+                self.ragged[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
+        for place, cells in self.ragged.items():
+            cells[device] = self.at_ns[device, place]
+            if place in other.ragged:
+                cells[device, :rows] = other.ragged[place][former]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the devices of a block have in common.
+
+    Those whose messages bring some of their rows only are `patchy`: their times are ragged in all columns, which the
+    others are not to pay for.
+    """
+
+    row_kind: RowKind
+    counters: tuple[Column, ...]
+    gauges: tuple[Column, ...]
+    rows: int
+    patchy: bool = False
+
+
+class Block:
+    """The last readings of the devices of one shape."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.counters = Stack(shape.counters, shape.rows, "u8")
+        self.gauges = Stack(shape.gauges, shape.rows, "f8")
+        self._free: list[int] = []
+        self._size = 0
+
+    def add(self) -> int:
+        """A place for one more device, of which nothing was read yet."""
+        if not self._free:
+            room = max(4, 2 * self._size)
+            self._free = list(range(room - 1, self._size - 1, -1))
+            self._size = room
+            for stack in (self.counters, self.gauges):
+                stack.grow(room)
+        device = self._free.pop()
+        for stack in (self.counters, self.gauges):
+            stack.clear(device)
+        return device
+
+    def add_all(self, devices: int) -> range:
+        """Places for all that a snapshot holds, in an empty block, with no room beside."""
+        self._size = devices
+        for stack in (self.counters, self.gauges):
+            stack.grow(devices)
+        return range(devices)
+
+    def remove(self, device: int) -> None:
+        """The device is elsewhere."""
+        self._free.append(device)
+
+    @property
+    def used(self) -> int:
+        """How many devices it has."""
+        return self._size - len(self._free)
+
+
+def _bound(fits: dict[Any, Any]) -> None:
+    if len(fits) >= _MOST_FITS:
+        fits.clear()
