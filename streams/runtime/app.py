@@ -19,9 +19,18 @@ Take = Callable[[Chunk, int], Awaitable[None]]
 
 
 def make_app(
-    group: str, inputs: Sequence[str], take: Take, kafka: KafkaSettings, runtime: RuntimeSettings, data: Path
+    group: str,
+    inputs: Sequence[str],
+    take: Take,
+    kafka: KafkaSettings,
+    runtime: RuntimeSettings,
+    data: Path,
+    bulk: frozenset[str] = frozenset(),
 ) -> Any:
-    """An app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event."""
+    """An app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event.
+
+    Inputs that are `bulk` are assigned to the app, and read by somebody else.
+    """
     app = ChunkApp(
         group,
         broker=[f"kafka://{address}" for address in kafka.bootstrap.split(",")],
@@ -50,6 +59,7 @@ def make_app(
         key_serializer="raw",
         value_serializer="raw",
     )
+    app.bulk = bulk
     topic = app.topic(*inputs, schema=ChunkSchema())
 
     async def agent(stream: Any) -> None:

@@ -35,6 +35,8 @@ class Binding:
     """Topics between stages that carry its Progress, behind what it covers."""
     progress_beside: Topic
     """Where it says its Progress for whoever watches."""
+    bulk: tuple[Topic, ...] = ()
+    """Busy inputs whose messages may wait for a batch of them; the others are delivered as they come."""
     covers: Topic | None = None
     """Where nobody is told in band: the topic whose offsets its Progress beside speaks of."""
 
@@ -53,6 +55,8 @@ BINDINGS: dict[str, Binding] = {
             upstream=None,
             progress_in_band=(topics.SYMPTOMS, topics.SUMMARIES),
             progress_beside=topics.PROGRESS,
+            # One of each a device and cadence; what must not wait is an Event.
+            bulk=(topics.SAMPLES, topics.FACTS, topics.COLLECTOR_STATUS),
         ),
         Binding(
             "correlate",

@@ -1,8 +1,11 @@
-"""A chunk: what one fetch brought of one partition, as it came; the unit in which Faust hands records to a stage."""
+"""A chunk: what one fetch brought of one partition, as it came; the unit in which records are handed to a stage."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
+
+CHUNK_RECORDS = 1000
+"""Bounds how long one chunk keeps a stage from the rest; larger ones were not faster."""
 
 
 class Fetched(Protocol):
@@ -36,3 +39,22 @@ class Chunk:
     end: int
     records: Sequence[Fetched]
     highwater: int
+
+
+@dataclass(slots=True)
+class Cut:
+    """Cuts what fetches bring into chunks that follow each other without a gap."""
+
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Where each partition is read from next; forgotten where nothing is known of what was read before."""
+
+    def chunks(
+        self, topic: str, partition: int, records: Sequence[Fetched], highwater: int | None = None
+    ) -> Iterator[Chunk]:
+        """What a fetch brought of a partition."""
+        for i in range(0, len(records), CHUNK_RECORDS):
+            some = records[i : i + CHUNK_RECORDS]
+            first, end = some[0].offset, some[-1].offset + 1
+            start = min(first, self.positions.get((topic, partition), first))
+            self.positions[topic, partition] = end
+            yield Chunk(topic, partition, start, end, some, highwater or end)

@@ -12,22 +12,23 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, cast
 
 import faust
+from aiokafka import TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
-from streams.runtime.chunk import Chunk
+from streams.runtime.chunk import Chunk, Cut
 
-CHUNK_RECORDS = 1000
-"""Bounds how long one chunk keeps a stage from the rest; larger ones were not faster."""
 FETCH_WAIT_S = 0.2
-"""How long a fetch may wait for records, and so a seek for the fetch."""
+"""How long a fetch is waited for, and so a seek for the fetch."""
+LONG_POLL_MS = 500
+"""How long brokers hold a fetch without news. Faust says 1500, but a seek's first fetch waits behind the last one."""
 
 
 class ChunkConsumer(driver.Consumer):
     """Delivers chunks, seeks where a stage's owner asks, commits what owners say is covered by a snapshot."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._positions: dict[TP, int] = {}
+        self._cut = Cut()
         self._seeks: dict[TP, int] = {}
         self._covered: dict[TP, int] = {}
         super().__init__(*args, **kwargs)
@@ -54,13 +55,13 @@ class ChunkConsumer(driver.Consumer):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Forget all: whoever owns a partition next starts from its snapshot."""
-        for kept in (self._positions, self._seeks, self._covered):
+        for kept in (self._cut.positions, self._seeks, self._covered):
             kept.clear()
         await super().on_partitions_revoked(revoked)
 
     async def perform_seek(self) -> None:
         """Go to what was committed; where that is, the next fetch tells."""
-        self._positions.clear()
+        self._cut.positions.clear()
         await super().perform_seek()
 
     async def _drain_messages(self, fetcher: Any) -> None:
@@ -89,17 +90,17 @@ class ChunkConsumer(driver.Consumer):
             return
         if not self.flow_active:
             # A rebalance is under way; every owner that begins after it asks to read from its own position.
-            self._positions.clear()
+            self._cut.positions.clear()
             return
         for key, records in fetched.items():
             tp = TP(*key)
             if not records or not (active is None or tp in active or tp in self._buffered_partitions):
                 continue
-            for i in range(0, len(records), CHUNK_RECORDS):
+            for chunk in self._cut.chunks(tp.topic, tp.partition, records, self.highwater(tp)):
                 if not self.flow_active or self.app.consumer_generation_id != generation:
-                    self._positions.clear()
+                    self._cut.positions.clear()
                     return
-                yield tp, self._chunk(tp, records[i : i + CHUNK_RECORDS], generation)
+                yield tp, _message(tp, chunk, generation)
 
     async def _seek_where_asked(self) -> None:
         seeks, self._seeks = self._seeks, {}
@@ -107,17 +108,36 @@ class ChunkConsumer(driver.Consumer):
         wanted = {tp: offset for tp, offset in seeks.items() if tp in assigned}
         if wanted:
             await self.seek_wait(wanted)
-            self._positions.update(wanted)
+            for tp, offset in wanted.items():
+                self._cut.positions[tp] = offset
 
-    def _chunk(self, tp: TP, records: list[Any], generation: int) -> ConsumerMessage:
-        first, last = records[0].offset, records[-1].offset
-        start = min(first, self._positions.get(tp, first))
-        self._positions[tp] = last + 1
-        chunk = Chunk(tp.topic, tp.partition, start, last + 1, records, self.highwater(tp) or last + 1)
-        value = cast(Any, chunk)  # Faust says bytes; ChunkSchema is all that looks at it
-        return ConsumerMessage(
-            tp.topic, tp.partition, last, 0.0, 0, None, None, value, None, 0, 0, tp, generation_id=generation
-        )
+    async def verify_all_partitions_active(self) -> None:
+        """Faust would complain of partitions that it does not fetch, and look at each again and again for it."""
+
+    def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
+        return _Thread(self, loop=self.loop, beacon=self.beacon)
+
+
+class _Thread(driver.AIOKafkaConsumerThread):
+    """Where aiokafka's consumer lives."""
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        made = super()._create_worker_consumer(transport)
+        made._fetch_max_wait_ms = LONG_POLL_MS  # noqa: SLF001 — Faust has no setting for it
+        return made
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Leave the busy topics to whoever reads them beside; the group still says whose they are."""
+        bulk = cast(ChunkApp, self.app).bulk
+        self._ensure_consumer().pause(*(TopicPartition(*tp) for tp in assigned if tp.topic in bulk))
+        await super().on_partitions_assigned(assigned, generation_id)
+
+
+def _message(tp: TP, chunk: Chunk, generation: int) -> ConsumerMessage:
+    value = cast(Any, chunk)  # Faust says bytes; ChunkSchema is all that looks at it
+    return ConsumerMessage(
+        tp.topic, tp.partition, chunk.end - 1, 0.0, 0, None, None, value, None, 0, 0, tp, generation_id=generation
+    )
 
 
 class ChunkSchema(faust.Schema[Any, Any]):
@@ -137,6 +157,9 @@ class _Transport(driver.Transport):
 
 class ChunkApp(faust.App):
     """An app whose agents are handed chunks."""
+
+    bulk: frozenset[str] = frozenset()
+    """Topics that belong to the group but are fetched beside it."""
 
     def _new_transport(self) -> Any:
         return _Transport(self.conf.broker_consumer, self)

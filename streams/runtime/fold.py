@@ -18,7 +18,7 @@ from streams.runtime.versions import Versions
 from streams.runtime.watermarks import Upstreams
 from streams.wire import topics
 from streams.wire.errors import Reject
-from streams.wire.models import Message, Progress, Rejected, Snapshot
+from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
 from streams.wire.stage import Output, Stage
 from streams.wire.topics import Partitions, Record, Topic
 
@@ -161,14 +161,22 @@ class Fold:
         Else a worker that was away would call every device silent that it has not read yet. Compacted topics say
         nothing: the record at their end may be gone.
         """
-        behind = [
+        behind = self._behind()
+        if any(topic not in self._arrived_ns for topic in behind):
+            return None
+        return min((self._arrived_ns[topic] for topic in behind), default=now_ns)
+
+    def _behind(self) -> list[str]:
+        return [
             topic.name
             for topic in self.binding.inputs
             if topic.kept_s is not None and self.positions[topic.name] < self._highwater[topic.name]
         ]
-        if any(topic not in self._arrived_ns for topic in behind):
-            return None
-        return min((self._arrived_ns[topic] for topic in behind), default=now_ns)
+
+    @property
+    def unheard(self) -> bool:
+        """Nothing is live here yet, and there is input that may say otherwise."""
+        return self.stage.watermark_ns == IDLE_NS and bool(self._behind())
 
     def refresh(self) -> list[Record]:
         """The inventory or the jobs may have changed."""

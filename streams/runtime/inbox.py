@@ -54,9 +54,11 @@ class Inbox:
         self._asked: dict[str, tuple[int, float]] = {}
         self._since: float | None = None
         self._given_up: set[str] = set()
+        self._ends: dict[str, int] = {}
 
-    def begin(self, positions: dict[str, int]) -> None:
-        """Read each input from here on."""
+    def begin(self, positions: dict[str, int], ends: dict[str, int] | None = None) -> None:
+        """Read each input from here on; `ends` is how far each is known to go before anything was fetched."""
+        self._ends = ends or {}
         for topic, offset in positions.items():
             self._expected[topic] = offset
             self._ask(topic, offset)
@@ -110,8 +112,8 @@ class Inbox:
         """Whether the brokers hold records of this input that have not come yet, and it is worth waiting for them."""
         if topic not in self._timed or topic in self._given_up or len(self._merge) >= _HELD:
             return False
-        end = self._source().end_of(topic, self._partition)
-        if end is None or end <= self._expected[topic]:
+        end = self._source().end_of(topic, self._partition) or 0
+        if max(end, self._ends.get(topic, 0)) <= self._expected[topic]:
             return False
         if self._since is not None and self._now_s() - self._since > _PATIENCE_S:
             self._given_up.add(topic)

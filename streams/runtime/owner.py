@@ -32,6 +32,9 @@ _AGAIN_S = 0.5
 _TAKE_OVER_S = 60.0
 # A turn takes milliseconds, and one that waits for the brokers as long as they are away.
 _STALL_S = 5.0
+_FIRST_WORD_S = 10.0
+"""How long an owner that has input to read, and has not read any, says nothing of event time: it would call itself
+idle, and time would pass over what it is about to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,7 @@ class Owner:
         self._said = (-1, -1)
         self._due = {"progress": 0.0, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
         self._turned = 0.0
+        self._began = 0.0
 
     async def run(self) -> None:
         """Own the partition until it is lost or given up; whatever else ends this is a bug."""
@@ -106,14 +110,14 @@ class Owner:
                 log.warning("%s/%d: %s; trying again", self._binding.stage, fold.partition, error or "no answer")
                 await asyncio.sleep(_AGAIN_S)
         digest = fold.begin(epoch, state, earliest, end)
-        self.inbox.begin(fold.positions)
+        self.inbox.begin(fold.positions, end)
         await self._say(fold.resume(digest))
         around.metrics.count("railsight_takeovers_total", self._binding.stage, fold.partition)
         around.metrics.set("railsight_epoch", self._binding.stage, fold.partition, epoch)
         now = time.monotonic()
         source = "a snapshot" if state else "nothing"
         log.info("%s/%d: epoch %d from %s, %.2f s", self._binding.stage, fold.partition, epoch, source, now - began)
-        self._turned = now
+        self._turned = self._began = now
         self._due = {
             "progress": now,
             "beside": now,
@@ -151,6 +155,8 @@ class Owner:
         runtime = self._around.runtime
         self._due["progress"] = now + runtime.progress_s
         if not (moved or beside):
+            return
+        if self._fold.unheard and now - self._began < _FIRST_WORD_S:
             return
         progress = self._fold.progress(self._covered_offset)
         self._said = progress.watermark_ns, self._covered_offset

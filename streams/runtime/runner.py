@@ -17,6 +17,7 @@ from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
 from streams.runtime.app import make_app
 from streams.runtime.bindings import Binding
+from streams.runtime.bulk import BulkReader, Group, Split
 from streams.runtime.chunk import Chunk
 from streams.runtime.fold import Fold, MakeStage
 from streams.runtime.inbox import Input
@@ -64,7 +65,12 @@ class Runner:
         self._versions = versions
         group = f"railsight.{kafka.cluster}.{binding.stage}"
         inputs = [topic.name for topic in binding.inputs]
-        self.app = make_app(group, inputs, self._take, kafka, runtime, data)
+        bulk = frozenset(topic.name for topic in binding.bulk)
+        self.app = make_app(group, inputs, self._take, kafka, runtime, data, bulk)
+        membership = Group(lambda: self.app.consumer_generation_id, self._held)
+        self._bulk = BulkReader(kafka, runtime.bulk_s, membership, self._take) if bulk else None
+        self._inputs = Split(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
+        self._reading: asyncio.Task[None] | None = None
         self._around = Surroundings(kafka, runtime, clock, metrics, self._input, self._producer)
         self._owners: dict[int, tuple[int, Owner, asyncio.Task[None]]] = {}
         self._stopping = False
@@ -72,6 +78,9 @@ class Runner:
     async def run(self) -> None:
         """Run until `stop`; a crash of the app ends the process."""
         await self.app.start()
+        if self._bulk is not None:
+            self._reading = asyncio.create_task(self._bulk.run(), name=f"{self.binding.stage}/bulk")
+            self._reading.add_done_callback(self._ended)
         while not self._stopping:
             if self.app.crashed:
                 reason = self.app.crash_reason or RuntimeError("no reason given")
@@ -87,7 +96,7 @@ class Runner:
         tasks = [task for _, _, task in self._owners.values()]
         if tasks:
             await asyncio.wait(tasks, timeout=_GIVE_UP_S)
-        for task in tasks:
+        for task in (*tasks, *filter(None, [self._reading])):
             task.cancel()
         self._owners.clear()
         await self.app.stop()
@@ -118,6 +127,10 @@ class Runner:
             return
         for partition in assigned:
             self._owner(partition, generation)
+
+    def _held(self) -> set["TP"]:
+        held: set[TP] = self.app.consumer.assignment()
+        return held
 
     def _assigned(self) -> set[int]:
         """The partitions that are assigned here; raises AssertionError where inputs of one are apart."""
@@ -165,7 +178,7 @@ class Runner:
             end_process(task.get_name(), error)
 
     def _input(self) -> Input:
-        consumer: Input = self.app.consumer
+        consumer: Input = self._inputs or self.app.consumer
         return consumer
 
     def _producer(self) -> Any:

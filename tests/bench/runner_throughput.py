@@ -178,11 +178,19 @@ async def throughput(bootstrap: str, records: int) -> dict[str, float]:
 
 async def latency(bootstrap: str, probes: int, per_s: int) -> dict[str, float]:
     """Of events at a steady rate, from before the send to when the output is in the reader's hands."""
+    worker = Worker.start(bootstrap)
+    try:
+        return await answers(bootstrap, probes, per_s)
+    finally:
+        worker.stop()
+
+
+async def answers(bootstrap: str, probes: int, per_s: int) -> dict[str, float]:
+    """The same with a worker that runs already."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, fetch_max_wait_ms=20)
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, linger_ms=0)
     await consumer.start()
     await producer.start()
-    worker = Worker.start(bootstrap)
     sent: dict[str, float] = {}
     try:
         consumer.assign([TopicPartition(OUT.name, 0)])
@@ -201,7 +209,6 @@ async def latency(bootstrap: str, probes: int, per_s: int) -> dict[str, float]:
         found = await told(consumer, lambda found: len(found) >= probes, 60)
         await feeding
     finally:
-        worker.stop()
         await producer.stop()
         await consumer.stop()
     took = []

@@ -47,7 +47,10 @@ def test_the_versions_are_those_that_were_measured() -> None:
         (consumer.ThreadDelegateConsumer, "assignment", ["self"]),
         (consumer.ThreadDelegateConsumer, "highwater", ["self", "tp"]),
         (consumer.ThreadDelegateConsumer, "seek_wait", ["self", "partitions"]),
+        (consumer.Consumer, "verify_all_partitions_active", ["self"]),
+        (consumer.ThreadDelegateConsumer, "_new_consumer_thread", ["self"]),
         (driver.AIOKafkaConsumerThread, "_create_worker_consumer", ["self", "transport"]),
+        (driver.AIOKafkaConsumerThread, "on_partitions_assigned", ["self", "assigned", "generation_id"]),
         (App, "_new_transport", ["self"]),
     ],
 )
@@ -70,6 +73,14 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (App._on_partitions_revoked, "consumer.stop_flow"),
         (App._on_partitions_revoked, "self.flow_control.clear"),
         (consumer.Consumer.on_stop, "self.app.conf.stream_wait_empty"),
+        (driver.Consumer._new_consumer_thread, "AIOKafkaConsumerThread(self, loop=self.loop, beacon=self.beacon)"),
+        # A new assignment is told to the thread, in the thread, before anything of it is handed out.
+        (driver.ConsumerRebalanceListener.on_partitions_assigned, "self._thread.on_partitions_assigned("),
+        # What a fetch waits for, and how long, is read from these at each fetch.
+        (Fetcher._get_actions_per_node, "self._fetch_max_wait_ms,"),
+        (Fetcher._get_actions_per_node, "self._fetch_min_bytes,"),
+        (Fetcher._get_actions_per_node, "elif tp_state.paused:"),
+        (aiokafka.AIOKafkaConsumer.start, "fetch_max_wait_ms=self._fetch_max_wait_ms"),
     ],
 )
 def test_faust_still_does_what_the_runner_relies_on(function: Callable[..., Any], said: str) -> None:

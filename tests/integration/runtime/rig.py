@@ -69,7 +69,15 @@ class Rig:
         self.inventory = topic("inventory", InventoryChunk, Spread.ONE, None)
         self.jobs = topic("jobs", Job, Spread.ONE, None)
         bindings = {
-            "measure": Binding("measure", (self.events, self.more), first, None, (self.symptoms,), self.progress),
+            "measure": Binding(
+                "measure",
+                (self.events, self.more),
+                first,
+                None,
+                (self.symptoms,),
+                self.progress,
+                bulk=(self.events,),
+            ),
             "correlate": Binding(
                 "correlate",
                 (self.symptoms,),

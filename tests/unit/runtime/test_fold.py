@@ -258,3 +258,11 @@ def test_a_clock_that_was_not_asked_for_is_not_read() -> None:
     made = fold(FIRST, lambda _: CountingStage(MID), clock=Broken())
     made.begin(1, None, {"in": 0, "kept": 0}, {"in": 0, "kept": 0})
     made.take(Log(IN).add(event(1)).chunk())
+
+
+def test_an_owner_with_input_ahead_is_not_idle() -> None:
+    """Until something was read, an input that holds records may say what is live; a compacted end says nothing."""
+    read, nothing = begun(FIRST, lambda _: CountingStage(MID), end=2), begun(FIRST, lambda _: CountingStage(MID))
+    assert (begun(FIRST, lambda _: CountingStage(MID), end=2).unheard, nothing.unheard) == (True, False)
+    read.take(Log(IN).add(event(1)).chunk())
+    assert not read.unheard

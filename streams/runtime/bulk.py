@@ -1,0 +1,166 @@
+"""Reads the busy inputs of a stage in few large fetches, beside the consumer that delivers the others at once.
+
+Brokers answer a connection's requests in order, and a fetch that waits for a batch would hold up all that must not
+wait. So these topics have a consumer of their own, outside of the group, on which the brokers themselves gather: a
+fetch is answered when `bulk_s` is over or when it is large, whichever is first, so a backlog is read at full speed.
+Which partitions it reads, and from where, owners say; who owns what remains the group's.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from streams.config.kafka import KafkaSettings
+from streams.runtime.chunk import Chunk, Cut
+from streams.runtime.inbox import Input
+from streams.runtime.pace import Pace
+from streams.runtime.reading import AWAY
+
+log = logging.getLogger(__name__)
+
+_ENOUGH_BYTES = 4 << 20
+"""A fetch that finds as much is answered at once: more than the largest fabric sends in 0.25 s (15 MB/s)."""
+_PARTITION_BYTES = 4 << 20
+_QUIET_WAIT_S = 0.5
+_AGAIN_S = 0.5
+
+
+class Group(NamedTuple):
+    """What of the consumer group's state decides whether a chunk still has an owner here."""
+
+    generation: Callable[[], int | None]
+    assigned: Callable[[], Iterable[tuple[str, int]]]
+
+
+class BulkReader:
+    """One stage's busy inputs in this process."""
+
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        bulk_s: float,
+        group: Group,
+        take: Callable[[Chunk, int], Awaitable[None]],
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kafka = kafka
+        self._pace = Pace(bulk_s)
+        self._group = group
+        self._take = take
+        self._now_s = now_s
+        self._asked: dict[TopicPartition, int] = {}
+        self._news = asyncio.Event()
+        self._generation: int | None = None
+        self._cut = Cut()
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def read_from(self, topic: str, partition: int, offset: int) -> None:
+        """Deliver from this offset on; chunks that are already under way still come."""
+        self._asked[TopicPartition(topic, partition)] = offset
+        self._news.set()
+
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """The offset behind the last record, as of the last fetch; None before the first."""
+        return self._ends.get((topic, partition))
+
+    async def run(self) -> None:
+        """Read until cancelled; begins again where it stood when the brokers were away."""
+        while True:
+            consumer = AIOKafkaConsumer(
+                **self._kafka.client_options(),
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                max_partition_fetch_bytes=_PARTITION_BYTES,
+                fetch_max_wait_ms=int(_QUIET_WAIT_S * 1000),
+            )
+            try:
+                await consumer.start()
+                while True:
+                    await self._step(consumer)
+            except AWAY as error:
+                log.warning("bulk reader: %s", error or type(error).__name__)
+                self._asked = {TopicPartition(*tp): at for tp, at in self._cut.positions.items()} | self._asked
+                self._news.set()
+                await asyncio.sleep(_AGAIN_S)
+            finally:
+                with suppress(*AWAY):
+                    await consumer.stop()
+
+    async def _step(self, consumer: Any) -> None:
+        """Fetch once and hand on what came."""
+        generation = self._group.generation()
+        if generation != self._generation:
+            # Whoever owns a partition now says from where it reads; what was under way is nobody's.
+            self._generation = generation
+            self._cut.positions.clear()
+            self._ends.clear()
+            consumer.unsubscribe()
+        self._go_where_asked(consumer)
+        if generation is None or not consumer.assignment():
+            self._news.clear()
+            await _within(self._news, _QUIET_WAIT_S)
+            return
+        fetched = await consumer.getmany(timeout_ms=int(_QUIET_WAIT_S * 1000))
+        if self._group.generation() != generation:
+            return
+        for tp in consumer.assignment():
+            if (end := consumer.highwater(tp)) is not None:
+                self._ends[tp] = end
+        self._pace.brought(sum(map(len, fetched.values())), self._now_s())
+        self._gather(consumer)
+        for tp, records in fetched.items():
+            for chunk in self._cut.chunks(tp.topic, tp.partition, records, consumer.highwater(tp)):
+                await self._take(chunk, generation)
+
+    def _go_where_asked(self, consumer: Any) -> None:
+        if not self._asked:
+            return
+        asked, self._asked = self._asked, {}
+        assigned = set(self._group.assigned())
+        wanted = {tp: offset for tp, offset in asked.items() if tp in assigned}
+        self._cut.positions |= wanted
+        # A new assignment forgets where the old one stood.
+        fresh = set(self._cut.positions) != consumer.assignment()
+        if fresh:
+            consumer.assign([TopicPartition(*tp) for tp in self._cut.positions])
+        for tp, offset in (self._cut.positions if fresh else wanted).items():
+            consumer.seek(TopicPartition(*tp), offset)
+
+    def _gather(self, consumer: Any) -> None:
+        """Say to the brokers how long the next fetch may wait, and for how much."""
+        fetcher = consumer._fetcher  # noqa: SLF001 — there is no public way to change it from fetch to fetch
+        wait_s = self._pace.wait_s
+        fetcher._fetch_min_bytes = _ENOUGH_BYTES if wait_s else 1  # noqa: SLF001 — as above
+        fetcher._fetch_max_wait_ms = int((wait_s or _QUIET_WAIT_S) * 1000)  # noqa: SLF001 — as above
+
+
+async def _within(event: asyncio.Event, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+class Split:
+    """The inputs of a stage as its owners see them: some from Faust's consumer, the busy ones from beside it."""
+
+    def __init__(self, prompt: Callable[[], Input], bulk: BulkReader, topics: frozenset[str]) -> None:
+        self._prompt = prompt
+        self._bulk = bulk
+        self._topics = topics
+
+    def read_from(self, topic: str, partition: int, offset: int) -> None:
+        """See Input."""
+        (self._bulk if topic in self._topics else self._prompt()).read_from(topic, partition, offset)
+
+    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
+        """See Input; offsets are the group's, whoever read up to them."""
+        self._prompt().acknowledge(topic, partition, offset)
+
+    def end_of(self, topic: str, partition: int) -> int | None:
+        """See Input."""
+        return (self._bulk if topic in self._topics else self._prompt()).end_of(topic, partition)

@@ -1,0 +1,33 @@
+"""How long a fetch of a busy topic may gather before it is answered.
+
+Pure. A fetch costs about as much as fifty messages of it do, so a busy topic is fetched a few times a second, in
+batches that a stage can fold as one; a quiet one is fetched as messages come, since nothing would be gained.
+"""
+
+from dataclasses import dataclass
+
+FULL_PER_S = 1000.0
+"""Messages a second from which on a fetch gathers for as long as it may; below, in proportion to the rate."""
+_AT_ONCE_BELOW_S = 0.02
+_LOOK_EVERY_S = 1.0
+
+
+@dataclass(slots=True)
+class Pace:
+    """Follows the rate of messages, as of the last second."""
+
+    most_s: float
+    wait_s: float = 0.0
+    """How long the next fetch may gather; 0 where it is to be answered with the first message."""
+    _since_s: float = 0.0
+    _count: int = 0
+
+    def brought(self, messages: int, now_s: float) -> None:
+        """A fetch that ended now brought so many messages."""
+        self._count += messages
+        lasted_s = now_s - self._since_s
+        if lasted_s < _LOOK_EVERY_S:
+            return
+        wait_s = self.most_s * min(1.0, self._count / lasted_s / FULL_PER_S)
+        self.wait_s = wait_s if wait_s >= _AT_ONCE_BELOW_S else 0.0
+        self._since_s, self._count = now_s, 0

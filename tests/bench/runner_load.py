@@ -1,0 +1,176 @@
+"""What the runner costs at the full load's rate of messages, what it costs when idle, and how long an event takes then.
+
+    python -m tests.bench.runner_load [--rate 2150] [--bytes 7000] [--seconds 20] [--probes 500]
+
+A bulk topic carries messages at a steady rate while events are sent beside it, each timed from before its send until
+its answer is in a reader's hands. The stage does next to nothing, so what is printed is the runner's own: the CPU of
+the worker process, by message and by batch. `idle` is `railsight process`, all four stages, with no traffic.
+"""
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+
+from streams.config.kafka import KafkaSettings
+from streams.config.runtime import RuntimeSettings
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.runtime.admin import ensure_topics
+from streams.runtime.bindings import Binding
+from streams.runtime.serve import Wiring, run_stages
+from streams.wire import topics
+from streams.wire.models import Event, EventKind, Message, Progress, Source
+from streams.wire.stage import Output
+from streams.wire.topics import Spread, Topic
+from tests.bench.runner_throughput import BESIDE, IN, INVENTORY, JOBS, OUT, SNAPSHOTS, NumpyStage, answers
+
+PARTITIONS = 8
+FLUSH_S = 0.02
+"""Collectors send what they have read in the meantime: some forty messages at once at the full load."""
+BULK = Topic("bench.bulk", Event, Spread.TELEMETRY, 3600, others=(Progress,))
+WIRING = Wiring(
+    {"measure": Binding("measure", (BULK, IN), SNAPSHOTS, None, (), BESIDE, bulk=(BULK,))},
+    (BULK, IN, OUT, BESIDE, SNAPSHOTS, INVENTORY, JOBS, topics.REJECTED),
+    INVENTORY,
+    JOBS,
+)
+
+
+def settings(bootstrap: str) -> KafkaSettings:
+    return KafkaSettings(bootstrap=bootstrap, cluster="bench", telemetry_partitions=PARTITIONS)
+
+
+class Counted(NumpyStage):
+    """Counts what it is handed at once."""
+
+    batches = 0
+    messages = 0
+
+    def process(self, batch: Sequence[Message]) -> list[Output]:
+        Counted.batches += 1
+        Counted.messages += len(batch)
+        return super().process(batch)
+
+
+def work(bootstrap: str) -> None:
+    """Be the worker; say at the end what it was handed."""
+    runtime = RuntimeSettings(inventory_wait_s=0, data=Path(tempfile.gettempdir()))
+    run_stages({"measure": lambda _: Counted()}, settings(bootstrap), runtime, wiring=WIRING)
+    print(json.dumps({"batches": Counted.batches, "messages": Counted.messages}))  # noqa: T201 — what is asked of it
+
+
+def feed(bootstrap: str, rate: int, size: int) -> None:
+    """Be the load, until killed."""
+
+    async def run() -> None:
+        detail = base64.b64encode(random.Random(1).randbytes(size * 3 // 4)).decode()
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type="lz4", max_batch_size=1 << 20)
+        await producer.start()
+        began, sent = time.perf_counter(), 0
+        while True:
+            while sent < (time.perf_counter() - began) * rate:
+                at_ns = time.time_ns()
+                event = Event(f"d{sent}", "", EventKind.LOG, at_ns, at_ns, Source.SOURCE_GNMI, code=sent, detail=detail)
+                value = topics.encode(BULK, event).value
+                await producer.send(BULK.name, value, key=b"k", partition=sent % PARTITIONS)
+                sent += 1
+            await asyncio.sleep(FLUSH_S)
+
+    asyncio.run(run())
+
+
+def start(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "tests.bench.runner_load", *arguments], text=True, **more)
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def loaded(broker: EmbeddedKafka, given: argparse.Namespace) -> dict[str, Any]:
+    """CPU of the worker over `seconds` of steady load, then the same with probes."""
+    asyncio.run(ensure_topics(settings(broker.bootstrap), WIRING.topics))
+    worker = start("--worker", broker.bootstrap, stdout=subprocess.PIPE)
+    load = start("--feed", broker.bootstrap, "--rate", str(given.rate), "--bytes", str(given.bytes))
+    try:
+        took = asyncio.run(answers(broker.bootstrap, given.probes, 25))
+        before, began = cpu_s(worker.pid), time.perf_counter()
+        time.sleep(given.seconds)
+        used, lasted = cpu_s(worker.pid) - before, time.perf_counter() - began
+    finally:
+        load.kill()
+        worker.terminate()
+        said, _ = worker.communicate(timeout=20)
+    handed = json.loads(said)
+    per_batch = handed["messages"] / handed["batches"]
+    return {
+        "messages_per_batch": per_batch,
+        "cores": used / lasted,
+        "us_per_message": used / (lasted * given.rate) * 1e6,
+        "us_per_batch": used / (lasted * given.rate / per_batch) * 1e6,
+        "event_latency": took,
+    }
+
+
+def idle(broker: EmbeddedKafka, seconds: float) -> dict[str, float]:
+    """Cores that all four stages use for nothing."""
+    kafka = KafkaSettings(bootstrap=broker.bootstrap)
+    asyncio.run(ensure_topics(kafka))
+    command = [str(Path(sys.executable).with_name("railsight")), "process", "--bootstrap", broker.bootstrap]
+    worker = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        time.sleep(45)  # 30 s of them without an inventory
+        before, broker_before = cpu_s(worker.pid), broker_cpu(broker)
+        time.sleep(seconds)
+        used, broker_used = cpu_s(worker.pid) - before, broker_cpu(broker) - broker_before
+    finally:
+        worker.terminate()
+        worker.wait(20)
+    return {"cores": used / seconds, "broker_cores": broker_used / seconds}
+
+
+def broker_cpu(broker: EmbeddedKafka) -> float:
+    nodes = broker._nodes.values()
+    return sum(cpu_s(node.process.pid) for node in nodes if node.process and node.process.pid)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rate", type=int, default=2150)
+    parser.add_argument("--bytes", type=int, default=7000)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--probes", type=int, default=500)
+    parser.add_argument("--only", choices=("idle", "loaded"))
+    parser.add_argument("--worker", metavar="BOOTSTRAP")
+    parser.add_argument("--feed", metavar="BOOTSTRAP")
+    given = parser.parse_args()
+    if given.worker:
+        work(given.worker)
+        return
+    if given.feed:
+        feed(given.feed, given.rate, given.bytes)
+        return
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, EmbeddedKafka(KafkaParams(data=Path(folder) / "kafka")) as broker:
+        if given.only != "idle":
+            result["loaded"] = {"rate": given.rate, "bytes": given.bytes} | loaded(broker, given)
+        if given.only != "loaded":
+            result["idle"] = idle(broker, given.seconds)
+    print(json.dumps(result, indent=1))  # noqa: T201 — what the command is for
+
+
+if __name__ == "__main__":
+    main()
