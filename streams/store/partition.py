@@ -176,26 +176,34 @@ class Partition:
         return await self._means.rejects.said(left) if block.rejected else set()
 
     async def _collect(self) -> Block:
-        """Take records until there are enough, or the first has waited for `linger_s`."""
+        """Take records until there are enough, or the first has waited as long as it may."""
         params = self._means.params
         block = Block(self._position)
-        close_at = 0.0
+        first_at = 0.0
         while True:
-            wait_ms = IDLE_MS if block.empty else max(1, int((close_at - time.monotonic()) * 1000))
+            left_s = first_at + self._linger_s(block) - time.monotonic()
+            wait_ms = IDLE_MS if block.empty else max(1, int(left_s * 1000))
             got = await self._means.consumer.getmany(self._at, timeout_ms=wait_ms, max_records=MOST_RECORDS)
             records: Sequence[Any] = got.get(self._at, ())
             if records and not await self._in_order(records[0]):
                 return await self._collect()
             if records and block.empty:
-                close_at = time.monotonic() + params.linger_s
+                first_at = time.monotonic()
             for record in records:
                 self._take(block, record)
             if block.empty:
                 continue
             full = block.rows >= params.block_rows or block.size >= params.block_bytes
-            if full or block.records >= params.block_rows or time.monotonic() >= close_at:
+            late = time.monotonic() >= first_at + self._linger_s(block)
+            if full or late or block.records >= params.block_rows:
                 self._position = block.last + 1
                 return block
+
+    def _linger_s(self, block: Block) -> float:
+        """How long a block's first record may wait: longer where rows come in numbers, for small blocks cost more."""
+        params = self._means.params
+        grows = self._persisted.bulk and block.rows >= params.bulk_rows
+        return max(params.linger_s, params.linger_most_s) if grows else params.linger_s
 
     async def _in_order(self, record: Any) -> bool:
         """Whether a record follows what was stored; after a rewind of the topic, find the first that is new."""

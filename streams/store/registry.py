@@ -44,13 +44,15 @@ class Persisted:
     """One topic of the sink.
 
     `tables` are those that it fills, the last one last; `start` makes its builder with what ClickHouse remembers;
-    `whole` says that the builder must be shown the topic from its beginning.
+    `whole` says that the builder must be shown the topic from its beginning; `bulk` that its blocks may wait for more
+    rows where these come in numbers.
     """
 
     topic: Topic
     tables: tuple[str, ...]
     start: Callable[[Asks, Stretch], Builder]
     whole: bool = False
+    bulk: bool = False
 
     @property
     def model(self) -> type[Message]:
@@ -129,7 +131,7 @@ def _one(topic: Topic, shape: Shape) -> Persisted:
 
 
 PERSISTED: tuple[Persisted, ...] = (
-    Persisted(topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _samples),
+    Persisted(topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _samples, bulk=True),
     Persisted(
         topics.EVENTS,
         ("events",),

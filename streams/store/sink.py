@@ -28,6 +28,10 @@ from streams.wire.errors import Retry
 _FETCH_BYTES = 4 << 20
 """A partition's fetch: a third of a second of the largest fabric; every partition in work may hold one."""
 
+_FETCH_WAIT_MS = 200
+_FETCH_LEAST_BYTES = 1 << 20
+"""The broker gathers this much, or for so long: every answer costs it and us the same, however few records it has."""
+
 _DAY_MS = 24 * 3600 * 1000
 """While ClickHouse is away nothing is read; the group must not take that for death."""
 
@@ -93,6 +97,8 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=_FETCH_BYTES,
+            fetch_min_bytes=_FETCH_LEAST_BYTES,
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
             session_timeout_ms=int(self._params.session_s * 1000),
             heartbeat_interval_ms=int(self._params.session_s * 1000 / 5),
             rebalance_timeout_ms=int(self._params.session_s * 1000),

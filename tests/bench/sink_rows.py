@@ -1,8 +1,12 @@
 """How fast the sink stores samples, and what a million rows cost each process: Kafka to ClickHouse, both real.
 
-`python -m tests.bench.sink_rows [--rounds 2] [--json]`. The load is the fabric of DESIGN 8 in miniature: readings of
+`python -m tests.bench.sink_rows [--rounds 20] [--json]`. The load is the fabric of DESIGN 8 in miniature: readings of
 24 counters and gauges, of switches with 128 ports and hosts with 8 in the proportion of 5,120 to 16,384; all of it is
-in Kafka before the sink starts, so that its rate is what it can do, not what it is given.
+in Kafka before the sink starts, so that its rate is what it can do, not what it is given. A round is a second of the
+largest fabric (78,640 rows, ten seconds of a tenth of it): `--rounds 200` is more than three minutes of it.
+
+Merges belong to the price of the rows: the clock stops when none has run for `--quiet` seconds, and
+`merged_rows_per_row` says how many times a row was rewritten until then.
 """
 
 import argparse
@@ -22,7 +26,7 @@ from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 from streams.wire.models import RowKind, Samples, Source, Table
-from tests.integration.store.rig import NS, PARTITIONS, Rig, producing, running
+from tests.integration.store.rig import NS, PARTITIONS, Database, Rig, producing, running
 
 SWITCHES, HOSTS = 512, 1638
 """A tenth of the largest published fabric: 78,640 rows a round."""
@@ -77,17 +81,17 @@ def peak_mib(pid: int) -> float:
     return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
 
 
-def measure(rounds: int) -> dict[str, float]:
+def measure(rounds: int, quiet_s: float) -> dict[str, float]:
     """Fill Kafka, start a sink, and time it from its first stored row to its last."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as kafka, running(Rig(kafka, folder)) as rig:
             asyncio.run(ensure_topics(rig.settings))
             rows = asyncio.run(fill(kafka.bootstrap, rounds))
-            return follow(rig, rows)
+            return follow(rig, rows, quiet_s)
 
 
-def follow(rig: Rig, rows: int) -> dict[str, float]:
+def follow(rig: Rig, rows: int, quiet_s: float) -> dict[str, float]:
     """One sink over what is in Kafka."""
     database = rig.database()
     process = rig.clickhouse._process
@@ -101,13 +105,9 @@ def follow(rig: Rig, rows: int) -> dict[str, float]:
         while database.count("samples") < rows:
             time.sleep(POLL_S)
         elapsed, sink_cpu = time.monotonic() - started, cpu_s(sink.pid) - sink_before
-        # Merges belong to the price of the rows.
-        idle_since = time.monotonic()
-        while time.monotonic() - idle_since < 2.0:
-            if database.rows("SELECT count() FROM system.merges")[0][0]:
-                idle_since = time.monotonic()
-            time.sleep(POLL_S)
+        settle(database, quiet_s)
         millions = (rows - begun) / 1e6
+        merged = database.rows("SELECT sum(value) FROM system.events WHERE event = 'MergedRows'")[0][0]
         disk = "SELECT sum(bytes_on_disk), count() FROM system.parts WHERE active AND table = 'samples' AND database = "
         size, parts = database.rows(f"{disk}'{database.name}'")[0]
         return {
@@ -118,19 +118,30 @@ def follow(rig: Rig, rows: int) -> dict[str, float]:
             "sink_peak_mib": round(peak_mib(sink.pid)),
             "bytes_per_row": round(size / rows, 1),
             "parts": parts,
+            "merged_rows_per_row": round(merged / rows, 2),
             "load_of_the_machine": os.getloadavg()[0],
         }
     finally:
         database.end()
 
 
+def settle(database: Database, quiet_s: float) -> None:
+    """Wait until no merge has run for a while."""
+    idle_since = time.monotonic()
+    while time.monotonic() - idle_since < quiet_s:
+        if database.rows("SELECT count() FROM system.merges")[0][0]:
+            idle_since = time.monotonic()
+        time.sleep(POLL_S)
+
+
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--quiet", type=float, default=6.0)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = measure(given.rounds)
+    found = measure(given.rounds, given.quiet)
     if given.json:
         sys.stdout.write(json.dumps(found) + "\n")
     else:

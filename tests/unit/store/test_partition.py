@@ -196,6 +196,19 @@ async def test_a_block_that_the_server_noted_and_lost_is_stored() -> None:
     exact(made, tables)
 
 
+@pytest.mark.parametrize("bulk", [True, False])
+async def test_where_rows_come_in_numbers_a_block_waits_for_more(bulk: bool) -> None:
+    """A bulk topic's block that has its rows after the short wait goes on growing; another is stored after it."""
+    made, tables = log(6), FakeTables(Fuse())
+    params = SinkParams(linger_s=1e-9, linger_most_s=0.5, bulk_rows=2, block_rows=100, retry_first_s=0.001)
+    owner = partition(made, tables, Fuse(), most=2)
+    owner._means = dataclasses.replace(owner._means, params=params)
+    owner._persisted = dataclasses.replace(PERSISTED, bulk=bulk)
+    await run(owner, made)
+    assert sorted(tables.rows["first"]) == list(range(6))
+    assert (owner._means.counts.blocks == 1) is bulk
+
+
 async def test_records_that_compaction_took_are_not_waited_for() -> None:
     """A block whose first and last records are gone when it is stored again ends all the same."""
     made, tables = log(17), FakeTables(Fuse())
