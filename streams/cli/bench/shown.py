@@ -1,12 +1,13 @@
 """A run's report as people read it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from streams.cli.bench.figures import Spread
 from streams.cli.bench.load.group import METRICS
 from streams.cli.bench.report import Report
 
 _MIB = 1 << 20
+_NAMED = 10
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -40,9 +41,15 @@ def lines(report: Report) -> Iterator[str]:
     yield ""
     for verdict in report.verdicts:
         yield f"{'yes' if verdict.holds else 'NO ':<4}{verdict.says}"
-    yield from (f"missed: {name}" for name in report.faults.missed)
-    yield from (f"invented: {name}" for name in report.faults.invented)
+    yield from _some("missed", report.faults.missed)
+    yield from _some("invented", report.faults.invented)
     yield from (f"wrong: {problem}" for problem in report.problems)
+
+
+def _some(what: str, names: Sequence[str]) -> Iterator[str]:
+    yield from (f"{what}: {name}" for name in names[:_NAMED])
+    if len(names) > _NAMED:
+        yield f"{what}: {len(names) - _NAMED} more (--json names all)"
 
 
 def _parts(report: Report) -> Iterator[str]:

@@ -3,6 +3,7 @@
 Decides which devices are due between two moments, and what a fault changes and tells; sending is player.py's.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -175,7 +176,7 @@ def _due(phases: list[float], done: int, until_s: float, cadence_s: float) -> li
     if until_s < 0:
         return []
     rounds, rest = divmod(until_s, cadence_s)
-    due = int(rounds) * len(phases) + int(np.searchsorted(phases, rest, side="right"))
+    due = int(rounds) * len(phases) + bisect_right(phases, rest)
     stretches = []
     while done < due:
         first = done % len(phases)

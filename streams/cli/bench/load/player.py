@@ -52,7 +52,8 @@ class Player:
         )
         self._tally = Tally()
         self._marks: list[tuple[int, int, int]] = []
-        self._began_ns = 0
+        self._began_ns = self._over_ns = 0
+        self._last_s = max((at_s for at_s, _, _ in self._changes), default=0.0)
         self._producer: AIOKafkaProducer
 
     async def play(self, stop: asyncio.Event) -> None:
@@ -68,6 +69,7 @@ class Player:
         await self._producer.start()
         try:
             self._began_ns = time.time_ns()
+            self._over_ns = self._began_ns + round(self._last_s * 1e9)
             self._say(done=False)
             await self._slots(stop)
             await self._producer.flush()
@@ -152,8 +154,9 @@ class Player:
     def _say(self, *, done: bool) -> None:
         tally = self._tally
         late = sorted(tally.late_s) or [0.0]
+        refused = tally.refused + (tally.waiting if done else 0)
         said = Sent(
-            done, self._began_ns, dict(tally.messages), tally.rows, tally.bytes, tally.refused + tally.waiting * done,
+            done, self._began_ns, self._over_ns, dict(tally.messages), tally.rows, tally.bytes, refused,
             late[-1], late[int(len(late) * 0.99)], self._marks if done else [], self._told() if done else [],
         )  # fmt: skip
         scratch = Path(self._spec.said).with_suffix(".new")

@@ -42,6 +42,8 @@ class Sent:
 
     done: bool
     began_ns: int
+    over_ns: int
+    """When the last fault ends."""
     messages: dict[str, int]
     rows: int
     bytes: int
