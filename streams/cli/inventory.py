@@ -71,8 +71,9 @@ def apply(
     kafka = settings_of(config, bootstrap).kafka
     read = _read(folder)
     at_ns = time.time_ns() if effective is None else round(effective.timestamp() * 1e9)
-    asyncio.run(publish(kafka, records_of(read, at_ns)))
-    _say(read, folder, "published", as_json)
+    chunks = list(to_chunks(read, at_ns))
+    asyncio.run(publish(kafka, [encode(INVENTORY, chunk) for chunk in chunks]))
+    _say(read, folder, "published", as_json, chunks[0].digest)
 
 
 def records_of(read: Inventory, effective_ns: int) -> list[Record]:
@@ -89,8 +90,13 @@ def _read(folder: Path) -> Inventory:
         raise typer.Exit(1) from error
 
 
-def _say(read: Inventory, folder: Path, what: str, as_json: bool) -> None:
-    said = {"inventory": str(folder), "digest": digest(read), "devices": len(read.devices), "links": len(read.links)}
+def _say(read: Inventory, folder: Path, what: str, as_json: bool, named: str = "") -> None:
+    said = {
+        "inventory": str(folder),
+        "digest": named or digest(read),
+        "devices": len(read.devices),
+        "links": len(read.links),
+    }
     if as_json:
         typer.echo(orjson.dumps(said | {"is": what}))
     else:

@@ -224,13 +224,17 @@ def _unknown_devices(table: str, devices: Iterable[str], known: set[str]) -> lis
 
 def pack(inventory: Inventory) -> tuple[str, bytes]:
     """One version as (digest, bytes): the columns of every table as JSON, compressed; the digest is of the JSON."""
+    plain = _plain(inventory)
+    return hashlib.sha256(plain).hexdigest(), bytes(cramjam.zstd.compress(plain))
+
+
+def _plain(inventory: Inventory) -> bytes:
     columns = {
         table: dict(zip(ROW_OF[table]._fields, zip(*rows, strict=True), strict=True))
         for table in TABLES
         if (rows := getattr(inventory, table))
     }
-    plain = orjson.dumps(columns)
-    return hashlib.sha256(plain).hexdigest(), bytes(cramjam.zstd.compress(plain))
+    return orjson.dumps(columns)
 
 
 def unpack(data: bytes) -> Inventory:
@@ -258,4 +262,4 @@ def _unpacked(table: str, columns: Mapping[str, list[Any]]) -> tuple[Any, ...]:
 
 def digest(inventory: Inventory) -> str:
     """The digest that names this version."""
-    return pack(inventory)[0]
+    return hashlib.sha256(_plain(inventory)).hexdigest()

@@ -40,6 +40,7 @@ class Topology:
 
     def __init__(self, inventory: Inventory, digest: str = "") -> None:
         self.digest = digest
+        self._joined_to: Topology | None = None
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
         self.jobs = inventory.jobs
@@ -114,6 +115,7 @@ class Topology:
     def with_jobs(self, jobs: tuple[Job, ...]) -> "Topology":
         """The same fabric with these jobs; all other look-ups are shared."""
         fresh = copy.copy(self)
+        fresh._joined_to = self  # noqa: SLF001 — lives as long, so that whoever keeps it weakly finds it
         fresh.jobs, fresh._jobs_on = jobs, _by_device(jobs)  # noqa: SLF001 — a Topology of our own making
         return fresh
 

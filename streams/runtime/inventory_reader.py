@@ -1,28 +1,32 @@
 """Follows the inventory and the jobs for all stages of a process: both topics whole, from their beginning.
 
 Outside of any consumer group, because every worker needs every version; what is in effect when is versions.py.
-A version of the largest fabric takes seconds to put together: that is done in a thread, and the worker goes on.
+A version of the largest fabric takes seconds to put together: that is done in a thread while the worker goes on, once
+the topic is read to its end, and only for the version in effect and those to come.
 """
 
 import asyncio
+import functools
 import gc
 import logging
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from streams.config.kafka import KafkaSettings
-from streams.fabric.topology import Topology
 from streams.runtime.reading import AWAY, following
-from streams.runtime.versions import Versions
+from streams.runtime.versions import Version, Versions
 from streams.wire import topics
 from streams.wire.errors import Reject
-from streams.wire.inventory_topic import Assembler
+from streams.wire.inventory_topic import Assembler, topology_of
 from streams.wire.models import InventoryChunk, Job
 from streams.wire.topics import Topic
 
 log = logging.getLogger(__name__)
 _AGAIN_S = 0.5
+_QUIET_MS = 200
+"""So long without more of the inventory is the end of the topic: what is older than the newest need not be made."""
 
 
 class InventoryReader:
@@ -36,6 +40,7 @@ class InventoryReader:
         self._inventory = inventory
         self._jobs = jobs
         self._assembler = Assembler()
+        self._waiting: list[Version] = []
 
     async def run(self) -> None:
         """Read until cancelled; begins again where the brokers were away, which changes nothing that is known."""
@@ -43,38 +48,63 @@ class InventoryReader:
             try:
                 async with following(self._kafka, (self._inventory.name, self._jobs.name)) as consumer:
                     while True:
-                        for records in (await consumer.getmany(timeout_ms=500)).values():
+                        fetched = await consumer.getmany(timeout_ms=_QUIET_MS if self._waiting else 500)
+                        for records in fetched.values():
                             for record in records:
-                                await self.take(record)
+                                self.take(record)
+                        if all(partition.topic != self._inventory.name for partition in fetched):
+                            await self.settle()
             except AWAY as error:
                 log.warning("inventory: %s", error)
                 await asyncio.sleep(_AGAIN_S)
 
-    async def take(self, record: Any) -> None:
+    def take(self, record: Any) -> None:
         """One record of either topic; one that cannot be read is said once and passed over."""
         topic = self._inventory if record.topic == self._inventory.name else self._jobs
         key = (record.key or b"").decode(errors="replace")
         try:
             message = None if record.value is None else topics.decode(topic, record.value, record.headers)
             if isinstance(message, InventoryChunk):
-                await self._add(message)
+                self._add(message)
             elif topic is self._jobs and (message is None or isinstance(message, Job)):
                 self.versions.set_job(key, message)
         except Reject as error:
             log.warning("%s offset %d: %s", record.topic, record.offset, error)
 
-    async def _add(self, chunk: InventoryChunk) -> None:
+    def _add(self, chunk: InventoryChunk) -> None:
         if self.versions.holds(chunk.digest, chunk.effective_ns):
             return  # told again: the topic was read from its beginning once more
-        whole = await asyncio.to_thread(self._assembled, chunk)
-        if whole is None:
-            return
-        self.versions.add(*whole)
-        self.first.set()
+        data = self._assembler.whole(chunk)
+        if data is not None:
+            make = functools.partial(topology_of, chunk.digest, data)
+            self._waiting.append(Version(chunk.effective_ns, chunk.digest, make))
 
-    def _assembled(self, chunk: InventoryChunk) -> tuple[int, Topology] | None:
-        with _many_objects_made():
-            return self._assembler.add(chunk)
+    async def settle(self) -> None:
+        """All versions that were read become known, those that are needed put together before."""
+        fresh, self._waiting = self._waiting, []
+        if not fresh:
+            return
+        needed = self.versions.needed(fresh, time.time_ns())
+        broken = await asyncio.to_thread(_put_together, needed)
+        for version in fresh:
+            if version not in broken:
+                self.versions.put(version)
+        self.versions.let_go_but(needed)
+        if self.versions:
+            self.first.set()
+
+
+def _put_together(versions: Iterable[Version]) -> list[Version]:
+    """Make them; answers those that cannot be read, each said once."""
+    broken = []
+    for version in versions:
+        try:
+            with _many_objects_made():
+                version.hold()
+        except Reject as error:
+            log.warning("%s", error)
+            broken.append(version)
+    return broken
 
 
 @contextmanager

@@ -1,25 +1,61 @@
 """Which version of the inventory is in effect at a time, with the jobs as they are known now.
 
-Pure; who reads the topics is inventory_reader.py. A version is never taken back, so that all stages agree on it.
+Pure; who reads the topics is inventory_reader.py. A version is never taken back, so that all stages agree on it; but
+of those that are past only the data are kept, since one of the largest fabric is 250 MB once it is put together.
 """
 
+import logging
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from weakref import ReferenceType, ref
 
 from streams.fabric.inventory import Job as JobRow
 from streams.fabric.topology import Topology
+from streams.wire.errors import Reject
 from streams.wire.models import Job
+
+log = logging.getLogger(__name__)
 
 
 def _at(at_ns: int) -> datetime:
     return datetime.fromtimestamp(at_ns / 1e9, UTC)
 
 
+@dataclass(slots=True, eq=False)
+class Version:
+    """One version; `make` puts it together, which takes seconds for a large one."""
+
+    effective_ns: int
+    digest: str
+    make: Callable[[], Topology]
+    _held: Topology | None = None
+    _used: "ReferenceType[Topology] | None" = field(default=None)
+
+    @property
+    def topology(self) -> Topology:
+        """The one that is held, or that a stage still uses; else made anew."""
+        found = self._held or (None if self._used is None else self._used())
+        if found is None:
+            found = self.make()
+            self._used = ref(found)
+        return found
+
+    def hold(self) -> None:
+        """Have it at hand from now on; raises what `make` raises."""
+        self._held = self.topology
+
+    def let_go(self) -> None:
+        """Whoever works with it keeps it; afterwards it is made anew if anyone asks."""
+        self._held = None
+
+
 class Versions:
     """Every version that was published, by its effective time."""
 
     def __init__(self) -> None:
-        self._sorted: list[tuple[int, Topology]] = []
+        self._sorted: list[Version] = []
         self._jobs: dict[str, JobRow] = {}
         self.changes = 0
         """Grows with every version, `job_changes` with every job: an owner sees at a glance if there is news."""
@@ -28,11 +64,27 @@ class Versions:
         self._joined_at = (0, 0)
 
     def add(self, effective_ns: int, topology: Topology) -> None:
+        """A version that is put together already."""
+        self.put(Version(effective_ns, topology.digest, lambda: topology))
+
+    def put(self, version: Version) -> None:
         """A version; of two with one effective time, the one that came later holds."""
-        kept = [(at, known) for at, known in self._sorted if known.digest != topology.digest]
-        kept.insert(bisect_right([at for at, _ in kept], effective_ns), (effective_ns, topology))
+        kept = [known for known in self._sorted if known.digest != version.digest]
+        kept.insert(bisect_right([known.effective_ns for known in kept], version.effective_ns), version)
         self._sorted = kept
         self.changes += 1
+
+    def needed(self, fresh: Iterable[Version], now_ns: int) -> list[Version]:
+        """Of those that are known and these, the one in effect now and all that take effect later."""
+        ordered = sorted((*self._sorted, *fresh), key=lambda version: version.effective_ns)
+        return ordered[max(0, bisect_right([version.effective_ns for version in ordered], now_ns) - 1) :]
+
+    def let_go_but(self, needed: Iterable[Version]) -> None:
+        """Hold no others than these."""
+        wanted = {id(version) for version in needed}
+        for version in self._sorted:
+            if id(version) not in wanted:
+                version.let_go()
 
     def set_job(self, key: str, job: Job | None) -> None:
         """A job's stay on a device, or that it is to be forgotten."""
@@ -53,32 +105,43 @@ class Versions:
 
     def holds(self, digest: str, effective_ns: int) -> bool:
         """Whether this version is known, with this effective time."""
-        return any(at == effective_ns and known.digest == digest for at, known in self._sorted)
+        return any(known.effective_ns == effective_ns and known.digest == digest for known in self._sorted)
 
     def named(self, digest: str) -> tuple[int, Topology] | None:
         """The version with this digest."""
-        found = next(((at, known) for at, known in self._sorted if known.digest == digest), None)
-        return None if found is None else (found[0], self._with_jobs(found[1]))
+        found = next((known for known in self._sorted if known.digest == digest), None)
+        return None if found is None else self._made(found)
 
     def at(self, time_ns: int | None) -> tuple[int, Topology] | None:
         """The newest version in effect at a time, else the earliest there is; None where there is none."""
-        if not self._sorted:
-            return None
-        index = len(self._sorted) if time_ns is None else bisect_right([at for at, _ in self._sorted], time_ns)
-        at, topology = self._sorted[max(0, index - 1)]
-        return at, self._with_jobs(topology)
+        while self._sorted:
+            times = [known.effective_ns for known in self._sorted]
+            index = len(times) if time_ns is None else bisect_right(times, time_ns)
+            if (made := self._made(self._sorted[max(0, index - 1)])) is not None:
+                return made
+        return None
 
     def after(self, effective_ns: int) -> int | None:
         """When the next version after that one takes effect."""
-        return next((at for at, _ in self._sorted if at > effective_ns), None)
+        return next((known.effective_ns for known in self._sorted if known.effective_ns > effective_ns), None)
 
-    def _with_jobs(self, topology: Topology) -> Topology:
+    def _made(self, version: Version) -> tuple[int, Topology] | None:
+        """The version put together; one that turns out to be unreadable is as if it had never been."""
+        try:
+            return version.effective_ns, self._with_jobs(version)
+        except Reject as error:
+            log.warning("%s", error)
+            self._sorted = [known for known in self._sorted if known is not version]
+            return None
+
+    def _with_jobs(self, version: Version) -> Topology:
         """The same fabric with the published jobs beside its own; made once for all who ask until there is news."""
         if not self._jobs:
-            return topology
+            return version.topology
         if self._joined_at != self.changes_now:
             self._joined, self._joined_at = {}, self.changes_now
-        if topology.digest not in self._joined:
+        if version.digest not in self._joined:
+            topology = version.topology
             jobs = {(job.job, job.device): job for job in (*topology.jobs, *self._jobs.values())}
-            self._joined[topology.digest] = topology.with_jobs(tuple(jobs.values()))
-        return self._joined[topology.digest]
+            self._joined[version.digest] = topology.with_jobs(tuple(jobs.values()))
+        return self._joined[version.digest]

@@ -38,16 +38,25 @@ class Assembler:
 
         Raises Reject where the version's data are not what its digest names.
         """
+        data = self.whole(chunk)
+        return None if data is None else (chunk.effective_ns, topology_of(chunk.digest, data))
+
+    def whole(self, chunk: InventoryChunk) -> bytes | None:
+        """Take a chunk; answer the data of the version that it completes, for `topology_of`."""
         parts = self._parts.setdefault(chunk.digest, {})
         parts[chunk.chunk] = chunk
         if len(parts) < chunk.chunks:
             return None
         del self._parts[chunk.digest]
-        data = b"".join(parts[i].data for i in sorted(parts))
-        try:
-            found = hashlib.sha256(bytes(cramjam.zstd.decompress(data))).hexdigest()
-            if found != chunk.digest:
-                raise Reject(f"inventory {chunk.digest[:12]}: its data have the digest {found[:12]}")
-            return chunk.effective_ns, Topology(unpack(data), chunk.digest)
-        except (cramjam.DecompressionError, ValueError) as error:
-            raise Reject(f"inventory {chunk.digest[:12]}: {error}") from error
+        return b"".join(parts[i].data for i in sorted(parts))
+
+
+def topology_of(digest: str, data: bytes) -> Topology:
+    """The version that these data are; raises Reject where they are not what its digest names."""
+    try:
+        found = hashlib.sha256(bytes(cramjam.zstd.decompress(data))).hexdigest()
+        if found == digest:
+            return Topology(unpack(data), digest)
+    except (cramjam.DecompressionError, ValueError) as error:
+        raise Reject(f"inventory {digest[:12]}: {error}") from error
+    raise Reject(f"inventory {digest[:12]}: its data have the digest {found[:12]}")

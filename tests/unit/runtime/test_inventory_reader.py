@@ -1,11 +1,14 @@
 """The reader of the inventory's topics, given records as Kafka has them."""
 
 import asyncio
-from dataclasses import dataclass
+import weakref
+from dataclasses import dataclass, replace
+
+import pytest
 
 from streams.config.kafka import KafkaSettings
 from streams.fabric.generate import GenerateParams, generate
-from streams.fabric.inventory import Inventory, digest
+from streams.fabric.inventory import Device, Inventory, digest
 from streams.runtime.inventory_reader import InventoryReader
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
@@ -34,7 +37,8 @@ def _version(own: Inventory, effective_ns: int) -> list[Read]:
 
 async def _take(reader: InventoryReader, *records: Read) -> None:
     for record in records:
-        await reader.take(record)
+        reader.take(record)
+    await reader.settle()
 
 
 async def test_a_version_is_known_once_all_of_it_was_read() -> None:
@@ -49,10 +53,49 @@ async def test_a_version_is_known_once_all_of_it_was_read() -> None:
 async def test_a_version_that_is_told_again_is_no_news() -> None:
     """After the brokers were away the topic is read once more; another effective time of the same content is news."""
     reader = InventoryReader(KafkaSettings())
-    await _take(reader, *_version(inventory(), 5), *_version(inventory(), 5))
+    await _take(reader, *_version(inventory(), 5))
+    await _take(reader, *_version(inventory(), 5))
     assert reader.versions.changes == 1
     await _take(reader, *_version(inventory(), 7))
     assert (reader.versions.changes, reader.versions.after(5)) == (2, 7)
+
+
+async def test_of_past_versions_only_the_data_are_kept() -> None:
+    """What is over is put together only for a stage that asks, and kept only as long as one works with it."""
+    reader, past = InventoryReader(KafkaSettings()), Inventory(devices=(Device("a", "host", "host"),))
+    await _take(reader, *_version(past, 5), *_version(inventory(), 6))
+    asked, again = reader.versions.at(5), reader.versions.at(5)
+    assert asked is not None and again is not None and asked[1] is again[1]
+    assert list(asked[1].devices) == ["a"]
+    gone = weakref.ref(asked[1])
+    del asked, again
+    assert gone() is None
+    now, later = reader.versions.at(7), reader.versions.at(7)
+    assert now is not None and later is not None and now[1] is later[1]
+
+
+async def test_a_past_version_stays_with_the_stage_that_has_its_jobs_too() -> None:
+    """News of jobs make nobody put the fabric together again."""
+    reader, past = InventoryReader(KafkaSettings()), Inventory(devices=(Device("a", "host", "host"),))
+    await _take(reader, *_version(past, 5), *_version(inventory(), 6))
+    reader.versions.set_job("j/a", Job("j", "a", 1))
+    before = reader.versions.at(5)
+    reader.versions.set_job("k/a", Job("k", "a", 1))
+    after = reader.versions.at(5)
+    assert before is not None and after is not None
+    assert (before[1].jobs_on(["a"], 2), after[1].jobs_on(["a"], 2)) == (("j",), ("j", "k"))
+    assert before[1].devices is after[1].devices
+
+
+@pytest.mark.parametrize("broken_ns", [5, 7])
+async def test_a_version_that_is_not_its_digest_never_takes_effect(broken_ns: int) -> None:
+    """Past or present, it is as if it had not been published."""
+    reader = InventoryReader(KafkaSettings())
+    chunks = (replace(chunk, digest="d" * 64) for chunk in to_chunks(generate(GenerateParams(gpus=8)), broken_ns))
+    await _take(reader, *_version(inventory(), 6), *(_read(encode(INVENTORY, chunk)) for chunk in chunks))
+    for time_ns in (5, 6, 8):
+        found = reader.versions.at(time_ns)
+        assert found is not None and found[1].digest == digest(inventory())
 
 
 async def test_the_worker_goes_on_while_a_version_is_put_together() -> None:
