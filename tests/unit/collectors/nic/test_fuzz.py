@@ -1,0 +1,118 @@
+"""Ten thousand sysfs files of any content: no crash, no stall, every refusal counted."""
+
+import os
+import random
+import re
+import shutil
+import time
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.nic.vpd import vpd
+from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, rows, whole, write
+
+FILES = 10_000
+BOUND_S = 2.0
+"""For a reading that takes a few milliseconds: a stall, not a busy machine."""
+
+
+def content(chance: random.Random) -> bytes:
+    """Like a value, nearly like one, or nothing like it."""
+    match chance.randrange(9):
+        case 0:
+            return str(chance.choice([0, 1, 255, 2**32, 2**63, 2**64 - 1, 2**64, 10**30])).encode()
+        case 1:
+            return str(-chance.randrange(10**6)).encode()
+        case 2:
+            return b"N/A (no PMA)"
+        case 3:
+            return b""
+        case 4:
+            return chance.randbytes(chance.randrange(1, 200))
+        case 5:
+            return b"9" * chance.choice([21, 500, 5000, 20_000])
+        case 6:
+            return chance.choice([b"1e3", b"0x10", b"1_0", b"4: ACTIVE", b"400 Gb/sec (4X NDR)", b"\xef\xbc\x91"])
+        case 7:
+            return b"1\n2\n3"
+        case _:
+            return chance.choice([b"up", b"down", b"mlx5_0", b"..", b"/", b"\x00", b"ens1np0", b"InfiniBand"])
+
+
+def spoil(file: Path, chance: random.Random) -> None:
+    """Put something else in a file's place: mostly words, now and then no file at all."""
+    if file.is_symlink() or file.is_fifo() or file.is_file():
+        file.unlink()
+    elif file.is_dir():
+        file.rmdir()
+    match chance.randrange(24):
+        case 0:
+            file.mkdir()
+        case 1:
+            file.symlink_to(file.name)  # onto itself
+        case 2:
+            os.mkfifo(file)  # who opens it waits
+        case 3:
+            pass  # gone
+        case _:
+            file.write_bytes(content(chance))
+
+
+def is_refused(data: bytes) -> bool:
+    """Whether a counter's file must be refused: it is neither a number of 64 bits nor said to be none."""
+    text = data[:4096].strip()
+    return not (re.fullmatch(rb"[0-9]{1,20}", text) and int(text) < 2**64) and not text.startswith(b"N/A")
+
+
+async def test_every_refusal_is_counted_once(tmp_path: Path) -> None:
+    """Ten thousand contents of counters: each that is no counter is one refusal, and its value is absent."""
+    chance = random.Random(20261121)
+    write(tmp_path, CARD)
+    reader = whole(tmp_path)
+    await reader.host.read_once()
+    metrics = {"port_rcv_errors": "rx_errors", "symbol_error": "rx_symbol_errors", "link_downed": "link_down_events"}
+    files = {tmp_path / PORT / "counters" / name: metric for name, metric in metrics.items()}
+    files[tmp_path / NET / "carrier_changes"] = "link_transitions"
+    refused = given = 0
+    while given < FILES:
+        wrong = set()
+        for file, metric in files.items():
+            file.write_bytes(data := content(chance))
+            wrong |= {metric} if is_refused(data) else set()
+            given += 1
+        refused += len(wrong)
+        assert not wrong & set(rows(await reader.host.read_once())["mlx5_0"])
+    assert reader.counts.of("unreadable") == refused > FILES / 4
+
+
+async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None:
+    """Words, bytes, folders, pipes and links onto themselves in place of files, of states and names as of counters."""
+    chance = random.Random(20261122)
+    spoilt = 0
+    while spoilt < FILES:
+        root = tmp_path / str(spoilt)
+        write(root, CARD | {STATISTICS: "NIC statistics:\n  rx_bytes_phy: 1\n"})
+        reader = whole(root)
+        await reader.host.read_once()
+        for _ in range(2):
+            for path in chance.sample(list(CARD), len(CARD) - 3):
+                spoil(root / path, chance)
+                spoilt += 1
+            (root / STATISTICS).write_bytes(b"".join(content(chance) + b": " + content(chance) for _ in range(5)))
+            fresh = whole(root)  # a collector that starts on the spoilt tree
+            for one in (reader, fresh):
+                began = time.perf_counter()
+                rows(await one.host.read_once())
+                assert time.perf_counter() - began < BOUND_S
+            fresh.host.close()
+        reader.host.close()
+        shutil.rmtree(root)
+
+
+@given(st.binary(max_size=300))
+def test_vital_product_data_of_any_bytes_is_read_to_its_end(data: bytes) -> None:
+    """What makes no sense says nothing."""
+    vpd(data)
+    vpd(b"\x90\x40\x00" + data)
