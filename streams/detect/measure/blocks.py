@@ -133,7 +133,7 @@ class Stack:
         values, devices, places = change.values, change.devices, change.fit.places
         times: Times = change.at_ns[:, None]
         absent = is_absent(values)
-        if absent.any():
+        if np.count_nonzero(absent):
             values = change.values = values if values.flags.writeable else values.copy()
             times = np.repeat(times, len(places), axis=1)
             for position in np.flatnonzero(absent.any(axis=(0, 2))).tolist():

@@ -33,6 +33,8 @@ class Heard:
     last_ns: int = 0
     silent: bool = False
     cadence_ns: int = 0
+    limit_ns: int = 0
+    """For how long it may be silent: by its cadence, as far as that is known."""
     boot_id: int = 0
     collector: str = ""
     status_ns: int = 0
@@ -96,6 +98,7 @@ class Liveness:
                 symptoms = self._gap(heard, at_ns)
             if not heard.cadence_ns and not symptoms:
                 _learn(heard, interval)
+                heard.limit_ns = self._limit_ns(heard)
         elif heard.silent:
             symptoms = [self._heard_again(heard, heard.first_ns, at_ns)]
         heard.last_ns, heard.silent, heard.unreachable = at_ns, False, ""
@@ -111,6 +114,7 @@ class Liveness:
         heard.unreachable = "" if status.reachable else status.error or "not reachable"
         if status.cadence_ns and status.cadence_ns != heard.cadence_ns:
             heard.cadence_ns, heard.intervals_ns = status.cadence_ns, []
+            heard.limit_ns = self._limit_ns(heard)
             self._noted(heard)
 
     def arrive(self, at_ns: int) -> list[Symptom]:
@@ -133,7 +137,7 @@ class Liveness:
         return self.arrival_ns if oldest == IDLE_NS and self._any_read else oldest
 
     def _add(self, heard: Heard) -> None:
-        heard.place = len(self._by_place)
+        heard.place, heard.limit_ns = len(self._by_place), self._limit_ns(heard)
         self._by_place.append(heard)
         self.sources[heard.device, heard.source] = heard
         if heard.place == len(self._due_ns):
@@ -147,7 +151,7 @@ class Liveness:
         if heard.silent:
             self._due_ns[heard.place] = self._live_ns[heard.place] = IDLE_NS
             return
-        due_ns = min((heard.last_ns or heard.first_ns) + self._limit_ns(heard), IDLE_NS)
+        due_ns = min((heard.last_ns or heard.first_ns) + heard.limit_ns, IDLE_NS)
         self._due_ns[heard.place] = due_ns
         self._live_ns[heard.place] = heard.last_ns or IDLE_NS
         if due_ns < self._next_due_ns:
@@ -169,7 +173,7 @@ class Liveness:
         return []
 
     def _judge(self, heard: Heard, gaps: list[tuple[int, int]]) -> Iterator[Symptom]:
-        limit = self._limit_ns(heard)
+        limit = heard.limit_ns
         for last_ns, next_ns in gaps:
             said = heard.silent and last_ns == heard.last_ns
             if not said and next_ns - last_ns <= limit:
@@ -177,7 +181,7 @@ class Liveness:
             yield self._heard_again(heard, last_ns, next_ns, heard.boot_id)
 
     def _silent(self, heard: Heard, last_ns: int) -> Symptom:
-        at_ns = last_ns + self._limit_ns(heard)
+        at_ns = last_ns + heard.limit_ns
         return Symptom(
             heard.device, "", SymptomKind.SILENT, at_ns, since_ns=last_ns, source=heard.source, boot_id=heard.boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, at_ns),
@@ -189,13 +193,14 @@ class Liveness:
         own = (self.sources.get((heard.device, source)) for source in Source if source is not heard.source)
         return sum(1 for other in own if other is not None and other.last_ns and not other.silent)
 
-    def _collector_silent(self, heard: Heard, at_ns: int) -> bool:
+    @staticmethod
+    def _collector_silent(heard: Heard, at_ns: int) -> bool:
         """Its newest status is older than half the limit: statuses come each cadence, the limit is three at least."""
-        return bool(heard.status_ns) and at_ns - heard.status_ns > self._limit_ns(heard) // 2
+        return bool(heard.status_ns) and at_ns - heard.status_ns > heard.limit_ns // 2
 
     def _heard_again(self, heard: Heard, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
         """Tells of the whole gap, which nobody may have told of before."""
-        limit_at = last_ns + self._limit_ns(heard)
+        limit_at = last_ns + heard.limit_ns
         return Symptom(
             heard.device, "", SymptomKind.HEARD, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, limit_at),

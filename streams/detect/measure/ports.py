@@ -47,8 +47,10 @@ class Notable:
     def _grown(self, wave: Wave, position: int, kind: SymptomKind) -> Iterator[Noticed]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""
         now, before = wave.counters.values[:, position], wave.counters.before(position)
-        ahead = (now > before) & ~is_absent(now)
-        for message, row in _cells(ahead):
+        ahead = now > before
+        if not np.count_nonzero(ahead):
+            return
+        for message, row in _cells(ahead & ~is_absent(now)):
             count = int(now[message, row] - before[message, row])
             since_ns = wave.counters.since_ns(position, message, row)
             yield wave.taken[message].number, self._symptom(wave, message, row, kind, since_ns, count)
@@ -56,7 +58,7 @@ class Notable:
     def _states(self, wave: Wave, position: int, off: SymptomKind, on: SymptomKind) -> Iterator[Noticed]:
         now, before = wave.gauges.values[:, position], wave.gauges.before(position)
         differs = now != before
-        if not differs.any():
+        if not np.count_nonzero(differs):
             return
         first = is_absent(before)
         notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
@@ -85,6 +87,5 @@ class Notable:
 
 def _cells(mask: Cells) -> Iterator[tuple[int, int]]:
     """The (message, row) of each True."""
-    if mask.any():
-        messages, rows = np.nonzero(mask)
-        yield from zip(messages.tolist(), rows.tolist(), strict=True)
+    messages, rows = np.nonzero(mask)
+    return zip(messages.tolist(), rows.tolist(), strict=True)

@@ -92,8 +92,8 @@ class Readings:
                     taken.slot.waiting = 0
                 self._fold(
                     group,
-                    (counters, np.concatenate([taken.samples.counters.values for taken in group])),
-                    (gauges, np.concatenate([taken.samples.gauges.values for taken in group])),
+                    (counters, _stacked([taken.samples.counters.values for taken in group])),
+                    (gauges, _stacked([taken.samples.gauges.values for taken in group])),
                 )
 
     def restarted(self, device: str, source: Source) -> None:
@@ -183,6 +183,15 @@ class Readings:
         if not former.used:
             del self.blocks[former.shape]
         slot.block, slot.place, slot.rows = block, place, rows
+
+
+def _stacked(tables: list[Cells]) -> Cells:
+    """The tables one under the other. That of one message is not copied, and not to be written to either."""
+    if len(tables) > 1:
+        return np.concatenate(tables)
+    alone = tables[0].view()
+    alone.flags.writeable = False
+    return alone
 
 
 def _with(columns: tuple[Column, ...], table: Table) -> tuple[Column, ...]:

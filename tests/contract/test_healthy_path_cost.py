@@ -1,0 +1,232 @@
+"""What a healthy message costs on its way, counted and not timed: calls, objects made, and readings of the same bytes.
+
+A message of 128 rows must cost as many calls as one of 8, because nothing on this path may run for a row; and a batch
+must cost little more than its messages, because what it needs beside them is paid once. The bounds are today's counts
+with some headroom: whoever raises one says in the commit what is bought for it.
+"""
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.store.build import Taken
+from streams.store.samples import SampleBuilder
+from streams.store.seen import Sequences
+from streams.wire import topics
+from streams.wire.models import Message, RowKind, Samples, Source, Table
+
+ROWS = (8, 128)
+SMALL, LARGE = 16, 64
+"""Messages in a batch."""
+
+SECOND = 10**9
+SCALARS = [metric for metric in Metric if CATALOGUE[metric].index is None]
+COUNTERS = tuple(metric for metric in SCALARS if CATALOGUE[metric].counter)[:20]
+GAUGES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C)
+
+DECODE_CALLS = 32
+DECODE_OBJECTS = 14
+MEASURE_CALLS = 40
+MEASURE_CALLS_A_BATCH = 100
+SINK_CALLS = 45
+SINK_CALLS_A_BLOCK = 1100
+
+
+def reading(device: int, rows: int, turn: int) -> Samples:
+    """Bytes and packets that grow, errors that do not, ports that are up."""
+    moving = [metric in (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_PACKETS, Metric.TX_PACKETS) for metric in COUNTERS]
+    counters = np.where(np.array(moving)[:, None], np.uint64(turn * 1000), np.uint64(7)).repeat(rows, axis=1)
+    at_ns = (1_000_000 + 10 * turn) * SECOND + device
+    return Samples(
+        f"device-{device}", Source.SOURCE_GNMI, "guard", 1, turn, at_ns, at_ns, 1, RowKind.ROW_KIND_PORT,
+        tuple(f"Ethernet{port}" for port in range(rows)), rows, Table(COUNTERS, (-1,) * len(COUNTERS), counters),
+        Table(GAUGES, (-1,) * len(GAUGES), np.ones((len(GAUGES), rows))),
+    )  # fmt: skip
+
+
+def records(rows: int, count: int, turn: int) -> list[bytes]:
+    """The values of one round's records."""
+    values = (topics.encode(topics.SAMPLES, reading(device, rows, turn)).value for device in range(count))
+    return [value for value in values if value is not None]
+
+
+def decoded(values: Sequence[bytes]) -> list[Message]:
+    """As the consumer does it."""
+    return [topics.decode(topics.SAMPLES, value) for value in values]
+
+
+@contextmanager
+def counting() -> Iterator[Counter[str]]:
+    """Counts the calls of Python and C functions by name; C code that calls C code is not seen, and is what we want."""
+    counted: Counter[str] = Counter()
+
+    def saw(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            counted[frame.f_code.co_qualname] += 1
+        elif event == "c_call":
+            counted[argument.__qualname__] += 1
+
+    before = sys.getprofile()
+    gc.disable()  # a collection in between calls what others have registered
+    sys.setprofile(saw)
+    try:
+        yield counted
+    finally:
+        sys.setprofile(before)
+        gc.enable()
+
+
+def measuring(stage: Measure, rows: int, count: int) -> Counter[str]:
+    """The calls of one batch, of devices that the stage knows well."""
+    for turn in range(3):
+        assert stage.process(decoded(records(rows, count, turn))) == []
+    batch = decoded(records(rows, count, 3))
+    with counting() as counted:
+        stage.process(batch)
+    return counted
+
+
+def stage(kind: type[Measure] = Measure) -> Measure:
+    """A stage that is ready."""
+    made = kind(DetectParams())
+    made.begin(1)
+    return made
+
+
+def sinking(rows: int, count: int) -> Counter[str]:
+    """The calls of one block of the sink, as far as its builder goes."""
+    builder = SampleBuilder(Sequences(3_600_000))
+    for turn in (0, 1):
+        batch = decoded(records(rows, count, turn))
+        with counting() as counted:
+            for offset, message in enumerate(batch):
+                builder.add(Taken(0, offset, 1_700_000_000_000, message))
+            builder.finish()
+    return counted
+
+
+def a_message_and_a_batch(counts: Callable[[int], int]) -> tuple[float, float]:
+    """What one more message costs, and what a batch costs beside its messages."""
+    small, large = counts(SMALL), counts(LARGE)
+    marginal = (large - small) / (LARGE - SMALL)
+    return marginal, small - SMALL * marginal
+
+
+def hold_measure_to_its_bounds(kind: type[Measure] = Measure) -> None:
+    """Raises AssertionError where a message or a batch costs more than it may, or a row costs anything."""
+    costs = {
+        rows: a_message_and_a_batch(lambda count, rows=rows: measuring(stage(kind), rows, count).total())  # type: ignore[misc]
+        for rows in ROWS
+    }
+    assert len(set(costs.values())) == 1, costs
+    for marginal, fixed in costs.values():
+        assert marginal <= MEASURE_CALLS, costs
+        assert fixed <= MEASURE_CALLS_A_BATCH, costs
+
+
+def test_no_row_is_met_in_decoding() -> None:
+    """A message of 128 rows is decoded with the calls of one of 8, and they are few."""
+    calls = {}
+    for rows in ROWS:
+        decoded(records(rows, LARGE, 0))
+        values = records(rows, LARGE, 1)
+        with counting() as counted:
+            decoded(values)
+        calls[rows] = counted.total() / LARGE
+    assert calls[8] == calls[128] <= DECODE_CALLS, calls
+
+
+def test_a_message_is_read_once() -> None:
+    """Its bytes are parsed once, on the way through decoding and measuring."""
+    own = stage()
+    own.process(decoded(records(8, LARGE, 0)))
+    values = records(8, LARGE, 1)
+    with counting() as counted:
+        own.process(decoded(values))
+    parsed = sum(calls for name, calls in counted.items() if name.endswith(("ParseFromString", "FromString")))
+    assert parsed == LARGE
+
+
+def test_no_row_makes_an_object() -> None:
+    """What is held of a decoded message is as many objects for 128 rows as for 8: names are those of the last one."""
+    held = {}
+    for rows in ROWS:
+        kept = decoded(records(rows, LARGE, 0))
+        values = records(rows, LARGE, 1)
+        gc.collect()
+        before = sys.getallocatedblocks()
+        kept += decoded(values)
+        held[rows] = (sys.getallocatedblocks() - before) / LARGE
+    assert max(held.values()) <= DECODE_OBJECTS, held
+    assert abs(held[128] - held[8]) < 1, held
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_measuring_leaves_nothing_behind(rows: int) -> None:
+    """Round after round the stage holds as many objects as before: only numbers in its arrays change."""
+    own = stage()
+    for turn in range(3):
+        own.process(decoded(records(rows, LARGE, turn)))
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for turn in range(3, 23):
+        own.process(decoded(records(rows, LARGE, turn)))
+    gc.collect()
+    # Intervals between readings are remembered up to 16 a source while no collector says the cadence.
+    assert (sys.getallocatedblocks() - before) / LARGE <= 20
+
+
+def test_no_row_is_met_in_measuring() -> None:
+    """A message of 128 rows is measured with the calls of one of 8; a batch costs little beside its messages."""
+    hold_measure_to_its_bounds()
+
+
+def test_a_batch_is_folded_as_one() -> None:
+    """All messages of one shape make one wave, however many they are."""
+    for count in (SMALL, LARGE):
+        assert measuring(stage(), 8, count)["Readings._fold"] == 1
+
+
+class _AskingForEachRow(Measure):
+    """Looks up every port of every message: what the guard is there to refuse."""
+
+    def process(self, batch: Sequence[Message]) -> list[Any]:
+        for message in batch:
+            assert isinstance(message, Samples)
+            for row in message.row:
+                self._topology.port(message.device, row)
+        return super().process(batch)
+
+
+class _AskingOfEachPeer(Measure):
+    """Looks at all sources for each message, as the watermark once did."""
+
+    def process(self, batch: Sequence[Message]) -> list[Any]:
+        for _ in batch:
+            for heard in self._liveness.sources.values():
+                assert heard.known_cadence_ns >= 0
+        return super().process(batch)
+
+
+@pytest.mark.parametrize("kind", [_AskingForEachRow, _AskingOfEachPeer])
+def test_the_guard_refuses_what_it_is_there_for(kind: type[Measure]) -> None:
+    """A stage that asks once a row, or of each source once a message, is beyond the bounds."""
+    with pytest.raises(AssertionError):
+        hold_measure_to_its_bounds(kind)
+
+
+def test_no_row_is_met_in_building_blocks() -> None:
+    """The sink builds a block with the calls of its messages; a name costs once a block, not once a row."""
+    costs = {rows: a_message_and_a_batch(lambda count, rows=rows: sinking(rows, count).total()) for rows in ROWS}  # type: ignore[misc]
+    assert costs[8][0] == costs[128][0] <= SINK_CALLS, costs
+    assert max(fixed for _, fixed in costs.values()) <= SINK_CALLS_A_BLOCK, costs
