@@ -1,8 +1,8 @@
 """What an inventory of a given size costs: made, read, packed, put together again, and in the stages that adopt it.
 
-`python -m tests.bench.inventory_cost [--gpus 131072] [--down 50] [--back 200] [--json]`. CPU seconds, each step in a process of its
-own whose peak of memory is told beside it; the stages hold what a bad day leaves: links that are
-down, told by both ends, and others that went and came back.
+`python -m tests.bench.inventory_cost [--gpus 131072] [--down 50] [--back 200] [--json]`. CPU seconds, each step in a
+process of its own whose growth of memory is told beside it; the stages hold what a bad day leaves: links that are down,
+told by both ends, and others that went and came back.
 """
 
 import argparse
