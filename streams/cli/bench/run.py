@@ -25,7 +25,7 @@ from streams.cli.publishing import publish
 from streams.config.settings import Settings, load
 from streams.embedded.guarded import Guarded
 from streams.embedded.kafka_folder import free_ports
-from streams.fabric.generate import GenerateParams, generate
+from streams.fabric.generate import GenerateParams, ImpossibleFabric, generate
 from streams.runtime.supervise import Part, Supervisor
 from streams.store.clickhouse import ClickHouse
 from streams.wire.errors import Misconfigured, Retry
@@ -93,7 +93,10 @@ class Bench:
         return plant
 
     async def _publish_fabric(self) -> plants.Plant:
-        inventory = await asyncio.to_thread(generate, GenerateParams(gpus=self.params.gpus))
+        try:
+            inventory = await asyncio.to_thread(generate, GenerateParams(gpus=self.params.gpus))
+        except ImpossibleFabric as error:
+            raise Misconfigured(f"--gpus {self.params.gpus}: {error}") from error
         await publish(self.settings.kafka, await asyncio.to_thread(records_of, inventory, time.time_ns()))
         plant = await asyncio.to_thread(plants.plant_of, inventory)
         await asyncio.to_thread(plants.save, plant, self.params.folder / "plant.json")
