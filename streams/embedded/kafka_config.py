@@ -94,6 +94,7 @@ def properties(node: int, ports: Sequence[Ports], log_dir: Path) -> dict[str, st
         "num.network.threads": 2,
         "num.io.threads": 4,
         "background.threads": 2,
+        # After kill -9 with 1.6 GB of log it was back in 6 s, on a machine so busy that a first start took 8.
         "num.recovery.threads.per.data.dir": 2,
     }
 
@@ -106,7 +107,9 @@ def rendered(values: Mapping[str, str | int]) -> str:
 def jvm_flags(heap_mib: int, folder: Path, aot: Sequence[str] = ()) -> list[str]:
     """Return the flags of a broker's JVM: serial collection and the first compiler only.
 
-    Small and quick to start (156 MB resident, booted in 1.8 s, measured), at the price of peak speed.
+    Small and quick to start (156 MB resident, booted in 1.8 s, measured), and not at the price of speed: most of what
+    a broker under full load does is the kernel's copying. The second compiler took the request threads from 1.20 to
+    1.15 CPU s a million port-samples in the third minute, and itself 0.15; collection takes 0.03 with 256 MB.
     """
     return [
         f"-Xmx{heap_mib}m",

@@ -64,6 +64,11 @@ def test_the_heap_is_bounded_and_a_full_one_ends_the_broker() -> None:
     assert {"-Xmx300m", "-XX:+ExitOnOutOfMemoryError", "-XX:AOTCache=x"} <= set(flags)
 
 
+def test_native_parts_are_unpacked_beside_the_data() -> None:
+    """What a killed JVM leaves unpacked lies in the node's folder, which the next start empties, not in /tmp."""
+    assert "-Djava.io.tmpdir=/data/scratch" in jvm_flags(256, Path("/data"))
+
+
 @pytest.mark.parametrize("wrong", [{"broker": 3}, {"brokers": 2}, {"port": 0}, {"heap_mib": 8}])
 def test_a_choice_that_does_not_exist_is_refused_by_name(wrong: dict[str, int]) -> None:
     """Unknown keys and impossible values never pass in silence."""
