@@ -1,7 +1,9 @@
 """Every contender, as a process of its own, on a real Kafka and a real ClickHouse."""
 
 import asyncio
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +19,7 @@ from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 from tests.unit.cli.peers.plainly import downs
 
-LOAD = Load(300, 10**18)
+LOAD = Load(300, time.time_ns())  # gnmic's table forgets what is older than 30 days
 
 
 @pytest.fixture(scope="module")
@@ -45,18 +47,26 @@ def test_a_contender_finds_what_a_plain_reader_finds(contest: Contest, contender
     assert (run.disk_bytes > 0, run.server_cpu_s > 0) == (contender.stores, contender.stores)
 
 
-def test_a_contender_that_ends_early_is_wrong(contest: Contest) -> None:
+def test_a_contender_that_ends_early_is_wrong(contest: Contest, tmp_path: Path) -> None:
     """A process that ends well but says no tally has no price but a reason."""
-    assert contest.run(Contender("silent", "step", "")).wrong == "ended with 0: it said nothing"
+    run = replace(contest, folder=tmp_path).run(Contender("silent", "step", ""))
+    assert run.wrong == "ended with 0: it said nothing"
 
 
-def test_a_contender_that_dies_is_wrong(contest: Contest) -> None:
+def test_a_contender_that_dies_is_wrong(contest: Contest, tmp_path: Path) -> None:
     """One that is to store, without a server to store in, dies of it, and its last words are told."""
-    assert contest.run(Contender("storing nowhere", "railsight_sink", "")).wrong.startswith("ended with 1: ")
+    run = replace(contest, folder=tmp_path).run(Contender("storing nowhere", "row_per_value", ""))
+    assert run.wrong.startswith("ended with 1: ")
+
+
+def test_a_contender_that_stores_nothing_is_wrong(contest: Contest, tmp_path: Path) -> None:
+    """One that reads everything and stores none of it is found out by the rows of its table."""
+    run = replace(contest, folder=tmp_path).run(Contender("reading only", "aiokafka_loop", "", table="samples"))
+    assert run.wrong == f"0 rows stored of {contest.filled.port_samples:,}"
 
 
 def test_who_has_no_environment_is_missing(contest: Contest) -> None:
     """Without the peers' environment, those apart are not run and nothing is wrong."""
-    alone = Contest(contest.kafka, contest.filled, contest.folder, environment.NotInstalled("no index"))
+    alone = replace(contest, python=environment.NotInstalled("no index"))
     run = alone.run(next(one for one in CONTENDERS if one.apart))
     assert (run.wrong, run.missing) == ("", "no index")

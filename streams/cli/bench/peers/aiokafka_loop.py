@@ -64,7 +64,7 @@ async def consume(task: Task) -> Tally:
     """Read until all is read."""
     tally, ports, sent = Tally(task), Ports(), []
     consumer = AIOKafkaConsumer(
-        task.topic, bootstrap_servers=task.bootstrap, group_id="bench-aiokafka", auto_offset_reset="earliest"
+        task.topic, bootstrap_servers=task.bootstrap, group_id=task.group, auto_offset_reset="earliest"
     )
     producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, compression_type="lz4", linger_ms=20)
     async with consumer, producer:

@@ -20,6 +20,7 @@ SMALL = 500
 """Messages of the first run, whose price is taken off the second's."""
 _NOTES = (
     "CPU s: user and system of the contender's process a million port-samples of 24 metrics; start-up taken off.",
+    "railsight's holds a snapshot of everything; server: ClickHouse, with its merges and a last one of everything.",
     "All contenders decode with railsight's codec, and all but the object a port do the step with numpy.",
     "The answers of every line with a ratio were checked: each port that crossed a limit, once, and no other.",
 )

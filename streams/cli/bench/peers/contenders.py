@@ -12,16 +12,23 @@ _HOUR_S = 3600
 class Contender:
     """One program.
 
-    `keeps` says where its state, or its rows, are; one that is `apart` runs in the peers' own environment; `share` is
-    the part of the messages that it is given where the whole would take too long.
+    `keeps` says where its state, or its rows, are. One that stores has a `table`, with `rows_each` rows a port-sample.
+    One that is `apart` runs in the peers' own environment; `share` is the part of the messages that it is given where
+    the whole would take too long.
     """
 
     name: str
     program: str
     keeps: str
-    stores: bool = False
+    table: str = ""
+    rows_each: int = 1
     apart: bool = False
     share: float = 1.0
+
+    @property
+    def stores(self) -> bool:
+        """Whether it stores readings, and does not look for crossings."""
+        return bool(self.table)
 
     @property
     def module(self) -> str:
@@ -42,6 +49,8 @@ CONTENDERS: tuple[Contender, ...] = (
     Contender("aiokafka, an object a port", "aiokafka_loop", "objects; lost with the process"),
     Contender("Quix Streams", "quix_dataframe", "arrays in RocksDB, no changelog", apart=True),
     Contender("Bytewax", "bytewax_flow", "arrays; lost with the process", apart=True),
-    Contender("railsight sink", "railsight_sink", "a row a port, exactly once", stores=True),
-    Contender("gnmic's row a value", "row_per_value", "a row a value", stores=True, share=0.1),
+    Contender("railsight sink", "railsight_sink", "a row a port, exactly once", table="samples"),
+    Contender(
+        "gnmic's row a value", "row_per_value", "a row a value", table="gnmic_telemetry", rows_each=24, share=0.1
+    ),
 )

@@ -17,7 +17,7 @@ LOCK = Path(__file__).with_name("environment.lock")
 """Written from environment.in by `uv pip compile --universal --python-version 3.11 --generate-hashes
 --no-emit-index-url --no-header --no-annotate`; numpy and protobuf are those of requirements.lock."""
 INSTALL_S = 600.0
-_PACKAGES = Path(__file__).parents[4]
+_OURS = Path(__file__).parents[3]
 
 
 class NotInstalled(Exception):
@@ -47,9 +47,6 @@ def make() -> Path:
     try:
         _call(sys.executable, "-m", "venv", str(folder))
         _call(str(_python(folder)), *install, "--require-hashes", "-r", str(LOCK))
-        # Our own code is found beside their packages, and none of our packages is.
-        _bridge(folder).mkdir()
-        (_bridge(folder) / "streams").symlink_to(_PACKAGES / "streams", target_is_directory=True)
         _complete(folder).touch()
     except (OSError, subprocess.SubprocessError) as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -57,9 +54,11 @@ def make() -> Path:
     return _python(folder)
 
 
-def variables(python: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment variables with which its interpreter finds our code."""
-    return {**environ, "PYTHONPATH": str(_bridge(python.parents[1]))}
+def variables(bridge: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables with which its interpreter finds our code, and no other package, through a new folder `bridge`."""
+    bridge.mkdir()
+    (bridge / "streams").symlink_to(_OURS, target_is_directory=True)
+    return {**environ, "PYTHONPATH": str(bridge)}
 
 
 def _call(*command: str) -> None:
@@ -74,10 +73,6 @@ def _in_one_line(error: Exception) -> str:
 
 def _python(folder: Path) -> Path:
     return folder / "bin" / "python"
-
-
-def _bridge(folder: Path) -> Path:
-    return folder / "railsight"
 
 
 def _complete(folder: Path) -> Path:

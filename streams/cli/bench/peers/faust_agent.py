@@ -51,7 +51,7 @@ def watch(app: Any, task: Task, tally: Tally, done: asyncio.Event) -> None:
 async def run_app(task: Task) -> Tally:
     """Run the app inside our loop, as its guide shows for embedding, until all is read."""
     app = faust.App(
-        "bench-faust",
+        task.group,
         broker=f"kafka://{task.bootstrap}",
         consumer_auto_offset_reset="earliest",
         stream_wait_empty=False,

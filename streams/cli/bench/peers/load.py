@@ -56,7 +56,7 @@ class Load:
 
     messages: int
     began_ns: int
-    rounds: int = 5
+    rounds: int = 6
     seed: int = 1
 
     def readings(self) -> Iterator[Reading]:

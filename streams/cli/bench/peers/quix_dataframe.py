@@ -31,7 +31,7 @@ def run(task: Task) -> Tally:
     tally = Tally(task)
     app = Application(
         broker_address=task.bootstrap,
-        consumer_group="bench-quix",
+        consumer_group=task.group,
         auto_offset_reset="earliest",
         state_dir=task.folder,
         use_changelog_topics=False,

@@ -114,7 +114,7 @@ async def store(task: Task) -> Tally:
     client = await asyncio.to_thread(clickhouse_connect.get_client, dsn=task.clickhouse, compress=False)
     await asyncio.to_thread(client.command, CREATE)
     consumer = AIOKafkaConsumer(
-        task.topic, bootstrap_servers=task.bootstrap, group_id="bench-gnmic", auto_offset_reset="earliest"
+        task.topic, bootstrap_servers=task.bootstrap, group_id=task.group, auto_offset_reset="earliest"
     )
     async with consumer:
         while not tally.full:

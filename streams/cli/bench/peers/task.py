@@ -27,6 +27,11 @@ class Task:
     folder: str
     clickhouse: str = ""
 
+    @property
+    def group(self) -> str:
+        """The consumer group of this one run."""
+        return f"bench{self.folder.replace('/', '.')}"
+
     def to_text(self) -> str:
         """As it stands on the contender's command line."""
         return json.dumps(asdict(self))

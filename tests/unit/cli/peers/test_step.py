@@ -46,8 +46,8 @@ def test_the_load_knows_which_ports_cross() -> None:
 
 def test_the_load_has_the_mix_of_the_largest_fabric() -> None:
     """Of 21,504 devices 5,120 are switches of 128 ports, the others hosts of 8; each is read in every round."""
-    readings = [one.samples for one in Load(1000, 10**18).readings()]
-    assert len(readings) == 1000
+    readings = [one.samples for one in Load(1200, 10**18).readings()]
+    assert len(readings) == 1200
     devices = {samples.device: len(samples.row) for samples in readings}
     assert sorted(devices.values()) == [8] * 152 + [128] * 48
     assert {len(COUNTERS), *(samples.counters.values.shape[0] for samples in readings)} == {20}

@@ -8,8 +8,8 @@ from streams.cli.bench.peers.contest import Run
 from streams.cli.bench.peers.table import lines
 
 OURS, THEIRS = Contender("ours", "ours", "here"), Contender("theirs", "theirs", "there")
-SINK = Contender("sink", "sink", "rows", stores=True)
-ROWS = Contender("rows", "rows", "more rows", stores=True, share=0.1)
+SINK = Contender("sink", "sink", "rows", table="t")
+ROWS = Contender("rows", "rows", "more rows", table="t", share=0.1)
 SMALL = Run(10, port_samples=100_000, cpu_s=1.0, wall_s=2.0, peak_bytes=1 << 20)
 WHOLE = Run(210, port_samples=2_100_000, cpu_s=5.0, wall_s=6.0, peak_bytes=300 << 20)
 
