@@ -5,6 +5,7 @@ Each benchmark's own module declares its options and imports what it measures on
 
 import typer
 
+from streams.cli.bench.growth import growth
 from streams.cli.bench.peers.command import peers
 from streams.cli.bench.pipeline import pipeline
 
@@ -13,8 +14,9 @@ bench = typer.Typer(no_args_is_help=True, help="Measure what the pipeline costs 
 
 @bench.callback()
 def _bench() -> None:
-    """Benchmarks are subcommands, also while there is but one."""
+    """Benchmarks are subcommands."""
 
 
 bench.command()(pipeline)
+bench.command()(growth)
 bench.command()(peers)

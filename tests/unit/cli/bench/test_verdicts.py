@@ -1,0 +1,91 @@
+"""What a run is judged by, and what people see of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streams.cli.bench.figures import Spread
+from streams.cli.bench.growth import table
+from streams.cli.bench.report import Found, PartCost, StageRate
+from streams.cli.bench.shown import lines
+from tests.unit.cli.bench.reports import LOAD, report
+
+
+def test_a_run_in_which_all_holds_is_fine() -> None:
+    """Every line of judgement says yes."""
+    assert report().fine
+    assert all(verdict.holds for verdict in report().verdicts)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"load": replace(LOAD, late_max_s=0.6)}, "schedule"),
+        ({"load": replace(LOAD, refused=1)}, "schedule"),
+        ({"load": replace(LOAD, port_samples_sent=4_800_001)}, "nothing lost"),
+        ({"load": replace(LOAD, messages_sent=129_999)}, "nothing lost"),
+        ({"load": replace(LOAD, events_sent=41)}, "nothing lost"),
+        ({"faults": Found(30, 29, ("link/flap a",), (), 0)}, "fault found"),
+        ({"faults": Found(30, 30, (), ("link/down b",), 0)}, "fault found"),
+        ({"faults": Found(30, 30, (), (), 1)}, "fault found"),
+        ({"stages": (StageRate("measure", 1.0, 1.0, 1.0, 1.0, grows=True),)}, "that of measure"),
+    ],
+)
+def test_a_broken_promise_is_named_and_makes_the_run_fail(other: dict[str, Any], says: str) -> None:
+    """One line says no, the one that it is about, and the command ends with 1."""
+    made = report(**other)
+    broken = [verdict.says for verdict in made.verdicts if not verdict.holds]
+    assert len(broken) == 1
+    assert says in broken[0]
+    assert not made.fine
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"parts": (PartCost("process", 29.0, 0, 0.0),)}, "CPU s a million"),
+        ({"seconds": 20.0}, "cores used"),
+        ({"flap_to_finding_s": Spread(300, 0.1, 0.26, 0.3)}, "p99"),
+        ({"flap_to_finding_s": Spread(0)}, "p99 none"),
+        ({"flap_to_finding_s": Spread(300, 0.1, 0.15, 0.3), "load": replace(LOAD, port_samples_per_s=7000.0)}, "p99"),
+    ],
+)
+def test_a_missed_target_is_named_but_does_not_fail_a_run(other: dict[str, Any], says: str) -> None:
+    """Targets are made for the largest fabric; a small one on a busy machine need not meet them."""
+    made = report(**other)
+    missed = [verdict.says for verdict in made.verdicts if not verdict.holds]
+    assert len(missed) == 1
+    assert says in missed[0]
+    assert made.fine
+
+
+def test_anything_else_that_went_wrong_makes_the_run_fail() -> None:
+    """A part that ended by itself is told even if all figures are right."""
+    made = report(problems=("persist ended by itself",))
+    assert not made.fine
+    assert "wrong: persist ended by itself" in list(lines(made))
+
+
+def test_the_table_has_the_cost_of_each_part() -> None:
+    """CPU seconds a million port-samples of each process stand in its line, and of all in the last."""
+    shown = list(lines(report()))
+    broker = next(line for line in shown if line.startswith("broker"))
+    everything = next(line for line in shown if line.startswith("all "))
+    assert broker.split()[1:3] == ["4.00", f"{4 / 4.8:.3f}"]
+    assert everything.split()[1:3] == ["24.00", "5.000"]
+
+
+def test_long_lists_are_cut() -> None:
+    """Of 200 inventions ten are named, and how many more there are."""
+    shown = list(lines(report(faults=Found(1, 1, (), tuple(f"x{i}" for i in range(200)), 0))))
+    assert sum(1 for line in shown if line.startswith("invented: ")) == 11
+    assert "invented: 190 more (--json names all)" in shown
+
+
+def test_growth_has_a_line_a_run() -> None:
+    """Each run's size, workers and cost stand in one line."""
+    shown = table([report(), report(gpus=4096, workers=2)])
+    assert len(shown) == 3
+    assert shown[2].split()[0] == "4096"
+    assert "5.00" in shown[1].split()
