@@ -1,7 +1,8 @@
 """What an inventory of a given size costs: made, read, packed, put together again, and in the stages that adopt it.
 
-`python -m tests.bench.inventory_cost [--gpus 131072] [--down 50] [--back 200] [--json]`. CPU seconds, each step in a
-process of its own whose growth of memory is told beside it; the stages hold what a bad day leaves: links that are down,
+`python -m tests.bench.inventory_cost [--gpus 131072] [--down 50] [--back 200] [--kafka] [--json]`. CPU seconds, each
+step in a process of its own whose growth of memory is told beside it; with `--kafka` also `railsight inventory apply`
+to a real broker and the reader of the topic; the stages hold what a bad day leaves: links that are down,
 told by both ends, and others that went and came back.
 """
 
@@ -12,6 +13,7 @@ import json
 import multiprocessing
 import resource
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -29,10 +31,13 @@ from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.ids import Port
 from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
 from streams.fabric.topology import Topology
+from streams.runtime.admin import ensure_topics
 from streams.runtime.inventory_reader import InventoryReader
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Message, Source, Symptom, SymptomKind
@@ -114,6 +119,36 @@ def _assembled(folder: Path) -> Said:
     gc.collect()
     said["full_collection_after_ms"] = round((time.process_time() - began) * 1e3, 1)
     return said
+
+
+def _through_kafka(folder: Path) -> Said:
+    """`inventory apply` as a process of its own, then the topic read as a worker does."""
+    said: Said = {}
+    with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as kafka:
+        settings = KafkaSettings.model_validate({"bootstrap": kafka.bootstrap})
+        asyncio.run(ensure_topics(settings))
+        command = [sys.executable, "-m", "streams.cli.main", "inventory", "apply", str(folder / "csv"), "--bootstrap",
+                   kafka.bootstrap]  # fmt: skip
+        before, began = _children_s(), time.monotonic()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        said["apply_s"] = round(_children_s() - before, 3)
+        said["apply_wall_s"] = round(time.monotonic() - began, 3)
+        began = time.monotonic()
+        with _timed(said, "read_back_s"):
+            asyncio.run(_read_back(InventoryReader(settings)))
+        said["read_back_wall_s"] = round(time.monotonic() - began, 3)
+    return said
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+async def _read_back(reader: InventoryReader) -> None:
+    reading = asyncio.create_task(reader.run())
+    await asyncio.wait_for(reader.first.wait(), 60)
+    reading.cancel()
 
 
 async def _taken(reader: InventoryReader, records: Sequence[Record], pauses: list[float]) -> None:
@@ -218,7 +253,7 @@ def _step(name: str, given: argparse.Namespace, folder: Path) -> Said:
         return _stages(folder, given.down, given.back)
     if name.startswith("read_"):
         return _read(name.removeprefix("read_"), folder)
-    return {"unpacked": _unpacked, "assembled": _assembled}[name](folder)
+    return {"unpacked": _unpacked, "assembled": _assembled, "through_kafka": _through_kafka}[name](folder)
 
 
 def main() -> None:
@@ -227,6 +262,7 @@ def main() -> None:
     parser.add_argument("--gpus", type=int, default=131_072)
     parser.add_argument("--down", type=int, default=50)
     parser.add_argument("--back", type=int, default=200)
+    parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     said: Said = {"gpus": given.gpus}
@@ -234,7 +270,15 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool,
     ):
-        for name in ("made", "read_csv", "read_parquet", "unpacked", "assembled", "stages"):
+        for name in (
+            "made",
+            "read_csv",
+            "read_parquet",
+            "unpacked",
+            "assembled",
+            "stages",
+            *(["through_kafka"] if given.kafka else []),
+        ):
             said |= pool.apply(_step, (name, given, Path(folder)))
     if given.json:
         json.dump(said, sys.stdout, indent=1)
