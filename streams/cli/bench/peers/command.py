@@ -53,11 +53,8 @@ def peers(
     _, small = hold(Load(SMALL, time.time_ns()), chosen, python, _say)
     filled, whole = hold(Load(messages, time.time_ns()), chosen, python, _say)
     table = lines(chosen, small, whole, filled.port_samples)
-    if as_json:
-        for line in table:
-            typer.echo(orjson.dumps(line.to_json()).decode())
-    else:
-        _print(table)
+    for told in [orjson.dumps(line.to_json()).decode() for line in table] if as_json else show(table):
+        typer.echo(told)
     if any(line.said.startswith("WRONG") for line in table):
         raise typer.Exit(1)
 
@@ -80,17 +77,17 @@ def _say(line: str) -> None:
     typer.echo(line, err=True)
 
 
-def _print(table: "Sequence[Line]") -> None:
-    typer.echo(f"{'':28}{'CPU s':>8}{'server':>8}{'ratio':>8}{'rows/s':>10}{'MiB':>7}{'bytes/row':>11}{'ratio':>7}")
+def show(table: "Sequence[Line]") -> list[str]:
+    """The table as lines for people."""
+    shown = [f"{'':28}{'CPU s':>8}{'server':>8}{'ratio':>8}{'rows/s':>10}{'MiB':>7}{'bytes/row':>11}{'ratio':>7}"]
     for line in table:
         numbers = (
             f"{_number(line.cpu_s, 2):>8}{_number(line.server_cpu_s, 2):>8}{_number(line.ratio, 2):>8}"
             f"{_number(line.port_samples_per_s, 0):>10}{_number(line.peak_mib, 0):>7}"
             f"{_number(line.bytes_a_port_sample, 1):>11}{_number(line.bytes_ratio, 2):>7}"
         )
-        typer.echo(f"{line.name:28}{numbers}  {line.said or line.keeps}")
-    for note in _NOTES:
-        typer.echo(note)
+        shown.append(f"{line.name:28}{numbers}  {line.said or line.keeps}")
+    return [*shown, *_NOTES]
 
 
 def _number(value: float | None, digits: int) -> str:
