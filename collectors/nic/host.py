@@ -74,8 +74,8 @@ class HostReader:
         readings = await self._rounds.read(self._readers.values())
         samples = None
         self._take_note(readings)
-        if readings:
-            named = {self._name_of[identity]: reading for identity, reading in readings.items()}
+        named = {self._name_of[identity]: reading for identity, reading in readings.items() if reading.says_something}
+        if named:
             samples = self._emitter.samples(self.device, self._composer.compose(named, self._boot_id))
             self._last_sample_ns = samples.sampled_at_ns
         self._say_status(is_reached=samples is not None)

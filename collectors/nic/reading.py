@@ -37,6 +37,11 @@ class PortReading(NamedTuple):
     refused: int
     saturated: frozenset[str]
 
+    @property
+    def says_something(self) -> bool:
+        """Whether anything was read."""
+        return any(value is not None for value in self.values)
+
 
 class PortReader:
     """Reads one port for the life of its device. One thread at a time; may block as long as the driver does."""

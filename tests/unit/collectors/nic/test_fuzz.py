@@ -10,12 +10,25 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from collectors.nic import signals
 from collectors.nic.vpd import vpd
 from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, rows, whole, write
 
 FILES = 10_000
 BOUND_S = 2.0
 """For a reading that takes a few milliseconds: a stall, not a busy machine."""
+
+
+HW = list({signal.metric: name for name, signal in reversed(signals.HW_COUNTERS.items())}.values())
+"""One name a metric: the first of the table, which are mlx5's."""
+WIDE = (
+    CARD
+    | {f"{PORT}/counters/{name}": "1" for name in signals.COUNTERS}
+    | {f"{PORT}/hw_counters/{name}": "1" for name in HW}
+    | {f"{NET}/statistics/{name}": "1" for name in signals.STATISTICS}
+    | {f"{PORT}/hw_counters/lifespan": "0"}
+)
+"""A port with every file that is known."""
 
 
 def content(chance: random.Random) -> bytes:
@@ -69,12 +82,12 @@ def is_refused(data: bytes) -> bool:
 async def test_every_refusal_is_counted_once(tmp_path: Path) -> None:
     """Ten thousand contents of counters: each that is no counter is one refusal, and its value is absent."""
     chance = random.Random(20261121)
-    write(tmp_path, CARD)
+    write(tmp_path, WIDE)
     reader = whole(tmp_path)
     await reader.host.read_once()
-    metrics = {"port_rcv_errors": "rx_errors", "symbol_error": "rx_symbol_errors", "link_downed": "link_down_events"}
-    files = {tmp_path / PORT / "counters" / name: metric for name, metric in metrics.items()}
-    files[tmp_path / NET / "carrier_changes"] = "link_transitions"
+    known = {f"{PORT}/counters/{name}": signal for name, signal in signals.COUNTERS.items()}
+    known |= {f"{PORT}/hw_counters/{name}": signals.HW_COUNTERS[name] for name in HW}
+    files = {tmp_path / path: signal.metric.name.lower() for path, signal in known.items()}
     refused = given = 0
     while given < FILES:
         wrong = set()
@@ -93,11 +106,11 @@ async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None
     spoilt = 0
     while spoilt < FILES:
         root = tmp_path / str(spoilt)
-        write(root, CARD | {STATISTICS: "NIC statistics:\n  rx_bytes_phy: 1\n"})
+        write(root, WIDE | {STATISTICS: "NIC statistics:\n  rx_bytes_phy: 1\n"})
         reader = whole(root)
         await reader.host.read_once()
         for _ in range(2):
-            for path in chance.sample(list(CARD), len(CARD) - 3):
+            for path in chance.sample(list(WIDE), len(WIDE) - 3):
                 spoil(root / path, chance)
                 spoilt += 1
             (root / STATISTICS).write_bytes(b"".join(content(chance) + b": " + content(chance) for _ in range(5)))

@@ -1,0 +1,130 @@
+"""The simulated hosts' trees and the NIC collector that reads them: both ends of a link tell of the same fault."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from collectors.core.clock import SystemClock
+from collectors.core.counts import Counts
+from collectors.nic.collector import collect
+from collectors.nic.ethtool import ethtool_of
+from collectors.nic.params import Params
+from collectors.nic.tree import Tree
+from collectors.sim import clos
+from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
+from collectors.sim.sysfs_face import SysfsFace, guid
+from collectors.sim.world import World
+from streams.wire.models import CollectorStatus, Facts, Samples, Source
+from tests.fakes.publisher import KeptRecords
+from tests.unit.collectors.nic.trees import rows, whole
+
+SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+HOST = "pod1-host1"
+S = 10**9
+START = 1_700_000_000 * S
+
+
+def world_of(now_ns: int, *faults: Fault) -> World:
+    return World(clos.inventory(SHAPE, now_ns), faults, 1, now_ns)
+
+
+def faulty(now_ns: int) -> World:
+    """A flap of two downs, a link that stays down, a leaf's port that a person shuts."""
+    links = {link.a_port: link for link in clos.inventory(SHAPE, now_ns).links}
+    return world_of(
+        now_ns,
+        LinkFlap(links["mlx5_0"], (Span(now_ns + S, now_ns + 2 * S), Span(now_ns + 3 * S, now_ns + 4 * S))),
+        LinkDown(links["mlx5_1"], Span(now_ns + S, now_ns + 60 * S)),
+        AdminDown(links["mlx5_2"], links["mlx5_2"].a, Span(now_ns + S, now_ns + 60 * S)),
+    )
+
+
+async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
+    """Every port's traffic, downs, transitions and lost frames, before and after the faults."""
+    world = faulty(START)
+    face = SysfsFace(world, SystemClock(), tmp_path)
+    for at_ns in (START, START + 10 * S):
+        face.write(at_ns)
+        said = rows(await whole(face.root(HOST)).host.read_once())
+        for number in range(clos.RAILS):
+            port, row = world.port(HOST, f"mlx5_{number}", at_ns), said[f"mlx5_{number}"]
+            assert (row["rx_bytes"], row["tx_bytes"]) == (port.rx_bytes, port.tx_bytes)
+            assert (row["link_transitions"], row["rx_fcs_errors"]) == (port.transitions, port.fcs_errors)
+            assert (row["oper_up"], row["admin_up"]) == (port.oper_up, port.admin_up)
+            assert row.get("speed_bps") == (port.speed_bps if port.oper_up else None)
+    downs = [said[f"mlx5_{number}"]["link_down_events"] for number in range(4)]
+    assert downs == [2, 1, 1, 0]
+    assert [said[f"mlx5_{number}"]["oper_up"] for number in range(4)] == [1, 0, 0, 1]
+    assert [said[f"mlx5_{number}"]["admin_up"] for number in range(4)] == [1, 1, 0, 1]
+
+
+@asynccontextmanager
+async def collecting(face: SysfsFace, cadence_s: float = 0.1) -> AsyncIterator[KeptRecords]:
+    """The collector of the host, as it runs."""
+    kept = KeptRecords()
+    params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
+    work = asyncio.create_task(collect(params, kept, Counts(), collector="nic", run=7, chance=random.Random(1)))
+    try:
+        yield kept
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+
+async def test_a_flap_is_seen_while_it_happens(tmp_path: Path) -> None:
+    """By its state where a reading falls into it, and by its counter in any case; only the fabric is published."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    async with SysfsFace(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
+        await kept.until(lambda: any(_of(s, "link_down_events") == 2 for s in kept.of(Samples)), 30)
+        samples = kept.of(Samples)
+        assert {row for reading in samples for row in reading.row} == {f"mlx5_{n}" for n in range(clos.RAILS)}
+        assert [reading.sequence for reading in samples] == list(range(1, len(samples) + 1))
+        assert all(reading.source is Source.SOURCE_NIC and reading.boot_id for reading in samples)
+        assert all(reading.sampled_at_ns <= reading.received_at_ns for reading in samples)
+        assert kept.of(CollectorStatus)[0].reachable
+        components = {component.name: component for component in kept.of(Facts)[0].components}
+        assert components["eno1"].kind == "nic-management"
+        assert {"ens1np0", guid(HOST, "mlx5_0"), "0000:18:00.0"} <= set(components["mlx5_0"].alias)
+
+
+def _of(samples: Samples, metric: str) -> float | None:
+    return rows(samples).get("mlx5_0", {}).get(metric)
+
+
+async def test_a_host_that_reboots_is_away_and_comes_back_anew(tmp_path: Path) -> None:
+    """Nothing is read meanwhile, and afterwards the boot is another and the counters begin at zero."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    world = world_of(now_ns, Reboot(HOST, Span(now_ns + 2 * S, now_ns + 4 * S)))
+    async with SysfsFace(world, clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
+        await kept.until(lambda: len({s.boot_id for s in kept.of(Samples)}) == 2, 30)
+        first, last = kept.of(Samples)[0], kept.of(Samples)[-1]
+        assert (_of(first, "rx_bytes") or 0) > 1000 * (_of(last, "rx_bytes") or 0)
+        await kept.until(lambda: kept.of(CollectorStatus)[-1].reachable, 10)
+        assert [status.reachable for status in kept.of(CollectorStatus)] == [True, False, True]
+
+
+def test_ethtool_of_this_machine_is_read_through_the_kernel() -> None:
+    """By name, the same names each time; a netdev without statistics, or that is not there, has none."""
+    pytest.importorskip("pyroute2", reason="pyroute2 is not installed: it comes with railsight[host]")
+    ethtool = ethtool_of(Tree(Path("/")), wanted=True, folder=None)
+    assert ethtool("nonesuch0").read() is None
+    found = 0
+    for netdev in Tree(Path("/")).names("/sys/class/net"):
+        source = ethtool(netdev)
+        with contextlib.closing(source):
+            if (first := source.read()) is None:
+                continue
+            second = source.read()
+            assert second is not None and second.names is first.names
+            assert len(first.values) >= len(first.names) > 0
+            found += 1
+    if not found:
+        pytest.skip("no netdev of this machine has statistics of its driver")
