@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from streams.cli.options import AsJson
+from streams.runtime.supervise import STEADY_S
 
 if TYPE_CHECKING:
     from streams.cli.bench.params import Compression
@@ -22,7 +23,8 @@ def pipeline(
     workers: Annotated[int, typer.Option(min=1, help="How many processes run the stages.")] = 1,
     compression: Annotated[str, typer.Option(help="Of the load in Kafka: none, lz4, zstd, snappy or gzip.")] = "lz4",
     kill_every: Annotated[
-        float | None, typer.Option(min=5, help="Kill a worker with SIGKILL every so many seconds.")
+        # Sooner than the supervisor forgets an end, it would give the worker up after a few.
+        float | None, typer.Option(min=STEADY_S + 1, help="Kill a worker with SIGKILL every so many seconds.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of faults, rates and the order of reading.")] = 1,
     keep: Annotated[Path | None, typer.Option(help="Run in this new folder and leave it behind.")] = None,

@@ -32,7 +32,7 @@ def lines(report: Report) -> Iterator[str]:
     yield ""
     yield from _stages(report)
     yield ""
-    yield _spread("sample to row in ClickHouse", report.sample_to_row_s)
+    yield _spread("sample to row in ClickHouse, as found by a look each second", report.sample_to_row_s)
     yield _spread("third link-down event to finding", report.flap_to_finding_s)
     yield _spread("link down for 30 s to finding", report.down_to_finding_s)
     yield ""
@@ -62,7 +62,7 @@ def _parts(report: Report) -> Iterator[str]:
         )
     yield (
         f"{'all':<14}{report.cpu_s:>9.2f}{report.cpu_s_per_million:>18.3f}{report.cpu_s_per_million_values:>12.4f}"
-        f"   {report.machine_used:.0%} of the machine; the benchmark's own looking {report.bench_cpu_s:.1f} s more"
+        f"   {report.machine_used:.0%} of the machine; besides, {report.bench_cpu_s:.1f} s of the benchmark itself"
     )
 
 
