@@ -28,14 +28,25 @@ class Discovery:
         self._net = f"{tree.sys}/class/net"
         self._exclude = tuple(exclude)
         self._max = max_ports
+        self._bare: set[tuple[str, int]] = set()
         self._vpd: dict[tuple[str, tuple[int, ...]], Vpd] = {}
 
     def births(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """Changes when a device comes, goes, or is made anew; costs two listings."""
-        return self._tree.births(self._rdma), self._tree.births(self._net)
+        """Changes when a device comes, goes, or is made anew; costs two listings.
 
-    def ports(self) -> tuple[Port, ...]:
-        """Every port by its identity; where two seem the same, the first. At most as many as are allowed."""
+        Netdevs without a device behind them do not count: containers make and drop theirs all the time.
+        """
+        netdevs = self._tree.births(self._net)
+        self._bare = {
+            born for born in netdevs if born in self._bare or not self._tree.target(f"{self._net}/{born[0]}/device")
+        }
+        return self._tree.births(self._rdma), tuple(born for born in netdevs if born not in self._bare)
+
+    def ports(self, restricted: frozenset[str] = frozenset()) -> tuple[Port, ...]:
+        """Every port by its identity; where two seem the same, the first. At most as many as are allowed.
+
+        Those known to be `restricted`, by identity, are not asked for their speed.
+        """
         routes = values.default_routes(
             self._say(f"{self._tree.proc}/net/route"), self._say(f"{self._tree.proc}/net/ipv6_route")
         )
@@ -49,7 +60,8 @@ class Discovery:
         for port in netdevs.values():
             if port.netdev not in joined and len(found) < self._max:
                 found.setdefault(port.identity, port)
-        return tuple(self._completed(port) for port in found.values() if not port.matches(self._exclude))
+        wanted = (port for port in found.values() if not port.matches(self._exclude))
+        return tuple(self._completed(port, asks=port.identity not in restricted) for port in wanted)
 
     def _say(self, path: str) -> str:
         """What a file says that is not worth a word when it says nothing."""
@@ -137,7 +149,7 @@ class Discovery:
             born=(*port.born, *net.born),
         )  # fmt: skip
 
-    def _completed(self, port: Port) -> Port:
+    def _completed(self, port: Port, *, asks: bool) -> Port:
         """With what is asked of the device itself: driver, model, vital product data, and how fast it runs."""
         device = f"{self._rdma}/{port.rdma}/device" if port.rdma else f"{self._net}/{port.netdev}/device"
         vendor = self._say(f"{device}/vendor")
@@ -151,7 +163,7 @@ class Discovery:
             serial=said.serial,
             is_restricted=said.is_restricted,
         )
-        return port if port.is_restricted else replace(port, speed_bps=self._speed(port))
+        return replace(port, speed_bps=self._speed(port)) if asks and not port.is_restricted else port
 
     def _vital(self, device: str, port: Port) -> Vpd:
         key = port.card, port.born

@@ -83,18 +83,20 @@ class HostReader:
         return samples
 
     async def _find(self) -> None:
-        """Look for ports where one came or went, and now and then; wait for a device that hangs no longer than for
-        any, and go on with what is known.
+        """Look for ports where one came or went, and now and then.
+
+        Where a device hangs meanwhile this is waited for once, for as long as for any; then what is known is read on.
         """
-        now_s = asyncio.get_running_loop().time()
         if self._discovering is None:
+            now_s = asyncio.get_running_loop().time()
             births = self._discovery.births()
             if births == self._births and now_s - self._discovered_s < self._params.discover_every_s:
                 return
             self._births, self._discovered_s = births, now_s
-            self._discovering = in_thread(self._discovery.ports)
-        done, _ = await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
-        if not done:
+            restricted = frozenset(i for i, reader in self._readers.items() if reader.is_restricted)
+            self._discovering = in_thread(lambda: self._discovery.ports(restricted))
+            await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
+        if not self._discovering.done():
             self._warn("", "looking for ports: a device does not answer")
             return
         found, self._discovering = self._discovering.result(), None

@@ -115,7 +115,8 @@ def test_ethtool_of_this_machine_is_read_through_the_kernel() -> None:
     """By name, the same names each time; a netdev without statistics, or that is not there, has none."""
     pytest.importorskip("pyroute2", reason="pyroute2 is not installed: it comes with railsight[host]")
     ethtool = ethtool_of(Tree(Path("/")), wanted=True, folder=None)
-    assert ethtool("nonesuch0").read() is None
+    with contextlib.closing(ethtool("nonesuch0")) as absent:
+        assert absent.read() is None
     found = 0
     for netdev in Tree(Path("/")).names("/sys/class/net"):
         source = ethtool(netdev)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from collectors.core.counts import Counts
+from collectors.core.spec import Core
 from collectors.nic.collector import SPEC, host_reader
 from collectors.nic.ports import Role
 from streams.wire.errors import Misconfigured
@@ -157,3 +158,25 @@ def test_one_reading_of_an_empty_tree_prints_nothing(tmp_path: Path) -> None:
     lines: list[str] = []
     SPEC.print_once(SPEC.Params.model_validate({"root": tmp_path}), lines.append)
     assert lines == []
+
+
+async def test_a_containers_netdev_does_not_start_a_search(tmp_path: Path) -> None:
+    """They come and go all the time; a NIC that comes is found at the next reading."""
+    write(tmp_path, CARD)
+    found = whole(tmp_path)
+    await found.host.read_once()
+    write(tmp_path, {"sys/class/net/veth0/operstate": "up"})
+    assert "veth0" not in rows(await found.host.read_once())
+    write(tmp_path, {"sys/devices/pci0000:00/0000:03:00.0/net/eno1/operstate": "up"})
+    link(tmp_path, "sys/devices/pci0000:00/0000:03:00.0/net/eno1/device", "../../../0000:03:00.0")
+    link(tmp_path, "sys/class/net/eno1", "../../devices/pci0000:00/0000:03:00.0/net/eno1")
+    assert set(rows(await found.host.read_once())) == {"mlx5_0", "eno1", "veth0"}
+
+
+async def test_what_cannot_start_says_so_before_anything_is_sent(tmp_path: Path) -> None:
+    """Without Kafka, and without a tree."""
+    with pytest.raises(Misconfigured, match="Kafka"):
+        await SPEC.run(SPEC.Params(), Core())
+    nowhere = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
+    with pytest.raises(Misconfigured, match="no such folder"):
+        await SPEC.run(SPEC.Params.model_validate({"root": tmp_path / "none"}), nowhere)
