@@ -134,10 +134,8 @@ class Stack:
         times: Times = change.at_ns[:, None]
         absent = is_absent(values)
         if np.count_nonzero(absent):
-            values = change.values = values if values.flags.writeable else values.copy()
-            times = np.repeat(times, len(places), axis=1)
-            for position in np.flatnonzero(absent.any(axis=(0, 2))).tolist():
-                times[:, position] = self._keep(change, position, absent[:, position])
+            times = self._keep(change, absent)
+            values = change.values
         for position, place in enumerate(places.tolist() if self.ragged else ()):
             if place in self.ragged:
                 cells = self.ragged[place]
@@ -147,16 +145,28 @@ class Stack:
         else:
             self.values[devices[:, None], places], self.at_ns[devices[:, None], places] = values, times
 
-    def _keep(self, change: Change, position: int, absent: npt.NDArray[np.bool_]) -> Times:
-        """Put the last readings of a column where the messages have none; answers the column's times by message."""
-        place = int(change.fit.places[position])
-        before = change.before(position)
-        np.copyto(change.values[:, position], before, where=absent)
-        nothing_new = absent.all(axis=1)
-        older = absent & ~is_absent(before)
-        if place not in self.ragged and bool((older.any(axis=1) & ~nothing_new).any()):
-            self.ragged[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
-        return np.where(nothing_new, self.at_ns[change.devices, place], change.at_ns)
+    def _keep(self, change: Change, absent: npt.NDArray[np.bool_]) -> Times:
+        """Put the last readings where the messages have none; answers the times of their columns.
+
+        A column of which a message has nothing keeps its time; one of which it has some cells becomes ragged.
+        """
+        columns = np.flatnonzero(absent.any(axis=(0, 2)))
+        where = (change.devices[:, None], change.fit.places[columns])
+        gone, before = absent[:, columns], self.values[where]
+        older = gone & ~is_absent(before)
+        if not np.count_nonzero(older):  # the device never had what is missing: the usual case
+            return change.at_ns[:, None]
+        if not change.values.flags.writeable:
+            change.values = change.values.copy()
+        change.values[:, columns] = np.where(gone, before, change.values[:, columns])
+        nothing_new = gone.all(axis=2)
+        mixed = (older.any(axis=2) & ~nothing_new).any(axis=0)
+        for place in where[1][mixed].tolist():
+            if place not in self.ragged:
+                self.ragged[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
+        times = np.repeat(change.at_ns[:, None], len(change.fit.places), axis=1)
+        times[:, columns] = np.where(nothing_new, self.at_ns[where], change.at_ns[:, None])
+        return times
 
     def adopt(self, device: int, other: "Stack", former: int) -> None:
         """Take over a device from a stack that has the first columns and the first rows of this one."""

@@ -1,0 +1,177 @@
+"""measure in batches: many messages folded as one array say what they say one by one, and what a plain model says.
+
+The model holds one last reading a cell in a dict and looks at one cell after the other: slow, and hard to get wrong.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER, Message, RowKind, Samples, Source, Symptom, SymptomKind, Table
+from streams.wire.stage import Output
+from tests.unit.fabric.made import topology
+
+TOP = topology()
+SECOND = 10**9
+BEGIN = 1_000_000 * SECOND
+ROWS = {"p1-l0": ("d1", "d2", "u0", "spare"), "p1-l1": ("d1", "d2", "u0", "spare"), "s1": ("p1-l0", "p1-l1")}
+COUNTERS = (Metric.LINK_DOWN_EVENTS, Metric.RX_BYTES, Metric.LINK_TRANSITIONS)
+GAUGES = (Metric.OPER_UP, Metric.RX_POWER_DBM, Metric.ADMIN_UP)
+SOURCES = (Source.SOURCE_GNMI, Source.SOURCE_GNMI, Source.SOURCE_SNMP)
+PORTS = frozenset(
+    {
+        SymptomKind.WENT_DOWN, SymptomKind.CAME_UP, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED,
+        SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED,
+    }
+)  # fmt: skip
+
+
+def _table(draw: st.DrawFn, metrics: tuple[Metric, ...], rows: int, cells: st.SearchStrategy[Any], dtype: str) -> Table:
+    own = metrics if draw(st.integers(0, 3)) else tuple(draw(st.permutations(metrics))[: draw(st.integers(0, 3))])
+    values = draw(st.lists(cells, min_size=len(own) * rows, max_size=len(own) * rows))
+    return Table(own, (-1,) * len(own), np.array(values, dtype).reshape(len(own), rows))
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> list[Message]:
+    """Readings with absent cells, columns and rows left out or in another order, late ones, repeats and restarts."""
+    counters = st.sampled_from([0, 1, 2, 5, 2**63 + 1, ABSENT_COUNTER])
+    gauges = st.sampled_from([1.0, 1.0, 0.0, float("nan")])
+    messages: list[Message] = []
+    for step in range(draw(st.integers(1, 25))):
+        if messages and draw(st.integers(0, 7)) == 0:
+            messages.append(draw(st.sampled_from(messages)))
+            continue
+        device = draw(st.sampled_from(sorted(ROWS)))
+        rows = ROWS[device]
+        if draw(st.integers(0, 3)) == 0:
+            rows = tuple(draw(st.permutations(rows))[: draw(st.integers(0, len(rows)))])
+        at_ns = BEGIN + (step + draw(st.sampled_from([0, 0, 0, -5, 3]))) * 5 * SECOND
+        delays = tuple(draw(st.lists(st.integers(0, 10**6), min_size=len(rows), max_size=len(rows))))
+        source = draw(st.sampled_from(SOURCES))
+        messages.append(
+            Samples(
+                device, source, "c", 1, step, at_ns, at_ns, draw(st.sampled_from([0, 1, 1, 1, 2])),
+                RowKind.ROW_KIND_PORT, rows, 0,
+                _table(draw, COUNTERS, len(rows), counters, "u8"), _table(draw, GAUGES, len(rows), gauges, "f8"),
+                delays if draw(st.booleans()) else (),
+            )
+        )  # fmt: skip
+    return messages
+
+
+def _stage(state: bytes | None = None) -> Measure:
+    made = Measure(DetectParams())
+    made.begin(1)
+    if state is not None:
+        made.restore(state)
+    made.adopt(TOP)
+    return made
+
+
+def _said(messages: Sequence[Message], sizes: Sequence[int], *, restored: bool = False) -> list[Output]:
+    """What is said when the messages come in batches of these sizes, again and again."""
+    own, said, first = _stage(), [], 0
+    for turn in range(len(messages)):
+        size = sizes[turn % len(sizes)]
+        said += own.process(messages[first : first + size])
+        first += size
+        if restored:
+            own = _stage(own.snapshot())
+    return said
+
+
+@settings(max_examples=60)
+@given(readings(), st.lists(st.integers(1, 9), min_size=1, max_size=3))
+def test_batches_decide_nothing(messages: list[Message], sizes: list[int]) -> None:
+    """In batches of any size, and restored after each, exactly the same is said in the same order as one by one."""
+    single = _said(messages, [1])
+    assert _said(messages, sizes) == single
+    assert _said(messages, sizes, restored=True) == single
+
+
+@settings(max_examples=60)
+@given(readings())
+def test_a_batch_says_what_a_plain_model_says(messages: list[Message]) -> None:
+    """Of ports, exactly what comparing one cell after the other finds, in its order."""
+    said = [o.message for o in _said(messages, [len(messages)]) if isinstance(o.message, Symptom)]
+    assert [_brief(symptom) for symptom in said if symptom.kind in PORTS] == list(_modelled(messages))
+
+
+@settings(max_examples=20)
+@given(readings())
+def test_messages_stay_as_they_are(messages: list[Message]) -> None:
+    """Measuring writes into no message: the sink or a replay may still read it."""
+    before = [_values(message) for message in messages]
+    _said(messages, [1, 3])
+    assert [_values(message) for message in messages] == before
+
+
+def _values(message: Message) -> tuple[bytes, bytes]:
+    assert isinstance(message, Samples)
+    return message.counters.values.tobytes(), message.gauges.values.tobytes()
+
+
+def _brief(symptom: Symptom) -> tuple[Any, ...]:
+    return (symptom.device, symptom.port, symptom.kind, symptom.at_ns, symptom.since_ns, symptom.count)
+
+
+def _modelled(messages: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
+    last: dict[tuple[Any, ...], tuple[int, float]] = {}
+    """(device, source, row, metric) -> (time, value)"""
+    boots: dict[tuple[str, Source], int] = {}
+    newest: dict[tuple[str, Source], int] = {}
+    for message in messages:
+        assert isinstance(message, Samples)
+        own = (message.device, message.source)
+        another_life = message.boot_id and boots.get(own, message.boot_id) != message.boot_id
+        if another_life and message.sampled_at_ns > newest.get(own, 0):
+            last = {cell: read for cell, read in last.items() if cell[:2] != own or cell[3] in GAUGES}
+        newest[own] = max(newest.get(own, 0), message.sampled_at_ns)
+        if message.boot_id and message.sampled_at_ns == newest[own]:
+            boots[own] = message.boot_id
+        found = {
+            (metric, row): told
+            for table in (message.counters, message.gauges)
+            for metric, values in zip(table.metric, table.values.tolist(), strict=True)
+            for row, value in enumerate(values)
+            if (told := _cell(last, message, metric, row, value)) is not None
+        }
+        for metric in (Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS):
+            yield from (told for (of, _), told in found.items() if of is metric)
+
+
+_STATES = {
+    Metric.OPER_UP: (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP),
+    Metric.ADMIN_UP: (SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED),
+}
+_COUNTS = {
+    Metric.LINK_DOWN_EVENTS: SymptomKind.DOWNS_COUNTED,
+    Metric.LINK_TRANSITIONS: SymptomKind.TRANSITIONS_COUNTED,
+}
+
+
+def _cell(
+    last: dict[tuple[Any, ...], tuple[int, float]], message: Samples, metric: Metric, row: int, value: float
+) -> tuple[Any, ...] | None:
+    """Take one reading over; answers what is notable about it."""
+    name, at_ns = message.row[row], message.sampled_at_ns
+    cell = (message.device, message.source, name, metric)
+    since_ns, before = last.get(cell, (0, None))
+    if value == ABSENT_COUNTER or np.isnan(value) or at_ns <= since_ns:
+        return None
+    last[cell] = (at_ns, value)
+    told_at = at_ns + (message.row_delay_us[row] * 1000 if message.row_delay_us else 0)
+    if metric in _COUNTS and before is not None and value > before:
+        return message.device, name, _COUNTS[metric], told_at, since_ns, value - before
+    if metric in _STATES and (before is None or (before > 0) != (value > 0)):
+        kind = _STATES[metric][value > 0]
+        if before is not None or (value <= 0 and (name != "spare" or kind is SymptomKind.ADMIN_DISABLED)):
+            return message.device, name, kind, told_at, since_ns, 0
+    return None

@@ -1,0 +1,85 @@
+"""measure's snapshot: small, and read back as it was or refused, whatever stands in it."""
+
+import cramjam
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.detect.measure.packing import Packer, Unpacker
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.wire.errors import Reject
+from tests.unit.detect.chain import status
+from tests.unit.detect.seen import samples
+from tests.unit.detect.test_measure import DOWNS, UP, stage
+
+
+def _full() -> bytes:
+    """Devices of several shapes, ragged columns, a silent source and a gap that nobody could judge yet."""
+    own = stage()
+    own.process([samples("p1-l0", t, {UP: {"d1": 1, "d2": n}, DOWNS: {"d1": 5}}) for t, n in ((0, 1), (10, None))])
+    own.process([samples("p1-l1", 0, {UP: {"d1": 1, "u0": 1}}), samples("p1-l1", 10, {UP: {"u0": 0}})])
+    own.process([samples("p1-h1", 0, {UP: {"e0": 1}}), status("p1-h2", 5, reachable=False, error="refused")])
+    own.process([samples("p1-l0", t, {UP: {"d1": 1}}) for t in (50, 400)])
+    return own.snapshot()
+
+
+def test_what_is_read_back_is_written_the_same_again() -> None:
+    """Ragged times, sources and gaps included: a successor's snapshot is its predecessor's."""
+    state = _full()
+    other = stage()
+    other.restore(state)
+    assert other.snapshot() == state
+
+
+def test_a_snapshot_of_another_schema_is_refused() -> None:
+    """An older or a newer one: the runner then reads the input again."""
+    state = _full()
+    size = int.from_bytes(state[:8], "little")
+    head = orjson.loads(bytes(cramjam.lz4.decompress(state[8 : 8 + size])))
+    for schema in (1, head["schema"] + 1):
+        other = bytes(cramjam.lz4.compress(orjson.dumps({**head, "schema": schema})))
+        with pytest.raises(Reject, match=f"schema {schema}"):
+            stage().restore(len(other).to_bytes(8, "little") + other + state[8 + size :])
+    with pytest.raises(Reject):  # the first form: one frame, without a schema
+        stage().restore(bytes(cramjam.lz4.compress(state)))
+
+
+@given(st.data())
+def test_a_cut_or_altered_snapshot_is_refused_or_read(data: st.DataObject) -> None:
+    """Nothing but Reject leaves it, and a stage that refused is as it was."""
+    state = bytearray(_full())
+    if data.draw(st.booleans()):
+        state = state[: data.draw(st.integers(0, len(state) - 1))]
+    else:
+        state[data.draw(st.integers(0, len(state) - 1))] ^= data.draw(st.integers(1, 255))
+    own = stage()
+    before = own.snapshot()
+    try:
+        own.restore(bytes(state))
+    except Reject:
+        assert own.snapshot() == before
+
+
+def test_a_constant_column_costs_nothing_and_a_slow_one_little() -> None:
+    """A million equal numbers are nine bytes; counters whose low bytes alone differ are a fraction of themselves."""
+    packer = Packer()
+    packer.put(np.full((1000, 1000), 4e11))
+    assert len(packer.blobs[0]) == 9
+    slow = np.uint64(1 << 50) + np.random.default_rng(1).integers(0, 1 << 16, 100_000, np.uint64)
+    packer.put(slow)
+    assert len(packer.blobs[1]) < slow.nbytes * 0.26
+    unpacker = Unpacker(memoryview(blob) for blob in packer.blobs)
+    assert (unpacker.take("f8", 1000, 1000) == 4e11).all()
+    assert (unpacker.take("u8", 100_000) == slow).all()
+    with pytest.raises(Reject, match="missing"):
+        unpacker.take("i8", 1)
+
+
+def test_an_empty_stage_has_a_snapshot() -> None:
+    """Before anything was heard, too."""
+    own, other = Measure(DetectParams()), Measure(DetectParams())
+    other.restore(own.snapshot())
+    assert other.snapshot() == own.snapshot()
