@@ -1,6 +1,7 @@
 """A sink as a process: waits for tables that are up to date, stores until a signal, and ends in order."""
 
 import asyncio
+import gc
 import signal
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +13,16 @@ from streams.store.patience import until_done
 from streams.store.sink import Sink
 from streams.wire.errors import Misconfigured
 
+_GARBAGE_AFTER = (100_000, 50, 100)
+"""Messages wait in blocks, 300,000 objects of them at the largest fabric, and hold no cycles: by the interpreter's own
+thresholds the collector goes through all of them again and again (reading and building 8 blocks: 1.00 to 1.19 CPU
+seconds a million rows, 0.86 to 1.12 with these; three runs of each in turn)."""
+
 
 async def serve(store: StoreParams, options: Mapping[str, Any], params: SinkParams) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration has not been applied."""
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_AFTER)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -4,6 +4,7 @@ It says on its standard output, as one line of JSON, either that it is ready and
 """
 
 import asyncio
+import ctypes
 import json
 import os
 import resource
@@ -25,6 +26,8 @@ from streams.wire.errors import Misconfigured
 
 _NEEDS_BYTES = 256 << 20
 _STOP_S = 5.0
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+_KEPT_BYTES, _MAPPED_BYTES = 256 << 20, 32 << 20
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -74,8 +77,21 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
     face.sessions.close()
 
 
+def keep_pages() -> None:
+    """Let malloc keep the pages that a body was in for the next one, where the C library is glibc.
+
+    Mapping and clearing them anew for each MiB cost an eighth of the server's CPU for inserts (1.07 and 0.93 s a
+    million rows in blocks of 27 MB, medians of 6). 32 MiB is the most that malloc takes as a threshold.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the server of the parameters in the file descriptor that the one argument names; return the exit code."""
+    keep_pages()
     # As the server does: parts, threads and clients take more descriptors than the usual soft limit.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
