@@ -16,6 +16,9 @@ class RuntimeSettings(BaseModel):
     """How often Progress goes out where it moved."""
     progress_at_least_s: float = Field(default=1.0, gt=0)
     snapshot_s: float = Field(default=1.0, gt=0)
+    """Of the small stages, where more happened than that time went on."""
+    quiet_snapshot_s: float = Field(default=15.0, gt=0)
+    """Where nothing but time went on: a successor reads so much Progress again, and says nothing twice."""
     measure_snapshot_s: float = Field(default=30.0, gt=0)
     """DESIGN 2.2: its state is large and its input is kept for hours, so it repeats half a minute rather."""
     wall_clock_ticks: bool = True

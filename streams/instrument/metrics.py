@@ -19,6 +19,7 @@ Gauge = Literal[
     "railsight_watermark_seconds",
     "railsight_lag_records",
     "railsight_epoch",
+    "railsight_takeover_seconds",
 ]
 
 HELP: dict[Counter | Gauge, str] = {
@@ -33,6 +34,7 @@ HELP: dict[Counter | Gauge, str] = {
     "railsight_watermark_seconds": "How far event time has come, as Unix time.",
     "railsight_lag_records": "Records of the input that are not read yet.",
     "railsight_epoch": "The epoch of the partition's owner.",
+    "railsight_takeover_seconds": "How long it took to take the partition over, its state restored.",
 }
 
 

@@ -108,9 +108,7 @@ class BulkReader:
         fetched = await consumer.getmany(timeout_ms=int(_QUIET_WAIT_S * 1000))
         if self._group.generation() != generation:
             return
-        for tp in consumer.assignment():
-            if (end := consumer.highwater(tp)) is not None:
-                self._ends[tp] = end
+        self._ends |= {(tp.topic, tp.partition): consumer.highwater(tp) for tp in fetched}
         self._pace.brought(sum(map(len, fetched.values())), self._now_s())
         self._gather(consumer)
         for tp, records in fetched.items():

@@ -18,7 +18,7 @@ from faust.types import TP, ConsumerMessage
 
 from streams.runtime.chunk import Chunk, Cut
 
-FETCH_WAIT_S = 0.2
+FETCH_WAIT_S = 0.4
 """How long a fetch is waited for, and so a seek for the fetch."""
 LONG_POLL_MS = 500
 """How long brokers hold a fetch without news. Faust says 1500, but a seek's first fetch waits behind the last one."""
@@ -31,6 +31,7 @@ class ChunkConsumer(driver.Consumer):
         self._cut = Cut()
         self._seeks: dict[TP, int] = {}
         self._covered: dict[TP, int] = {}
+        self._ends: dict[tuple[str, int], int] = {}
         super().__init__(*args, **kwargs)
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
@@ -43,8 +44,7 @@ class ChunkConsumer(driver.Consumer):
 
     def end_of(self, topic: str, partition: int) -> int | None:
         """The offset behind the last record, as of the last fetch; None before the first."""
-        tp = TP(topic, partition)
-        return self.highwater(tp) if tp in self.assignment() else None
+        return self._ends.get((topic, partition))
 
     # What Faust calls to learn what to commit: it would gather an offset a message; here one number a partition is it.
     def _filter_tps_with_pending_acks(self, topics: Any = None) -> Iterator[TP]:
@@ -55,7 +55,7 @@ class ChunkConsumer(driver.Consumer):
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Forget all: whoever owns a partition next starts from its snapshot."""
-        for kept in (self._cut.positions, self._seeks, self._covered):
+        for kept in (self._cut.positions, self._seeks, self._covered, self._ends):
             kept.clear()
         await super().on_partitions_revoked(revoked)
 
@@ -92,6 +92,8 @@ class ChunkConsumer(driver.Consumer):
             # A rebalance is under way; every owner that begins after it asks to read from its own position.
             self._cut.positions.clear()
             return
+        # Of all, before any is handed on: what came together is put in order by whom it is handed to.
+        self._ends |= {(tp.topic, tp.partition): self.highwater(TP(*tp)) for tp in fetched}
         for key, records in fetched.items():
             tp = TP(*key)
             if not records or not (active is None or tp in active or tp in self._buffered_partitions):

@@ -50,7 +50,9 @@ class Fold:
         self.epoch = 0
         self.records = 0
         self.changed = False
-        """Something happened since the last snapshot."""
+        """Something happened since the last snapshot that a successor should not have to repeat."""
+        self.moved = False
+        """Input was read since the last snapshot, if only to learn how far time has come."""
         self._make_stage = make_stage
         self._partitions = partitions
         self._versions = versions
@@ -126,6 +128,7 @@ class Fold:
                 batch = []
                 self._upstreams.hear(topic.name, message, self.positions.get(self._barrier, 0))
             elif message is not None:
+                self.changed = True
                 if not batch:
                     records += self._advance()
                 batch.append(message)
@@ -136,7 +139,8 @@ class Fold:
             self._upstreams.reached(chunk.end)
         records += self._advance()
         self.records += len(fresh)
-        self.changed = True
+        self.changed = self.changed or bool(records)
+        self.moved = True
         self._metrics.count(
             "railsight_messages_total", self.binding.stage, self.partition, topic=topic.name, by=len(fresh)
         )
@@ -201,7 +205,7 @@ class Fold:
 
     def snapshot(self) -> Snapshot:
         """All that a successor needs."""
-        self.changed = False
+        self.changed = self.moved = False
         return Snapshot(
             SCHEMA,
             self.epoch,

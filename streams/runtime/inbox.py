@@ -6,6 +6,7 @@ Decides what is asked for again, and how long one input is waited for by the oth
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
@@ -46,7 +47,7 @@ class Inbox:
         self._partition = partition
         self._source = source
         self._now_s = now_s
-        self._chunks: asyncio.Queue[Chunk] = asyncio.Queue(QUEUED)
+        self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUED)
         self._merge = Merge([topic.name for topic in binding.inputs])
         # Nobody waits for a compacted topic: the record at its end may be gone.
         self._timed = {topic.name for topic in binding.inputs if topic.kept_s is not None}
@@ -66,6 +67,11 @@ class Inbox:
     async def put(self, chunk: Chunk) -> None:
         """Hand in what was fetched; waits while there is no room."""
         await self._chunks.put(chunk)
+
+    def wake(self) -> None:
+        """Let `next` return, if it waits."""
+        with suppress(asyncio.QueueFull):
+            self._chunks.put_nowait(None)
 
     async def next(self, within_s: float) -> Chunk | None:
         """The chunk whose turn it is; None where there is none within this time."""
@@ -90,8 +96,10 @@ class Inbox:
             self._since = None
         return ready
 
-    def _accept(self, chunk: Chunk) -> None:
+    def _accept(self, chunk: Chunk | None) -> None:
         """Keep what follows; ask again for what is missing before it; forget what was there."""
+        if chunk is None:
+            return
         expected = self._expected[chunk.topic]
         if chunk.start > expected:
             asked, at = self._asked[chunk.topic]

@@ -19,7 +19,7 @@ from streams.instrument.metrics import Metrics
 from streams.runtime.fold import Fold
 from streams.runtime.inbox import Inbox, Input
 from streams.runtime.outbox import Lost, Outbox
-from streams.runtime.reading import AWAY, bounds
+from streams.runtime.reading import AWAY, bounds, reading
 from streams.runtime.snapshot_topic import SnapshotTopic
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress
@@ -35,6 +35,15 @@ _STALL_S = 5.0
 _FIRST_WORD_S = 10.0
 """How long an owner that has input to read, and has not read any, says nothing of event time: it would call itself
 idle, and time would pass over what it is about to read."""
+
+
+_SNAPSHOT_SHARE = 0.05
+"""Of an owner's time: a state that takes long to write is written less often."""
+
+
+def _next(every_s: float, now: float) -> float:
+    """The next of the moments that all owners of this machine share: what they say then goes out together."""
+    return (now // every_s + 1) * every_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +75,14 @@ class Owner:
             partition=fold.partition,
             metrics=around.metrics,
         )
-        self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, fold.partition, around.kafka, self._outbox)
+        self._snapshots = SnapshotTopic(binding.stage, binding.snapshots, fold.partition, self._outbox)
         runtime = around.runtime
         self._snapshot_s = runtime.measure_snapshot_s if binding.upstream is None else runtime.snapshot_s
         self._stopping = False
         self._covered_offset = 0
         self._said = (-1, -1)
         self._due = {"progress": 0.0, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
+        self._ticks = binding.upstream is None and runtime.wall_clock_ticks
         self._turned = 0.0
         self._began = 0.0
 
@@ -81,17 +91,18 @@ class Owner:
         try:
             await self._take_over()
             while not self._stopping:
-                chunk = await self.inbox.next(min(self._due["progress"], self._due["snapshot"]) - time.monotonic())
+                chunk = await self.inbox.next(self._next_turn() - time.monotonic())
                 if chunk is not None:
                     await self._say(self._fold.take(chunk))
                 await self._duties(time.monotonic())
-            await self._snapshot(time.monotonic())
+            await self._snapshot()
         except Lost:
             log.info("%s/%d: lost to another worker", self._binding.stage, self._fold.partition)
 
     def give_up(self) -> None:
         """End after this turn and a snapshot, so that a successor has nothing to repeat."""
         self._stopping = True
+        self.inbox.wake()
 
     async def _take_over(self) -> None:
         fold, around = self._fold, self._around
@@ -99,31 +110,50 @@ class Owner:
         began = time.monotonic()
         while True:
             try:
-                async with asyncio.timeout(_TAKE_OVER_S):
-                    epoch, state = await self._snapshots.take_over()
-                    earliest, end = await bounds(around.kafka, inputs)
+                async with asyncio.timeout(_TAKE_OVER_S), reading(around.kafka) as consumer:
+                    epoch, state = await self._snapshots.take_over(consumer)
+                    earliest, end = await bounds(consumer, inputs)
                     if self._binding.covers is not None:
                         covers = self._binding.covers.name
-                        self._covered_offset = (await bounds(around.kafka, [(covers, 0)]))[1][covers]
+                        self._covered_offset = (await bounds(consumer, [(covers, 0)]))[1][covers]
                 break
             except AWAY as error:
                 log.warning("%s/%d: %s; trying again", self._binding.stage, fold.partition, error or "no answer")
                 await asyncio.sleep(_AGAIN_S)
-        digest = fold.begin(epoch, state, earliest, end)
+        # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
+        digest = await asyncio.to_thread(fold.begin, epoch, state, earliest, end)
         self.inbox.begin(fold.positions, end)
         await self._say(fold.resume(digest))
         around.metrics.count("railsight_takeovers_total", self._binding.stage, fold.partition)
         around.metrics.set("railsight_epoch", self._binding.stage, fold.partition, epoch)
         now = time.monotonic()
+        around.metrics.set("railsight_takeover_seconds", self._binding.stage, fold.partition, now - began)
         source = "a snapshot" if state else "nothing"
         log.info("%s/%d: epoch %d from %s, %.2f s", self._binding.stage, fold.partition, epoch, source, now - began)
         self._turned = self._began = now
+        # Owners take over together; their snapshots are not to coincide as well.
+        share = (fold.partition + 1) / self._binding.partitions(around.kafka.partitions)
         self._due = {
             "progress": now,
             "beside": now,
-            "snapshot": now + self._snapshot_s,
+            "snapshot": now + self._snapshot_s * share,
             "tick": now + around.runtime.settle_s,
         }
+
+    def _next_turn(self) -> float:
+        """When there is something to do though nothing comes."""
+        due = [self._due["beside"]]
+        if self._moved:
+            due.append(self._due["progress"])
+        if self._fold.changed:
+            due.append(self._due["snapshot"])
+        if self._ticks:
+            due.append(self._due["tick"])
+        return min(due)
+
+    @property
+    def _moved(self) -> bool:
+        return self._said != (self._fold.stage.watermark_ns, self._covered_offset)
 
     async def _say(self, records: list[Record]) -> None:
         offsets = await self._outbox.send(records)
@@ -139,23 +169,21 @@ class Owner:
         for topic in self._binding.inputs:
             self._fold.grown_to(topic.name, self._around.input().end_of(topic.name, self._fold.partition) or 0)
         await self._say(self._fold.refresh())
-        if self._binding.upstream is None and self._around.runtime.wall_clock_ticks and now >= self._due["tick"]:
-            self._due["tick"] = now + self._around.runtime.tick_s
+        if self._ticks and now >= self._due["tick"]:
+            self._due["tick"] = _next(self._around.runtime.tick_s, now)
             await self._say(self._fold.tick(self._around.clock.now_ns()))
         await self._progress(now)
-        if now >= self._due["snapshot"]:
-            await self._snapshot(now)
+        quiet = self._fold.moved and now >= self._due["snapshot"] + self._around.runtime.quiet_snapshot_s
+        if quiet or (self._fold.changed and now >= self._due["snapshot"]):
+            await self._snapshot()
 
     async def _progress(self, now: float) -> None:
         """Say how far event time has come, behind all that it covers."""
-        if now < self._due["progress"]:
-            return
-        moved = self._said != (self._fold.stage.watermark_ns, self._covered_offset)
         beside = now >= self._due["beside"]
         runtime = self._around.runtime
-        self._due["progress"] = now + runtime.progress_s
-        if not (moved or beside):
+        if not (beside or (self._moved and now >= self._due["progress"])):
             return
+        self._due["progress"] = _next(runtime.progress_s, now)
         if self._fold.unheard and now - self._began < _FIRST_WORD_S:
             return
         progress = self._fold.progress(self._covered_offset)
@@ -164,7 +192,7 @@ class Owner:
         if beside or self._binding.covers is not None:
             targets.append(self._binding.progress_beside)
         if beside:
-            self._due["beside"] = now + runtime.progress_at_least_s
+            self._due["beside"] = _next(runtime.progress_at_least_s, now)
             self._gauges(progress)
         records, at = [], []
         for topic in targets:
@@ -180,16 +208,20 @@ class Owner:
         if progress.watermark_ns != IDLE_NS:
             metrics.set("railsight_watermark_seconds", stage, partition, progress.watermark_ns / 1e9)
 
-    async def _snapshot(self, now: float) -> None:
+    async def _snapshot(self) -> None:
         """Write the state, then acknowledge the input that it covers."""
-        self._due["snapshot"] = now + self._snapshot_s
-        if not self._fold.changed:
+        if not (self._fold.changed or self._fold.moved):
             return
+        began = time.monotonic()
         covered = dict(self._fold.positions)
-        size = await self._snapshots.write(self._fold.snapshot())
+        # Nobody but this owner touches its fold; the others go on while a large state is written down.
+        snapshot = await asyncio.to_thread(self._fold.snapshot)
+        size = await self._snapshots.write(snapshot)
         for topic, offset in covered.items():
             self._around.input().acknowledge(topic, self._fold.partition, offset)
+        lasted = time.monotonic() - began
+        self._due["snapshot"] = began + max(self._snapshot_s, lasted / _SNAPSHOT_SHARE)
         metrics, stage, partition = self._around.metrics, self._binding.stage, self._fold.partition
         metrics.count("railsight_snapshots_total", stage, partition)
         metrics.count("railsight_snapshot_bytes_total", stage, partition, by=size)
-        metrics.count("railsight_snapshot_seconds_total", stage, partition, by=time.monotonic() - now)
+        metrics.count("railsight_snapshot_seconds_total", stage, partition, by=lasted)

@@ -18,7 +18,8 @@ _WAIT_MS = 50
 
 
 @asynccontextmanager
-async def _consumer(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
+async def reading(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
+    """A consumer to read with; starting one costs more than most of what is read."""
     consumer = AIOKafkaConsumer(
         **kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms
     )
@@ -33,7 +34,7 @@ async def _consumer(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncItera
 @asynccontextmanager
 async def following(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterator[Any]:
     """A consumer of the only partition of each topic, at its beginning."""
-    async with _consumer(kafka, wait_ms=500) as consumer:
+    async with reading(kafka, wait_ms=500) as consumer:
         assigned = [TopicPartition(topic, 0) for topic in topics]
         consumer.assign(assigned)
         await consumer.seek_to_beginning(*assigned)
@@ -42,25 +43,29 @@ async def following(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterato
 
 async def read_whole(kafka: KafkaSettings, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
     """Every record that the partition holds now, from `start` on."""
-    async with _consumer(kafka) as consumer:
-        tp = TopicPartition(topic, partition)
-        first = max(start, (await consumer.beginning_offsets([tp]))[tp])
-        end = (await consumer.end_offsets([tp]))[tp]
-        if first >= end:
-            return
-        consumer.assign([tp])
-        consumer.seek(tp, first)
-        while await consumer.position(tp) < end:
-            for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
-                yield record
+    async with reading(kafka) as consumer:
+        async for record in records_of(consumer, topic, partition, start):
+            yield record
 
 
-async def bounds(kafka: KafkaSettings, partitions: Iterable[tuple[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
-    """The first offset that each partition still holds, and the one after its last; by topic.
+async def records_of(consumer: Any, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
+    """The same with a consumer that is there already."""
+    tp = TopicPartition(topic, partition)
+    first = max(start, (await consumer.beginning_offsets([tp]))[tp])
+    end = (await consumer.end_offsets([tp]))[tp]
+    if first >= end:
+        return
+    consumer.assign([tp])
+    consumer.seek(tp, first)
+    while await consumer.position(tp) < end:
+        for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
+            yield record
+    # Else it would go on to fetch, and what is asked next would wait for that.
+    consumer.unsubscribe()
 
-    Not asked of Faust's consumer, whose fetches wait for 1.5 s.
-    """
-    async with _consumer(kafka) as consumer:
-        wanted = [TopicPartition(*partition) for partition in partitions]
-        first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
-        return {tp.topic: offset for tp, offset in first.items()}, {tp.topic: offset for tp, offset in end.items()}
+
+async def bounds(consumer: Any, partitions: Iterable[tuple[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
+    """The first offset that each partition still holds, and the one after its last; by topic."""
+    wanted = [TopicPartition(*partition) for partition in partitions]
+    first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
+    return {tp.topic: offset for tp, offset in first.items()}, {tp.topic: offset for tp, offset in end.items()}

@@ -73,6 +73,8 @@ class Runner:
         self._reading: asyncio.Task[None] | None = None
         self._around = Surroundings(kafka, runtime, clock, metrics, self._input, self._producer)
         self._owners: dict[int, tuple[int, Owner, asyncio.Task[None]]] = {}
+        self._looked_at: int | None = None
+        """The generation in which every partition that is ours has its owner."""
         self._stopping = False
 
     async def run(self) -> None:
@@ -118,6 +120,8 @@ class Runner:
     def _look(self) -> None:
         """Make owners for what is assigned, also where nothing comes; end those whose generation is over."""
         generation = self.app.consumer_generation_id
+        if self._looked_at == generation and not self.app.rebalancing:
+            return
         assigned = self._assigned()
         for partition, (owned_in, _, task) in list(self._owners.items()):
             if owned_in != generation or partition not in assigned:
@@ -127,6 +131,7 @@ class Runner:
             return
         for partition in assigned:
             self._owner(partition, generation)
+        self._looked_at = generation if assigned else None
 
     def _held(self) -> set["TP"]:
         held: set[TP] = self.app.consumer.assignment()

@@ -24,6 +24,14 @@ def cut(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterat
         yield SnapshotChunk(stage, partition, snapshot.epoch, sequence, chunk, chunks, part)
 
 
+def claim(stage: str, partition: int, epoch: int) -> SnapshotChunk:
+    """What takes an epoch before its first output: one part of a set of sequence 0 that is never whole.
+
+    Not the state that was taken over, which may be megabytes: it is there already, and restores as well.
+    """
+    return SnapshotChunk(stage, partition, epoch, 0, 0, 2, b"")
+
+
 @dataclass(slots=True)
 class Shelf:
     """What a partition's snapshot topic holds, as its records are read one by one."""

@@ -1,23 +1,27 @@
 """What the runner costs at the full load's rate of messages, what it costs when idle, and how long an event takes then.
 
-    python -m tests.bench.runner_load [--rate 2150] [--bytes 7000] [--seconds 20] [--probes 500]
+    python -m tests.bench.runner_load [--rate 2150] [--bytes 7000] [--seconds 20] [--probes 500] [--state-mib 5]
 
 A bulk topic carries messages at a steady rate while events are sent beside it, each timed from before its send until
 its answer is in a reader's hands. The stage does next to nothing, so what is printed is the runner's own: the CPU of
-the worker process, by message and by batch. `idle` is `railsight process`, all four stages, with no traffic.
+the worker process, by message and by batch. With `--state-mib`, each of the eight owners has so much state to write
+every 30 s, and `recovery` is how long a worker takes to have it all again after a kill.
+`idle` is `railsight process`, all four stages, with no traffic.
 """
 
 import argparse
 import asyncio
 import base64
 import json
+import logging
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +61,24 @@ class Counted(NumpyStage):
 
     batches = 0
     messages = 0
+    state = b""
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         Counted.batches += 1
         Counted.messages += len(batch)
         return super().process(batch)
 
+    def snapshot(self) -> bytes:
+        return super().snapshot() + self.state
 
-def work(bootstrap: str) -> None:
+    def restore(self, data: bytes) -> None:
+        super().restore(data[: 8 * 4096])
+
+
+def work(bootstrap: str, state_bytes: int) -> None:
     """Be the worker; say at the end what it was handed."""
+    logging.basicConfig(level=logging.INFO)
+    Counted.state = random.Random(2).randbytes(state_bytes)
     runtime = RuntimeSettings(inventory_wait_s=0, data=Path(tempfile.gettempdir()))
     run_stages({"measure": lambda _: Counted()}, settings(bootstrap), runtime, wiring=WIRING)
     print(json.dumps({"batches": Counted.batches, "messages": Counted.messages}))  # noqa: T201 — what is asked of it
@@ -101,20 +114,22 @@ def cpu_s(pid: int) -> float:
 
 
 def loaded(broker: EmbeddedKafka, given: argparse.Namespace) -> dict[str, Any]:
-    """CPU of the worker over `seconds` of steady load, then the same with probes."""
+    """CPU of the worker over `seconds` of steady load, after the probes; and what its end and a kill leave."""
     asyncio.run(ensure_topics(settings(broker.bootstrap), WIRING.topics))
-    worker = start("--worker", broker.bootstrap, stdout=subprocess.PIPE)
+    log = Path(given.folder) / "worker.log"
+    worker = working(broker, given, log)
     load = start("--feed", broker.bootstrap, "--rate", str(given.rate), "--bytes", str(given.bytes))
     try:
         took = asyncio.run(answers(broker.bootstrap, given.probes, 25))
         before, began = cpu_s(worker.pid), time.perf_counter()
         time.sleep(given.seconds)
         used, lasted = cpu_s(worker.pid) - before, time.perf_counter() - began
+        worker.terminate()
+        handed = json.loads(worker.communicate(timeout=20)[0])
+        recovery = recovered(broker, given, log) if given.state_mib else None
     finally:
         load.kill()
-        worker.terminate()
-        said, _ = worker.communicate(timeout=20)
-    handed = json.loads(said)
+        worker.kill()
     per_batch = handed["messages"] / handed["batches"]
     return {
         "messages_per_batch": per_batch,
@@ -122,7 +137,53 @@ def loaded(broker: EmbeddedKafka, given: argparse.Namespace) -> dict[str, Any]:
         "us_per_message": used / (lasted * given.rate) * 1e6,
         "us_per_batch": used / (lasted * given.rate / per_batch) * 1e6,
         "event_latency": took,
+        "recovery": recovery,
     }
+
+
+def working(broker: EmbeddedKafka, given: argparse.Namespace, log: Path) -> subprocess.Popen[str]:
+    arguments = ("--worker", broker.bootstrap, "--state-mib", str(given.state_mib))
+    with log.open("a") as out:
+        return start(*arguments, stdout=subprocess.PIPE, stderr=out)
+
+
+def recovered(broker: EmbeddedKafka, given: argparse.Namespace, log: Path) -> dict[str, Any]:
+    """Kill a worker under load and time its successor until every partition is owned again."""
+    worker = working(broker, given, log)
+    wait_for(lambda: owned(log) >= 2 * PARTITIONS, 60)
+    time.sleep(10)
+    worker.kill()
+    worker.communicate()
+    began = time.perf_counter()
+    worker = working(broker, given, log)
+    try:
+        wait_for(lambda: owned(log) >= 3 * PARTITIONS, 60)
+        took = time.perf_counter() - began
+    finally:
+        worker.terminate()
+        worker.communicate(timeout=20)
+    return {
+        "all_owned_s": took,
+        "snapshots_on_disk_mib": on_disk(given),
+        "take_overs_s": re.findall(r"from a snapshot, ([0-9.]+) s", log.read_text())[-PARTITIONS:],
+    }
+
+
+def owned(log: Path) -> int:
+    return len(re.findall(r": epoch \d+ from", log.read_text()))
+
+
+def wait_for(condition: Callable[[], bool], within_s: float) -> None:
+    give_up = time.perf_counter() + within_s
+    while not condition():
+        if time.perf_counter() > give_up:
+            raise TimeoutError
+        time.sleep(0.05)
+
+
+def on_disk(given: argparse.Namespace) -> float:
+    files = (path for path in Path(given.folder).rglob("bench.snapshots-*/*.log"))
+    return sum(path.stat().st_size for path in files) / (1 << 20)
 
 
 def idle(broker: EmbeddedKafka, seconds: float) -> dict[str, float]:
@@ -156,15 +217,17 @@ def main() -> None:
     parser.add_argument("--only", choices=("idle", "loaded"))
     parser.add_argument("--worker", metavar="BOOTSTRAP")
     parser.add_argument("--feed", metavar="BOOTSTRAP")
+    parser.add_argument("--state-mib", type=int, default=0)
     given = parser.parse_args()
     if given.worker:
-        work(given.worker)
+        work(given.worker, given.state_mib << 20)
         return
     if given.feed:
         feed(given.feed, given.rate, given.bytes)
         return
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, EmbeddedKafka(KafkaParams(data=Path(folder) / "kafka")) as broker:
+        given.folder = folder
         if given.only != "idle":
             result["loaded"] = {"rate": given.rate, "bytes": given.bytes} | loaded(broker, given)
         if given.only != "loaded":

@@ -266,3 +266,15 @@ def test_an_owner_with_input_ahead_is_not_idle() -> None:
     assert (begun(FIRST, lambda _: CountingStage(MID), end=2).unheard, nothing.unheard) == (True, False)
     read.take(Log(IN).add(event(1)).chunk())
     assert not read.unheard
+
+
+def test_time_alone_is_no_change_worth_a_snapshot() -> None:
+    """Progress by which nothing is said moves the owner on; a message, or something said, is a change."""
+    made = begun(SECOND, lambda _: WindowStage(OUT))
+    made.take(Log(MID).add(progress(0, 1), progress(1, 1)).chunk())
+    assert (made.changed, made.moved) == (False, True)
+    made.snapshot()
+    assert (made.changed, made.moved) == (False, False)
+    other = begun(SECOND, lambda _: WindowStage(OUT))
+    other.take(Log(MID).add(symptom(1, 5)).chunk())
+    assert other.changed

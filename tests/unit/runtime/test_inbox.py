@@ -1,5 +1,6 @@
 """What an owner is handed: no gap, no repeat, and all inputs in the order in which the brokers took them."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -139,4 +140,16 @@ async def test_nobody_waits_for_a_compacted_topic() -> None:
     """The end of a compacted topic may have no record: it holds nobody up."""
     made = inbox(Source({"in": 11, "kept": 99}))
     await made.put(chunk("in", 5, start=10))
+    assert await made.next(0) is not None
+
+
+async def test_whoever_waits_for_nothing_can_be_woken() -> None:
+    """An owner that is to give up does not sit out its wait; what was handed in meanwhile is not lost by it."""
+    made = inbox(Source())
+    waiting = asyncio.create_task(made.next(60))
+    await asyncio.sleep(0)
+    made.wake()
+    assert await asyncio.wait_for(waiting, 5) is None
+    await made.put(chunk("in", 5, start=10))
+    made.wake()
     assert await made.next(0) is not None

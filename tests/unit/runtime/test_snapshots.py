@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from streams.runtime.snapshots import CHUNK_BYTES, SCHEMA, Shelf, cut
+from streams.runtime.snapshots import CHUNK_BYTES, SCHEMA, Shelf, claim, cut
 from streams.wire import codec, topics
 from streams.wire.models import Snapshot, SnapshotChunk
 
@@ -80,3 +80,18 @@ def test_the_keys_of_older_epochs_are_those_to_be_taken_out() -> None:
 def test_two_generations_of_a_snapshot_have_keys_of_their_own() -> None:
     """A half-written snapshot overwrites nothing of the whole one before it, once Kafka compacts."""
     assert {key(c) for c in chunks(3, 1)} & {key(c) for c in chunks(3, 2)} == set()
+
+
+def test_a_claim_takes_an_epoch_and_restores_nothing() -> None:
+    """Who took over and died before its first snapshot leaves the last state in force, and its epoch used."""
+    found = shelf(*chunks(3, 7, b"whole"), claim("measure", 0, 4))
+    assert found.best is not None and found.best.state == b"whole"
+    assert found.highest_epoch == 4
+    assert shelf(claim("measure", 0, 1)).best is None
+
+
+def test_the_first_snapshot_of_an_epoch_is_not_mixed_with_its_claim() -> None:
+    """A claim is part of no set that is written later."""
+    big = chunks(4, 1, b"x" * (CHUNK_BYTES + 1))
+    best = shelf(claim("measure", 0, 4), *big).best
+    assert best is not None and len(best.state) == CHUNK_BYTES + 1
