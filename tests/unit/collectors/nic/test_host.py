@@ -1,6 +1,8 @@
 """A whole host: its ports found and joined, its status and facts, what comes and goes."""
 
+import asyncio
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from collectors.core.counts import Counts
 from collectors.core.spec import Core
 from collectors.nic.collector import SPEC, host_reader
 from collectors.nic.ports import Role
+from collectors.nic.tree import Tree
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Facts
 from tests.fakes.publisher import KeptRecords
@@ -180,3 +183,53 @@ async def test_what_cannot_start_says_so_before_anything_is_sent(tmp_path: Path)
     nowhere = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(Misconfigured, match="no such folder"):
         await SPEC.run(SPEC.Params.model_validate({"root": tmp_path / "none"}), nowhere)
+
+
+async def test_vital_product_data_tells_part_and_restriction(tmp_path: Path) -> None:
+    """A function that the fabric's own manager reads is left alone from the start; only NVIDIA's cards are asked."""
+    body = b"PN\x05MCX75SN\x06MT2301V3\x0bSMDL=SW_MNG"
+    card = tmp_path / "sys/devices/pci0000:00/0000:18:00.0"
+    write(tmp_path, CARD | {f"{RDMA}/x": ""})
+    for vendor, is_asked in (("0x15b3", True), ("0x14e4", False)):
+        card.mkdir(parents=True, exist_ok=True)
+        (card / "vpd").write_bytes(b"\x90" + len(body).to_bytes(2, "little") + body + b"\x78")
+        (card / "vendor").write_text(vendor)
+        if is_asked:
+            link(tmp_path, f"{RDMA}/device", "../../../devices/pci0000:00/0000:18:00.0")
+        found = whole(tmp_path)
+        said = rows(await found.host.read_once())["mlx5_0"]
+        component = next(c for c in found.kept.of(Facts)[0].components if c.name == "mlx5_0")
+        assert (component.part_number, component.serial) == (("MCX75", "MT2301") if is_asked else ("MT_0000000838", ""))
+        assert ("rx_bytes" in said, "cnp_sent" in said, "speed_bps" in said) == (True, not is_asked, not is_asked)
+
+
+class Stuck(Tree):
+    """A tree in which one file does not answer until it is let."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.free = threading.Event()
+
+    def data(self, path: str, most: int = 4096) -> bytes | None:
+        """See Tree."""
+        if path.endswith("/node_guid"):
+            assert self.free.wait(20)
+        return super().data(path, most)
+
+
+async def test_a_device_that_hangs_while_ports_are_looked_for_is_said(tmp_path: Path) -> None:
+    """The collector goes on, and finds the ports once it answers."""
+    write(tmp_path, CARD)
+    tree = Stuck(tmp_path)
+    found = whole(tmp_path, tree=tree)
+    for _ in range(3):
+        assert await found.host.read_once() is None
+    assert [s.error for s in found.kept.of(CollectorStatus)] == [
+        "a device does not answer while its ports are looked for"
+    ]
+    tree.free.set()
+    for _ in range(2000):
+        if await found.host.read_once() is not None:
+            break
+        await asyncio.sleep(0.01)
+    assert found.kept.of(CollectorStatus)[-1].reachable

@@ -76,7 +76,11 @@ class Whole:
 
 
 def whole(
-    root: Path, clock: SetClock | None = None, wanted: frozenset[Role] = frozenset(Role), **settings: object
+    root: Path,
+    clock: SetClock | None = None,
+    wanted: frozenset[Role] = frozenset(Role),
+    tree: Tree | None = None,
+    **settings: object,
 ) -> Whole:
     """A reader of every port of a tree, with its ethtool statistics where there are some."""
     kept, counts = KeptRecords(), Counts()
@@ -84,7 +88,7 @@ def whole(
     params = Params.model_validate(
         {"device": "host1", "root": root, "ethtool_dir": folder, "deadline_s": 0.2} | settings
     )
-    tree = Tree(root)
+    tree = tree or Tree(root)
     emitter = Emitter(kept, "test", 7, Source.SOURCE_NIC)
     ethtool = ethtool_of(tree, wanted=False, folder=params.ethtool_dir)
     return Whole(HostReader(params, tree, ethtool, emitter, counts, clock or SetClock(), wanted), kept, counts)
