@@ -32,7 +32,8 @@ from streams.wire.errors import Misconfigured, Retry
 
 PREPARED_S = 120.0
 READY_S = 180.0
-ROWS_S = 120.0
+ROWS_S = 60.0
+"""How long is waited for rows when no more come."""
 DRAIN_S = 90.0
 """Beyond the lateness: silences, settling, and room for a slow machine."""
 
@@ -156,12 +157,14 @@ class Bench:
         """Wait until the rows are there, then count them all."""
         self.phase = "waiting for the last rows"
         clickhouse = ClickHouse(self.settings.store)
-        there = Held(0, 0, 0, 0)
-        give_up = time.monotonic() + ROWS_S
+        seen, give_up = 0, time.monotonic() + ROWS_S
         try:
             while time.monotonic() < give_up:
                 with suppress(Retry):
-                    if await asyncio.to_thread(rows_of_samples, clickhouse) >= sent.rows:
+                    rows = await asyncio.to_thread(rows_of_samples, clickhouse)
+                    if rows > seen:
+                        seen, give_up = rows, time.monotonic() + ROWS_S
+                    if rows >= sent.rows:
                         there = await asyncio.to_thread(held, clickhouse)
                         if there.statuses >= self._sent(sent, "status") and there.events >= self._sent(sent, "events"):
                             return there
