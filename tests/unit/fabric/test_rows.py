@@ -1,0 +1,49 @@
+"""Columns read by their distinct values give what rows read one by one give, or leave the answer to those."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from streams.fabric.rows import ROW_OF, from_columns, from_rows
+
+_VALUES: st.SearchStrategy[Any] = st.sampled_from(
+    ["", "a", "b", "0", "7", " 7", "1.0", "1e3", "switch", "host", "host-link", "fabric-link", "x\0", None, 0, 1, 1.0,
+     True, False, 2.5, "2026-01-01T00:00:00Z", "2026-01-01T00:00:00", [], {}]
+)  # fmt: skip
+
+
+@st.composite
+def _columns(draw: st.DrawFn) -> tuple[str, dict[str, list[Any]]]:
+    """A table with some of its columns, mostly right where that is needed, and any values elsewhere."""
+    table = draw(st.sampled_from(sorted(ROW_OF)))
+    right = {"kind": "host", "role": "host-link", "start": "2026-01-01T00:00:00Z"}
+    length = draw(st.integers(0, 4))
+    columns: dict[str, list[Any]] = {}
+    for name in ROW_OF[table]._fields:
+        if draw(st.integers(0, 9)):
+            usual = st.just(right.get(name, "7"))
+            values = usual if draw(st.integers(0, 9)) else _VALUES
+            columns[name] = draw(st.lists(values, min_size=length, max_size=length))
+    return table, columns
+
+
+def _one_by_one(table: str, columns: dict[str, list[Any]], *, none_is_absent: bool) -> tuple[Any, ...] | None:
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    try:
+        return from_rows(table, ({k: v for k, v in row.items() if not (none_is_absent and v is None)} for row in rows))
+    except ValidationError:
+        return None
+
+
+@given(_columns(), st.booleans())
+@settings(max_examples=300, deadline=None)
+def test_whole_columns_are_read_as_their_rows_are(own: tuple[str, dict[str, list[Any]]], none_is_absent: bool) -> None:
+    """What the quick way takes, the slow way takes as well, with the same values of the same types."""
+    table, columns = own
+    quick = from_columns(table, columns, none_is_absent=none_is_absent)
+    if quick is not None:
+        slow = _one_by_one(table, columns, none_is_absent=none_is_absent)
+        assert quick == slow
+        assert repr(quick) == repr(slow)
