@@ -8,6 +8,7 @@ from streams.cli.bench.load.group import METRICS
 from streams.cli.bench.stored import Size
 
 PROMISE, TARGET = "promise", "target"
+_STORED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,16 @@ class Report:
         return self.cpu_s / (self.seconds * self.cores)
 
     @property
+    def stored_in_window(self) -> float:
+        """Rows that could first be read in the window, over those sent in it: below 1, the sink fell behind."""
+        return self.sample_to_row_s.count / (self.port_samples * 1e6) if self.port_samples else 0.0
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether what was used is the cost of what was sent: no lag grew, and the rows came (a block may be open)."""
+        return self.stored_in_window >= _STORED and not any(stage.grows for stage in self.stages)
+
+    @property
     def fine(self) -> bool:
         """Every promise held and nothing else went wrong."""
         return not self.problems and all(verdict.holds for verdict in self.verdicts if verdict.sort == PROMISE)
@@ -158,5 +169,7 @@ class Report:
             "cpu_s_per_million_port_samples": self.cpu_s_per_million,
             "cpu_s_per_million_values": self.cpu_s_per_million_values,
             "machine_used": self.machine_used,
+            "stored_in_window": self.stored_in_window,
+            "kept_up": self.kept_up,
             "fine": self.fine,
         }

@@ -29,6 +29,11 @@ def lines(report: Report) -> Iterator[str]:
     )
     yield ""
     yield from _parts(report)
+    if not report.kept_up:
+        yield (
+            f"the pipeline did not keep up ({report.stored_in_window:.0%} of what was sent was stored in the window):"
+            " these are not the costs of this load"
+        )
     yield ""
     yield from _stages(report)
     yield ""

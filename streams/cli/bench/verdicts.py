@@ -40,8 +40,9 @@ def verdicts(report: Report) -> Iterator[Verdict]:
     yield Verdict(PROMISE, f"lag does not grow{': but that of ' if growing else ''}{', '.join(growing)}", not growing)
     yield Verdict(
         TARGET,
-        f"{report.cpu_s_per_million:.2f} CPU s a million port-samples, at most {CPU_S_PER_MILLION:g}",
-        report.cpu_s_per_million <= CPU_S_PER_MILLION,
+        f"{report.cpu_s_per_million:.2f} CPU s a million port-samples, at most {CPU_S_PER_MILLION:g}"
+        f"{'' if report.kept_up else ', had it kept up'}",
+        report.cpu_s_per_million <= CPU_S_PER_MILLION and report.kept_up,
     )
     yield Verdict(
         TARGET,

@@ -29,7 +29,6 @@ def test_a_run_in_which_all_holds_is_fine() -> None:
         ({"faults": Found(30, 29, ("link/flap a",), (), 0)}, "fault found"),
         ({"faults": Found(30, 30, (), ("link/down b",), 0)}, "fault found"),
         ({"faults": Found(30, 30, (), (), 1)}, "fault found"),
-        ({"stages": (StageRate("measure", 1.0, 1.0, 1.0, 1.0, grows=True),)}, "that of measure"),
     ],
 )
 def test_a_broken_promise_is_named_and_makes_the_run_fail(other: dict[str, Any], says: str) -> None:
@@ -41,10 +40,24 @@ def test_a_broken_promise_is_named_and_makes_the_run_fail(other: dict[str, Any],
     assert not made.fine
 
 
+def test_a_lag_that_grows_is_named_and_makes_the_cost_no_cost() -> None:
+    """Who falls behind did not do the work that its CPU is held against."""
+    made = report(stages=(StageRate("measure", 1.0, 1.0, 1.0, 1.0, grows=True),))
+    broken = [verdict.says for verdict in made.verdicts if not verdict.holds]
+    assert [word for word in ("that of measure", "had it kept up") if any(word in line for line in broken)] == [
+        "that of measure",
+        "had it kept up",
+    ]
+    assert len(broken) == 2
+    assert not made.fine
+    assert any("did not keep up" in line for line in lines(made))
+
+
 @pytest.mark.parametrize(
     ("other", "says"),
     [
         ({"parts": (PartCost("process", 29.0, 0, 0.0),)}, "CPU s a million"),
+        ({"sample_to_row_s": Spread(2_000_000, 0.7, 1.2, 1.9)}, "had it kept up"),
         ({"seconds": 20.0}, "cores used"),
         ({"flap_to_finding_s": Spread(300, 0.1, 0.26, 0.3)}, "p99"),
         ({"flap_to_finding_s": Spread(0)}, "p99 none"),
