@@ -17,8 +17,10 @@ from streams.runtime.merge import Merge
 QUEUED = 4
 _HELD = 64
 """Chunks that may wait for another input; then order gives way to going on."""
-_PATIENCE_S = 0.5
-"""How long records wait for those of another input that the brokers say are there: a fetch takes some milliseconds."""
+_PATIENCE_S = 5.0
+"""How long records wait for those of another input that the brokers say are there. A fetch takes some milliseconds,
+but the first of a backlog of megabytes, by a consumer of its own on a busy machine, has taken more than half a second.
+"""
 _ASK_AGAIN_S = 2.0
 
 

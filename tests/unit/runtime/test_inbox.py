@@ -132,6 +132,8 @@ async def test_records_wait_for_an_input_that_is_behind_but_not_for_ever() -> No
     assert first is not None and first.topic == "beside"
     assert await made.next(0) is None
     time.s = 0.6
+    assert await made.next(0) is None
+    time.s = 5.1
     last = await made.next(0)
     assert last is not None and last.topic == "out"
 
