@@ -109,7 +109,7 @@ class Kernel:
         self._tool.ioctl()
         if self._buffer.size != len(self._names):  # they changed just now: the next reading asks for the names anew
             self._names = ()
-            return None
+            raise OSError(errno.EAGAIN, "the statistics changed while they were read")
         return Statistics(self._names, self._buffer.data)
 
     def close(self) -> None:

@@ -183,18 +183,23 @@ class PortReader:
 
     def _state(self) -> tuple[float | None, float | None, float | None]:
         """(oper, admin, speed); a port that is down has no speed, whatever rate its driver shows."""
+        oper: float | None = None
+        admin: float | None = None
         if self.port.speaks_ethernet or not self._rdma:
             oper, admin = self._netdev_state()
-            path, parse = f"{self._net}/speed", values.speed_bps
-        elif self.is_restricted:
-            return None, None, None
-        else:
+        asks_rdma = bool(self._rdma) and not self.is_restricted
+        if asks_rdma and oper is None:
             oper = self._parsed(self._said(f"{self._rdma}/state"), values.port_is_up)
+        if asks_rdma and admin is None:
             admin = self._parsed(self._said(f"{self._rdma}/phys_state"), values.port_is_enabled)
-            path, parse = f"{self._rdma}/rate", values.rate_bps
         if not oper or self.is_restricted:
             return oper, admin, None
-        return oper, admin, self._parsed(self._said(path, may_refuse=True), parse)
+        speed = None
+        if self.port.speaks_ethernet or not self._rdma:
+            speed = self._parsed(self._said(f"{self._net}/speed", may_refuse=True), values.speed_bps)
+        if asks_rdma and speed is None:
+            speed = self._parsed(self._said(f"{self._rdma}/rate", may_refuse=True), values.rate_bps)
+        return oper, admin, speed
 
     def _netdev_state(self) -> tuple[float | None, float | None]:
         oper = self._parsed(self._said(f"{self._net}/operstate"), values.operstate_is_up)

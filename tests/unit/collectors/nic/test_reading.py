@@ -217,3 +217,10 @@ def test_junk_is_counted_and_absent(tmp_path: Path) -> None:
     assert reading.refused == 2
     assert (Metric.RX_BYTES, -1) not in found and (Metric.RX_SYMBOL_ERRORS, -1) not in found
     assert found[Metric.OPER_UP, -1] == 1
+
+
+def test_where_the_netdev_says_nothing_the_rdma_port_does(tmp_path: Path) -> None:
+    """A netdev of which the tree holds only the name, or whose driver does not know its speed."""
+    write(tmp_path, {path: text for path, text in CARD.items() if not path.startswith(NET)} | {f"{NET}/type": "1"})
+    found = said(reader(Tree(tmp_path)).read())
+    assert (found[Metric.OPER_UP, -1], found[Metric.ADMIN_UP, -1], found[Metric.SPEED_BPS, -1]) == (1, 1, 400e9)
