@@ -91,6 +91,15 @@ def test_rows_are_those_of_a_plain_loop() -> None:
         assert {name: row[name] for name in wanted} == wanted
 
 
+def test_messages_of_the_same_columns_stand_in_the_order_of_the_table() -> None:
+    """By device and time, whatever order they came in: the server then sorts nothing."""
+    sent = tuple(message(device, turn, 2, TWO) for turn in (1, 0) for device in ("leaf-2", "leaf-1"))
+    found = [(row["device"], row["sequence"], row["row"]) for row in table(built(sent)["samples"])]
+    assert found == [
+        (device, turn, f"Ethernet{port}") for device in ("leaf-1", "leaf-2") for turn in (0, 1) for port in (0, 1)
+    ]
+
+
 def test_lanes_have_a_row_for_each_value_that_is_there() -> None:
     """A lane that a port does not have has no row; a counter stands in `counter`, a gauge in `gauge`."""
     found = table(built(SENT)["sample_lanes"])
