@@ -17,7 +17,7 @@ class Params:
     seconds: float = 60.0
     partitions: int = 8
     workers: int = 1
-    compression: Compression = "lz4"
+    compression: Compression = "snappy"
     seed: int = 1
     slot_s: float = 0.05
     kill_every_s: float | None = None

@@ -21,7 +21,7 @@ def pipeline(
     seconds: Annotated[float, typer.Option(min=5, help="For how long it is measured, after a warm-up.")] = 60,
     partitions: Partitions = 8,
     workers: Annotated[int, typer.Option(min=1, help="How many processes run the stages.")] = 1,
-    compression: Annotated[str, typer.Option(help="Of the load in Kafka: none, lz4, zstd, snappy or gzip.")] = "lz4",
+    compression: Annotated[str, typer.Option(help="Of the load in Kafka: none, lz4, zstd, snappy or gzip.")] = "snappy",
     kill_every: Annotated[
         # Sooner than the supervisor forgets an end, it would give the worker up after a few.
         float | None, typer.Option(min=STEADY_S + 1, help="Kill a worker with SIGKILL every so many seconds.")

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from streams.cli.bench.load import plant as plants
-from streams.cli.bench.load.compressing import LEVEL, lz4_at
 from streams.cli.bench.load.faults import plan
 from streams.cli.bench.load.fleet import COLLECTORS, Fleet
 from streams.cli.bench.load.player import Player
@@ -24,7 +23,6 @@ async def _run(path: Path) -> None:
     faults = plan(plant, spec.seconds, spec.cadence_s, chance)
     runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}
     fleet = Fleet(plant, spec.cadence_s, chance, runs)
-    lz4_at(LEVEL)
     gc.freeze()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

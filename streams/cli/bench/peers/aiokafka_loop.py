@@ -1,7 +1,7 @@
 """A plain aiokafka loop with an object for each port: what one writes first, without a framework.
 
 The way of its documentation: `getmany` ("Batch consumption"), the producer's futures gathered instead of one wait a
-message ("Producer client"), lz4, uvloop. The step is per port and in Python, with slots and one list of counters a
+message ("Producer client"), snappy, uvloop. The step is per port and in Python, with slots and one list of counters a
 port; nothing of it is numpy but the message's own table, which is turned into lists by one call.
 """
 
@@ -66,7 +66,7 @@ async def consume(task: Task) -> Tally:
     consumer = AIOKafkaConsumer(
         task.topic, bootstrap_servers=task.bootstrap, group_id=task.group, auto_offset_reset="earliest"
     )
-    producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, compression_type="lz4", linger_ms=20)
+    producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, compression_type="snappy", linger_ms=20)
     async with consumer, producer:
         while not tally.full:
             for records in (await consumer.getmany(timeout_ms=200, max_records=1000)).values():

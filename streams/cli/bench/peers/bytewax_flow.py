@@ -61,7 +61,7 @@ def dataflow(task: Task, tally: Tally) -> Any:
     devices = op.flat_map_batch("decode", messages, decoded)
     found = op.stateful_batch("rates", devices, Device)
     to_kafka = op.flat_map_batch("encode", found, to_send)
-    op.output("answers", to_kafka, KafkaSink(brokers, task.answers, {"compression.type": "lz4"}))
+    op.output("answers", to_kafka, KafkaSink(brokers, task.answers, {"compression.type": "snappy"}))
     return flow
 
 

@@ -112,7 +112,7 @@ async def fill(kafka: KafkaSettings, load: Load) -> Filled:
     messages, port_samples = 0, 0
     crossed: set[Crossing] = set()
     async with AIOKafkaProducer(
-        **kafka.client_options(), acks="all", enable_idempotence=True, compression_type="lz4", linger_ms=20,
+        **kafka.client_options(), acks="all", enable_idempotence=True, compression_type="snappy", linger_ms=20,
         max_batch_size=256 << 10,
     ) as producer:  # fmt: skip
         for reading in load.readings():

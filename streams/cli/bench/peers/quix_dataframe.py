@@ -35,7 +35,7 @@ def run(task: Task) -> Tally:
         auto_offset_reset="earliest",
         state_dir=task.folder,
         use_changelog_topics=False,
-        producer_extra_config={"compression.type": "lz4", "linger.ms": 20},
+        producer_extra_config={"compression.type": "snappy", "linger.ms": 20},
         loglevel="WARNING",
     )
 
