@@ -22,6 +22,9 @@ Name = Literal[
     "unnamed",  # values of a port that the device did not name
     "out_of_bounds",  # paths and ports past the bound of one target
     "reconnects",
+    "late",  # moments at which a target was due and another reading of it still went on
+    "overdue",  # readings that were cut short at their deadline
+    "restricted",  # functions whose counters are left alone, for reading them does harm
     "throttled",  # times a target sent more than its share and was made to wait
 ]
 

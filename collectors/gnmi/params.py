@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from collectors.core.params import CollectorParams
 from streams.wire.errors import Misconfigured
 
 
@@ -44,7 +45,7 @@ def _targets(value: object) -> object:
     return orjson.loads(value) if isinstance(value, str) else value
 
 
-class Params(_Strict):
+class Params(CollectorParams):
     """Settings of `[collect.gnmi]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both.

@@ -8,6 +8,8 @@ import structlog
 
 from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
+from collectors.core.poll import Pace, poll
+from collectors.core.statuses import StatusSchedule
 from collectors.nic import values
 from collectors.nic.compose import Composer
 from collectors.nic.discover import Discovery
@@ -49,24 +51,19 @@ class HostReader:
         self._role_of: dict[str, Role] = {}
         self._readers: dict[str, PortReader] = {}
         self._births: object = None
-        self._discovered_s = self._status_s = self._facts_s = -math.inf
+        self._discovered_s = self._facts_s = -math.inf
+        self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
         self._discovering: asyncio.Future[object] | None = None
         self._boot_id = self._booted_ns = 0
         self._said: tuple[Component, ...] | None = None
-        self._reached: bool | None = None
-        self._error = ""
+        self._lost_by = ""
+        """Why there was no reading, where there was none."""
         self._last_sample_ns = 0
         self._warned: set[tuple[str, str]] = set()
 
     async def run(self, chance: random.Random) -> None:
-        """Read at each cadence, from a moment of its own within the first; a moment that was missed is left out."""
-        loop = asyncio.get_running_loop()
-        cadence_s = self._params.cadence_s
-        due_s = loop.time() + cadence_s * chance.random()
-        while True:
-            await asyncio.sleep(max(0.0, due_s - loop.time()))
-            await self.read_once()
-            due_s += cadence_s * max(1, math.ceil((loop.time() - due_s) / cadence_s))
+        """Read at each cadence until cancelled; a card that hangs is left to itself, so that no reading does."""
+        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, chance)
 
     async def read_once(self) -> Samples | None:
         """One reading of every port that is wanted and answers; None where there is none."""
@@ -153,26 +150,31 @@ class HostReader:
                 self._counts.add("unreadable", name, reading.refused)
             for counter in reading.saturated:
                 self._warn(name, f"{counter} is at the bound where old hardware sticks: it may never move again")
-            if self._readers[identity].is_restricted:
-                self._warn(name, "a restricted function: its counters are left alone")
+            if self._readers[identity].is_restricted and self._warn(
+                name, "a restricted function: its counters are left alone"
+            ):
+                self._counts.add("restricted", name)
         for card in self._rounds.hung:
             self._warn(card, "does not answer: left to itself")
 
-    def _warn(self, port: str, what: str) -> None:
-        """Say it once."""
-        if (port, what) not in self._warned:
-            self._warned.add((port, what))
-            _log.warning(what, device=self.device, port=port)
+    def _warn(self, port: str, what: str) -> bool:
+        """Say it once, and answer whether this was the time."""
+        if (port, what) in self._warned:
+            return False
+        self._warned.add((port, what))
+        _log.warning(what, device=self.device, port=port)
+        return True
 
     def _say_status(self, *, is_reached: bool) -> None:
         error = "" if is_reached else self._why_not()
         now_s = asyncio.get_running_loop().time()
-        changed = (is_reached, error) != (self._reached, self._error)
-        if not changed and now_s - self._status_s < self._params.status_every_s:
-            return
-        if changed and not is_reached:
+        if is_reached:
+            self._statuses.sampled(now_s)
+        if error and error != self._lost_by:
             _log.warning("no reading", device=self.device, why=error)
-        self._status_s, self._reached, self._error = now_s, is_reached, error
+        self._lost_by = error
+        if not self._statuses.is_due(now_s, reachable=is_reached, error=error):
+            return
         self._emitter.status(
             CollectorStatus(
                 self._emitter.collector, self._emitter.run, self._emitter.source, self.device, self._clock.now_ns(),

@@ -4,19 +4,18 @@ import socket
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from collectors.core.params import CollectorParams
 from collectors.nic.ports import Role
 
 
-class Params(BaseModel):
+class Params(CollectorParams):
     """Settings of `[collect.nic]`.
 
     A pattern (`fabric`, `management`, `exclude`) is a glob over any name of a port: RDMA device, netdev, MAC, GUID
     or PCI address.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     device: str = ""
     """The host's name in the inventory; its host name where nothing is said."""
@@ -39,8 +38,6 @@ class Params(BaseModel):
     """Never touched: no file of theirs but the names is read."""
     discover_every_s: float = Field(default=60.0, ge=1)
     """A device that comes, goes or is made anew is noticed at the next reading; this is for what changes in place."""
-    status_every_s: float = Field(default=10.0, ge=0.5)
-    """Well below the 30 s after which a silent device is a finding (DESIGN 2)."""
     facts_every_s: float = Field(default=3600.0, ge=1)
     max_ports: int = Field(default=1024, ge=1)
 

@@ -11,6 +11,7 @@ import pytest
 
 from collectors.core.clock import SystemClock
 from collectors.core.counts import Counts
+from collectors.core.means import Means
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
 from collectors.sim import clos
@@ -57,7 +58,7 @@ async def running(
 async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Counts]]:
     """Run the collector on these targets."""
     kept, counts = KeptRecords(), Counts()
-    work = asyncio.create_task(collect(params, kept, counts, collector="test", run=7, chance=random.Random(1)))
+    work = asyncio.create_task(collect(params, Means(kept, "test", counts, run=7, chance=random.Random(1))))
     try:
         yield kept, counts
     finally:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.core.counts import Counts
+from collectors.core.means import Means
 from collectors.core.spec import Core
 from collectors.nic.collector import SPEC, host_reader
 from collectors.nic.ports import Role
@@ -142,7 +142,7 @@ def test_a_root_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None
     for wrong in ({"root": tmp_path / "none"}, {"ethtool_dir": tmp_path / "none"}):
         params = SPEC.Params.model_validate(wrong)
         with pytest.raises(Misconfigured, match="none"):
-            host_reader(params, KeptRecords(), Counts(), collector="c", run=1, wanted=FABRIC)  # type: ignore[arg-type]
+            host_reader(params, Means(KeptRecords(), "c"), FABRIC)  # type: ignore[arg-type]
 
 
 def test_one_reading_of_this_machine_is_lines_of_json_and_no_error() -> None:

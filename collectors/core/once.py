@@ -1,0 +1,70 @@
+"""The first reading of each target as lines of JSON, for `collect KIND --once --print`; nothing goes to Kafka."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from collectors.core.columns import json_lines
+from collectors.core.means import Means
+from collectors.core.process import Collect
+from collectors.core.spec import Core
+from collectors.core.tasks import end
+from streams.wire.errors import Retry
+from streams.wire.models import Samples
+from streams.wire.topics import SAMPLES, Record, decode
+
+
+class Nobody:
+    """A Publisher that takes everything and keeps nothing."""
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        return True
+
+
+class _FirstReadings:
+    """A Publisher that keeps the first samples of each device and drops all else."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+        self.ready: asyncio.Queue[Samples] = asyncio.Queue()
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        if record.topic is SAMPLES:
+            samples = decode(SAMPLES, record.value, record.headers)
+            assert isinstance(samples, Samples)
+            if samples.device not in self._seen:
+                self._seen.add(samples.device)
+                self.ready.put_nowait(samples)
+        return True
+
+
+async def first_readings(devices: Iterable[str], core: Core, collect: Collect, bound_s: float) -> AsyncIterator[str]:
+    """One reading of every device, as it comes; raises Retry naming those that gave none in time."""
+    wanted = set(devices)
+    first = _FirstReadings()
+    work = asyncio.ensure_future(collect(Means(first, core.collector or "once")))
+    try:
+        async with asyncio.timeout(bound_s):
+            while wanted:
+                samples = await _next(first, work)
+                wanted.discard(samples.device)
+                for line in json_lines(samples):
+                    yield line
+    except TimeoutError as error:
+        raise Retry(f"no reading of {', '.join(sorted(wanted))}") from error
+    finally:
+        await end(work)
+
+
+async def _next(first: _FirstReadings, work: "asyncio.Future[None]") -> Samples:
+    """The next first reading; raises what ended the work."""
+    coming = asyncio.ensure_future(first.ready.get())
+    waited_for: set[asyncio.Future[Any]] = {coming, work}
+    try:
+        await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+        if coming.done():
+            return coming.result()
+    finally:
+        coming.cancel()
+    work.result()
+    raise RuntimeError("a collector ended that reads for ever")

@@ -1,0 +1,46 @@
+"""A collector's process: its publisher and self-metrics around what it reads, and which failure ends it."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable
+
+from collectors.core.counts import Counts
+from collectors.core.means import Means
+from collectors.core.publisher import KafkaPublisher
+from collectors.core.serving import serve_metrics
+from collectors.core.spec import Core
+from streams.wire.errors import Misconfigured
+
+Collect = Callable[[Means], Awaitable[None]]
+
+
+async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
+    """Run `collect` until cancelled, or until it or the publisher fails; raises what failed first, Misconfigured too.
+
+    What waits in the publisher is sent at the end, in bounded time.
+    """
+    if core.client_options is None:
+        raise Misconfigured(f"collect {kind}: where is Kafka?")
+    counts = Counts()
+    with contextlib.ExitStack() as stack:
+        if core.metrics_port is not None:
+            stack.callback(serve_metrics(counts, core.metrics_port))
+        async with KafkaPublisher(core, counts) as publisher:
+            means = Means(publisher, core.collector or f"{kind}@{socket.gethostname()}", counts)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(_until_ended(collect(means)))
+                    tasks.create_task(publisher.failed())
+            except BaseExceptionGroup as group:
+                raise _first(group) from None
+
+
+async def _until_ended(collecting: Awaitable[None]) -> None:
+    await collecting
+    raise RuntimeError("a collector ended that reads for ever")
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    first = group.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first
