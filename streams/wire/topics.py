@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import cache
 
 from aiokafka.partitioner import murmur2
 
@@ -159,7 +160,7 @@ def encode(
     if topic.ce_type and isinstance(message, Finding | Remediation):
         headers = _cloud_event(topic.ce_type, message, cluster)
     elif topic.model is None or not isinstance(message, topic.model):
-        headers = (("type", type(message).__name__.lower().encode()),)
+        headers = (("type", _type_of(type(message).__name__)),)
     value = codec.to_json(message) if topic.json else codec.to_bytes(message)
     return Record(topic, key.encode(), value, headers, (own_route or key) if route is None else route)
 
@@ -173,13 +174,25 @@ def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> Message:
     """Read a record's value; raises Reject where it is not what the topic holds."""
     if value is None:
         raise Reject("a tombstone holds no message")
-    named = next((data.decode(errors="replace") for name, data in headers if name == "type"), "")
     model = topic.model
-    if named:
-        model = next((other for other in topic.others if other.__name__.lower() == named), None)
+    for name, data in headers:
+        if name == "type" and data:
+            model = next((other for other in topic.others if _type_of(other.__name__) == data), None)
+            break
     if model is None:
-        raise Reject(f"{topic.name} holds no {named or 'message'}")
+        raise Reject(f"{topic.name} holds no {_named(headers)}")
     return codec.from_json(model, value) if topic.json else codec.from_bytes(model, value)
+
+
+@cache
+def _type_of(name: str) -> bytes:
+    """What the header says of a message of this name."""
+    return name.lower().encode()
+
+
+def _named(headers: Headers) -> str:
+    """What the header says that a record is."""
+    return next((data.decode(errors="replace") for name, data in headers if name == "type" and data), "message")
 
 
 def _key_and_route(message: Message) -> tuple[str, str]:
