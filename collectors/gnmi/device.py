@@ -13,6 +13,7 @@ import structlog
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
+from collectors.core.statuses import StatusSchedule
 from collectors.core.tasks import end
 from collectors.gnmi import plans
 from collectors.gnmi.facts import facts_of
@@ -49,6 +50,7 @@ class DeviceReader:
         self._clock = clock
         self._chance = chance
         self._memory = DeviceMemory()
+        self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
         self._error = "not reached yet"
         self._failures = 0
         self._way: tuple[Plan, int] | None = None
@@ -56,7 +58,7 @@ class DeviceReader:
         self._bursting = asyncio.Event()
 
     async def run(self) -> None:
-        """Connect again and again, with a status at each cadence and at each change."""
+        """Connect again and again, and say how that goes."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._say_status())
             tasks.create_task(self._stay_connected())
@@ -141,6 +143,7 @@ class DeviceReader:
         for output in outputs:
             if isinstance(output, Reading):
                 self._emitter.samples(self.name, output)
+                self._statuses.sampled(asyncio.get_running_loop().time())
             else:
                 self._emitter.event(self.name, output, received_ns)
 
@@ -215,6 +218,10 @@ class DeviceReader:
             await asyncio.sleep(cadence_s)
 
     def _publish_status(self) -> None:
+        if not self._statuses.is_due(
+            asyncio.get_running_loop().time(), reachable=self.reachable, error="" if self.reachable else self._error
+        ):
+            return
         self._emitter.status(
             CollectorStatus(
                 self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),

@@ -195,7 +195,11 @@ class Liveness:
 
     @staticmethod
     def _collector_silent(heard: Heard, at_ns: int) -> bool:
-        """Its newest status is older than half the limit: statuses come each cadence, the limit is three at least."""
+        """Its newest status is older than half the limit, which is three cadences at least.
+
+        A collector that reads a target says so rarely, but one that does not, or hears nothing, at each cadence
+        (ADR 3). Its samples are no younger sign of life: the newest is older than the limit, or nothing were judged.
+        """
         return bool(heard.status_ns) and at_ns - heard.status_ns > heard.limit_ns // 2
 
     def _heard_again(self, heard: Heard, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from collectors.core.statuses import StatusSchedule
 from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute
@@ -45,7 +46,7 @@ class World:
         t = phase
         while t <= until:
             for device, cables in self.top.cables_of.items():
-                if _in(self.gone.get(device), t) or _in(self.unread.get(device), t):
+                if self.is_silent(device, t):
                     continue
                 states: dict[str, float | None] = {}
                 admin: dict[str, float | None] = {}
@@ -59,6 +60,10 @@ class World:
                 yield samples(device, t, {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}, source=source, boot_id=boot,
                               sequence=round(t))  # fmt: skip
             t += ROUND_S
+
+    def is_silent(self, device: str, t: float) -> bool:
+        """Whether nothing is read of it."""
+        return _in(self.gone.get(device), t) or _in(self.unread.get(device), t)
 
     def _up(self, own: str, far: str, t: float) -> bool:
         dead = any(_in(self.down.get(p), t) or _in(self.disabled.get(p), t) for p in (own, far))
@@ -80,8 +85,25 @@ def _never(device: str) -> float:
     return float("inf")
 
 
+Statuses = Callable[..., Iterator[CollectorStatus]]
+
+
 def statuses(world: World, until: float, *, dies: Callable[[str], float] = _never) -> Iterator[CollectorStatus]:
-    """One status a device and round, until its collector dies."""
+    """What collectors say, each until it dies: they hold what went silent for reachable, and say it once they doubt."""
+    said = {device: StatusSchedule(device, ROUND_S) for device in world.top.cables_of}
+    for step in range(int(until // ROUND_S) + 1):
+        t = step * ROUND_S
+        for device, schedule in said.items():
+            if not world.is_silent(device, t):
+                schedule.sampled(t)
+            if t < dies(device) and schedule.is_due(t, reachable=True):
+                yield status(device, t)
+
+
+def statuses_each_round(
+    world: World, until: float, *, dies: Callable[[str], float] = _never
+) -> Iterator[CollectorStatus]:
+    """As recordings have them: one a device and round, until its collector dies."""
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
         yield from (status(device, t) for device in world.top.cables_of if t < dies(device))

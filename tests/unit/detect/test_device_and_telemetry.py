@@ -14,18 +14,26 @@ from streams.wire.models import (
     Symptom,
     Verdict,
 )
-from tests.unit.detect.chain import World, findings, play, status, statuses
+from tests.unit.detect import chain
+from tests.unit.detect.chain import Statuses, World, findings, play, status
 from tests.unit.detect.seen import GNMI, SNMP, after, at, event, samples
 from tests.unit.detect.test_measure import UP, stage, told
 
 GONE = 1e9
 
 
+@pytest.fixture(params=[chain.statuses, chain.statuses_each_round], ids=["rare", "each round"])
+def statuses(request: pytest.FixtureRequest) -> Statuses:
+    """What collectors say: as they say it now, and as old recordings have it."""
+    said: Statuses = request.param
+    return said
+
+
 def _of(found: list[Finding], condition: Condition) -> list[Finding]:
     return [f for f in found if f.condition is condition and f.status is not Status.RETRACTED]
 
 
-def test_a_healthy_fabric_says_nothing() -> None:
+def test_a_healthy_fabric_says_nothing(statuses: Statuses) -> None:
     """An hour of rounds, statuses included, and not one finding."""
     world = World()
     assert play([*world.rounds(900), *statuses(world, 900)]) == []
@@ -80,7 +88,7 @@ def test_an_event_and_a_boot_id_of_one_restart_are_one_finding() -> None:
     assert both[0].final
 
 
-def test_a_dead_device_is_known_by_its_neighbours() -> None:
+def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
     """A leaf dies: silent, and its links down at their other ends. Everything else is its child."""
     world = World(gone={"p1-l0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
@@ -95,7 +103,7 @@ def test_a_dead_device_is_known_by_its_neighbours() -> None:
     assert stale.cause == "device"
 
 
-def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known() -> None:
+def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: Statuses) -> None:
     """First it was gone, then it is back with another boot: one episode, resolved, now with the cause `reboot`."""
     world = World(gone={"p1-l0": [(100, 400)]}, boots={"p1-l0": 400})
     said = [f for f in play([*world.rounds(900), *statuses(world, 900)]) if isinstance(f, Finding)]
@@ -107,14 +115,14 @@ def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known() -> None:
     assert own[-1].final
 
 
-def test_a_device_that_came_back_as_it_was_did_not_restart() -> None:
+def test_a_device_that_came_back_as_it_was_did_not_restart(statuses: Statuses) -> None:
     """Its power was not cut: gone, and back with the same boot."""
     world = World(gone={"p1-l0": [(100, 400)]})
     (own,) = _of(findings(play([*world.rounds(900), *statuses(world, 900)])), Condition.DEVICE_DOWN)
     assert (own.cause, own.status, after(own.resolved_at_ns)) == ("unknown", Status.RESOLVED, 400)
 
 
-def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical() -> None:
+def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical(statuses: Statuses) -> None:
     """Two spines of four dead: the leaves keep half of their paths, the floor is three quarters."""
     world = World(gone={"s1": [(100, GONE)], "s2": [(100, GONE)]})
     dead = _of(findings(play([*world.rounds(600), *statuses(world, 600)])), Condition.DEVICE_DOWN)
@@ -123,7 +131,7 @@ def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical() -> None:
     ]  # fmt: skip
 
 
-def test_a_silent_device_whose_links_are_up_is_stale_only() -> None:
+def test_a_silent_device_whose_links_are_up_is_stale_only(statuses: Statuses) -> None:
     """Nobody reads it, its neighbours still see it: a path or a collector is dead, not the device."""
     world = World(unread={"p1-l0": [(100, 400)]})
     (stale,) = findings(play([*world.rounds(900), *statuses(world, 900)]))
@@ -180,7 +188,7 @@ def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
     )  # fmt: skip
 
 
-def test_one_dead_path_is_told_from_a_device_that_is_unseen() -> None:
+def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) -> None:
     """Another source of the device is live: its path is dead, and the evidence says how many still speak."""
     world = World(unread={"p1-l0": [(100, GONE)]})
     snmp = World().rounds(600, SNMP, phase=3)
@@ -190,7 +198,7 @@ def test_one_dead_path_is_told_from_a_device_that_is_unseen() -> None:
     assert (stale.coverage.seen, stale.coverage.expected, stale.coverage.missing) == (1, 2, ("p1-l0/gnmi",))
 
 
-def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children() -> None:
+def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(statuses: Statuses) -> None:
     """It read four devices and says nothing itself: one page, not four."""
     own = ("p1-l0", "p1-l1", "p1-h1", "p1-h2")
     world = World(unread={device: [(100, GONE)] for device in own})
@@ -206,7 +214,42 @@ def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children() 
     assert "its collector dead is silent too" in root.evidence[0].statement
 
 
-def test_silence_alone_is_not_a_dead_device() -> None:
+def test_a_collector_that_lives_is_not_taken_for_dead_with_its_device() -> None:
+    """Its last word before the silence was a minute old; it said what it lost, or that it hears nothing, in time."""
+    world = World(unread={"p1-l0": [(100, GONE)]})
+    for lost in (True, False):
+        doubts = [status("p1-l0", t, reachable=not lost, error="no answer" * lost) for t in range(111, 600, 10)]
+        beats = [status("p1-l0", 35), *doubts]
+        (stale,) = findings(play([*world.rounds(600), *beats]))
+        assert stale.cause == "unknown"
+
+
+def test_a_collector_that_took_a_target_over_is_the_one_that_is_judged() -> None:
+    """The first died and the second reads on: nothing. The second reaches nothing: it lives, and says why."""
+    kept = [s for s in World().rounds(600) if s.device == "p1-l0"]
+    first = [status("p1-l0", t, collector="first") for t in (5, 65)]
+    assert findings(play([*kept, *first, status("p1-l0", 112, collector="second"), status("p1-l0", 172)])) == []
+    lost = [s for s in kept if s.sampled_at_ns < at(100)]
+    second = [status("p1-l0", t, reachable=False, error="refused", collector="second") for t in range(112, 600, 10)]
+    (stale,) = findings(play([*lost, *first, *second]))
+    assert (stale.cause, "collector second says: refused" in stale.evidence[0].statement) == ("unknown", True)
+
+
+@pytest.mark.parametrize("dead", [True, False])
+def test_a_successor_of_the_worker_judges_the_collector_as_its_predecessor_would(dead: bool) -> None:
+    """Whether the collector spoke in time is in the snapshot, wherever in the silence the worker changes."""
+    beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30, 40)]
+    doubts = [] if dead else [status("p1-l0", t) for t in (57, 67)]
+    for taken_over in range(len(doubts) + 1):
+        first, second = stage(), stage()
+        assert told(first, [*beats, status("p1-l0", 5), *doubts[:taken_over]]) == []
+        second.restore(first.snapshot())
+        assert told(second, doubts[taken_over:]) == []
+        (silent,) = [o.message for o in second.advance(at(71)) if isinstance(o.message, Symptom)]
+        assert silent.collector_silent is dead
+
+
+def test_silence_alone_is_not_a_dead_device(statuses: Statuses) -> None:
     """Silent, and less than half of its links lost: a path, not the device."""
     world = World(unread={"p1-l0": [(100, GONE)]}, down={"p1-l0/d1": [(100, GONE)], "p1-l0/u0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
