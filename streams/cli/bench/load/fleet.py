@@ -13,8 +13,11 @@ from streams.cli.bench.load.encoding import FIRST_SEQUENCE, stamp
 from streams.cli.bench.load.faults import Fault
 from streams.cli.bench.load.group import Group, Reader
 from streams.cli.bench.load.plant import Plant
+from streams.wire.codec import to_bytes
 from streams.wire.models import Event, EventKind, Source
 
+STATUS_EVERY_S = 60.0
+"""How often a collector speaks of a target that it reads; a test holds it to theirs, which this room may not import."""
 COLLECTORS = {Source.SOURCE_NIC: "nic", Source.SOURCE_GNMI: "gnmi"}
 
 
@@ -36,11 +39,15 @@ class _Own:
     devices: list[int]
     phases: list[float]
     keys: list[bytes]
+    turns: list[float]
+    """When each is spoken of though nothing changed."""
     status_keys: list[bytes]
     sequence: list[int]
     last_ns: list[int]
     read: int = 0
     stated: int = 0
+    changed: list[int] = field(default_factory=list)
+    """Those of which something is to be said at once."""
 
 
 @dataclass(slots=True)
@@ -83,6 +90,7 @@ class Fleet:
                     own,
                     [phase[d] for d in own],
                     [name.encode() for name in names],
+                    [phase[d] / self._cadence_s * STATUS_EVERY_S for d in own],
                     [f"{name}/{source.name}/{reader.collector}".encode() for name in names],
                     [FIRST_SEQUENCE] * len(own),
                     [0] * len(own),
@@ -103,7 +111,10 @@ class Fleet:
         group, run, height = own.group, own.group.reader.run, own.group.counters.shape[2]
         for i in range(first, last):
             if own.devices[i] in self._away:
+                own.changed.append(i)
                 continue
+            if not own.last_ns[i]:
+                own.changed.append(i)
             own.sequence[i] += 1
             own.last_ns[i] = now_ns
             stamped = stamp(run, own.sequence[i], now_ns, now_ns, group.boot_id[i])
@@ -111,15 +122,29 @@ class Fleet:
             yield Encoded(own.devices[i], own.keys[i], value, height)
 
     def statuses(self, until_s: float, now_ns: int) -> Iterator[Encoded]:
-        """What the collectors say of each device, once a cadence and half a cadence after its reading."""
+        """What collectors say of their devices, when the schedule of their core has them say it.
+
+        At first contact, when one goes or comes, at each reading that fails, and else once in STATUS_EVERY_S.
+        """
         for own in self._own:
-            for first, last in _due(own.phases, own.stated, until_s - self._cadence_s / 2, self._cadence_s):
+            told, own.changed = own.changed, []
+            for i in told:
+                yield from self._status(own, i, now_ns)
+            for first, last in _due(own.turns, own.stated, until_s - self._cadence_s, STATUS_EVERY_S):
                 for i in range(first, last):
-                    # A collector that lost its device says so at once in life; that it is gone shows in its silence.
                     if own.devices[i] not in self._away:
-                        value = own.group.statuses[i].message(now_ns, own.last_ns[i])
-                        yield Encoded(own.devices[i], own.status_keys[i], value, 0)
+                        yield from self._status(own, i, now_ns)
                 own.stated += last - first
+
+    def _status(self, own: _Own, i: int, now_ns: int) -> Iterator[Encoded]:
+        device = own.devices[i]
+        if device not in self._away:
+            value = own.group.statuses[i].message(now_ns, own.last_ns[i])
+        elif self._plant.is_host[device]:
+            return  # its collector went with it
+        else:
+            value = to_bytes(own.group.lost(i, now_ns, own.last_ns[i]))
+        yield Encoded(device, own.status_keys[i], value, 0)
 
     def change(self, fault: Fault, number: int, now_ns: int) -> Iterator[tuple[int, Event]]:
         """The fault goes (even numbers) or comes (odd ones); answers the events that devices tell, with who tells."""
@@ -128,8 +153,9 @@ class Fleet:
             yield from self._link(fault.place, now_ns, up=up)
             return
         device = fault.place
+        own, i = self._where[device]
+        own.changed.append(i)
         if up:
-            own, i = self._where[device]
             own.group.reboot(i)
             self._away.discard(device)
         else:

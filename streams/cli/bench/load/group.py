@@ -139,6 +139,14 @@ class Group:
         self.gauges[device, _OPER] = 1.0
         self.boot_id[device] += 1
 
+    def lost(self, device: int, at_ns: int, last_ns: int) -> CollectorStatus:
+        """What its collector says of a device that does not answer."""
+        reader = self.reader
+        return CollectorStatus(
+            reader.collector, reader.run, reader.source, self.names[device], at_ns, reachable=False, error="no answer",
+            last_sample_at_ns=last_ns, cadence_ns=round(reader.cadence_s * 1e9),
+        )  # fmt: skip
+
     def _pieces(self) -> tuple[list[SamplesPieces], list[StatusPieces]]:
         samples, statuses = [], []
         none: Any = np.zeros

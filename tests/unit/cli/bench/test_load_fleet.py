@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from collectors.core.statuses import EVERY_S
 from streams.cli.bench.load.faults import BURST_DOWNS, Fault, Kind, plan
-from streams.cli.bench.load.fleet import Fleet
+from streams.cli.bench.load.fleet import STATUS_EVERY_S, Fleet
 from streams.cli.bench.load.plant import load, plant_of, save
 from streams.fabric.catalogue import Metric
 from streams.fabric.generate import GenerateParams, generate
@@ -52,11 +53,35 @@ def test_a_slot_that_comes_late_leaves_nobody_out(fleet: Fleet) -> None:
     assert set(read.values()) == {3}
 
 
-def test_statuses_come_once_a_cadence_too(fleet: Fleet) -> None:
-    """Each device's collector says once a cadence that it reaches it, and how often it reads."""
-    statuses = [from_bytes(CollectorStatus, encoded.value) for encoded in fleet.statuses(1.5 * CADENCE_S - 1e-6, 9)]
-    assert len(statuses) == HOSTS + LEAVES
-    assert all(status.reachable and status.cadence_ns == 10**10 for status in statuses)
+def _said(fleet: Fleet, until_s: float) -> list[CollectorStatus]:
+    list(fleet.readings(until_s, 5))
+    return [from_bytes(CollectorStatus, encoded.value) for encoded in fleet.statuses(until_s, 9)]
+
+
+def test_a_device_that_is_read_is_spoken_of_at_first_contact_and_once_a_minute(fleet: Fleet) -> None:
+    """Each with how often it is read; of those that are due in a minute, as many in each sixth of it."""
+    first = _said(fleet, CADENCE_S - 1e-6)
+    assert len({status.device for status in first}) == len(first) == HOSTS + LEAVES
+    assert all(status.reachable and status.cadence_ns == 10**10 for status in first)
+    later = [_said(fleet, CADENCE_S * round_ - 1e-6) for round_ in range(2, 8)]
+    assert sorted(status.device for part in later for status in part) == sorted(s.device for s in first)
+    assert max(len(part) for part in later) <= 1 + (HOSTS + LEAVES) // 6 + 1
+    assert STATUS_EVERY_S == EVERY_S
+
+
+def test_a_switch_that_goes_is_said_to_be_lost_and_a_host_says_nothing(fleet: Fleet) -> None:
+    """At once and at each reading that fails; a host's collector goes with it, and speaks when it is back."""
+    _said(fleet, 8 * CADENCE_S - 1e-6)
+    for place, lost in ((HOSTS, 1), (3, 0)):
+        began_s = CADENCE_S * (8 if lost else 9)
+        gone = Fault(Kind.GONE, place, (0.0, 1.0))
+        list(fleet.change(gone, 0, 1))
+        device = fleet.end_of(gone)[0]
+        assert [s.reachable for s in _said(fleet, began_s) if s.device == device] == [False] * lost
+        again = _said(fleet, began_s + CADENCE_S - 1e-6)
+        assert [s.error for s in again if s.device == device] == ["no answer"] * lost
+        list(fleet.change(gone, 1, 2))
+        assert [s.reachable for s in _said(fleet, began_s + CADENCE_S - 1e-6) if s.device == device] == [True]
 
 
 def test_counters_grow_and_some_ports_are_idle(fleet: Fleet) -> None:
