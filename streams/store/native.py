@@ -5,7 +5,7 @@ a block of samples costs its client a copy; the server reads it back in the same
 documentation of the Native format and of its column serializations, plain form (no revision, no block info).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 Buffer = bytes | memoryview
+
+_LARGE_BYTES = 1 << 16
+"""A part of this size goes out as it is; copying it costs more than a call of the system."""
 
 _LOW_CARDINALITY_VERSION = 1
 _HAS_ADDITIONAL_KEYS = 1 << 9
@@ -110,15 +113,47 @@ class Values:
         return _string(self.type), _data(self.type, self.values)
 
 
-def block(columns: Sequence[Column]) -> bytes:
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block as the pieces that go out one after the other, never as one: of 20 MB that would be a copy of them."""
+
+    pieces: Sequence[Buffer]
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return sum(map(len, self.pieces))
+
+
+def block(columns: Sequence[Column]) -> Block:
     """The columns as one Native block; all must have the same number of rows."""
     rows = columns[0].rows
     assert all(column.rows == rows for column in columns), [(c.name, c.rows) for c in columns]
-    out: list[Buffer] = [_length(len(columns)), _length(rows)]
+    parts: list[Buffer] = [_length(len(columns)), _length(rows)]
     for column in columns:
-        out.append(_string(column.name))
-        out.extend(column.parts())
-    return b"".join(out)
+        parts.append(_string(column.name))
+        parts.extend(column.parts())
+    return Block(list(_gathered(parts)))
+
+
+def _gathered(parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    """The parts, small ones joined: each piece is a call of the system."""
+    small: list[Buffer] = []
+    held = 0
+    for part in parts:
+        small.append(part)
+        held += len(part)
+        if len(part) >= _LARGE_BYTES:
+            small.pop()
+            if small:
+                yield b"".join(small)
+            yield part
+            small, held = [], 0
+        elif held >= _LARGE_BYTES:
+            yield b"".join(small)
+            small, held = [], 0
+    if small:
+        yield b"".join(small)
 
 
 def _data(type_: str, values: Sequence[Any]) -> bytes:

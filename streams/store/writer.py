@@ -15,6 +15,7 @@ import structlog
 from streams.store.bounds import Bounds
 from streams.store.build import Rows
 from streams.store.claim import Claim
+from streams.store.native import Block
 from streams.store.native import block as native
 from streams.store.params import SinkParams
 from streams.store.patience import until_done
@@ -35,7 +36,7 @@ class Tables(Protocol):
 
     def query(self, sql: str, parameters: Any = None) -> Any: ...
 
-    def insert(self, table: str, columns: Sequence[str], block: bytes, token: str) -> None: ...
+    def insert(self, table: str, columns: Sequence[str], block: Block, token: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +55,13 @@ class Writer:
         for part in rows:
             data = await asyncio.to_thread(native, part.columns)
 
-            async def put(attempt: int, part: Rows = part, data: bytes = data) -> None:
+            async def put(attempt: int, part: Rows = part, data: Block = data) -> None:
                 await claim.hold()
                 await asyncio.to_thread(self._put, bounds, part, data, doubtful or attempt > 0)
 
             await until_done(self.params, f"insert into {part.table}", put)
 
-    def _put(self, bounds: Bounds, part: Rows, data: bytes, doubtful: bool) -> None:
+    def _put(self, bounds: Bounds, part: Rows, data: Block, doubtful: bool) -> None:
         self.tables.insert(part.table, part.names, data, bounds.token)
         # Not compared with how many there should be: what was a message sent again may be judged otherwise at the edge
         # of what is remembered.

@@ -15,7 +15,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.build import Rows, Taken
 from streams.store.fence import Lost
-from streams.store.native import Numbers
+from streams.store.native import Block, Numbers
 from streams.wire.errors import Retry
 from streams.wire.models import Rejected
 
@@ -127,7 +127,7 @@ class FakeTables:
         """Killed between noting the next token and keeping its rows."""
         self._window = window
 
-    def insert(self, table: str, columns: Sequence[str], block: bytes, token: str) -> None:
+    def insert(self, table: str, columns: Sequence[str], block: Block, token: str) -> None:
         self._busy()
         self.fuse.burn(done=False)
         known = self.tokens.setdefault(table, [])
@@ -186,7 +186,8 @@ class FakeRejects:
         return {one.offset for one in self._log.rejected if bounds.first <= one.offset <= bounds.last}
 
 
-def _offsets(block: bytes) -> list[int]:
+def _offsets(block: Block) -> list[int]:
     """The values of a Native block of one Int64 column."""
-    at = block.index(b"\x05Int64") + len(b"\x05Int64")
-    return [int(value) for value in np.frombuffer(block[at:], "<i8")]
+    data = b"".join(block.pieces)
+    at = data.index(b"\x05Int64") + len(b"\x05Int64")
+    return [int(value) for value in np.frombuffer(data[at:], "<i8")]
