@@ -1,0 +1,182 @@
+"""One host: what it is, how its PCIe links and GPUs are at each cadence, and what its kernel says as it says it."""
+
+import asyncio
+import math
+
+import structlog
+
+from collectors.core.means import Means
+from collectors.core.poll import Pace, poll
+from collectors.core.statuses import StatusSchedule
+from collectors.host import facts, lldp
+from collectors.host.asks import Asks
+from collectors.host.compose import Composer
+from collectors.host.discover import find
+from collectors.host.gpu import Gpu, Gpus
+from collectors.host.listening import Listening
+from collectors.host.params import Params
+from collectors.host.ports import HostPort, Names, judged
+from collectors.host.sampling import Sampler
+from collectors.host.tree import Tree
+from streams.wire.errors import Reject
+from streams.wire.models import CollectorStatus, Component, Facts, Neighbor, RowKind, Samples, Source
+
+_log = structlog.get_logger("railsight.host")
+
+_SOONEST_S = 1.0
+"""Between two looks for ports, however often the log tells of one that nobody knows."""
+Found = tuple[tuple[HostPort, ...], dict[str, str], facts.Machine]
+
+
+class HostAgent:
+    """Reads one host for ever; nothing here ends because a device misbehaves."""
+
+    def __init__(self, params: Params, tree: Tree, gpus: Gpus, means: Means) -> None:
+        self.device = params.device_name()
+        self._params = params
+        self._tree = tree
+        self._gpus = gpus
+        self._counts = means.counts
+        self._clock = means.clock
+        self._chance = means.chance
+        self.names = Names(params.port_name)
+        self.listening = Listening(params, tree, means, self.names)
+        self._emitter = self.listening.emitter
+        self._finding: Asks[Found] = Asks(params.deadline_s)
+        self._finding_gpus: Asks[tuple[Gpu, ...]] = Asks(params.deadline_s)
+        self._sampler = Sampler(tree, gpus, params.deadline_s, means.counts, means.clock)
+        self._composers = {kind: Composer() for kind in (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)}
+        self._machine = facts.Machine()
+        self._gpu_folders: dict[str, str] = {}
+        self._gpus_found: dict[str, Gpu] = {}
+        self._neighbors: tuple[Neighbor, ...] = ()
+        self._said: tuple[object, ...] = ()
+        self._found_s = self._facts_s = -math.inf
+        self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
+        self._last_sample_ns = 0
+        self._warned: set[str] = set()
+
+    async def run(self) -> None:
+        """Read at each cadence, and the log all the time, until cancelled."""
+        await self.find()
+        self.listening.begin(self._machine.boot_id)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(
+                poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, self._chance)
+            )
+            tasks.create_task(self.listening.run(self._find_where_wanted))
+            tasks.create_task(
+                poll(self.device, self._ask_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance)
+            )
+
+    def close(self) -> None:
+        """Say what waits, and let go of the log."""
+        self.listening.close()
+
+    async def read_once(self) -> list[Samples]:
+        """One reading of what answers: the ports' links, and the GPUs."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._found_s >= self._params.discover_every_s:
+            await self.find()
+        ports, gpus = await self._sampler.read(self.names.ports, self._gpu_folders, self._gpus_found)
+        for name in self._sampler.hung:
+            self._warn(f"{name} does not answer: left to itself")
+        samples = [
+            self._emitter.samples(
+                self.device, self._composers[kind].compose(said, self._clock.now_ns(), self._machine.boot_id), kind
+            )
+            for kind, said in ((RowKind.ROW_KIND_PORT, ports), (RowKind.ROW_KIND_GPU, gpus))
+            if said
+        ]
+        self._tell_of_xids()
+        self._say_status(samples)
+        self._say_facts()
+        return samples
+
+    async def find(self) -> None:
+        """Look for ports and GPUs; what does not answer is as it was."""
+        self._found_s = asyncio.get_running_loop().time()
+        params = self._params
+
+        def look() -> Found:
+            ports = judged(find(self._tree, params.exclude, params.max_ports), params.fabric, params.management)
+            return ports, facts.gpu_folders(self._tree), facts.machine(self._tree)
+
+        asked = [("ports", look)]
+        gpus, found = await asyncio.gather(
+            self._finding_gpus.ask([("gpus", self._gpus.find)]), self._finding.ask(asked)
+        )
+        if "ports" in found:
+            ports, self._gpu_folders, self._machine = found["ports"]
+            self.names.adopt(ports)
+        else:
+            self._warn("looking for ports: a device does not answer")
+        if "gpus" in gpus:
+            self._gpus_found = {gpu.pci: gpu for gpu in gpus["gpus"]}
+
+    async def _find_where_wanted(self) -> None:
+        if self.names.wants_look and asyncio.get_running_loop().time() - self._found_s >= _SOONEST_S:
+            await self.find()
+
+    async def _ask_neighbors(self) -> None:
+        if not self._tree.is_live:
+            return
+        data = await lldp.ask(self._params.lldpcli, self._params.deadline_s)
+        if data is None:
+            return
+        try:
+            heard = lldp.neighbors(data)
+        except Reject:
+            self._counts.add("unreadable", "lldp")
+            return
+        ports = ((self.names.by_netdev(neighbor.port), neighbor) for neighbor in heard)
+        self._neighbors = tuple(
+            Neighbor(port.name if port else heard.port, heard.remote_device, heard.remote_port) for port, heard in ports
+        )
+
+    def _tell_of_xids(self) -> None:
+        for pci, code in self._gpus.xids():
+            self.listening.tell_of_xid(pci, code, self._clock.now_ns())
+
+    def _say_status(self, samples: list[Samples]) -> None:
+        """Nothing is said of a host on which there is nothing to read: it would be a silence that never ends."""
+        now_s = asyncio.get_running_loop().time()
+        if samples:
+            self._statuses.sampled(now_s)
+            self._last_sample_ns = max(sample.sampled_at_ns for sample in samples)
+        elif not self._last_sample_ns:
+            return
+        error = "" if samples else f"nothing answers: {', '.join(sorted(self._sampler.hung)) or 'no port, no GPU'}"
+        if self._statuses.is_due(now_s, reachable=not error, error=error):
+            emitter = self._emitter
+            self._emitter.status(
+                CollectorStatus(
+                    emitter.collector, emitter.run, emitter.source, self.device, self._clock.now_ns(), not error, error,
+                    self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
+                )
+            )  # fmt: skip
+
+    def _say_facts(self) -> None:
+        """At each change, and now and then."""
+        now_s = asyncio.get_running_loop().time()
+        gpus = {pci: self._gpus_found.get(pci, Gpu(pci)) for pci in {**self._gpu_folders, **self._gpus_found}}
+        parts: tuple[Component, ...] = facts.components(
+            self._machine.parts, self._gpus.driver, self.names.ports, gpus
+        )  # fmt: skip
+        said = (parts, self._neighbors, self._machine)
+        if said == self._said and now_s - self._facts_s < self._params.facts_every_s:
+            return
+        self._said, self._facts_s = said, now_s
+        machine = self._machine
+        self._emitter.facts(
+            Facts(
+                self.device, self._clock.now_ns(), Source.SOURCE_HOST, machine.vendor, machine.model, machine.kernel,
+                machine.booted_at_ns, machine.serial, parts, self._neighbors,
+            )
+        )  # fmt: skip
+
+    def _warn(self, what: str) -> None:
+        """Say it once."""
+        if what not in self._warned:
+            self._warned.add(what)
+            _log.warning(what, device=self.device)

@@ -1,0 +1,49 @@
+"""The host agent: the kernel log, PCIe links, GPUs and neighbours of this host. Wiring only."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from collectors.core.columns import json_lines
+from collectors.core.means import Means
+from collectors.core.once import Nobody
+from collectors.core.process import collect_to_kafka
+from collectors.core.spec import Core, Spec
+from collectors.host.agent import HostAgent
+from collectors.host.gpu import Gpus, nvml_of_this_machine
+from collectors.host.params import Params
+from collectors.host.tree import Tree
+from streams.wire.errors import Misconfigured
+
+
+def host_agent(params: Params, means: Means) -> HostAgent:
+    """The agent of this host; raises Misconfigured where the tree is not there."""
+    if not params.root.is_dir():
+        raise Misconfigured(f"collect.host: root {params.root}: no such folder")
+    tree = Tree(params.root)
+    nvml = nvml_of_this_machine() if params.gpu and tree.is_live else None
+    return HostAgent(params, tree, Gpus(nvml), means)
+
+
+async def collect(params: Params, means: Means, at_end: contextlib.ExitStack) -> None:
+    """Read until cancelled; `at_end` is unwound after the publisher has sent what waited."""
+    agent = host_agent(params, means)
+    at_end.callback(agent.listening.save)
+    with contextlib.closing(agent):
+        await agent.run()
+
+
+async def run(params: Params, core: Core) -> None:
+    """Collect to Kafka until cancelled; raises Misconfigured."""
+    with contextlib.ExitStack() as at_end:
+        await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means, at_end))
+
+
+async def once(params: Params, core: Core) -> AsyncIterator[str]:
+    """One reading of every PCIe link and GPU, as lines of JSON; nothing where there is none."""
+    with contextlib.closing(host_agent(params, Means(Nobody(), core.collector or "once"))) as agent:
+        for samples in await agent.read_once():
+            for line in json_lines(samples):
+                yield line
+
+
+SPEC = Spec("host", Params, run, once)

@@ -1,0 +1,228 @@
+"""Reads the GPUs of a host through NVIDIA's management library (NVML). I/O only; `nvml` is the module `pynvml`.
+
+Without the package, the library or the driver there are no GPUs, which is no error. A GPU does not support all that can
+be asked: what it says so of is absent, and asked no more; what fails for once is absent for once.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from collectors.host.messages import pci_address
+from collectors.host.pcie import Values
+from streams.fabric.catalogue import Metric
+
+_log = structlog.get_logger("railsight.host")
+
+_ABSENT = 2**64 - 1
+"""What stands for absent on the wire, and is all that some counters say when they mean it."""
+_KIB = 1024
+_MOST_XIDS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """One GPU; it is known by its PCI address, as the kernel log knows it."""
+
+    pci: str
+    handle: Any = field(compare=False, repr=False, default=None)
+    index: int = 0
+    uuid: str = ""
+    model: str = ""
+    part_number: str = ""
+    serial: str = ""
+    firmware: str = ""
+
+
+def nvml_of_this_machine() -> Any:
+    """The module; None where it is not installed."""
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError:
+        return None
+
+
+class Gpus:
+    """All GPUs; its methods block for as long as the driver does."""
+
+    def __init__(self, nvml: Any) -> None:
+        self._nvml = nvml
+        self._is_open = False
+        self._why = ""
+        self._events: Any = None
+        self._watched: set[str] = set()
+        self._unsupported: set[tuple[str, str, object]] = set()
+        self.driver = ""
+
+    def find(self) -> tuple[Gpu, ...]:
+        """Those that answer, in the order of the driver; none where there is no driver."""
+        if self._nvml is None or not self._opened():
+            return ()
+        self.driver = _text(self._ask("", "nvmlSystemGetDriverVersion"))
+        found = []
+        for index in range(self._ask("", "nvmlDeviceGetCount") or 0):
+            handle = self._ask("", "nvmlDeviceGetHandleByIndex", index)
+            if handle is not None and (gpu := self._gpu(index, handle)) is not None:
+                found.append(gpu)
+                self._watch(gpu)
+        return tuple(found)
+
+    def _opened(self) -> bool:
+        if self._is_open:
+            return True
+        try:
+            self._nvml.nvmlInit()
+        except (self._nvml.NVMLError, OSError) as error:
+            if str(error) != self._why:
+                self._why = str(error)
+                _log.info("no GPUs", why=self._why)
+            return False
+        self._is_open, self._why = True, ""
+        return True
+
+    def _gpu(self, index: int, handle: Any) -> Gpu | None:
+        info = self._ask("", "nvmlDeviceGetPciInfo", handle)
+        if info is None:
+            return None
+        pci = pci_address(_text(info.busId))
+        said = {
+            name: _text(self._ask(pci, function, handle))
+            for name, function in (
+                ("uuid", "nvmlDeviceGetUUID"),
+                ("model", "nvmlDeviceGetName"),
+                ("part_number", "nvmlDeviceGetBoardPartNumber"),
+                ("serial", "nvmlDeviceGetSerial"),
+                ("firmware", "nvmlDeviceGetVbiosVersion"),
+            )
+        }
+        return Gpu(pci, handle, index, **said)
+
+    def read(self, gpu: Gpu) -> Values:
+        """Everything that it says of itself now."""
+        return {place: value for place, value in self._said(gpu) if value is not None and value != _ABSENT}
+
+    def _said(self, gpu: Gpu) -> Iterator[tuple[tuple[Metric, int], float | None]]:
+        nvml, pci, handle = self._nvml, gpu.pci, gpu.handle
+        temperature = self._ask(pci, "nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
+        yield (Metric.GPU_TEMPERATURE_C, -1), temperature
+        rates = self._ask(pci, "nvmlDeviceGetUtilizationRates", handle)
+        yield (Metric.GPU_UTILIZATION_RATIO, -1), None if rates is None else rates.gpu / 100
+        milliwatts = self._ask(pci, "nvmlDeviceGetPowerUsage", handle)
+        yield (Metric.GPU_POWER_W, -1), None if milliwatts is None else milliwatts / 1000
+        yield (Metric.PCIE_REPLAYS, -1), self._ask(pci, "nvmlDeviceGetPcieReplayCounter", handle)
+        yield (Metric.GPU_ECC_UNCORRECTED, -1), self._ecc(gpu)
+        links = [link for link in range(nvml.NVML_NVLINK_MAX_LINKS)
+                 if self._ask(pci, "nvmlDeviceGetNvLinkState", handle, link)]  # fmt: skip
+        for link in links:
+            yield (Metric.NVLINK_REPLAYS, link), self._link_errors(gpu, link, nvml.NVML_NVLINK_ERROR_DL_REPLAY)
+            crc = [self._link_errors(gpu, link, kind)
+                   for kind in (nvml.NVML_NVLINK_ERROR_DL_CRC_FLIT, nvml.NVML_NVLINK_ERROR_DL_CRC_DATA)]  # fmt: skip
+            known = [count for count in crc if count is not None and count != _ABSENT]
+            yield (Metric.NVLINK_CRC_ERRORS, link), sum(known) if known else None
+        yield from self._traffic(gpu, links)
+
+    def _ecc(self, gpu: Gpu) -> int | None:
+        """Since the GPU was made, so that a reboot forgets none; since the driver was loaded, where that is all."""
+        nvml = self._nvml
+        for since in (nvml.NVML_AGGREGATE_ECC, nvml.NVML_VOLATILE_ECC):
+            kind = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+            count = self._ask(gpu.pci, "nvmlDeviceGetTotalEccErrors", gpu.handle, kind, since)
+            if count is not None or not self._is_unsupported(gpu.pci, "nvmlDeviceGetTotalEccErrors", (kind, since)):
+                return count  # type: ignore[no-any-return]
+        return None
+
+    def _link_errors(self, gpu: Gpu, link: int, kind: int) -> int | None:
+        return self._ask(gpu.pci, "nvmlDeviceGetNvLinkErrorCounter", gpu.handle, link, kind)  # type: ignore[no-any-return]
+
+    def _traffic(self, gpu: Gpu, links: list[int]) -> Iterator[tuple[tuple[Metric, int], float | None]]:
+        """Payload, in KiB, as long as a GPU counts it so; the newest count bytes on the link instead."""
+        nvml = self._nvml
+        wanted = [
+            (metric, link, choice)
+            for link in links
+            for metric, choice in (
+                (Metric.NVLINK_TX_BYTES, (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _KIB)),
+                (Metric.NVLINK_TX_BYTES, (nvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES, 1)),
+                (Metric.NVLINK_RX_BYTES, (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, _KIB)),
+                (Metric.NVLINK_RX_BYTES, (nvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, 1)),
+            )
+        ]
+        asked = [(field_id, link) for _, link, (field_id, _) in wanted]
+        answers = self._ask(gpu.pci, "nvmlDeviceGetFieldValues", gpu.handle, asked) if asked else None
+        said: dict[tuple[Metric, int], float] = {}
+        for (metric, link, (_, unit)), answer in zip(wanted, answers if answers is not None else (), strict=False):
+            if answer.nvmlReturn == nvml.NVML_SUCCESS and (count := self._number(answer)) is not None:
+                said.setdefault((metric, link), count * unit % 2**64)
+        yield from said.items()
+
+    def _number(self, answer: Any) -> int | None:
+        nvml, value = self._nvml, answer.value
+        readers: dict[int, Callable[[], int]] = {
+            nvml.NVML_VALUE_TYPE_UNSIGNED_INT: lambda: value.uiVal,
+            nvml.NVML_VALUE_TYPE_UNSIGNED_LONG: lambda: value.ulVal,
+            nvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG: lambda: value.ullVal,
+        }
+        read = readers.get(answer.valueType)
+        return None if read is None or (count := read()) == _ABSENT else count
+
+    def _watch(self, gpu: Gpu) -> None:
+        """For Xids, which the kernel log tells of better, where it may be read."""
+        if gpu.pci in self._watched:
+            return
+        nvml = self._nvml
+        if self._events is None:
+            self._events = self._ask("", "nvmlEventSetCreate")
+        if self._events is not None:
+            self._watched.add(gpu.pci)
+            self._ask(gpu.pci, "nvmlDeviceRegisterEvents", gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+
+    def xids(self) -> list[tuple[str, int]]:
+        """The PCI address and number of each Xid that came since it was asked last."""
+        found: list[tuple[str, int]] = []
+        while self._events is not None and len(found) < _MOST_XIDS:
+            try:
+                said = self._nvml.nvmlEventSetWait_v2(self._events, 0)
+                info = self._nvml.nvmlDeviceGetPciInfo(said.device)
+            except self._nvml.NVMLError:  # nothing came; or the GPU that it came from is gone
+                break
+            if said.eventType == self._nvml.nvmlEventTypeXidCriticalError:
+                found.append((pci_address(_text(info.busId)), int(said.eventData)))
+        return found
+
+    def _ask(self, pci: str, function: str, *args: Any) -> Any:
+        """What it answers; None where it does not."""
+        nvml = self._nvml
+        key = args[1:] if pci else args
+        if self._is_unsupported(pci, function, key):
+            return None
+        try:
+            return getattr(nvml, function)(*args)
+        except nvml.NVMLError as error:
+            if error.value in {nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
+                               nvml.NVML_ERROR_INVALID_ARGUMENT} and pci:  # fmt: skip
+                self._unsupported.add((pci, function, _key(key)))
+            if error.value in {nvml.NVML_ERROR_UNINITIALIZED, nvml.NVML_ERROR_DRIVER_NOT_LOADED}:
+                self._forget()
+            return None
+
+    def _is_unsupported(self, pci: str, function: str, key: tuple[Any, ...]) -> bool:
+        return bool(pci) and (pci, function, _key(key)) in self._unsupported
+
+    def _forget(self) -> None:
+        """The driver was taken away, or made anew."""
+        self._is_open, self._events = False, None
+        self._watched.clear()
+        self._unsupported.clear()
+
+
+def _key(args: tuple[Any, ...]) -> object:
+    return tuple(arg for arg in args if isinstance(arg, int))
+
+
+def _text(said: object) -> str:
+    """Older versions of the package give bytes."""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said or "")
+    return text if text.isprintable() else ""

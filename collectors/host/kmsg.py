@@ -1,0 +1,101 @@
+"""Reads `/dev/kmsg`, a record a time, without waiting. I/O only.
+
+The kernel keeps a ring: who comes too late finds the oldest overwritten, and learns how many from the numbers.
+"""
+
+import errno
+import os
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from collectors.host.lines import MOST_BYTES
+from collectors.host.logs import Chunk, LogSource, Place
+from streams.wire.errors import Reject
+
+_log = structlog.get_logger("railsight.host")
+
+
+class Device(Protocol):
+    """What is read of a device: one record a call."""
+
+    def record(self) -> bytes:
+        """The next record; raises OSError as the kernel does: EAGAIN, EPIPE, EINVAL."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it."""
+        ...
+
+
+class KmsgDevice:
+    """The Device that is one; raises OSError where it may not be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def record(self) -> bytes:
+        return os.read(self._file, MOST_BYTES)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class Kmsg(LogSource):
+    """Follows one device. `place` is where an earlier process stopped; records up to it are passed over."""
+
+    def __init__(self, device: Device, boot_id: int, place: Place | None) -> None:
+        self._device = device
+        self._boot_id = boot_id
+        self._sequence = place.sequence if place is not None and place.boot_id == boot_id else -1
+        self.has_resumed = self._sequence >= 0
+
+    def read(self, most: int) -> Chunk:
+        lines: list[bytes] = []
+        lost = refused = 0
+        for _ in range(most):
+            try:
+                data = self._device.record()
+            except OSError as error:
+                if error.errno == errno.EPIPE:  # overwritten: the next read is of the oldest that is left
+                    continue
+                if error.errno == errno.EINVAL:  # longer than any record should be: the kernel has gone past it
+                    refused += 1
+                    continue
+                if error.errno not in {errno.EAGAIN, errno.EINTR}:
+                    _log.warning("the kernel log is not read", why=error.strerror)
+                return Chunk(lines, True, lost, refused)
+            if not data:
+                return Chunk(lines, True, lost, refused)
+            sequence = _sequence(data)
+            if sequence is None:
+                refused += 1
+                continue
+            if sequence <= self._sequence:
+                continue
+            if self._sequence >= 0:
+                lost += sequence - self._sequence - 1
+            self._sequence = sequence
+            lines.append(data)
+        return Chunk(lines, False, lost, refused)
+
+    def place(self) -> Place:
+        return Place(boot_id=self._boot_id, sequence=self._sequence)
+
+    def close(self) -> None:
+        self._device.close()
+
+
+def _sequence(data: bytes) -> int | None:
+    _, _, rest = data.partition(b",")
+    number, comma, _ = rest.partition(b",")
+    return int(number) if comma and number.isdigit() and len(number) <= 19 else None
+
+
+def kmsg_of(path: Path, boot_id: int, place: Place | None) -> Kmsg:
+    """Open a device; raises Reject where it may not be read."""
+    try:
+        return Kmsg(KmsgDevice(path), boot_id, place)
+    except OSError as error:
+        raise Reject(f"{path}: {error.strerror}") from error

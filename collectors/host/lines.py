@@ -1,0 +1,141 @@
+"""One line of a kernel log, whoever wrote it: what the kernel said, and when. Pure.
+
+Understood are records of `/dev/kmsg` (Documentation/ABI/testing/dev-kmsg), `dmesg` with and without levels, `dmesg -T`
+and `--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format.
+"""
+
+import re
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+
+from streams.wire.errors import Reject
+
+MOST_BYTES = 8192
+"""A record of /dev/kmsg is at most this (CONSOLE_EXT_LOG_MAX); a longer line of a file is none of the kernel's."""
+
+_S = 1_000_000_000
+_A = re.ASCII
+_RECORD = re.compile(r"(\d{1,4}),(\d{1,19}),(\d{1,18}),[^;\n]{0,200};([^\n]*)", _A)
+_PRIORITY = re.compile(r"<(\d{1,4})>", _A)
+_LEVEL = re.compile(r"(\w{1,10}) *:(\w{1,10}) *: ", _A)
+_SINCE_BOOT = re.compile(r"\[ *(\d{1,9})\.(\d{1,9})\](?:\[ *[TC]\d{1,8}\])? ?", _A)
+_ISO = re.compile(
+    r"\[?(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?\]? ", _A
+)  # fmt: skip
+_CTIME = re.compile(r"\[(?:[A-Z][a-z]{2}) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\] ?", _A)
+_SYSLOG = re.compile(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) ", _A)
+_TAG = re.compile(r"\S{1,255} ([\w./-]{1,64})(?:\[\d{1,10}\])?: ?", _A)
+_MONTHS = {"JanFebMarAprMayJunJulAugSepOctNovDec"[at : at + 3]: at // 3 + 1 for at in range(0, 36, 3)}
+_DAY_NS = 86_400 * _S
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What the kernel said.
+
+    `since_boot_us` is the kernel's own clock, `at_ns` what the writer of the file said of the time; None where neither
+    did. `sequence` is the number of a record of /dev/kmsg. Where not `from_kernel`, somebody else wrote it.
+    """
+
+    message: str
+    since_boot_us: int | None = None
+    at_ns: int | None = None
+    sequence: int | None = None
+    from_kernel: bool = True
+
+
+def parse(data: bytes, now_ns: int) -> Line:
+    """Parse one line or record; a line without any time is one, too. Raises Reject where it is longer than any."""
+    if len(data) > MOST_BYTES:
+        raise Reject(f"a line of {len(data)} bytes")
+    text = data.decode("utf-8", "replace")
+    if record := _RECORD.match(text):
+        return _record(record)
+    if said := _PRIORITY.match(text):
+        rest = _after_time(text[said.end() :], now_ns)
+        return rest if int(said[1]) < 8 else _not_the_kernels(rest)
+    if level := _LEVEL.match(text):
+        rest = _after_time(text[level.end() :], now_ns)
+        return rest if level[1] == "kern" else _not_the_kernels(rest)
+    return _after_time(text, now_ns)
+
+
+def record(data: bytes) -> Line:
+    """Parse one record of /dev/kmsg; raises Reject where it is none."""
+    if len(data) > MOST_BYTES or not (said := _RECORD.match(data.decode("utf-8", "replace"))):
+        raise Reject(f"no record of a kernel log: {data[:40]!r}")
+    return _record(said)
+
+
+def _record(said: re.Match[str]) -> Line:
+    """Facility 0 is the kernel's; the kernel gives another to what a process writes to /dev/kmsg."""
+    return Line(said[4], int(said[3]), None, int(said[2]), from_kernel=int(said[1]) < 8)
+
+
+def _not_the_kernels(line: Line) -> Line:
+    return Line(line.message, line.since_boot_us, line.at_ns, line.sequence, from_kernel=False)
+
+
+def _after_time(text: str, now_ns: int) -> Line:
+    at_ns, rest, is_syslog = _wall_time(text, now_ns)
+    from_kernel = True
+    if is_syslog:
+        tag = _TAG.match(rest)
+        rest, from_kernel = (rest[tag.end() :], tag[1] == "kernel") if tag else (rest, False)
+    since_boot_us = None
+    if said := _SINCE_BOOT.match(rest):
+        since_boot_us = int(said[1]) * 1_000_000 + int(said[2].ljust(6, "0")[:6])
+        rest = rest[said.end() :]
+    return Line(rest.rstrip("\r\n"), since_boot_us, at_ns, None, from_kernel)
+
+
+def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
+    """The time at the beginning of a line, what follows, and whether a host's name and a tag may."""
+    if said := _ISO.match(text):
+        by_dmesg = "," in said[0]  # it alone writes the fraction so, and neither host nor tag behind it
+        return _iso(said), text[said.end() :], not by_dmesg
+    if said := _CTIME.match(text):
+        month, day, hour, minute, second, year = said.groups()
+        return _local(int(year), month, day, hour, minute, second), text[said.end() :], False
+    if said := _SYSLOG.match(text):
+        return _yearless(said, now_ns), text[said.end() :], True
+    return None, text, False
+
+
+def _iso(said: re.Match[str]) -> int | None:
+    date, clock, fraction, zone = said.groups()
+    try:
+        at = datetime.fromisoformat(f"{date}T{clock}+00:00")
+        if zone is None:
+            when = at.timetuple()
+            return int(time.mktime((*when[:6], 0, 0, -1))) * _S + int((fraction or "0").ljust(9, "0"))
+        if zone != "Z":
+            sign = -1 if zone[0] == "-" else 1
+            offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+            at = at.replace(tzinfo=timezone(sign * offset))
+        return int((at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()) * _S + int((fraction or "0").ljust(9, "0"))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _yearless(said: re.Match[str], now_ns: int) -> int | None:
+    """In the year that makes it the newest that is not to come; clocks and zones may differ by a day."""
+    year = time.localtime(now_ns // _S).tm_year
+    at_ns = _local(year + 1, *said.groups())
+    for earlier in (year, year - 1):
+        if at_ns is not None and at_ns <= now_ns + _DAY_NS:
+            break
+        at_ns = _local(earlier, *said.groups())
+    return at_ns
+
+
+def _local(year: int, month: str, day: str, hour: str, minute: str, second: str) -> int | None:
+    """The machine's own zone, which is what those who write such lines mean."""
+    if month not in _MONTHS:
+        return None
+    try:
+        datetime(year, _MONTHS[month], int(day), int(hour), int(minute), min(int(second), 59), tzinfo=UTC)
+        return int(time.mktime((year, _MONTHS[month], int(day), int(hour), int(minute), int(second), 0, 0, -1))) * _S
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,152 @@
+"""Listens to the kernel log as long as there is one, and keeps how far it came. Wiring around KernelLog."""
+
+import asyncio
+import stat
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import structlog
+
+from collectors.core.emitter import Emitter, Happening
+from collectors.core.means import Means
+from collectors.core.publisher import Publisher
+from collectors.host.bound import Bound
+from collectors.host.facts import boot_time_ns
+from collectors.host.kernel_log import KernelLog
+from collectors.host.kmsg import kmsg_of
+from collectors.host.logfile import LogFile
+from collectors.host.logs import LogSource, Place
+from collectors.host.params import Params
+from collectors.host.ports import Names
+from collectors.host.positions import Positions
+from collectors.host.times import OwnZero, Times, Zero
+from collectors.host.tree import Tree
+from streams.wire.errors import Reject
+from streams.wire.models import EventKind, Source
+from streams.wire.topics import EVENTS, Record
+
+_log = structlog.get_logger("railsight.host")
+
+_SAVE_EVERY_S = 2.0
+_DEVICE = Path("/dev/kmsg")
+
+
+class Tally:
+    """A Publisher that counts the events that another took."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self.events = 0
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        taken = self._publisher.offer(record, rows)
+        self.events += taken and record.topic is EVENTS
+        return taken
+
+
+class TreeZero:
+    """The Zero of a tree that is not the machine's own, to the second: `btime` of its `/proc/stat`."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def zero_ns(self) -> int:
+        return boot_time_ns(self._tree.text(f"{self._tree.proc}/stat") or "") if self._tree.proc else 0
+
+
+class Listening:
+    """One for a host. `emitter` is what all of the host's messages go through."""
+
+    def __init__(self, params: Params, tree: Tree, means: Means, names: Names) -> None:
+        self._params = params
+        self._tree = tree
+        self._means = means
+        self._names = names
+        self._tally = Tally(means.publisher)
+        self.emitter = Emitter(self._tally, means.collector, means.run, Source.SOURCE_HOST)
+        self._device = params.device_name()
+        self._positions = Positions(params.state_file)
+        self._log: KernelLog | None = None
+        self._saved_s = 0.0
+
+    @property
+    def listens(self) -> bool:
+        """Whether there is a log, so that nobody else need tell of Xids."""
+        return self._log is not None
+
+    def begin(self, boot_id: int) -> None:
+        """Open the log, where there is one that may be read."""
+        path = self._params.kernel_log or (_DEVICE if self._tree.is_live else None)
+        if path is None:
+            return
+        place = self._positions.load()
+        now_ns = self._means.clock.now_ns()
+        is_device = _is_device(path)
+        source: LogSource
+        try:
+            source = kmsg_of(path, boot_id, place) if is_device else LogFile(path, place)
+        except Reject as error:
+            _log.warning("no kernel log: no events of it", why=str(error))
+            return
+        not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
+        self._log = KernelLog(
+            source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._names,
+            Bound(self._params.events_per_s, self._params.events_burst), self._means.counts, self._say,
+            boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
+        )  # fmt: skip
+
+    def _zero(self) -> Zero:
+        return OwnZero() if self._tree.is_live else TreeZero(self._tree)
+
+    async def run(self, between: Callable[[], Awaitable[None]]) -> None:
+        """Look at the log until cancelled; `between` is called after each look."""
+        loop = asyncio.get_running_loop()
+        while self._log is not None:
+            is_drained = self._log.look(self._means.clock.now_ns(), loop.time())
+            self._note(loop.time())
+            await between()
+            await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
+
+    def tell_of_xid(self, pci: str, code: int, now_ns: int) -> None:
+        """What the GPU's driver said, where no log does."""
+        if not self.listens:
+            self._say(Happening(EventKind.GPU_XID, pci, now_ns, f"Xid {code}, by NVML", code), now_ns)
+
+    def _say(self, happening: Happening, received_at_ns: int) -> None:
+        self.emitter.event(self._device, happening, received_at_ns)
+
+    def _note(self, now_s: float) -> None:
+        if self._log is None or now_s - self._saved_s < _SAVE_EVERY_S:
+            return
+        self._saved_s = now_s
+        if (place := self._log.place()) is not None:
+            self._positions.note(self._tally.events, place)
+        self.save()
+
+    def save(self) -> None:
+        """Write how far the log is read, as far as its events are acknowledged, or will never be."""
+        counts = self._means.counts
+        self._positions.save(counts.of("acknowledged", EVENTS.name) + counts.of("rejected", EVENTS.name))
+
+    def close(self) -> None:
+        """Say what waits, and let go of the log. What is acknowledged afterwards counts at the next `save`."""
+        if self._log is not None:
+            self._log.close(self._means.clock.now_ns())
+            if (place := self._log.place()) is not None:
+                self._positions.note(self._tally.events, place)
+            self._log = None
+
+
+def _is_device(path: Path) -> bool:
+    try:
+        return stat.S_ISCHR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _times(zero: Zero, place: Place | None, boot_id: int) -> Times:
+    """As an earlier process left them; lines that are left of the boot before are dated by that one's zero."""
+    if place is None:
+        return Times(zero)
+    is_same_boot = place.boot_id == boot_id
+    return Times(zero, place.lag_ns, 0 if is_same_boot else place.zero_ns, place.last_us)

@@ -1,0 +1,107 @@
+"""What a message of the kernel means for a port, a GPU or the host: a table of what drivers write. Pure.
+
+The words are those of the drivers themselves: mlx5 `core/events.c`, `core/health.c`, `core/cmd.c`, `en_main.c`;
+bnxt, ice and i40e for their links; the PCI core's `aer.c` and `pciehp`; NVIDIA's Xid and SXid lines as its
+documentation of Xid errors and the Fabric Manager guide show them.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from streams.wire.models import EventKind
+
+_A = re.ASCII
+_HEX_PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}"
+_DEVICE = re.compile(
+    rf"(?P<driver>[\w-]{{1,40}}) (?P<pci>{_HEX_PCI}\.[0-7])(?: (?P<netdev>[^\s:()]{{1,32}}))?(?: \([\w ]{{1,40}}\))?: "
+    r"(?:[a-z]\w{0,60}:\d{1,6}:(?:\(pid \d{1,10}\):)? )?(?P<says>.*)",
+    _A,
+)
+_XID = re.compile(rf"NVRM: Xid \((?:PCI:)?({_HEX_PCI})(?:\.[0-7])?\): (\d{{1,9}})\b", _A)
+_SXID = re.compile(rf"nvidia-nvswitch\d{{1,4}}: SXid \(PCI:({_HEX_PCI}(?:\.[0-7])?)\): (\d{{1,9}})\b", _A)
+_NVRM = re.compile(rf"NVRM: .*?\b({_HEX_PCI})(?:\.[0-7])?\b.*(?:fallen off the bus|RmInitAdapter failed)", _A)
+_LINK = re.compile(r"(?:NIC )?Link (?:is )?(up|down)\b", _A | re.IGNORECASE)
+_MODULE = re.compile(r"Port module event(?:\[error\])?: module \d{1,3}, (Cable \w{1,20}|Unknown status)", _A)
+_FIRMWARE = re.compile(
+    r"device's health compromised|Health issue observed|Fatal error \d+ detected|firmware internal error"
+    r"|Will cause a leak of a command resource|unrecoverable hardware error|FW is unable to respond"
+    r"|handling bad device here|device is in bad state|health recovery failed",
+    _A | re.IGNORECASE,
+)
+_NOTED = re.compile(
+    r"insufficient power on the PCIe slot|PCIe slot power capability was not advertised"
+    r"|PCIe slot advertised sufficient power|High temperature on sensors|available PCIe bandwidth, limited by"
+    r"|PCIe Bus Error: severity=|pciehp: Slot\([^)]{1,40}\): (?:Link Down|Card not present)"
+    r"|[Tt]ransmit queue \d+ timed out|TX timeout detected",
+    _A,
+)
+_MODULES = {
+    "Cable plugged": EventKind.MODULE_INSERTED,
+    "Cable unplugged": EventKind.MODULE_REMOVED,
+    "Cable error": EventKind.MODULE_FAULT,
+    "Cable disabled": EventKind.MODULE_FAULT,
+    "Unknown status": EventKind.MODULE_FAULT,
+}
+_HINTS = ("ink ", "Xid", "Port module", "0000:", "NVRM")
+"""One of these is in all that follows; most lines of a log have none."""
+
+
+class About(StrEnum):
+    """What the PCI address is of."""
+
+    NIC = "nic"
+    GPU = "gpu"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a message tells, and about which device; `netdev` is empty where it names none."""
+
+    kind: EventKind
+    about: About
+    pci: str
+    netdev: str = ""
+    code: int = 0
+
+
+def pci_address(text: str) -> str:
+    """As sysfs writes it, from any of the ways in which NVIDIA does: `PCI:0000:9B:00`, `00000000:9B:00.0`."""
+    domain, _, rest = text.lower().partition(":")
+    slot, _, function = rest.partition(".")
+    return f"{domain.lstrip('0').rjust(4, '0')}:{slot}.{function or '0'}"
+
+
+def told(message: str) -> Told | None:
+    """What it means; None where it means nothing to us."""
+    if not any(hint in message for hint in _HINTS):
+        return None
+    if said := _XID.match(message):
+        return Told(EventKind.GPU_XID, About.GPU, pci_address(said[1]), code=int(said[2]))
+    if said := _SXID.match(message):
+        return Told(EventKind.LOG, About.OTHER, pci_address(said[1]), code=int(said[2]))
+    if said := _NVRM.match(message):
+        return Told(EventKind.LOG, About.GPU, pci_address(said[1]))
+    if said := _DEVICE.match(message):
+        return _of_device(said)
+    return None
+
+
+def is_renaming(message: str) -> bool:
+    """Whether a netdev has another name from now on."""
+    return ": renamed from " in message
+
+
+def _of_device(said: re.Match[str]) -> Told | None:
+    says, pci, netdev = said["says"], pci_address(said["pci"]), said["netdev"] or ""
+    about = About.GPU if said["driver"].startswith("nvidia") else About.NIC
+    if netdev and (link := _LINK.match(says)):
+        kind = EventKind.LINK_UP if link[1].lower() == "up" else EventKind.LINK_DOWN
+        return Told(kind, about, pci, netdev)
+    if said["driver"].startswith("mlx5"):
+        if module := _MODULE.match(says):
+            return Told(_MODULES.get(module[1], EventKind.MODULE_FAULT), about, pci, netdev)
+        if _FIRMWARE.search(says):
+            return Told(EventKind.NIC_FIRMWARE_ERROR, about, pci, netdev)
+    return Told(EventKind.LOG, about, pci, netdev) if _NOTED.search(says) else None

@@ -1,0 +1,61 @@
+"""Reads the PCIe links and GPUs of a host, each for itself, so that one that hangs harms no other. Composition."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from collectors.core.counts import Counts
+from collectors.host.asks import Asks
+from collectors.host.compose import Said, merged
+from collectors.host.gpu import Gpu, Gpus
+from collectors.host.pcie import PcieReader, Values
+from collectors.host.ports import HostPort
+from collectors.host.tree import Tree
+from streams.instrument.clock import Clock
+
+Rows = dict[str, Said]
+
+
+class Sampler:
+    """One for a host."""
+
+    def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, counts: Counts, clock: Clock) -> None:
+        self._tree = tree
+        self._gpus = gpus
+        self._asks: Asks[Said] = Asks(deadline_s)
+        self._counts = counts
+        self._clock = clock
+
+    @property
+    def hung(self) -> frozenset[str]:
+        """What was asked and does not answer."""
+        return self._asks.hung
+
+    async def read(
+        self, ports: Iterable[HostPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
+    ) -> tuple[Rows, Rows]:
+        """What ports and GPUs say, by name; `folders` are those of the GPUs' PCI functions."""
+        physical = [port for port in ports if not port.is_virtual]
+        links = {port.pci: port.folder for port in physical if port.pci} | dict(folders)
+        reader = PcieReader(self._tree)
+        answers = await self._asks.ask(
+            [(f"pcie {pci}", self._link(reader, folder)) for pci, folder in links.items()]
+            + [(f"gpu {pci}", self._gpu(gpu)) for pci, gpu in gpus.items()]
+        )
+        if reader.refused:
+            self._counts.add("unreadable", "pcie", reader.refused)
+        nothing = Said(0, {})
+        of_ports = [(port.name, answers.get(f"pcie {port.pci}", nothing)) for port in physical]
+        of_gpus = [(pci, answers.get(f"{what} {pci}", nothing))
+                   for pci in {**folders, **gpus} for what in ("pcie", "gpu")]  # fmt: skip
+        return merged(of_ports), merged(of_gpus)
+
+    def _link(self, reader: PcieReader, folder: str) -> Callable[[], Said]:
+        return lambda: self._timed(lambda: reader.read(folder))
+
+    def _gpu(self, gpu: Gpu) -> Callable[[], Said]:
+        return lambda: self._timed(lambda: self._gpus.read(gpu))
+
+    def _timed(self, read: Callable[[], Values]) -> Said:
+        """The time of a reading is its middle."""
+        began_ns = self._clock.now_ns()
+        values = read()
+        return Said((began_ns + self._clock.now_ns()) // 2, values)
