@@ -1,0 +1,278 @@
+"""One device: look it over, poll it, take its traps, and begin again where it went away.
+
+Composes reading (I/O) and parsing (pure). The poll never waits for what is only good to know: who the device is,
+what is in its ports and whose its sensors are is asked for beside it, over another socket.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from collectors.core.counts import Counts
+from collectors.core.emitter import Emitter, Happening
+from collectors.core.poll import Pace, poll
+from collectors.core.statuses import StatusSchedule
+from collectors.snmp import facts, mib, tables
+from collectors.snmp.ber import Column, Value
+from collectors.snmp.boots import Boots
+from collectors.snmp.engine import Engines
+from collectors.snmp.notifications import notification
+from collectors.snmp.optics import Owners, Sensor, sensors
+from collectors.snmp.params import Params, Target
+from collectors.snmp.read import Agent
+from collectors.snmp.reading import Composer
+from collectors.snmp.words import whole
+from streams.instrument.clock import Clock
+from streams.wire.errors import Reject, Retry
+from streams.wire.models import CollectorStatus, EventKind, Facts, Samples
+
+Kind = TypeVar("Kind")
+_log = structlog.get_logger("railsight.snmp")
+
+_AT_FIRST = (*mib.INTERFACES, *mib.STATES, *mib.EVERY_COUNTER)
+_SCALARS = (mib.SYS_UP_TIME, mib.ENGINE_BOOTS, mib.ENGINE_TIME)
+_IDENTITY = (mib.SYS_DESCR, mib.SYS_OBJECT_ID)
+_FACTS = (
+    (*mib.ENTITIES, mib.ENTITY_ALIAS),
+    mib.SENSORS,
+    (*mib.LLDP_REMOTE, *mib.LLDP_LOCAL),
+)
+_FACTS_AGAIN_S = 60.0
+"""A device that changes all the time is looked over no more often than that."""
+
+
+class DeviceReader:
+    """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+
+    def __init__(
+        self, target: Target, params: Params, engines: Engines, emitter: Emitter, counts: Counts, clock: Clock,
+        chance: random.Random,
+    ) -> None:  # fmt: skip
+        self.name = target.name
+        self.host, self.port = target.host_and_port
+        self._params = params
+        self._engines = engines
+        self._emitter = emitter
+        self._counts = counts
+        self._clock = clock
+        self._chance = chance
+        self._agent: Agent | None = None
+        self._boots = Boots()
+        self._composer = Composer()
+        self._ports: tables.Ports | None = None
+        self._interfaces: dict[bytes, Column] = {}
+        self._sensors: tuple[Sensor, ...] = ()
+        self._sensor_rows: frozenset[bytes] = frozenset()
+        self._optics_due_s = float("-inf")
+        self._look_over_facts = asyncio.Event()
+        self._disabled: set[str] = set()
+        self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
+        self._reachable, self._error = False, "not reached yet"
+        self._last_sample_ns = 0
+
+    async def run(self) -> None:
+        """Poll at each cadence; ask for facts beside it."""
+        pace = Pace(self._params.cadence_s, self._params.deadline_s)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(poll(self.name, self.read, pace, self._counts, self._chance, self._missed))
+                tasks.create_task(self._keep_facts())
+        finally:
+            self.close()
+
+    async def read(self) -> Samples:
+        """One reading. Raises Retry and Reject."""
+        agent = await self._connected()
+        await self._note_boot(agent)
+        ports, cells, began_ns = await self._cells(agent)
+        ended_ns = self._clock.now_ns()
+        cells |= await self._optics(agent)
+        reading = self._composer.compose(
+            ports, cells, self._sensors, (began_ns + ended_ns) // 2, ended_ns, self._boots.boot_id
+        )
+        self._counts.add("updates", self.name, sum(len(column) for column in cells.values()))
+        samples = self._emitter.samples(self.name, reading)
+        self._last_sample_ns = samples.sampled_at_ns
+        self._statuses.sampled(asyncio.get_running_loop().time())
+        self._now(reachable=True)
+        return samples
+
+    async def _cells(self, agent: Agent) -> tuple[tables.Ports, dict[bytes, Column], int]:
+        """The ports, all that they say, and since when it was asked for."""
+        cells: dict[bytes, Column] = {}
+        for _ in range(2):
+            ports = self._ports or await self._look_over(agent)
+            began_ns = self._clock.now_ns()
+            cells = await agent.columns(ports.columns)
+            if frozenset(cells.get(mib.IF_OPER_STATUS, ())) == ports.everything:
+                break
+            self._ports = None  # ports came or went: their numbers may mean others now
+        return ports, cells, began_ns
+
+    async def read_whole(self) -> Samples:
+        """One reading with all that there is: facts first, so that the optics are in it. Raises Retry and Reject."""
+        agent = await self._connected()
+        await self._note_boot(agent)
+        await self._look_over(agent)
+        try:
+            async with asyncio.timeout(self._params.facts_deadline_s):
+                await self._ask_facts()
+        except (TimeoutError, Retry, Reject) as why:
+            _log.warning("no facts", device=self.name, why=str(why))
+        return await self.read()
+
+    async def _connected(self) -> Agent:
+        if self._agent is None:
+            agent = self._new_agent()
+            await agent.connect()
+            self._agent = agent
+        return self._agent
+
+    def _new_agent(self) -> Agent:
+        params = self._params
+        return Agent(
+            self.name, (self.host, self.port), self._engines, self._counts, timeout_s=params.timeout_s,
+            tries=params.tries, max_varbinds=params.max_varbinds, at_once=params.varbinds_a_request,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Let go of the socket; the next reading resolves the name and opens one anew."""
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            agent.close()
+
+    def _missed(self, why: str) -> None:
+        self._counts.add("reconnects", self.name)
+        self.close()
+        self._now(reachable=False, error=why)
+
+    async def _note_boot(self, agent: Agent) -> None:
+        try:
+            said = await agent.get(_SCALARS)
+        except Reject:  # an agent that refuses all where it has not got one
+            said = await agent.get((mib.SYS_UP_TIME,))
+        ticks, counted, engine_s = (whole(said.get(oid)) for oid in _SCALARS)
+        if ticks is None:
+            raise Reject("does not tell its sysUpTime")
+        now_ns = self._clock.now_ns()
+        if self._boots.observe(ticks, counted, engine_s, now_ns):
+            self._composer.restarted()
+            self._ports = None
+            self._look_over_facts.set()
+            detail = f"sysUpTime {ticks / 100:.0f} s"
+            self._emitter.event(
+                self.name, Happening(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._boots.boot_id), now_ns
+            )
+
+    async def _look_over(self, agent: Agent) -> tables.Ports:
+        cells = await agent.columns(_AT_FIRST)
+        types = None if self._params.every_interface else frozenset(self._params.if_types) or mib.PHYSICAL
+        ports = self._ports = tables.ports(cells, types, self._params.cadence_s, self._params.max_ports)
+        self._interfaces = {column: cells[column] for column in mib.INTERFACES}
+        self._look_over_facts.set()
+        _log.info("looked over", device=self.name, ports=len(ports.name))
+        return ports
+
+    async def _optics(self, agent: Agent) -> dict[bytes, Column]:
+        """The sensors' values where they are due; another set of sensors is looked over anew."""
+        now_s = asyncio.get_running_loop().time()
+        if not self._sensors or now_s < self._optics_due_s:
+            return {}
+        cells = await agent.columns((mib.SENSOR_VALUE, mib.SENSOR_STATUS))
+        self._optics_due_s = now_s + self._params.optics_every_s - self._params.cadence_s / 2
+        if frozenset(cells[mib.SENSOR_VALUE]) != self._sensor_rows:
+            self._look_over_facts.set()
+        return cells
+
+    async def _keep_facts(self) -> None:
+        """Ask for what the device is: at first, where it changed, and now and then."""
+        while True:
+            try:
+                async with asyncio.timeout(self._params.facts_every_s):
+                    await self._look_over_facts.wait()
+            except TimeoutError:
+                pass
+            self._look_over_facts.clear()
+            try:
+                async with asyncio.timeout(self._params.facts_deadline_s):
+                    await self._ask_facts()
+            except (TimeoutError, Retry, Reject) as why:
+                _log.warning("no facts", device=self.name, why=str(why) or "not told in time")
+                self._look_over_facts.set()
+            await asyncio.sleep(min(_FACTS_AGAIN_S, self._params.facts_every_s))
+
+    async def _ask_facts(self) -> None:
+        """Raises Retry where the device does not answer; a part of it that makes no sense is left out."""
+        if self._ports is None:
+            return
+        cells: dict[bytes, Column] = {}
+        scalars: dict[bytes, Value] = {}
+        async with self._new_agent() as agent:
+            scalars = await self._part(agent.get(_IDENTITY))
+            for group in _FACTS:
+                if group is not mib.SENSORS or self._params.optics_every_s:
+                    cells |= await self._part(agent.columns(group))
+        self._take_facts(self._ports, {column: cells.get(column, {}) for group in _FACTS for column in group}, scalars)
+
+    async def _part(self, asked: Awaitable[dict[bytes, Kind]]) -> dict[bytes, Kind]:
+        try:
+            return await asked
+        except Reject as why:
+            self._counts.add("unreadable", self.name)
+            _log.warning("facts left out", device=self.name, why=str(why))
+            return {}
+
+    def _take_facts(self, ports: tables.Ports, told: dict[bytes, Column], scalars: dict[bytes, Value]) -> None:
+        cells = told | self._interfaces
+        entities = facts.entities(cells, ports)
+        owners = Owners(entities, ports.labels)
+        self._sensors = sensors(cells, entities, owners)
+        self._sensor_rows = frozenset(cells[mib.SENSOR_VALUE])
+        vendor, model, serial, os_version = facts.identity(cells, scalars)
+        self._emitter.facts(
+            Facts(
+                self.name, self._clock.now_ns(), self._emitter.source, vendor, model, os_version,
+                self._boots.booted_ns, serial, facts.components(cells, ports, owners), facts.neighbors(cells, ports),
+            )
+        )  # fmt: skip
+
+    def heard(self, said: dict[bytes, Value]) -> bool:
+        """Take a trap of this device; False where it means nothing here."""
+        if (told := notification(said)) is None:
+            return False
+        now_ns = self._clock.now_ns()
+        if told.kind is EventKind.DEVICE_REBOOT:
+            self._emitter.event(self.name, Happening(told.kind, "", now_ns, told.detail), now_ns)
+            return True
+        name = told.name if self._ports is None else self._ports.name.get(told.row, "")
+        if not name:
+            return False
+        for kind in self._kinds(told.kind, name, admin_up=told.admin_up):
+            self._emitter.event(self.name, Happening(kind, name, now_ns, told.detail), now_ns)
+        return True
+
+    def _kinds(self, kind: EventKind, port: str, *, admin_up: bool | None) -> Sequence[EventKind]:
+        """A port that a person shut is said to be shut before it is said to be down, and the other way back."""
+        if kind is EventKind.LINK_DOWN and admin_up is False:
+            self._disabled.add(port)
+            return EventKind.ADMIN_DOWN, kind
+        if kind is EventKind.LINK_UP and port in self._disabled:
+            self._disabled.discard(port)
+            return EventKind.ADMIN_UP, kind
+        return (kind,)
+
+    def _now(self, *, reachable: bool, error: str = "") -> None:
+        if reachable != self._reachable:
+            (_log.info if reachable else _log.warning)("reached" if reachable else "lost", device=self.name, why=error)
+        self._reachable, self._error = reachable, error
+        if not self._statuses.is_due(asyncio.get_running_loop().time(), reachable=reachable, error=error):
+            return
+        self._emitter.status(
+            CollectorStatus(
+                self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),
+                reachable, error, self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
+            )
+        )  # fmt: skip

@@ -1,0 +1,148 @@
+"""What a device says that it is, what is in its ports, and who is at the other end: Facts. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from collectors.snmp import mib
+from collectors.snmp.ber import Column, Value, oid_bytes, sub_identifiers
+from collectors.snmp.optics import Entities, Owners
+from collectors.snmp.tables import Ports
+from collectors.snmp.words import address, whole, words
+from streams.wire.errors import Reject
+from streams.wire.models import Component, Neighbor
+
+_CHASSIS, _MODULE, _PORT, _STACK = 3, 9, 10, 11
+_MAC, _INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL = 3, 1, 5, 7
+"""LldpPortIdSubtype."""
+_CHASSIS_MAC = 4
+_ENTERPRISES = oid_bytes((1, 3, 6, 1, 4, 1))
+_VENDORS = {
+    9: "Cisco", 11: "HPE", 2011: "Huawei", 2636: "Juniper", 5624: "Enterasys", 6027: "Dell", 6486: "Alcatel-Lucent",
+    8072: "net-snmp", 1916: "Extreme Networks", 1991: "Brocade", 25506: "H3C", 30065: "Arista Networks",
+    33049: "NVIDIA", 40310: "Cumulus", 47196: "Aruba", 674: "Dell", 4413: "Broadcom", 26543: "Lenovo",
+    22420: "Accton", 259: "Edgecore", 27282: "Edgecore", 6527: "Nokia", 12356: "Fortinet", 14988: "MikroTik",
+}  # fmt: skip
+"""IANA's private enterprise numbers, of those that make switches."""
+
+
+class Identity(NamedTuple):
+    """Of a device; empty what it does not say."""
+
+    vendor: str = ""
+    model: str = ""
+    serial: str = ""
+    os_version: str = ""
+
+
+def entities(cells: Mapping[bytes, Column], ports: Ports) -> Entities:
+    """ENTITY-MIB, with the ports that it maps to interfaces."""
+    rows = set(cells[mib.ENTITY_DESCR]) | set(cells[mib.ENTITY_NAME])
+    called = {
+        row: f"{words(cells[mib.ENTITY_DESCR].get(row))} {words(cells[mib.ENTITY_NAME].get(row))}" for row in rows
+    }
+    parent = {row: oid_tail(whole(value)) for row, value in cells[mib.ENTITY_PARENT].items()}
+    return Entities(called, parent, dict(_aliases(cells[mib.ENTITY_ALIAS], ports)))
+
+
+def oid_tail(number: int | None) -> bytes:
+    """A number as it ends an OID; empty for none."""
+    return oid_bytes((0, 0, number))[1:] if number is not None and number > 0 else b""
+
+
+def _aliases(column: Column, ports: Ports) -> Iterator[tuple[bytes, str]]:
+    """A row is entity.logical; the value an instance of ifIndex."""
+    for row, value in column.items():
+        if not isinstance(value, bytes) or not value.startswith(mib.IF_INDEX):
+            continue
+        name = ports.name.get(value[len(mib.IF_INDEX) :])
+        try:
+            entity = sub_identifiers(row)[0]
+        except (Reject, IndexError):
+            continue
+        if name is not None:
+            yield oid_tail(entity), name
+
+
+def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> Identity:
+    """The first chassis' own words (a stack's, where there is one, has none of them), else the vendor by its number."""
+    chassis = [row for row, kind in cells[mib.ENTITY_CLASS].items() if kind == _CHASSIS]
+    row = min(chassis, key=lambda row: (len(row), row), default=b"")
+
+    def said(column: bytes) -> str:
+        return words(cells[column].get(row))
+
+    descr = words(scalars.get(mib.SYS_DESCR))
+    vendor = _vendor(scalars.get(mib.SYS_OBJECT_ID)) or said(mib.ENTITY_MAKER)
+    return Identity(vendor, said(mib.ENTITY_MODEL), said(mib.ENTITY_SERIAL), said(mib.ENTITY_SOFTWARE) or descr)
+
+
+def _vendor(value: Value | None) -> str:
+    if not isinstance(value, bytes) or not value.startswith(_ENTERPRISES):
+        return ""
+    try:
+        number = sub_identifiers(value[len(_ENTERPRISES) :])[0]
+    except (Reject, IndexError):
+        return ""
+    return _VENDORS.get(number, "")
+
+
+def components(cells: Mapping[bytes, Column], ports: Ports, owners: Owners) -> tuple[Component, ...]:
+    """A port each with its other names, and each module in one that has a part or serial number."""
+    others: dict[str, list[str]] = {}
+    for said, port in ports.labels.items():
+        if said != port:
+            others.setdefault(port, []).append(said)
+    for row, port in ports.name.items():
+        if mac := address(cells[mib.IF_PHYS_ADDRESS].get(row)):
+            others.setdefault(port, []).append(mac)
+    found = [Component(port, "port", alias=tuple(others.get(port, ()))) for port in ports.name.values()]
+    for row, kind in cells[mib.ENTITY_CLASS].items():
+        part, serial = words(cells[mib.ENTITY_MODEL].get(row)), words(cells[mib.ENTITY_SERIAL].get(row))
+        if kind not in (_MODULE, _PORT) or not (part or serial) or (port_ := owners.port(row)) is None:
+            continue
+        firmware = words(cells[mib.ENTITY_FIRMWARE].get(row)) or words(cells[mib.ENTITY_SOFTWARE].get(row))
+        found.append(Component(port_, "transceiver", part, serial, firmware))
+    return tuple(sorted(found, key=lambda component: (component.name, component.kind, component.serial)))
+
+
+def neighbors(cells: Mapping[bytes, Column], ports: Ports) -> tuple[Neighbor, ...]:
+    """Who LLDP heard at each port, where both its device and its port are said."""
+    found: set[tuple[str, str, str]] = set()
+    for row, kind in cells[mib.LLDP_PORT_KIND].items():
+        try:
+            _, local, _ = sub_identifiers(row)
+        except (Reject, ValueError):
+            continue
+        port = _local_port(cells, ports, local)
+        device = words(cells[mib.LLDP_NAME].get(row)) or _chassis(cells, row)
+        remote = _id(kind, cells[mib.LLDP_PORT].get(row)) or words(cells[mib.LLDP_PORT_DESCR].get(row))
+        if port and device and remote:
+            found.add((port, device, remote))
+    return tuple(Neighbor(*one) for one in sorted(found))
+
+
+def _chassis(cells: Mapping[bytes, Column], row: bytes) -> str:
+    value = cells[mib.LLDP_CHASSIS].get(row)
+    return address(value) if cells[mib.LLDP_CHASSIS_KIND].get(row) == _CHASSIS_MAC else words(value)
+
+
+def _id(kind: Value, value: Value | None) -> str:
+    if kind == _MAC:
+        return address(value)
+    return words(value) if kind in (_INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL) else ""
+
+
+def _local_port(cells: Mapping[bytes, Column], ports: Ports, local: int) -> str:
+    """By the names of LLDP's own port, else its number is the ifIndex, as the standard means it to be."""
+    row = oid_tail(local)
+    kind = cells[mib.LLDP_LOCAL_KIND].get(row, 0)
+    for said in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), words(cells[mib.LLDP_LOCAL_DESCR].get(row))):
+        if kind != _LOCAL and said in ports.labels:
+            return ports.labels[said]
+    if kind == _LOCAL:  # a number that means the ifIndex on most, or a name
+        said = words(cells[mib.LLDP_LOCAL_ID].get(row))
+        if said.isdigit() and (port := ports.name.get(oid_tail(int(said[:9])))) is not None:
+            return port
+        if said in ports.labels:
+            return ports.labels[said]
+    return ports.name.get(row, "")

@@ -1,0 +1,60 @@
+"""What a trap or inform means: linkDown, linkUp, coldStart, warmStart (RFC 2863, RFC 3418). Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from collectors.snmp import mib
+from collectors.snmp.ber import Value
+from collectors.snmp.facts import oid_tail
+from collectors.snmp.mib import oid
+from collectors.snmp.words import words
+from streams.wire.models import EventKind
+
+_KINDS = {
+    oid("1.3.6.1.6.3.1.1.5.1"): (EventKind.DEVICE_REBOOT, "coldStart"),
+    oid("1.3.6.1.6.3.1.1.5.2"): (EventKind.DEVICE_REBOOT, "warmStart"),
+    oid("1.3.6.1.6.3.1.1.5.3"): (EventKind.LINK_DOWN, "linkDown"),
+    oid("1.3.6.1.6.3.1.1.5.4"): (EventKind.LINK_UP, "linkUp"),
+}
+_ABOUT_A_PORT = (mib.IF_INDEX, mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_DESCR, mib.IF_NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """`row` is the port's ifIndex as it ends an OID, empty for none; `name` what the trap itself calls the port."""
+
+    kind: EventKind
+    detail: str
+    row: bytes = b""
+    name: str = ""
+    admin_up: bool | None = None
+
+
+def notification(said: Mapping[bytes, Value]) -> Notification | None:
+    """What a trap's varbinds mean; None where it is nothing to us."""
+    trap = said.get(mib.TRAP_OID)
+    if not isinstance(trap, bytes) or (known := _KINDS.get(trap)) is None:
+        return None
+    kind, detail = known
+    if kind is EventKind.DEVICE_REBOOT:
+        return Notification(kind, detail)
+    row = _row(said)
+    name = words(said.get(mib.IF_NAME + row)) or words(said.get(mib.IF_DESCR + row))
+    admin = {1: True, 2: False}.get(_number(said.get(mib.IF_ADMIN_STATUS + row)))
+    return Notification(kind, detail, row, name, admin)
+
+
+def _row(said: Mapping[bytes, Value]) -> bytes:
+    """By the value of ifIndex, else by what the other objects are instances of."""
+    for name, value in said.items():
+        if name.startswith(mib.IF_INDEX) and isinstance(value, int):
+            return oid_tail(value)
+    for name in said:
+        for column in _ABOUT_A_PORT:
+            if name.startswith(column):
+                return name[len(column) :]
+    return b""
+
+
+def _number(value: Value | None) -> int:
+    return value if isinstance(value, int) else -1

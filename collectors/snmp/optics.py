@@ -1,0 +1,169 @@
+"""Which sensor of ENTITY-SENSOR-MIB tells what of which port's module, and in which unit. Pure.
+
+The MIB does not say whose a sensor is. entAliasMapping does on some devices, by an entity that holds the sensor; on
+others only the words do: `DOM RX Power Sensor for Ethernet5`, inside `Lane 0 for Xcvr for Ethernet5`.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from collectors.core.columns import Place
+from collectors.snmp import mib
+from collectors.snmp.ber import Column, Value
+from collectors.snmp.words import whole, words
+from streams.fabric.catalogue import Metric
+
+_VOLTS_AC, _VOLTS_DC, _AMPERES, _WATTS, _CELSIUS, _DBM = 3, 4, 5, 6, 8, 14
+_EXPONENT = dict(enumerate((-24, -21, -18, -15, -12, -9, -6, -3, 0, 3, 6, 9, 12, 18, 15, 21, 24), start=1))
+"""EntitySensorDataScale, yocto to yotta; RFC 3433 puts exa before peta."""
+_UNREAL = 1_000_000_000
+"""What a sensor says past the ends of its scale (EntitySensorValue)."""
+_OK = 1
+_DEEPEST = 16
+_LANE = re.compile(r"\b(?:lane|channel)[ #:]*(\d{1,2})\b", re.IGNORECASE)
+_RECEIVE = re.compile(r"\b(?:rx|receive[rd]?|input)\b", re.IGNORECASE)
+_TRANSMIT = re.compile(r"\b(?:tx|transmit(?:ter|ted)?|output)\b", re.IGNORECASE)
+_BIAS = re.compile(r"\bbias\b|\blaser\b.*\bcurrent\b", re.IGNORECASE)
+
+
+class Unit(Enum):
+    """How a sensor's number becomes the metric's."""
+
+    PLAIN = auto()
+    MILLI = auto()
+    """From A to mA."""
+    MILLIWATTS = auto()
+    """From W to dBm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    """One sensor of a port's module: what it tells, and the power of ten of its numbers."""
+
+    row: bytes
+    place: Place
+    unit: Unit
+    exponent: int
+
+    def read(self, value: Value | None, status: Value | None) -> float | None:
+        """What it says; None where it says nothing, and for light that is too little to have a logarithm."""
+        if not isinstance(value, int) or abs(value) >= _UNREAL or (status is not None and status != _OK):
+            return None
+        number = float(value * 10.0**self.exponent)
+        match self.unit:
+            case Unit.PLAIN:
+                return number
+            case Unit.MILLI:
+                return number * 1000
+            case Unit.MILLIWATTS:
+                return 10 * math.log10(number * 1000) if number > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Entities:
+    """ENTITY-MIB: what each entity is called, what holds it, and which port some are (by entAliasMapping)."""
+
+    called: Mapping[bytes, str]
+    parent: Mapping[bytes, bytes]
+    port: Mapping[bytes, str]
+
+    def line(self, row: bytes) -> Iterator[bytes]:
+        """The entity, what holds it, what holds that."""
+        seen: set[bytes] = set()
+        while row in self.called and row not in seen and len(seen) < _DEEPEST:
+            seen.add(row)
+            yield row
+            row = self.parent.get(row, b"")
+
+
+class Owners:
+    """Finds the port that an entity belongs to."""
+
+    def __init__(self, entities: Entities, labels: Mapping[str, str]) -> None:
+        """`labels` are the names of each port, to what it is called here."""
+        self._entities = entities
+        self._labels = labels
+
+    def port(self, row: bytes) -> str | None:
+        """By the alias of what holds it, else by a port's name among its words, or those of what holds it."""
+        line = list(self._entities.line(row))
+        for each in line:
+            if each in self._entities.port:
+                return self._entities.port[each]
+        for each in line:
+            if (port := self._named(self._entities.called[each])) is not None:
+                return port
+        return None
+
+    def _named(self, said: str) -> str | None:
+        """A number alone is nobody's name here: `Lane 1` is not port 1."""
+        found = {
+            self._labels[word] for word in re.split(r"[\s,;()]+", said) if word in self._labels and not word.isdigit()
+        }
+        return found.pop() if len(found) == 1 else None
+
+
+def sensors(cells: Mapping[bytes, Column], entities: Entities, owners: Owners) -> tuple[Sensor, ...]:
+    """The sensors of ports' modules, one for each place; lanes count from 0 as elsewhere."""
+    found: dict[Place, Sensor] = {}
+    for row in cells[mib.SENSOR_TYPE]:
+        if (port := owners.port(row)) is None or (sensor := _sensor(cells, entities, row, port)) is None:
+            continue
+        found.setdefault(sensor.place, sensor)
+    return tuple(_from_zero(list(found.values())))
+
+
+def _sensor(cells: Mapping[bytes, Column], entities: Entities, row: bytes, port: str) -> Sensor | None:
+    kind, scale, precision = (
+        whole(cells[column].get(row)) for column in (mib.SENSOR_TYPE, mib.SENSOR_SCALE, mib.SENSOR_PRECISION)
+    )
+    said = entities.called.get(row, "")
+    if (judged := _metric(kind, words(cells[mib.SENSOR_UNITS].get(row)), said)) is None:
+        return None
+    metric, unit = judged
+    if scale not in _EXPONENT or precision is None or not -8 <= precision <= 9:
+        return None
+    lane = -1 if metric in (Metric.MODULE_TEMPERATURE_C, Metric.MODULE_VOLTAGE_V) else _lane(entities, row)
+    return Sensor(row, Place(port, metric, lane), unit, _EXPONENT[scale] - precision)
+
+
+def _metric(kind: int | None, units: str, said: str) -> tuple[Metric, Unit] | None:
+    if kind == _CELSIUS:
+        return Metric.MODULE_TEMPERATURE_C, Unit.PLAIN
+    if kind in (_VOLTS_AC, _VOLTS_DC):
+        return Metric.MODULE_VOLTAGE_V, Unit.PLAIN
+    if kind == _AMPERES:
+        return (Metric.BIAS_MA, Unit.MILLI) if _BIAS.search(said) or _TRANSMIT.search(said) else None
+    is_dbm = kind == _DBM or "dbm" in units.lower()
+    if kind != _WATTS and not is_dbm:
+        return None
+    unit = Unit.PLAIN if is_dbm else Unit.MILLIWATTS
+    receives, transmits = bool(_RECEIVE.search(said)), bool(_TRANSMIT.search(said))
+    if receives == transmits:
+        return None
+    return (Metric.RX_POWER_DBM if receives else Metric.TX_POWER_DBM), unit
+
+
+def _lane(entities: Entities, row: bytes) -> int:
+    for each in entities.line(row):
+        if said := _LANE.search(entities.called[each]):
+            return int(said[1])
+    return 0
+
+
+def _from_zero(found: list[Sensor]) -> Iterator[Sensor]:
+    """Some count lanes from 1: of a port whose every kind of sensor begins with 1 they are moved down."""
+    lowest: dict[str, int] = {}
+    for sensor in found:
+        row, lane = sensor.place.row, sensor.place.lane
+        if lane >= 0:
+            lowest[row] = min(lowest.get(row, lane), lane)
+    for sensor in found:
+        row, metric, lane = sensor.place
+        if lane >= 1 and lowest[row] == 1:
+            yield Sensor(sensor.row, Place(row, metric, lane - 1), sensor.unit, sensor.exponent)
+        else:
+            yield sensor

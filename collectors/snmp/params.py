@@ -1,0 +1,171 @@
+"""What the SNMP collector is told: its targets, how often, and how to log in to them."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import orjson
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from collectors.core.params import CollectorParams
+from collectors.snmp.engine import V2C, V3, Login
+from streams.wire.errors import Misconfigured
+
+_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:.%]+)\]|([^:\[\]]+))(?::(\d{1,5}))?")
+_SHORTEST_SECRET = 8
+"""RFC 3414 (11.2) forbids shorter ones."""
+
+
+class Target(BaseModel):
+    """One device: its name in the inventory, and where its agent listens: `host`, `host:port` or `[v6]:port`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    address: str = Field(pattern=rf"^{_ADDRESS.pattern}$")
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        """The port is 161 where none is said."""
+        return _host_and_port(self.address, 161)
+
+
+def _host_and_port(said: str, port: int) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(said)
+    assert found is not None, "checked by the pattern"
+    return found[1] or found[2], int(found[3] or port)
+
+
+def _targets(value: object) -> object:
+    """Targets may be given as JSON text."""
+    return orjson.loads(value) if isinstance(value, str) else value
+
+
+class Params(CollectorParams):
+    """Settings of `[collect.snmp]`.
+
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. All are logged in to
+    alike; where sites differ, a collector each. A secret is given itself (so that it may come from the environment)
+    or as a file.
+    """
+
+    targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
+    targets_file: Path | None = None
+    cadence_s: float = Field(default=30.0, ge=0.1, le=3600)
+    deadline_s: float = Field(default=20.0, gt=0, le=600)
+    """A poll that is not through by then is given up."""
+    timeout_s: float = Field(default=2.0, ge=0.05, le=60)
+    tries: int = Field(default=3, ge=1, le=10)
+    """How often a request is sent; UDP loses some."""
+    varbinds_a_request: int = Field(default=50, ge=1, le=1000)
+    """About 50 stay near one MTU (COLLECTORS.md); more cost less CPU where the network carries fragments."""
+    optics_every_s: float = Field(default=60.0, ge=0)
+    """Reading a module's sensors is slow on many switches; 0 leaves them alone."""
+    facts_every_s: float = Field(default=3600.0, ge=1)
+    facts_deadline_s: float = Field(default=120.0, gt=0)
+    if_types: Annotated[tuple[int, ...], Field(min_length=0)] = ()
+    """The ifTypes that are read. Ports with a cable where none is said; `--once --print` shows every interface."""
+    every_interface: bool = False
+    """Read VLANs, loopbacks and port channels as if they were ports."""
+    max_ports: int = Field(default=4096, ge=1)
+    max_varbinds: int = Field(default=200_000, ge=1000)
+    """What one walk of a device may bring."""
+
+    version: Literal["2c", "3"] = "2c"
+    community: SecretStr | None = None
+    community_file: Path | None = None
+    username: str = ""
+    auth: Literal["none", "sha1", "sha224", "sha256", "sha384", "sha512"] = "sha256"
+    auth_secret: SecretStr | None = None
+    auth_secret_file: Path | None = None
+    privacy: Literal["none", "aes128", "aes192", "aes256", "aes192-blumenthal", "aes256-blumenthal"] = "aes128"
+    privacy_secret: SecretStr | None = None
+    privacy_secret_file: Path | None = None
+    context: str = ""
+
+    traps: str = Field(default="", pattern=rf"^({_ADDRESS.pattern})?$")
+    """Where to listen for traps and informs (`0.0.0.0:162`); nowhere where nothing is said."""
+    max_traps_per_s: int = Field(default=200, ge=1)
+    """Of one device; more are refused and counted."""
+
+    def traps_address(self) -> tuple[str, int] | None:
+        """Where to listen for traps; None for nowhere."""
+        return _host_and_port(self.traps, 162) if self.traps else None
+
+    @model_validator(mode="after")
+    def _complete(self) -> "Params":
+        if self.version == "2c":
+            for name in ("username", "auth_secret", "auth_secret_file", "privacy_secret", "privacy_secret_file"):
+                if getattr(self, name):
+                    raise ValueError(f"{name} needs version = 3")
+        elif self.community is not None or self.community_file is not None:
+            raise ValueError("community needs version = 2c")
+        if self.privacy != "none" and self.auth == "none":
+            raise ValueError("privacy needs auth")
+        if self.deadline_s < self.timeout_s:
+            raise ValueError("deadline_s is less than timeout_s")
+        return self
+
+    def all_targets(self) -> tuple[Target, ...]:
+        """Every device to read; raises Misconfigured where there is none, one is there twice, or a file is no good."""
+        targets = self.targets + (_read_targets(self.targets_file) if self.targets_file else ())
+        names = [target.name for target in targets]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if not targets:
+            raise Misconfigured("collect.snmp: no targets: give targets or targets_file")
+        if twice:
+            raise Misconfigured(f"collect.snmp: targets named twice: {', '.join(twice)}")
+        return targets
+
+    def login(self) -> Login:
+        """How to log in; raises Misconfigured where a secret is missing, given twice, too short, or cannot be read."""
+        if self.version == "2c":
+            return Login(V2C, community=self._secret("community", shortest=1))
+        if not self.username:
+            raise Misconfigured("collect.snmp: version 3 needs a username")
+        return Login(
+            V3,
+            user=self.username,
+            authentication=self.auth,
+            authentication_secret=self._secret("auth_secret") if self.auth != "none" else "",
+            privacy=self.privacy,
+            privacy_secret=self._secret("privacy_secret") if self.privacy != "none" else "",
+            context=self.context,
+        )
+
+    def _secret(self, name: str, shortest: int = _SHORTEST_SECRET) -> str:
+        given: SecretStr | None = getattr(self, name)
+        file: Path | None = getattr(self, f"{name}_file")
+        if (given is None) == (file is None):
+            raise Misconfigured(f"collect.snmp: give one of {name} and {name}_file")
+        said = _read(file).decode().rstrip("\r\n") if file is not None else given.get_secret_value() if given else ""
+        if len(said) < shortest:
+            raise Misconfigured(f"collect.snmp: {name} is shorter than {shortest} characters")
+        return said
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"collect.snmp: {path}: {error.strerror}") from error
+
+
+_TARGETS = TypeAdapter(tuple[Target, ...])
+
+
+def _read_targets(path: Path) -> tuple[Target, ...]:
+    try:
+        return _TARGETS.validate_json(_read(path))
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        raise Misconfigured(f"collect.snmp: {path}: {'.'.join(map(str, first['loc']))} {first['msg']}") from error

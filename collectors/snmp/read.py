@@ -1,0 +1,185 @@
+"""Asks one device, by GET and GETBULK. I/O only: what the values mean is decided elsewhere.
+
+Each request is tried a few times and then given up; a device that answers nonsense, or without end, is refused.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pysnmp.entity.rfc3413.cmdgen import CommandGenerator
+from pysnmp.error import PySnmpError
+from pysnmp.proto.api import v2c
+
+from collectors.core.counts import Counts
+from collectors.snmp import ber
+from collectors.snmp.ber import Column, Value, Varbind
+from collectors.snmp.engine import Connection, Engines
+from streams.wire.errors import Reject, Retry
+
+_TOO_BIG = 1
+_COLUMNS_AT_ONCE = 10
+"""Cells of a row come together, and a table's end wastes at most a request for each ten columns."""
+
+
+class Agent:
+    """One device. Use as an async context manager, or `connect` and `close` it."""
+
+    def __init__(
+        self, name: str, address: tuple[str, int], engines: Engines, counts: Counts, *, timeout_s: float, tries: int,
+        max_varbinds: int = 200_000, at_once: int = 50,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._address = address
+        self._engines = engines
+        self._counts = counts
+        self._timeout_s = timeout_s
+        self._tries = tries
+        self._most = max_varbinds
+        self.at_once = at_once
+        self._connection: Connection | None = None
+        self._generator = CommandGenerator(discoveryRetries=2)
+        self.last_refusal = ""
+
+    async def __aenter__(self) -> "Agent":
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    async def connect(self) -> None:
+        """Resolve its name and open a socket; raises Retry."""
+        connection = self._engines.open(self._refused)
+        try:
+            await connection.connect(*self._address)
+        except OSError as error:
+            raise Retry(f"{self._address[0]}: {error.strerror or error}") from error
+        self._connection = connection
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _refused(self, why: str) -> None:
+        self.last_refusal = why
+        self._counts.add("unreadable", self.name)
+
+    async def get(self, oids: Sequence[bytes]) -> dict[bytes, Value]:
+        """The values of single instances; what is not there is left out. Raises Retry and Reject."""
+        pdu = v2c.GetRequestPDU()
+        v2c.apiPDU.set_defaults(pdu)
+        v2c.apiPDU.set_varbinds(pdu, [(ber.oid_numbers(oid), v2c.null) for oid in oids])
+        status, found = await self._ask(pdu)
+        if status:
+            raise Reject(f"answers GET with error {status}")
+        wanted = set(oids)
+        return {oid: value for oid, tag, value in found if tag not in ber.NOTHING and oid in wanted}
+
+    async def columns(self, prefixes: Iterable[bytes]) -> dict[bytes, Column]:
+        """Every cell of these columns, or subtrees; one that the device has not is empty. Raises Retry and Reject."""
+        wanted = list(prefixes)
+        found: dict[bytes, Column] = {prefix: {} for prefix in wanted}
+        for i in range(0, len(wanted), _COLUMNS_AT_ONCE):
+            await self._walk(wanted[i : i + _COLUMNS_AT_ONCE], found)
+        return found
+
+    async def _walk(self, group: list[bytes], found: dict[bytes, Column]) -> None:
+        last = {prefix: prefix for prefix in group}
+        at_once = self.at_once
+        while last:
+            asked = list(last)
+            repetitions = max(1, at_once // len(asked))
+            status, said = await self._bulk([last[prefix] for prefix in asked], repetitions)
+            if status == _TOO_BIG and repetitions > 1:
+                at_once = max(1, at_once // 2)
+                continue
+            if status and len(asked) > 1:
+                for prefix in asked:  # one of them is the device's trouble
+                    await self._walk([prefix], found)
+                return
+            if status:
+                self._refused(f"answers GETBULK with error {status}")
+                return
+            if not said:
+                raise Reject("answers GETBULK with nothing")
+            self._absorb(asked, said, last, found)
+            if sum(len(column) for column in found.values()) > self._most:
+                raise Reject(f"more than {self._most} values")
+
+    @staticmethod
+    def _absorb(
+        asked: list[bytes], said: Sequence[Varbind], last: dict[bytes, bytes],
+        found: dict[bytes, Column],
+    ) -> None:  # fmt: skip
+        """Take what belongs to each column; a column is over where another begins."""
+        for place, prefix in enumerate(asked):
+            column, size = found[prefix], len(prefix)
+            mine = said[place :: len(asked)]
+            for oid, tag, value in mine:
+                if not oid.startswith(prefix) or tag in ber.NOTHING:
+                    del last[prefix]
+                    break
+                row = oid[size:]
+                if row in column:
+                    raise Reject("answers GETBULK in circles")
+                column[row] = value
+            else:
+                if mine:
+                    last[prefix] = mine[-1][0]
+
+    async def _bulk(self, oids: Sequence[bytes], repetitions: int) -> tuple[int, list[Varbind]]:
+        pdu = v2c.GetBulkRequestPDU()
+        v2c.apiBulkPDU.set_defaults(pdu)
+        v2c.apiBulkPDU.set_non_repeaters(pdu, 0)
+        v2c.apiBulkPDU.set_max_repetitions(pdu, repetitions)
+        v2c.apiBulkPDU.set_varbinds(pdu, [(ber.oid_numbers(oid), v2c.null) for oid in oids])
+        status, found = await self._ask(pdu)
+        if len(found) > len(oids) * repetitions:
+            raise Reject("answers GETBULK with more than was asked for")
+        return status, found
+
+    async def _ask(self, pdu: Any) -> tuple[int, list[Varbind]]:
+        """The error status and the varbinds of the answer."""
+        for _ in range(self._tries):
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    return await self._once(pdu)
+            except TimeoutError:
+                continue
+        why = f"; refused: {self.last_refusal}" if self.last_refusal else ""
+        raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
+
+    async def _once(self, pdu: Any) -> tuple[int, list[Varbind]]:
+        assert self._connection is not None, "entered before"
+        connection = self._connection
+        answer: asyncio.Future[tuple[int, list[Varbind]]] = asyncio.get_running_loop().create_future()
+        connection.allow()
+        try:
+            self._generator.send_pdu(
+                connection.engine, connection.name, None, self._engines.login.context, pdu, _answered, answer
+            )
+            return await answer
+        except PySnmpError as error:
+            raise Retry(f"cannot be asked: {error}") from error
+        finally:
+            connection.shut()
+
+
+def _answered(_engine: Any, _handle: Any, trouble: Any, pdu: Any, answer: "asyncio.Future[Any]") -> None:
+    """What pysnmp calls, within its reading of the answer, or much later where none came."""
+    if answer.done():
+        return
+    if trouble:
+        answer.set_exception(Retry(str(trouble)))
+        return
+    cut = getattr(pdu, "cut", None)
+    if cut is None:
+        answer.set_exception(Reject("an answer without varbinds"))
+        return
+    try:
+        answer.set_result((int(v2c.apiPDU.get_error_status(pdu)), ber.varbinds(cut.data, *cut.span)))
+    except Reject as error:
+        answer.set_exception(error)

@@ -1,0 +1,122 @@
+"""From one poll's cells to one reading of the device. Pure; time is an argument.
+
+A cell that is not there, or makes no sense, is absent. 32-bit counters are carried on past their end.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from collectors.core.columns import Layout, Place, Reading
+from collectors.snmp import mib
+from collectors.snmp.ber import Column, Value
+from collectors.snmp.mib import Counter
+from collectors.snmp.optics import Sensor
+from collectors.snmp.tables import Ports, speed_bps
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER
+
+_WRAP = 1 << 32
+_UP = 1
+_TOLD = {1: 1.0, 2: 0.0, 3: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}
+"""ifOperStatus: only `up` carries; `unknown` (4) says nothing. notPresent (6) is down: there is no module in it."""
+_ADMIN = {1: 1.0, 2: 0.0, 3: 0.0}
+
+
+class Carried:
+    """32-bit counters made 64 bits wide, as long as this process lives."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[bytes, bytes], tuple[int, int]] = {}
+
+    def value(self, column: bytes, row: bytes, raw: int) -> int:
+        """What it has counted since it was first read here, and before. Down by less than half is a new beginning."""
+        last, carried = self._last.get((column, row), (raw, 0))
+        if raw < last:
+            carried = carried + _WRAP if (raw - last) % _WRAP < _WRAP // 2 else 0
+        self._last[column, row] = raw, carried
+        return carried + raw
+
+    def forget(self, row: bytes | None = None) -> None:
+        """A row's counters begin anew, or all."""
+        self._last = {key: last for key, last in self._last.items() if row is not None and key[1] != row}
+
+
+class Composer:
+    """Keeps what has to be known of the last reading, and two layouts: of polls with optics, and without."""
+
+    def __init__(self) -> None:
+        self._carried = Carried()
+        self._discontinuity: dict[bytes, Value] = {}
+        self._layouts: dict[tuple[Place, ...], Layout] = {}
+
+    def restarted(self) -> None:
+        """Every counter begins anew."""
+        self._carried.forget()
+        self._discontinuity = {}
+
+    def compose(
+        self, ports: Ports, cells: Mapping[bytes, Column], sensors: Sequence[Sensor], sampled_ns: int, ended_ns: int,
+        boot_id: int,
+    ) -> Reading:  # fmt: skip
+        """One row for each port of which anything was read."""
+        self._note_discontinuities(cells.get(mib.IF_DISCONTINUITY, {}))
+        places: list[Place] = []
+        values: list[float | None] = []
+        for (metric, counter), rows in ports.chosen.items():
+            places += [Place(ports.name[row], metric) for row in rows]
+            values += self._counters(counter, rows, cells)
+        for row, name in ports.name.items():
+            places += [Place(name, metric) for metric in (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)]
+            values += [
+                _TOLD.get(_number(cells, mib.IF_OPER_STATUS, row)),
+                _ADMIN.get(_number(cells, mib.IF_ADMIN_STATUS, row)),
+                speed_bps(cells, row),
+            ]
+        said, status = cells.get(mib.SENSOR_VALUE, {}), cells.get(mib.SENSOR_STATUS, {})
+        if said:
+            places += [sensor.place for sensor in sensors]
+            values += [sensor.read(said.get(sensor.row), status.get(sensor.row)) for sensor in sensors]
+        layout = self._layout(tuple(places))
+        return Reading(sampled_ns, ended_ns, boot_id, layout.row, layout.rows_digest, *layout.tables(values))
+
+    def _layout(self, places: tuple[Place, ...]) -> Layout:
+        if (layout := self._layouts.get(places)) is None:
+            if len(self._layouts) > 1:
+                self._layouts.clear()
+            layout = self._layouts[places] = Layout(places)
+        return layout
+
+    def _counters(
+        self, counter: Counter, rows: Sequence[bytes], cells: Mapping[bytes, Column]
+    ) -> list[float | None]:  # fmt: skip
+        columns = [(column, cells.get(column, {})) for column in counter.columns]
+        if counter.bits == 64 and len(columns) == 1:
+            get = columns[0][1].get
+            return [_counter(get(row)) for row in rows]
+        return [self._sum(counter.bits, columns, row) for row in rows]
+
+    def _sum(self, bits: int, columns: Sequence[tuple[bytes, Column]], row: bytes) -> int | None:
+        total = 0
+        for column, values in columns:
+            if (value := _counter(values.get(row))) is None:
+                return None
+            if bits == 32:
+                if value >= _WRAP:
+                    return None
+                value = self._carried.value(column, row, value)
+            total += value
+        return total if total < ABSENT_COUNTER else None
+
+    def _note_discontinuities(self, now: Column) -> None:
+        for row, value in now.items():
+            if row in self._discontinuity and self._discontinuity[row] != value:
+                self._carried.forget(row)
+        self._discontinuity = dict(now)
+
+
+def _counter(value: Value | None) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < ABSENT_COUNTER else None
+
+
+def _number(cells: Mapping[bytes, Column], column: bytes, row: bytes) -> int:
+    value = cells.get(column, {}).get(row)
+    return value if isinstance(value, int) else -1
