@@ -1,0 +1,102 @@
+"""The bridge: what gnmic and Telegraf write to Kafka. Wiring only."""
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from collectors.bridge.acknowledged import DeliveredByCounts, Place
+from collectors.bridge.bridge import Bridge, devices_of
+from collectors.bridge.fold import Fold, Gathered, Position, Source
+from collectors.bridge.params import Params
+from collectors.bridge.read import Batch, GroupReader, newest
+from collectors.bridge.stamped import Stamp
+from collectors.core.columns import json_lines
+from collectors.core.means import Means
+from collectors.core.once import Nobody
+from collectors.core.process import collect_to_kafka
+from collectors.core.spec import Core, Spec
+from streams.wire.errors import Misconfigured, Retry
+
+
+async def collect(params: Params, means: Means, core: Core) -> None:
+    """Read until cancelled."""
+    bridge = Bridge(params, means, DeliveredByCounts(means.counts), collector_name(params, core))
+    options = params.client_options(None if core.client_options is None else dict(core.client_options))
+    async with GroupReader(params, options, bridge.revoked) as reader:
+        await bridge.run(reader)
+
+
+def collector_name(params: Params, core: Core) -> str:
+    """One name for all processes of a group: it is part of what a message is known by, whoever sends it again."""
+    return core.collector or f"bridge@{params.group}"
+
+
+async def run(params: Params, core: Core) -> None:
+    """Bridge to Kafka until cancelled; raises Misconfigured, and Retry where the peers' Kafka does not answer."""
+    if not params.topics:
+        raise Misconfigured("collect bridge: which topics? (topics)")
+    core = replace(core, collector=collector_name(params, core))
+    await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means, core))
+
+
+async def once(params: Params, core: Core) -> AsyncIterator[str]:
+    """What the newest records say, one line of JSON a port; raises Retry where they say nothing."""
+    if params.file is not None:
+        batch: Batch = [((params.file.name, 0), _records_of_file(params))]
+    elif not params.topics:
+        raise Misconfigured("collect bridge: which topics? (topics)")
+    else:
+        batch = await newest(params, params.client_options(_options(core)))
+    lines = list(rows(params, batch))
+    if not lines:
+        raise Retry("collect bridge: nothing that is ours in the newest records")
+    for line in lines:
+        yield line
+
+
+def _options(core: Core) -> dict[str, Any] | None:
+    return None if core.client_options is None else dict(core.client_options)
+
+
+def _records_of_file(params: Params) -> list[Source]:
+    assert params.file is not None
+    try:
+        lines = params.file.read_bytes().splitlines()
+    except OSError as error:
+        raise Misconfigured(f"collect bridge: file {params.file}: {error.strerror}") from error
+    return [Source(number, 0, line) for number, line in enumerate(lines)]
+
+
+def rows(params: Params, batch: Batch) -> Iterable[str]:
+    """The newest of each metric of each port in these records."""
+    means = Means(Nobody(), "once")
+    devices = devices_of(params, means)
+    formats = {topic.name: topic.format for topic in params.topics}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for place, records in batch:
+        fold = Fold(devices, params, formats.get(place[0], "auto"), Position(0, 1))
+        said = [output for record in records for output in fold.take(record, means.clock.now_ns())]
+        for output in [*said, *fold.cut()]:
+            if isinstance(output, Gathered):
+                _merge(found, _stamp(place), output)
+    return [orjson.dumps(row).decode() for _, row in sorted(found.items())]
+
+
+def _stamp(place: Place) -> Stamp:
+    return Stamp("once", *place, run=1)
+
+
+def _merge(found: dict[tuple[str, str], dict[str, Any]], stamp: Stamp, said: Gathered) -> None:
+    for line in json_lines(stamp.samples(said)):
+        row = orjson.loads(line)
+        known = found.setdefault((row["device"], row["port"]), row)
+        if row["time"] >= known["time"]:
+            known["metrics"] |= row["metrics"]
+            known["time"] = row["time"]
+        else:
+            known["metrics"] = row["metrics"] | known["metrics"]
+
+
+SPEC = Spec("bridge", Params, run, once)

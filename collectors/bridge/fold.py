@@ -1,0 +1,321 @@
+"""One partition of a peer's topic: its records in, readings and happenings out, each under a number of its own. Pure.
+
+A partition is cut into units, and of each unit a device has one reading at most: its messages' sequence is the unit's
+number. Where a unit ends is decided by the records from the unit's beginning on and by nothing else, but for cuts
+that are made because nobody came any more: those are declared, in what is committed, before their readings go out.
+So whoever reads from a committed position again makes the same messages under the same identities.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from collectors.bridge import documents, line
+from collectors.bridge.devices import OTHERS, UNKNOWN, Device, Devices, other
+from collectors.bridge.gather import AHEAD_NS, Window
+from collectors.bridge.params import Format, Params
+from collectors.bridge.points import Fields, Point, Scalar
+from collectors.bridge.series import Input, Series
+from collectors.bridge.signals import Kind, Signal
+from collectors.bridge.tables import telegraf_snmp
+from collectors.core.columns import Reading
+from collectors.core.emitter import Happening
+from streams.wire.errors import Reject
+
+_MOST_RECORDS = 5_000
+"""Of a unit: one that only a cut inside a record would end could never be committed."""
+_PLAIN = 2**63 - 1
+"""Below it an integer is a counter as it is; from it on values.counter says what it is."""
+_LONGEST_LABEL = 64
+_MOST_LABELS = 1_000
+_ORDINALS = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One record of a peer: where it stands, when Kafka says it came, and what it holds."""
+
+    offset: int
+    at_ns: int
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next record that is not read, with nothing gathered before it, and the number of the unit it begins."""
+
+    offset: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A reading of a device, and its number."""
+
+    device: str
+    number: int
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What happened at a device, and its number."""
+
+    device: str
+    number: int
+    happening: Happening
+    received_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record, or part of one, that could not be read."""
+
+    offset: int
+    reason: str
+    value: bytes
+
+
+Output = Gathered | Told | Refused
+
+
+class Fold:
+    """The fold. `declared` are the offsets at which a cut was declared; they are made again as they were."""
+
+    def __init__(
+        self, devices: Devices, params: Params, form: Format, start: Position, declared: Iterable[int] = ()
+    ) -> None:
+        self._devices = devices
+        self._counts = devices.counts
+        self._form = form
+        self._gap_ns = int(params.gap_s * 1e9)
+        self._span_ns = int(params.span_s * 1e9)
+        self.safe = start
+        self.next_offset = start.offset
+        self.declared = sorted(declared)
+        self._number = start.number
+        self._windows: dict[str, Window] = {}
+        self._records = 0
+        self._heads: line.Heads = {}
+        self._out: list[Output] = []
+        self._labels: set[str] = set()
+        self._offset = start.offset
+        self._ordinal = 0
+        self._began = False
+        self._received_ns = 0
+        self._unnamed: list[tuple[Signal, str, Scalar]] = []
+        self._names: dict[str, str] = {}
+
+    @property
+    def is_gathering(self) -> bool:
+        """Whether anything waits for the end of its unit."""
+        return bool(self._windows)
+
+    def take(self, record: Source, received_ns: int) -> list[Output]:
+        """Take the next record; answer what there is to hand on now."""
+        self._out = []
+        self._received_ns = received_ns
+        if record.offset < self.next_offset:  # the topic was made anew
+            self.declared = []
+        while self.declared and self.declared[0] <= record.offset:
+            self._cut_before(self.declared.pop(0))
+        if self._records >= _MOST_RECORDS:
+            self._cut_before(record.offset)
+        self._offset, self._ordinal, self._began = record.offset, 0, False
+        self._records += 1
+        points, is_gnmic, refused = self._read(record.value)
+        unknown: Counter[str] = Counter()
+        for point in points:
+            self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
+        for label, count in unknown.items():
+            self._counts.add("unknown", self._label(label), count)
+        if refused:
+            self._counts.add("poisoned", count=len(refused))
+            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            self._out.append(Refused(record.offset, f"{refused[0]}{more}", record.value))
+        self.next_offset = record.offset + 1
+        if not self._windows:
+            self.safe = Position(self.next_offset, self._number)
+            self._records = 0
+        return self._out
+
+    def cut(self) -> list[Output]:
+        """End the unit here; declare `next_offset` before what this answers goes out."""
+        self._out = []
+        self._cut_before(self.next_offset)
+        return self._out
+
+    def _read(self, value: bytes) -> tuple[list[Point], bool, list[Reject]]:
+        """The points that can be read, whether they are gnmic's, and why the rest cannot."""
+        form = self._form
+        points: list[Point] = []
+        refused: list[Reject] = []
+        try:
+            if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
+                points.extend(line.points(_text(value), self._heads, refused))
+                return points, False, refused
+            read = documents.document(value)
+            is_gnmic = form == "gnmic" or (form == "auto" and not documents.is_telegraf(read))
+            points.extend(documents.points(read, refused, is_gnmic=is_gnmic))
+        except Reject as error:
+            refused.append(error)
+            return points, False, refused
+        return points, is_gnmic, refused
+
+    def _point(self, point: Point, at_ns: int, unknown: Counter[str], *, is_gnmic: bool) -> None:
+        series = self._devices.series(point, is_gnmic=is_gnmic)
+        device = self._devices.device(series.device) if series.device else None
+        if device is None:
+            unknown[point.name] += len(point.fields)
+            return
+        if self._names:
+            self._names = {}
+        found, strange = self._values(series, device, point, at_ns)
+        if strange:
+            unknown[point.name] += strange
+        if self._unnamed:
+            found += self._named(device)
+        if found:
+            self._put(device, found, at_ns)
+
+    def _values(self, series: Series, device: Device, point: Point, at_ns: int) -> tuple[list[tuple[int, float]], int]:
+        """(slot, value) of the plain values, and how many fields mean nothing to us; the rest is seen to."""
+        targets, board = series.targets, device.board
+        plain, reads = board.plain, board.signals
+        found: list[tuple[int, float]] = []
+        strange = unreadable = 0
+        for name, value in _with_sums(series, point.fields):
+            slot = targets.get(name)
+            if slot is None:
+                slot = self._devices.target(series, device, name)
+            if slot >= 0:
+                if type(value) is int and plain[slot] and 0 <= value < _PLAIN:
+                    found.append((slot, value))
+                    continue
+                try:
+                    read = reads[slot].read(value)
+                except Reject:
+                    unreadable += 1
+                    continue
+                if read is not None:
+                    found.append((slot, read))
+            elif slot == UNKNOWN:
+                strange += 1
+            else:
+                unreadable += not self._other(series, device, slot, value, at_ns)
+        self._counts.add("updates", device.name, len(point.fields) - strange)
+        if unreadable:
+            self._counts.add("unreadable", device.name, unreadable)
+        return found, strange
+
+    def _other(self, series: Series, device: Device, slot: int, value: Scalar, at_ns: int) -> bool:
+        """A field that is no plain value of a named port; False where it makes no sense."""
+        signal, scope = series.others[OTHERS - slot]
+        if signal.kind is Kind.NAME:
+            self._names[scope] = str(value)[:256]
+            return True
+        if signal.kind is Kind.VALUE:
+            self._unnamed.append((signal, scope, value))
+            return True
+        try:
+            self._tell(device, other(device, signal, value, at_ns))
+        except Reject:
+            return False
+        return True
+
+    def _named(self, device: Device) -> list[tuple[int, float]]:
+        """Values of ports whose names came among the values."""
+        found: list[tuple[int, float]] = []
+        unnamed, self._unnamed = self._unnamed, []
+        names, self._names = self._names, {}
+        for signal, scope, value in unnamed:
+            row = names.get(scope)
+            slot = device.board.slot(row, signal) if row else None
+            if slot is None:
+                self._counts.add("unnamed" if not row else "out_of_bounds", device.name)
+                continue
+            try:
+                read = signal.read(value)
+            except Reject:
+                self._counts.add("unreadable", device.name)
+                continue
+            if read is not None:
+                found.append((slot, read))
+        return found
+
+    def _put(self, device: Device, found: list[tuple[int, float]], at_ns: int) -> None:
+        window = self._windows.get(device.name)
+        if window is not None and (
+            window.is_apart(at_ns, self._gap_ns, self._span_ns) or window.says_again(found, at_ns)
+        ):
+            self._end_unit()
+            if not self._began:
+                self.safe = Position(self._offset, self._number)
+                self._records = 1
+            window = None
+        if window is None:
+            window = self._windows[device.name] = Window(device, at_ns, at_ns, self._received_ns)
+        self._began = True
+        window.put(found, at_ns, self._received_ns)
+        device.heard_ns = self._received_ns
+        states = device.board.states
+        for slot, value in found:
+            if states[slot]:
+                self._tell(device, device.state(slot, value, at_ns))
+
+    def _tell(self, device: Device, happening: Happening | None) -> None:
+        if happening is not None and self._ordinal < _ORDINALS - 1:
+            self._ordinal += 1
+            number = self._offset * _ORDINALS + self._ordinal
+            if happening.at_ns > self._received_ns + AHEAD_NS:
+                happening = replace(happening, at_ns=self._received_ns)
+            self._out.append(Told(device.name, number, happening, self._received_ns))
+
+    def _cut_before(self, offset: int) -> None:
+        self._end_unit()
+        self.safe = Position(offset, self._number)
+        self._records = 0
+
+    def _end_unit(self) -> None:
+        windows, self._windows = self._windows, {}
+        for window in windows.values():
+            found = window.reading()
+            if found is None:
+                continue
+            reading, is_ahead = found
+            device = window.device
+            if is_ahead:
+                self._counts.add("clock_replaced", device.name)
+            device.last_sample_at_ns = max(device.last_sample_at_ns, reading.sampled_at_ns)
+            device.clock_offset_ns = window.last_ns - window.received_ns
+            self._out.append(Gathered(device.name, self._number, reading))
+        self._number += bool(windows)
+
+    def _label(self, measurement: str) -> str:
+        """A measurement's name as the label of a count, of which there are not without end."""
+        label = measurement[:_LONGEST_LABEL]
+        if label not in self._labels:
+            if len(self._labels) >= _MOST_LABELS:
+                return "(others)"
+            self._labels.add(label)
+        return label
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Reject(f"no UTF-8: {error.reason} at byte {error.start}") from None
+
+
+def _with_sums(series: Series, fields: Fields) -> Fields:
+    """SNMP's fields and the sums of them; every other input's as they are."""
+    if series.input is not Input.SNMP:
+        return fields
+    said = dict(fields)
+    sums: Fields = []
+    for name, parts in telegraf_snmp.SUMS.items():
+        found = [said.get(part) for part in parts]
+        if all(type(part) is int and part >= 0 for part in found):
+            sums.append((name, sum(part for part in found if isinstance(part, int)) % 2**64))
+    return [*fields, *sums]

@@ -1,0 +1,141 @@
+"""InfluxDB's line protocol, as Telegraf writes it, into points. Pure.
+
+`measurement,tag=value field=1i,other="text" 1700000000000000000`; commas, spaces and equals signs of names are
+escaped, text is quoted. A line that cannot be read takes no other with it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from collectors.bridge import values
+from collectors.bridge.points import Fields, Point, Scalar
+from streams.wire.errors import Reject
+
+_TRUE = {"t", "T", "true", "True", "TRUE"}
+_FALSE = {"f", "F", "false", "False", "FALSE"}
+_HEAD = re.compile(r"((?:[^ \\]|\\.)+) +", re.DOTALL)
+_PART = re.compile(r"((?:[^,=\\]|\\.)*)([,=]|$)", re.DOTALL)
+_FIELD = re.compile(r'((?:[^,= \\]|\\.)+)=("(?:[^"\\]|\\.)*"|[^, ]*)(,|$| )', re.DOTALL)
+_ESCAPED = re.compile(r"\\([,= ])")
+_SHOWN = 60
+
+Heads = dict[str, tuple[str, Mapping[str, str]]]
+"""Measurement and tags by the text that says them: it comes again with every reading."""
+_MOST_HEADS = 200_000
+
+
+def points(text: str, heads: Heads, refused: list[Reject]) -> Iterator[Point]:
+    """The points of some lines; a line that is none is put among the refused."""
+    for number, line in enumerate(_lines(text), 1):
+        if not line or line[0] == "#":
+            continue
+        try:
+            yield _point(line, heads)
+        except Reject as error:
+            refused.append(Reject(f"line {number}: {error}"))
+
+
+def _point(line: str, heads: Heads) -> Point:
+    parts = line.split(" ") if "\\" not in line and '"' not in line else []
+    if len(parts) in {2, 3} and all(parts):
+        head, fields = parts[0], _plain_fields(parts[1])
+        stamp = parts[2] if len(parts) == 3 else ""
+    else:
+        head, fields, stamp = _with_quotes(line)
+    known = heads.get(head)
+    if known is None:
+        if len(heads) >= _MOST_HEADS:
+            heads.clear()
+        known = heads[head] = _head(head)
+    return Point(head, *known, fields, values.unix_ns(stamp) if stamp else 0)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Lines; one that ends inside quotes goes on in the next, for text may hold a line's end."""
+    if '"' not in text:
+        yield from (line.strip() for line in text.split("\n"))
+        return
+    held = ""
+    for line in text.split("\n"):
+        held = f"{held}\n{line}" if held else line
+        if _unescaped_quotes(held) % 2 == 0:
+            yield held.strip()
+            held = ""
+    if held:
+        yield held.strip()  # a text without an end: it is refused as what it is
+
+
+def _unescaped_quotes(line: str) -> int:
+    return line.count('"') if "\\" not in line else re.sub(r"\\.", "", line, flags=re.DOTALL).count('"')
+
+
+def _plain_fields(text: str) -> Fields:
+    fields: Fields = []
+    for field in text.split(","):
+        name, equals, value = field.partition("=")
+        if not equals or not name:
+            raise Reject(f"no field: {field[:_SHOWN]!r}")
+        last = value[-1:]
+        if (last in {"i", "u"}) and value[:-1].removeprefix("-").isdecimal() and len(value) <= 21:
+            fields.append((name, int(value[:-1])))
+        else:
+            fields.append((name, _value(value)))
+    return fields
+
+
+def _value(text: str) -> Scalar:
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    if text[:1] == '"':
+        return re.sub(r'\\(["\\])', r"\1", text[1:-1])
+    digits = text[:-1] if text[-1:] in {"i", "u"} else text
+    try:
+        if len(digits) <= 40 and digits.isascii() and "_" not in digits:
+            return int(digits) if digits is not text else float(digits)
+    except ValueError:
+        pass
+    raise Reject(f"no value: {text[:_SHOWN]!r}")
+
+
+def _with_quotes(line: str) -> tuple[str, Fields, str]:
+    """(head, fields, time) of a line with escapes or quotes."""
+    if not (head := _HEAD.match(line)):
+        raise Reject(f"no line protocol: {line[:_SHOWN]!r}")
+    fields: Fields = []
+    at = head.end()
+    while True:
+        if not (field := _FIELD.match(line, at)):
+            raise Reject(f"no field: {line[at : at + _SHOWN]!r}")
+        fields.append((_unescaped(field[1]), _value(field[2])))
+        at = field.end()
+        if field[3] != ",":
+            break
+    return head[1], fields, line[at:].strip()
+
+
+def _head(text: str) -> tuple[str, Mapping[str, str]]:
+    parts: list[tuple[str, str]] = []
+    at = 0
+    while at <= len(text):
+        part = _PART.match(text, at)
+        if part is None:
+            raise Reject(f"no series: {text[:_SHOWN]!r}")
+        parts.append((part[1], part[2]))
+        at = part.end()
+        if not part[2]:
+            break
+    name, tags = parts[0][0], {}
+    pairs = parts[1:]
+    if not name or parts[0][1] == "=" or len(pairs) % 2:
+        raise Reject(f"no series: {text[:_SHOWN]!r}")
+    for (key, equals), (value, end) in zip(pairs[::2], pairs[1::2], strict=True):
+        if equals != "=" or end == "=" or not key:
+            raise Reject(f"no tag: {text[:_SHOWN]!r}")
+        tags[_unescaped(key)] = _unescaped(value)
+    return _unescaped(name), tags
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(r"\1", text) if "\\" in text else text

@@ -1,0 +1,67 @@
+"""From a peer's name of a leaf to a row of the table of leaves. Pure.
+
+gnmic gives whole paths. Telegraf gives the rest of the path below what was subscribed, which its tag `path` names,
+unless the site has it left out: then a leaf is known by the end of its path alone, where that is unmistakable.
+"""
+
+import re
+from collections.abc import Mapping
+
+from collectors.bridge.signals import Kind, Signal
+from collectors.bridge.tables import openconfig
+
+_LIST_ITEM = re.compile(r"\.\d+$")
+_ORIGIN = re.compile(r"^[^/\[]*:(?=/)")
+_PORTS_MEASUREMENT = re.compile(r"if|interface|port|eth", re.IGNORECASE)
+
+
+def steps(path: str) -> list[str]:
+    """The steps of a path, without origin, modules, keys and the numbers of list items, with hyphens."""
+    bare = re.sub(r"\[[^\]]*\]", "", _ORIGIN.sub("", path))
+    return [
+        _LIST_ITEM.sub("", step.rpartition(":")[2]).replace("_", "-") for step in bare.split("/") if step
+    ]  # fmt: skip
+
+
+def scope(field: str) -> str:
+    """The field's own beginning up to its list item, which its neighbours share: `/interfaces/interface.3`."""
+    found = re.match(r"(.*?/?interface\.\d+)/", field)
+    return found[1] if found else ""
+
+
+_ENDS: dict[str, Signal | None] = {}
+"""Leaves of ports by every end of their path; None for an end that two leaves of different metrics share."""
+for _path, _signal in openconfig.PORTS.items():
+    _parts = _path.split("/")
+    for _at in range(len(_parts)):
+        _end = "/".join(_parts[_at:])
+        _other = _ENDS.get(_end, _signal)
+        _ENDS[_end] = _signal if _other is not None and _other.metric is _signal.metric else None
+
+
+def whole(path: str) -> Signal | None:
+    """What a whole path is to us."""
+    if path in openconfig.NAMES:
+        return Signal(Kind.NAME)
+    if path.startswith(openconfig.PORT):
+        return openconfig.PORTS.get(path.removeprefix(openconfig.PORT))
+    return openconfig.OTHERS.get(path)
+
+
+def leaf(field: str, measurement: str, tags: Mapping[str, str], *, has_paths: bool) -> Signal | None:
+    """What a field is to us; `has_paths` where it is a whole path already, as gnmic's are."""
+    own = steps(field)
+    if has_paths or field.startswith("/"):
+        return whole("/".join(own))
+    above = steps(tags.get("path", ""))
+    if found := whole("/".join([*above, *own])):
+        return found
+    if above and "/".join(above) + "/" != openconfig.PORT:
+        return None  # something inside a port, or none: the path says so
+    if not above and openconfig.NO_PORT & tags.keys():
+        return None
+    if own == ["name"] and not above:
+        return Signal(Kind.NAME) if _PORTS_MEASUREMENT.search(measurement) else None
+    if own[-1] in openconfig.NEEDS_PATH and (above or not _PORTS_MEASUREMENT.search(measurement)) and len(own) == 1:
+        return None
+    return _ENDS.get("/".join(own)) or _ENDS.get("/".join([*steps(measurement), *own]))
