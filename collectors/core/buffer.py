@@ -1,11 +1,12 @@
 """What was offered and is not acknowledged: in order, within a bound of bytes, the newest refused past it.
 
-Pure. A spool on disk is a second implementer of `Buffer`: what it takes past the bound of memory it has fsynced.
+In memory alone here; spooled.py goes on to disk where Kafka stays away.
 """
 
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from streams.wire.topics import Record
@@ -28,18 +29,30 @@ class Held:
 
 
 class Buffer(Protocol):
-    """Who calls: the collectors `offer`, the publisher's one sender `first` and then `release`. Nothing blocks."""
+    """Who calls: the collectors `offer`, which never blocks; the publisher's one sender all else."""
 
     def offer(self, held: Held) -> bool:
         """Take it and answer True, or refuse it and answer False: then nobody has it."""
         ...
 
-    def first(self, limit: int) -> Sequence[Held]:
+    async def open(self) -> None:
+        """Take up what an earlier run left; raises Misconfigured."""
+        ...
+
+    async def first(self, limit: int) -> Sequence[Held]:
         """The oldest, at most `limit`; they stay until released."""
         ...
 
-    def release(self, count: int) -> None:
-        """Let the oldest `count` go: Kafka has them."""
+    async def release(self, count: int) -> None:
+        """Let the oldest `count` of what `first` answered last go: Kafka has them."""
+        ...
+
+    async def run(self) -> None:
+        """What it does beside, until cancelled."""
+        ...
+
+    async def close(self) -> None:
+        """Keep what can be kept of what waits, and take nothing more."""
         ...
 
     def __len__(self) -> int:
@@ -62,12 +75,29 @@ class MemoryBuffer:
         self.size_bytes += held.size
         return True
 
-    def first(self, limit: int) -> Sequence[Held]:
-        return [self._held[i] for i in range(min(limit, len(self._held)))]
+    def oldest(self, limit: int | None = None) -> list[Held]:
+        """The oldest, at most `limit`."""
+        return list(islice(self._held, limit))
 
-    def release(self, count: int) -> None:
+    def drop(self, count: int) -> None:
+        """Let the oldest go."""
         for _ in range(count):
             self.size_bytes -= self._held.popleft().size
+
+    async def open(self) -> None:
+        return
+
+    async def first(self, limit: int) -> Sequence[Held]:
+        return self.oldest(limit)
+
+    async def release(self, count: int) -> None:
+        self.drop(count)
+
+    async def run(self) -> None:
+        return
+
+    async def close(self) -> None:
+        return
 
     def __len__(self) -> int:
         return len(self._held)

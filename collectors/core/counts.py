@@ -15,10 +15,17 @@ Name = Literal[
     "acknowledged_rows",  # rows of samples in them
     "refused",  # past the buffer's bound: lost, never acknowledged
     "rejected",  # Kafka will never take them: too large, or not allowed
+    "spooled",  # written to the spool and fsynced, by topic
+    "spool_full",  # times that the spool had no room for all that waited
+    "spool_failed",  # times that the disk refused: read-only, full, broken
+    "spool_damaged",  # times that its file was not what was written, and a new one was begun
+    "spool_lost",  # records that the disk had taken and did not keep
     "retried",  # deliveries that failed and were tried again
     "updates",  # values that devices sent
     "clock_replaced",  # the device's time was more than 1 s ahead of ours
     "unreadable",  # values that mean nothing to us although their path does
+    "unknown",  # values of a peer's stream that are none of ours, by measurement
+    "poisoned",  # records of a peer's stream, or lines of them, that could not be read
     "unnamed",  # values of a port that the device did not name
     "out_of_bounds",  # paths and ports past the bound of one target
     "reconnects",

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from collectors.core.bounds import PublisherParams
 from collectors.core.statuses import EVERY_S
 
 
@@ -12,3 +13,4 @@ class CollectorParams(BaseModel):
 
     status_every_s: float = Field(default=EVERY_S, ge=0.5)
     """How often a target is said to be reached while its samples say it; otherwise that is said at each cadence."""
+    publisher: PublisherParams = PublisherParams()

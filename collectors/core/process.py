@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from collectors.core.counts import Counts
 from collectors.core.means import Means
@@ -23,11 +24,12 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
     if core.client_options is None:
         raise Misconfigured(f"collect {kind}: where is Kafka?")
     counts = Counts()
+    core = replace(core, collector=core.collector or f"{kind}@{socket.gethostname()}")
     with contextlib.ExitStack() as stack:
         if core.metrics_port is not None:
             stack.callback(serve_metrics(counts, core.metrics_port))
         async with KafkaPublisher(core, counts) as publisher:
-            means = Means(publisher, core.collector or f"{kind}@{socket.gethostname()}", counts)
+            means = Means(publisher, core.collector, counts)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_until_ended(collect(means)))

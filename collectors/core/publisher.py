@@ -1,7 +1,8 @@
 """Writes records to Kafka: acks=all, idempotent, in order, each delivery awaited; patient while Kafka is away.
 
-What is offered waits in a buffer of bounded size until Kafka has it. Only `acknowledged` is a promise. A record is
-sent again when its delivery failed, so a consumer may see it twice, with the same identity.
+What is offered waits in a buffer of bounded size until Kafka has it. Promised is what is counted as `acknowledged`,
+or as `spooled`. A record is sent again when its delivery failed, or when the process was killed before it heard of it,
+so a consumer may see it twice, with the same identity.
 """
 
 import asyncio
@@ -14,9 +15,10 @@ import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from collectors.core.buffer import Buffer, Held, MemoryBuffer
+from collectors.core.buffer import Buffer, Held
 from collectors.core.counts import Counts
 from collectors.core.spec import Core
+from collectors.core.spooled import buffer_of
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import Partitions, Record, Spread
 
@@ -49,22 +51,26 @@ class KafkaPublisher:
     Use as an async context manager; leaving it sends what waits, in bounded time.
     """
 
-    def __init__(self, core: Core, counts: Counts, buffer: Buffer | None = None) -> None:
+    def __init__(self, core: Core, counts: Counts) -> None:
         assert core.client_options is not None, "a publisher needs to know where Kafka is"
         self._options: dict[str, Any] = dict(core.client_options)
         self._partitions: Partitions = core.partitions
         self._file: Path | None = core.acknowledged_file
         self._counts = counts
-        self._buffer: Buffer = MemoryBuffer(core.buffer_bytes) if buffer is None else buffer
+        self._buffer: Buffer = buffer_of(core.publisher, core.collector, counts)
         self._more = asyncio.Event()
         self._producer: AIOKafkaProducer | None = None
         self._checked: set[str] = set()
         self._failed: Misconfigured | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._reported_ns = 0.0
+        self._said_s: dict[str, float] = {}
 
     async def __aenter__(self) -> "KafkaPublisher":
-        self._tasks = [asyncio.create_task(self._send_all()), asyncio.create_task(self._write_file())]
+        await self._buffer.open()
+        if len(self._buffer):
+            _log.info("sending what an earlier run left", records=len(self._buffer))
+            self._more.set()
+        self._tasks = [asyncio.create_task(work) for work in (self._send_all(), self._buffer.run(), self._write_file())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -74,6 +80,7 @@ class KafkaPublisher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._drop_producer()
+        await self._buffer.close()
         self._say_acknowledged()
         if len(self._buffer):
             _log.warning("ended with records that Kafka does not have", records=len(self._buffer))
@@ -96,19 +103,21 @@ class KafkaPublisher:
 
     async def failed(self) -> None:
         """Wait for the publisher to give up: returns never, or raises Misconfigured."""
-        await asyncio.shield(self._tasks[0])  # who stops waiting does not stop the sending
+        await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in self._tasks:
+            task.result()
 
     async def _send_all(self) -> None:
         while True:
             await self._more.wait()
             self._more.clear()
-            while window := self._buffer.first(_WINDOW):
+            while window := await self._buffer.first(_WINDOW):
                 try:
                     done = await self._send(window)
                 except Misconfigured as error:
                     self._failed = error
                     raise
-                self._buffer.release(done)
+                await self._buffer.release(done)
                 if done < len(window):
                     self._counts.add("retried", count=len(window) - done)
                     await asyncio.sleep(_RETRY_S)
@@ -194,7 +203,8 @@ class KafkaPublisher:
 
     async def _trouble(self, error: BaseException) -> None:
         """Start afresh: an idempotent producer that lost a batch has a hole in its sequence and never recovers."""
-        _log.warning("Kafka is away", why=f"{type(error).__name__}: {error}", waiting=len(self._buffer))
+        if self._is_time_to_say("away"):
+            _log.warning("Kafka is away", why=f"{type(error).__name__}: {error}", waiting=len(self._buffer))
         await self._drop_producer()
 
     async def _drop_producer(self) -> None:
@@ -204,10 +214,15 @@ class KafkaPublisher:
                 await asyncio.wait_for(producer.stop(), _CLOSE_S)
 
     def _report_refusal(self) -> None:
-        now = asyncio.get_running_loop().time()
-        if now - self._reported_ns >= _REPORT_S:
-            self._reported_ns = now
+        if self._is_time_to_say("refused"):
             _log.error("refusing what is new: the buffer is full", refused=self._counts.of("refused"))
+
+    def _is_time_to_say(self, what: str) -> bool:
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._said_s.get(what, -_REPORT_S) < _REPORT_S:
+            return False
+        self._said_s[what] = now_s
+        return True
 
     async def _write_file(self) -> None:
         while self._file is not None:
@@ -220,6 +235,7 @@ class KafkaPublisher:
         said = {
             "acknowledged": self._counts.by_label("acknowledged"),
             "acknowledged_rows": self._counts.by_label("acknowledged_rows"),
+            "spooled": self._counts.by_label("spooled"),
             "refused": self._counts.by_label("refused"),
         }
         fresh = self._file.with_suffix(".new")

@@ -8,12 +8,14 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from collectors.core.bounds import PublisherParams
+from collectors.core.params import CollectorParams
 from streams.wire.topics import Partitions
 
 
@@ -29,7 +31,7 @@ class Core:
     client_options: Mapping[str, Any] | None = None
     partitions: Partitions = field(default_factory=Partitions)
     collector: str = ""
-    buffer_bytes: int = 64 << 20
+    publisher: PublisherParams = field(default_factory=PublisherParams)
     acknowledged_file: Path | None = None
     metrics_port: int | None = None
 
@@ -56,6 +58,8 @@ class Spec:
         run_until_signalled(self._print_once(params, write, Core(**core)))
 
     async def _run(self, params: BaseModel, core: Core) -> None:
+        if isinstance(params, CollectorParams):
+            core = replace(core, publisher=params.publisher)
         await self.run(params, core)
 
     async def _print_once(self, params: BaseModel, write: Callable[[str], None], core: Core) -> None:

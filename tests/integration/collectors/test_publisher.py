@@ -10,6 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from collectors.core.bounds import PublisherParams
 from collectors.core.counts import Counts
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.spec import Core
@@ -27,10 +28,10 @@ def topic_of(name: str) -> Topic:
     return Topic(name, Event, Spread.TELEMETRY)
 
 
-def core(bootstrap: str, acknowledged: Path | None = None, buffer_bytes: int = 64 << 20) -> Core:
+def core(bootstrap: str, acknowledged: Path | None = None, memory_bytes: int = 64 << 20) -> Core:
     return Core(
         client_options={"bootstrap_servers": bootstrap}, partitions=Partitions(telemetry=PARTITIONS),
-        acknowledged_file=acknowledged, buffer_bytes=buffer_bytes,
+        acknowledged_file=acknowledged, publisher=PublisherParams(memory_bytes=memory_bytes),
     )  # fmt: skip
 
 
@@ -121,7 +122,7 @@ async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away
     try:
         await make(bootstrap, topic.name)
         await asyncio.to_thread(embedded.stop)
-        async with KafkaPublisher(core(bootstrap, buffer_bytes=100_000), counts) as publisher:
+        async with KafkaPublisher(core(bootstrap, memory_bytes=100_000), counts) as publisher:
             taken = [number for number in range(2000) if publisher.offer(record(topic, "leaf1", number))]
             assert 0 < len(taken) < 2000 and counts.of("refused") == 2000 - len(taken)
             await asyncio.to_thread(embedded.start)

@@ -21,10 +21,10 @@ def test_past_its_bound_the_buffer_refuses_the_newest() -> None:
     """What was taken stays, in order; there is room again once the oldest were released."""
     buffer = MemoryBuffer(3 * Held(record()).size)
     assert [buffer.offer(Held(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
-    assert [held.rows for held in buffer.first(10)] == [1, 2, 3]
-    buffer.release(1)
+    assert [held.rows for held in buffer.oldest(10)] == [1, 2, 3]
+    buffer.drop(1)
     assert buffer.offer(Held(record(), 5))
-    assert [held.rows for held in buffer.first(2)] == [2, 3]
+    assert [held.rows for held in buffer.oldest(2)] == [2, 3]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
@@ -35,8 +35,8 @@ def test_the_buffer_never_holds_more_than_its_bound(steps: list[tuple[bool, int]
         if is_offer:
             buffer.offer(Held(record(size)))
         else:
-            buffer.release(min(1, len(buffer)))
-        assert buffer.size_bytes == sum(held.size for held in buffer.first(10**6)) <= 2000
+            buffer.drop(min(1, len(buffer)))
+        assert buffer.size_bytes == sum(held.size for held in buffer.oldest()) <= 2000
 
 
 def test_a_layout_puts_each_value_into_its_row_and_column() -> None:

@@ -1,0 +1,206 @@
+"""Kafka goes away under load, the collector is killed in the middle of it, and another takes its spool over.
+
+As a program it is that collector: it offers samples of many devices, and says in a file what is promised so far.
+"""
+
+import asyncio
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from collectors.core.bounds import PublisherParams
+from collectors.core.columns import Layout, Place, Reading
+from collectors.core.counts import Counts
+from collectors.core.means import Means
+from collectors.core.publisher import KafkaPublisher
+from collectors.core.spec import Core
+from collectors.core.spooled import SpooledBuffer
+from streams.config.kafka import KafkaSettings
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.fabric.catalogue import Metric
+from streams.runtime.admin import ensure_topics
+from streams.store.seen import Sequences
+from streams.wire.models import Samples, Source
+from streams.wire.topics import SAMPLES, Partitions, decode
+
+DEVICES = 200
+PORTS = 64
+SPOOL_AFTER_S = 0.5
+_PATIENCE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What one run said last: of `offered` samples, device after device, the first `promised` are not to be lost."""
+
+    run: int
+    offered: int = 0
+    promised: int = 0
+    refused: int = 0
+    spooled: int = 0
+
+
+async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) -> None:
+    """Offer samples of every device, one after the other, until cancelled; then send what waits."""
+    params = PublisherParams(spool=folder, spool_after_s=SPOOL_AFTER_S)
+    core = Core({"bootstrap_servers": bootstrap}, Partitions(), "outage", params)
+    counts = Counts()
+    layout = Layout([Place(f"Ethernet{port}", metric) for port in range(PORTS) for metric in _METRICS])
+    chance = random.Random(1)
+    async with KafkaPublisher(core, counts) as publisher:
+        means = Means(publisher, "outage", counts)
+        emitter = means.emitter(Source.SOURCE_GNMI)
+        buffer = publisher._buffer
+        assert isinstance(buffer, SpooledBuffer)
+        offered = 0
+        while True:
+            values = [chance.getrandbits(48) for _ in range(PORTS * len(_METRICS))]
+            for device in range(DEVICES):
+                at_ns = means.clock.now_ns()
+                reading = Reading(at_ns, at_ns, 1, layout.row, layout.rows_digest, *layout.tables(values))
+                emitter.samples(f"leaf{device}", reading)
+                offered += 1
+                if not offered % 20:
+                    _say(said, Said(means.run, offered, buffer.promised, counts.of("refused"), counts.of("spooled")))
+                    await asyncio.sleep(20 * cadence_s / DEVICES)
+
+
+_METRICS = (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_ERRORS, Metric.TX_ERRORS)
+
+
+def _say(path: Path, said: Said) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps(said.__dict__))
+    fresh.replace(path)
+
+
+@contextmanager
+def running(bootstrap: str, folder: Path, said: Path, cadence_s: float) -> Iterator[subprocess.Popen[bytes]]:
+    """The collector as a process of its own, killed at the end where it still runs."""
+    command = [sys.executable, "-m", __name__, bootstrap, str(folder), str(said), str(cadence_s)]
+    with subprocess.Popen(command) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What both runs promised, what Kafka holds in the end, and what was resent."""
+
+    said: tuple[Said, ...]
+    missing: int
+    disordered: int
+    twice: int
+    twice_downstream: int
+    records: int
+
+
+async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
+    """Run it all; the kill comes in the middle of the outage, and in the end what it left is sent once more."""
+    kafka = EmbeddedKafka(KafkaParams(data=folder / "kafka"))
+    await asyncio.to_thread(kafka.start)
+    try:
+        bootstrap = kafka.bootstrap
+        await ensure_topics(KafkaSettings(bootstrap=bootstrap), [SAMPLES])
+        files = (folder / "first.json", folder / "second.json", folder / "third.json")
+        with running(bootstrap, folder / "spool", files[0], cadence_s) as first:
+            await _until(files[0], lambda said: said.promised > 2 * DEVICES)
+            await asyncio.to_thread(kafka.stop)
+            await asyncio.sleep(outage_s / 2)
+            first.kill()
+            await asyncio.to_thread(first.wait)
+        await asyncio.to_thread(shutil.copytree, folder / "spool", folder / "old")
+        with running(bootstrap, folder / "spool", files[1], cadence_s) as second:
+            await asyncio.sleep(outage_s / 2)
+            await asyncio.to_thread(kafka.start)
+            back = await _until(files[1], lambda said: said.offered > 0)
+            await _until(files[1], lambda said: said.promised > back.offered)
+            await _end(second)
+        with running(bootstrap, folder / "old", files[2], cadence_s) as third:
+            await _until(files[2], lambda said: said.promised > 0)
+            await _end(third)
+        said = tuple(Said(**json.loads(path.read_text())) for path in files)
+        return await _judge(bootstrap, said)
+    finally:
+        await asyncio.to_thread(kafka.stop)
+
+
+async def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGTERM)
+    assert await asyncio.to_thread(process.wait, _PATIENCE_S) == 0
+
+
+async def _until(path: Path, holds: Callable[[Said], bool]) -> Said:
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            if (said := _said(path)) is not None and holds(said):
+                return said
+            await asyncio.sleep(0.05)
+
+
+def _said(path: Path) -> Said | None:
+    return Said(**json.loads(path.read_text())) if path.exists() else None
+
+
+async def _judge(bootstrap: str, said: tuple[Said, ...]) -> Outcome:
+    """Hold what Kafka has against what was promised, device by device."""
+    taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    downstream = Sequences(window_ms=3_600_000)
+    kept: list[tuple[str, int, int]] = []
+    records = 0
+    for samples in await _read(bootstrap):
+        records += 1
+        taken[samples.device].append((samples.collector_run, samples.sequence))
+        run = (samples.device, "gnmi", samples.collector, samples.collector_run)
+        if downstream.fresh(run, samples.sequence, 0):
+            kept.append((samples.device, samples.collector_run, samples.sequence))
+    missing = disordered = 0
+    runs = [one.run for one in said]
+    for device in range(DEVICES):
+        once = list(dict.fromkeys(taken[f"leaf{device}"]))
+        disordered += once != sorted(once, key=lambda own: (runs.index(own[0]), own[1]))
+        for one in said:
+            promised = len(range(device, one.promised, DEVICES))
+            missing += len({(one.run, number) for number in range(1, promised + 1)} - set(once))
+    return Outcome(said, missing, disordered, records - len(set(kept)), len(kept) - len(set(kept)), records)
+
+
+async def _read(bootstrap: str) -> list[Samples]:
+    """All that Kafka holds, in the order of each partition."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        places = [TopicPartition(SAMPLES.name, number) for number in range(Partitions().of(SAMPLES))]
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        found: list[Samples] = []
+        async with asyncio.timeout(_PATIENCE_S):
+            while len(found) < sum(ends.values()):
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    for record in records:
+                        message = decode(SAMPLES, record.value, record.headers)
+                        assert isinstance(message, Samples)
+                        found.append(message)
+        return found
+    finally:
+        await consumer.stop()
+
+
+if __name__ == "__main__":
+    from collectors.core.spec import run_until_signalled
+
+    bootstrap, folder, said, cadence = sys.argv[1:]
+    run_until_signalled(collector(bootstrap, Path(folder), Path(said), float(cadence)))

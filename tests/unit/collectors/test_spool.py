@@ -1,0 +1,147 @@
+"""The spool: what it took is there after any end of the process, in order, and what it cannot take is refused."""
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.core.buffer import Held
+from collectors.core.spool import Damaged, Spool
+from streams.wire.errors import Misconfigured
+from streams.wire.topics import EVENTS, SAMPLES, Record
+
+MUCH = 1 << 30
+
+
+def held(number: int, size: int = 10) -> Held:
+    value = number.to_bytes(8, "big") + b"x" * size
+    return Held(Record(SAMPLES if number % 2 else EVENTS, b"leaf1", value, (("type", b"\x00\xff"),), "leaf1"), number)
+
+
+def opened(path: Path, limit_bytes: int = MUCH) -> Spool:
+    spool = Spool(path, limit_bytes, lock_s=0.1)
+    spool.open()
+    return spool
+
+
+@contextmanager
+def files_no_larger_than(size: int) -> Iterator[None]:
+    """What a full disk is to a program: a write that fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def copy_of(path: Path, to: Path) -> Path:
+    """The files as a kill would leave them: nothing was closed."""
+    for part in path.parent.glob(path.name + "*"):
+        (to / part.name).write_bytes(part.read_bytes())
+    return to / path.name
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "drop", "kill"]), st.integers(0, 5), st.integers(0, 2000))))
+def test_whatever_comes_and_goes_the_spool_is_a_queue(steps: list[tuple[str, int, int]]) -> None:
+    """Appended, dropped and killed in any order, it holds what a list would, within its bound."""
+    with TemporaryDirectory() as folder:
+        path, model, number = Path(folder) / "a.spool", list[Held](), 0
+        spool = opened(path, 8000)
+        for step, count, size in steps:
+            if step == "append":
+                given_to_it = [held(number := number + 1, size) for _ in range(count)]
+                taken = spool.append(given_to_it)
+                model += given_to_it[:taken]
+                assert taken == count or sum(one.size for one in (*model, given_to_it[taken])) > 8000
+            elif step == "drop" and model:
+                spool.drop(min(count, len(model)))
+                model = model[count:]
+            elif step == "kill":
+                spool.close()
+                spool = opened(path, 8000)
+            assert spool.oldest(1000) == model
+            assert (spool.count, spool.size_bytes) == (len(model), sum(one.size for one in model))
+        spool.close()
+
+
+def test_what_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
+    """Whatever the process was at: the files as they are hold all that `append` returned from."""
+    (tmp_path / "killed").mkdir()
+    spool = opened(tmp_path / "a.spool")
+    spool.append([held(number) for number in range(100)])
+    spool.drop(10)
+    again = opened(copy_of(tmp_path / "a.spool", tmp_path / "killed"))
+    assert again.oldest(1000) == [held(number) for number in range(10, 100)]
+
+
+def test_a_torn_tail_takes_only_what_was_not_acknowledged(tmp_path: Path) -> None:
+    """Cut or garbled anywhere in its last commit, the log ends at the one before."""
+    spool = opened(tmp_path / "a.spool")
+    spool.append([held(number) for number in range(20)])
+    wal = tmp_path / "a.spool-wal"
+    whole = wal.stat().st_size
+    spool.append([held(number, 3000) for number in range(20, 40)])
+    written = wal.stat().st_size
+    for number, cut in enumerate(range(whole, written, (written - whole) // 7)):
+        for garbled in (False, True):
+            (folder := tmp_path / f"torn{number}{garbled}").mkdir()
+            torn = copy_of(tmp_path / "a.spool", folder)
+            data = wal.read_bytes()
+            rest = os.urandom(written - cut) if garbled else b""
+            (folder / "a.spool-wal").write_bytes(data[:cut] + rest)
+            again = opened(torn)
+            assert again.oldest(1000) == [held(number) for number in range(20)]
+            again.close()
+
+
+def test_a_full_disk_refuses_and_keeps_what_it_had(tmp_path: Path) -> None:
+    """The append fails whole, with its reason; with room again the next one succeeds."""
+    spool = opened(tmp_path / "a.spool")
+    spool.append([held(1)])
+    with files_no_larger_than(100_000), pytest.raises(OSError, match=r"full|I/O"):
+        spool.append([held(number, 50_000) for number in range(2, 10)])
+    assert spool.oldest(100) == [held(1)]
+    assert spool.append([held(2)]) == 1
+    assert opened(copy_of(tmp_path / "a.spool", _made(tmp_path / "killed"))).oldest(100) == [held(1), held(2)]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def test_a_spool_that_was_emptied_gives_the_disk_its_room_back(tmp_path: Path) -> None:
+    """An outage leaves no large file behind."""
+    spool = opened(tmp_path / "a.spool")
+    spool.append([held(number, 10_000) for number in range(100)])
+    spool.drop(100)
+    assert sum(part.stat().st_size for part in tmp_path.iterdir()) < 100_000
+
+
+def test_two_processes_do_not_share_a_spool(tmp_path: Path) -> None:
+    """The second is told so in one line, and so is one whose folder cannot be made."""
+    spool = opened(tmp_path / "a.spool")
+    with pytest.raises(Misconfigured, match=r"a\.spool.*locked"):
+        opened(tmp_path / "a.spool")
+    spool.close()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Misconfigured, match="file"):
+        opened(tmp_path / "file" / "a.spool")
+
+
+def test_a_file_that_is_no_spool_is_set_aside(tmp_path: Path) -> None:
+    """It stays for whoever wants to look, and a new one begins."""
+    (tmp_path / "a.spool").write_bytes(b"not what was written" * 1000)
+    spool = Spool(tmp_path / "a.spool", MUCH)
+    with pytest.raises(Damaged):
+        spool.open()
+    assert spool.set_aside().read_bytes().startswith(b"not what")
+    assert spool.append([held(1)]) == 1
+    assert spool.oldest(10) == [held(1)]
