@@ -5,6 +5,7 @@ Only whole lines are read; what comes after the last newline waits for the rest 
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
 from collectors.host.lines import MOST_BYTES
@@ -51,7 +52,11 @@ class LogFile(LogSource):
         except (OSError, ValueError):
             self._file = -1
             return False
-        self._inode = os.fstat(self._file).st_ino
+        there = os.fstat(self._file)
+        if not stat.S_ISREG(there.st_mode):
+            self.close()
+            return False
+        self._inode = there.st_ino
         self._offset, self._mark, self._pending, self._skips = 0, "", b"", False
         return True
 
@@ -71,7 +76,7 @@ class LogFile(LogSource):
                     drained = not self._goes_on_elsewhere()
                     return Chunk(lines, drained, 0, refused)
                 refused += self._take(self._pending + data, lines, most)
-        except OSError:  # a folder, or a file system that is gone
+        except OSError:  # a file system that is gone
             self.close()
             return Chunk(lines, True, 0, refused)
         return Chunk(lines, False, 0, refused)

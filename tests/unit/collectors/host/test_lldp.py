@@ -1,0 +1,104 @@
+"""The neighbours that lldpd tells of, in the shapes that its versions give."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.host import lldp
+from streams.wire.errors import Reject
+from streams.wire.models import Neighbor
+
+
+def interface(netdev: str, system: str, kind: str, port: str, descr: str = "") -> dict[str, object]:
+    """One neighbour as json0 gives it."""
+    chassis = [{"id": [{"type": "mac", "value": "00:11:22:33:44:55"}], "name": [{"value": system}]}]
+    said = {"id": [{"type": kind, "value": port}], "ttl": [{"value": "120"}]}
+    return {
+        "name": netdev,
+        "via": "LLDP",
+        "chassis": chassis,
+        "port": [said | ({"descr": [{"value": descr}]} if descr else {})],
+    }
+
+
+def told(*interfaces: dict[str, object]) -> bytes:
+    """The whole answer."""
+    return orjson.dumps({"lldp": [{"interface": list(interfaces)}]})
+
+
+def test_neighbours_by_netdev() -> None:
+    """The port by its name; where its id is a MAC or a number, by its description."""
+    data = told(
+        interface("ens1np0", "leaf1", "ifname", "Ethernet12"),
+        interface("ens2np0", "leaf2", "mac", "00:11:22:33:44:66", "swp5"),
+        interface("ens3np0", "leaf3", "local", "17"),
+        interface("ens4np0", "", "ifname", "Ethernet1"),
+    )
+    assert lldp.neighbors(data) == (
+        Neighbor("ens1np0", "leaf1", "Ethernet12"),
+        Neighbor("ens2np0", "leaf2", "swp5"),
+        Neighbor("ens3np0", "leaf3", "17"),
+    )
+
+
+@pytest.mark.parametrize(
+    "data", [b"{}", b"[]", b"null", b'{"lldp": [{}]}', b'{"lldp": 1}', b'{"lldp":[{"interface":[1]}]}']
+)
+def test_nobody_heard_is_nobody(data: bytes) -> None:
+    """Also where the shape is another."""
+    assert lldp.neighbors(data) == ()
+
+
+def test_what_is_no_json_is_refused() -> None:
+    """By name."""
+    with pytest.raises(Reject):
+        lldp.neighbors(b"unable to connect to lldpd")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3),
+    lambda inside: (
+        st.lists(inside, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["lldp", "interface", "name", "chassis", "port", "id", "type", "value", "descr"]),
+            inside,
+            max_size=4,
+        )
+    ),
+)
+
+
+@given(_JSON)
+def test_any_json_is_read_to_its_end(said: object) -> None:
+    """Without a crash."""
+    for neighbor in lldp.neighbors(orjson.dumps(said)):
+        assert neighbor.port and neighbor.remote_device and neighbor.remote_port
+
+
+def program(folder: Path, body: str) -> str:
+    """A program in lldpcli's place."""
+    path = folder / "lldpcli"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+async def test_the_program_is_asked_for_json(tmp_path: Path) -> None:
+    """In the form that does not change with the number of neighbours."""
+    assert await lldp.ask(program(tmp_path, 'echo "$@"'), 20) == b"-f json0 show neighbors\n"
+
+
+async def test_no_program_no_lldpd_and_no_answer_are_no_neighbours(tmp_path: Path) -> None:
+    """None of which is an error, or keeps anybody."""
+    assert await lldp.ask("", 20) is None
+    assert await lldp.ask(str(tmp_path / "none"), 20) is None
+    assert await lldp.ask(program(tmp_path, "exit 1"), 20) is None
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    assert await lldp.ask(program(tmp_path, "exec sleep 60"), 0.2) is None
+    assert loop.time() - began_s < 10

@@ -1,0 +1,225 @@
+"""The kernel's ring and a file are followed alike, go on where they stopped, and say what they lost."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collectors.host.kmsg import Kmsg
+from collectors.host.lines import MOST_BYTES
+from collectors.host.logfile import LogFile
+from collectors.host.logs import LogSource, Place, place_of
+from collectors.host.positions import Positions
+from tests.fakes.kmsg import FakeKmsg
+
+BOOT = 0xF00D_F00D_F00D_F00D
+
+
+class Log:
+    """One log that can be written to and opened, whichever it is."""
+
+    def __init__(self, write: Callable[[str], None], open_at: Callable[[Place | None], LogSource]) -> None:
+        self.write = write
+        self.open_at = open_at
+
+
+@pytest.fixture(params=["device", "file"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    if request.param == "device":
+        ring = FakeKmsg()
+
+        def open_ring(place: Place | None) -> LogSource:
+            ring.rewind()
+            return Kmsg(ring, BOOT, place)
+
+        return Log(lambda says: ring.say(1, says), open_ring)
+    path = tmp_path / "kern.log"
+
+    def write(says: str) -> None:
+        with path.open("a") as file:
+            file.write(f"6,{0},1,-;{says}\n")
+
+    path.touch()
+    return Log(write, lambda place: LogFile(path, place))
+
+
+def said(source: LogSource, most: int = 100) -> list[str]:
+    """The messages of one look."""
+    return [line.decode().strip().partition(";")[2] for line in source.read(most).lines]
+
+
+def test_what_is_written_is_read_once_and_in_order(log: Log) -> None:
+    """And a look at an idle log says that there is no more."""
+    source = log.open_at(None)
+    for n in range(5):
+        log.write(f"m{n}")
+    assert said(source, 3) == ["m0", "m1", "m2"]
+    assert said(source) == ["m3", "m4"]
+    assert source.read(10).is_drained and source.read(10).lines == []
+    log.write("m5")
+    assert said(source) == ["m5"]
+    source.close()
+
+
+def test_another_process_goes_on_where_the_first_stopped(log: Log) -> None:
+    """Nothing twice, nothing left out, also of what was written meanwhile."""
+    first = log.open_at(None)
+    for n in range(5):
+        log.write(f"m{n}")
+    assert len(said(first, 3)) == 3
+    place = replace(first.place(), boot_id=BOOT)
+    first.close()
+    log.write("m5")
+    second = log.open_at(place_of(place.as_json()))
+    assert second.has_resumed
+    assert said(second) == ["m3", "m4", "m5"]
+    second.close()
+
+
+def test_records_that_were_overwritten_are_counted() -> None:
+    """By their numbers: the kernel says only that some are gone."""
+    ring = FakeKmsg(keeps=4)
+    source = Kmsg(ring, BOOT, None)
+    ring.say(1, "m0")
+    assert said(source) == ["m0"]
+    for n in range(1, 10):
+        ring.say(1, f"m{n}")
+    chunk = source.read(100)
+    assert (len(chunk.lines), chunk.lost) == (4, 5)
+
+
+def test_a_ring_of_another_boot_is_read_from_its_beginning() -> None:
+    """Its numbers begin anew: a place of the boot before means nothing."""
+    ring = FakeKmsg()
+    ring.say(1, "m0")
+    source = Kmsg(ring, BOOT, Place(boot_id=BOOT + 1, sequence=500))
+    assert not source.has_resumed and said(source) == ["m0"]
+
+
+def test_records_that_are_none_are_refused_and_the_next_is_read() -> None:
+    """Whatever the device gives."""
+    ring = FakeKmsg()
+    for data in (b"hello", b"6,,1,-;m", b"6,x,1,-;m"):
+        ring.put(data)
+    ring.say(1, "m3")
+    chunk = Kmsg(ring, BOOT, None).read(100)
+    assert (len(chunk.lines), chunk.refused) == (1, 3)
+
+
+def test_a_file_that_was_there_before_is_read_from_its_end(tmp_path: Path) -> None:
+    """Nobody knows how old it is; one that comes later is all new."""
+    path = tmp_path / "kern.log"
+    late = LogFile(tmp_path / "late.log", None)
+    path.write_text("old\n")
+    source = LogFile(path, None)
+    assert source.read(10).lines == [] and late.read(10).lines == []
+    (tmp_path / "late.log").write_text("new\n")
+    assert late.read(10).lines == [b"new"]
+
+
+def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> None:
+    """The rest of the old one first."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    path.write_text("a\n")
+    assert source.read(10).lines == [b"a"]
+    with path.open("a") as old:
+        old.write("b\n")
+        path.rename(tmp_path / "kern.log.1")
+        path.write_text("c\n")
+    lines = source.read(10).lines
+    assert lines + source.read(10).lines == [b"b", b"c"]
+    path.write_text("")
+    source.read(10)
+    with path.open("a") as file:
+        file.write("d\n")
+    assert source.read(10).lines == [b"d"]
+
+
+def test_a_file_that_was_rotated_between_two_processes_is_read_to_its_end(tmp_path: Path) -> None:
+    """Where the old one is found under its usual name; a file with other words before the place is another."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    first = LogFile(path, None)
+    path.write_text("a\nb\n")
+    first.read(1)
+    place = first.place()
+    path.rename(tmp_path / "kern.log.1")
+    path.write_text("c\n")
+    second = LogFile(path, place)
+    assert second.has_resumed
+    lines = second.read(10).lines
+    assert lines + second.read(10).lines == [b"b", b"c"]
+    third = LogFile(path, replace(place, mark="another"))
+    assert not third.has_resumed and third.read(10).lines == [b"c"]
+
+
+def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
+    """And a place is never inside of a line."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    path.write_text("a\nhal")
+    assert source.read(10).lines == [b"a"] and source.place().offset == 2
+    with path.open("a") as file:
+        file.write("f\n")
+    assert source.read(10).lines == [b"half"]
+
+
+def test_a_line_without_end_is_refused_once_and_the_next_is_read(tmp_path: Path) -> None:
+    """Within a bound of memory."""
+    path = tmp_path / "kern.log"
+    path.touch()
+    source = LogFile(path, None)
+    path.write_bytes(b"x" * (40 * MOST_BYTES))
+    assert source.read(10).refused == 1
+    with path.open("ab") as file:
+        file.write(b"x" * MOST_BYTES + b"\nnext\n" + b"y" * (MOST_BYTES + 1) + b"\nlast\n")
+    chunks = [source.read(10) for _ in range(2)]
+    assert [line for chunk in chunks for line in chunk.lines] == [b"next", b"last"]
+    assert sum(chunk.refused for chunk in chunks) == 1
+
+
+def test_what_is_no_file_is_waited_for(tmp_path: Path) -> None:
+    """A folder in its place is no line."""
+    source = LogFile(tmp_path, None)
+    assert source.read(10) == source.read(10)
+    assert source.read(10).is_drained
+
+
+def test_a_place_counts_once_its_events_are_acknowledged(tmp_path: Path) -> None:
+    """Killed before, a process repeats a few rather than lose one."""
+    path = tmp_path / "state" / "host.json"
+    positions = Positions(path)
+    positions.note(0, Place(sequence=10))
+    positions.note(2, Place(sequence=20))
+    positions.note(2, Place(sequence=30))
+    positions.note(3, Place(sequence=40))
+    positions.save(0)
+    assert Positions(path).load() == Place(sequence=10)
+    positions.save(1)
+    assert Positions(path).load() == Place(sequence=10)
+    positions.save(2)
+    assert Positions(path).load() == Place(sequence=30)
+    positions.save(3)
+    assert Positions(path).load() == Place(sequence=40)
+
+
+@pytest.mark.parametrize("words", ["", "nonsense", "[]", '{"sequence": "1"}', '{"other": 1}', '{"sequence": true}'])
+def test_a_state_that_makes_no_sense_is_none(tmp_path: Path, words: str) -> None:
+    """As if there were no file."""
+    path = tmp_path / "host.json"
+    path.write_text(words)
+    assert Positions(path).load() is None
+
+
+def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    """It is said once."""
+    (tmp_path / "file").write_text("")
+    positions = Positions(tmp_path / "file" / "host.json")
+    positions.note(0, Place(sequence=1))
+    positions.save(0)
+    positions.save(0)
+    assert positions.load() is None

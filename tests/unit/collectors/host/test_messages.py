@@ -1,0 +1,112 @@
+"""What drivers write, word for word as their sources and public logs have it, and what it means."""
+
+import pytest
+
+from collectors.host.messages import About, Told, is_renaming, pci_address, told
+from streams.wire.models import EventKind
+
+NIC, GPU, OTHER = About.NIC, About.GPU, About.OTHER
+PCI = "0000:5c:00.0"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)",
+        "mlx5_core 0000:41:00.1: E-Switch: Total vports 10, per vport: max uc(128) max mc(2048)",
+        "ata3: SATA link down (SStatus 0 SControl 300)",
+        "mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0",
+        "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready",
+        "br0: port 1(eth0) entered disabled state",
+        "somebody says NVRM: Xid (PCI:0000:9b:00): 79, quoting",
+        "nvidia 0000:9b:00.0: Link to nowhere",
+        "",
+    ],
+)
+def test_most_lines_mean_nothing(message: str) -> None:
+    """Also those that name a device and hold the words."""
+    assert told(message) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("mlx5_core 0000:5c:00.0 ens1np0: Link up", Told(EventKind.LINK_UP, NIC, PCI, "ens1np0")),
+        ("mlx5_core 0000:5c:00.0 ens1np0: Link down", Told(EventKind.LINK_DOWN, NIC, PCI, "ens1np0")),
+        ("bnxt_en 0000:5c:00.0 ens1np0: NIC Link is Down", Told(EventKind.LINK_DOWN, NIC, PCI, "ens1np0")),
+        (
+            "bnxt_en 0000:5c:00.0 ens1np0: NIC Link is Up, 400000 Mbps full duplex",
+            Told(EventKind.LINK_UP, NIC, PCI, "ens1np0"),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: Port module event: module 1, Cable unplugged",
+            Told(EventKind.MODULE_REMOVED, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: Port module event: module 0, Cable plugged",
+            Told(EventKind.MODULE_INSERTED, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: port_module:251:(pid 0): Port module event[error]: module 0, Cable error,"
+            " High Temperature",
+            Told(EventKind.MODULE_FAULT, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot"
+            " (27W).",
+            Told(EventKind.LOG, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count",
+            Told(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: print_health_info:431:(pid 0): Health issue observed, firmware internal error,"
+            " severity(3) ERROR:",
+            Told(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: wait_func:964:(pid 112): ENABLE_HCA(0x104) timeout. Will cause a leak of a command"
+            " resource",
+            Told(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at"
+            " 0000:5b:00.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)",
+            Told(EventKind.LOG, NIC, PCI),
+        ),
+        (
+            "mlx5_core 0000:5c:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
+            Told(EventKind.LOG, NIC, PCI),
+        ),
+        (
+            "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            Told(EventKind.GPU_XID, GPU, "0000:9b:00.0", code=79),
+        ),
+        ("NVRM: Xid (0000:03:00): 31, Ch 0000001b", Told(EventKind.GPU_XID, GPU, "0000:03:00.0", code=31)),
+        (
+            "NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.",
+            Told(EventKind.LOG, GPU, "0000:9b:00.0"),
+        ),
+        (
+            "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+            Told(EventKind.LOG, OTHER, "0000:05:00.0", code=20034),
+        ),
+    ],
+)
+def test_what_they_mean(message: str, expected: Told) -> None:
+    """The kind, the device, and the number where there is one."""
+    assert told(message) == expected
+
+
+def test_an_address_is_the_same_however_nvidia_writes_it() -> None:
+    """As sysfs does."""
+    for text in ("0000:9B:00", "00000000:9B:00.0", "0000:9b:00.0"):
+        assert pci_address(text) == "0000:9b:00.0"
+    assert pci_address("00010000:9B:00.0") == "10000:9b:00.0"
+
+
+def test_a_renaming_is_noticed() -> None:
+    """It means nothing but that names are to be looked up again."""
+    assert is_renaming("mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0")
+    assert not is_renaming("mlx5_core 0000:41:00.0 enp65s0f0np0: Link up")
