@@ -50,6 +50,8 @@ class Kmsg(LogSource):
         self._boot_id = boot_id
         self._sequence = place.sequence if place is not None and place.boot_id == boot_id else -1
         self.has_resumed = self._sequence >= 0
+        self._nameless = 0
+        """Records since the last number that had none that could be read: refused, and not lost."""
 
     def read(self, most: int) -> Chunk:
         lines: list[bytes] = []
@@ -62,6 +64,7 @@ class Kmsg(LogSource):
                     continue
                 if error.errno == errno.EINVAL:  # longer than any record should be: the kernel has gone past it
                     refused += 1
+                    self._nameless += 1
                     continue
                 if error.errno not in {errno.EAGAIN, errno.EINTR}:
                     _log.warning("the kernel log is not read", why=error.strerror)
@@ -71,12 +74,13 @@ class Kmsg(LogSource):
             sequence = _sequence(data)
             if sequence is None:
                 refused += 1
+                self._nameless += 1
                 continue
             if sequence <= self._sequence:
                 continue
             if self._sequence >= 0:
-                lost += sequence - self._sequence - 1
-            self._sequence = sequence
+                lost += max(0, sequence - self._sequence - 1 - self._nameless)
+            self._sequence, self._nameless = sequence, 0
             lines.append(data)
         return Chunk(lines, False, lost, refused)
 

@@ -66,13 +66,13 @@ class Listening:
         self.emitter = Emitter(self._tally, means.collector, means.run, Source.SOURCE_HOST)
         self._device = params.device_name()
         self._positions = Positions(params.state_file)
-        self._log: KernelLog | None = None
+        self.log: KernelLog | None = None
         self._saved_s = 0.0
 
     @property
     def listens(self) -> bool:
         """Whether there is a log, so that nobody else need tell of Xids."""
-        return self._log is not None
+        return self.log is not None
 
     def begin(self, boot_id: int) -> None:
         """Open the log, where there is one that may be read."""
@@ -89,7 +89,7 @@ class Listening:
             _log.warning("no kernel log: no events of it", why=str(error))
             return
         not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
-        self._log = KernelLog(
+        self.log = KernelLog(
             source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._names,
             Bound(self._params.events_per_s, self._params.events_burst), self._means.counts, self._say,
             boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
@@ -101,9 +101,9 @@ class Listening:
     async def run(self, between: Callable[[], Awaitable[None]]) -> None:
         """Look at the log until cancelled; `between` is called after each look."""
         loop = asyncio.get_running_loop()
-        while self._log is not None:
-            is_drained = self._log.look(self._means.clock.now_ns(), loop.time())
-            self._note(loop.time())
+        while self.log is not None:
+            is_drained = self.log.look(self._means.clock.now_ns(), loop.time())
+            self.note(loop.time())
             await between()
             await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
 
@@ -115,11 +115,12 @@ class Listening:
     def _say(self, happening: Happening, received_at_ns: int) -> None:
         self.emitter.event(self._device, happening, received_at_ns)
 
-    def _note(self, now_s: float) -> None:
-        if self._log is None or now_s - self._saved_s < _SAVE_EVERY_S:
+    def note(self, now_s: float) -> None:
+        """Now and then: remember how far the log is read, and write it down."""
+        if self.log is None or now_s - self._saved_s < _SAVE_EVERY_S:
             return
         self._saved_s = now_s
-        if (place := self._log.place()) is not None:
+        if (place := self.log.place()) is not None:
             self._positions.note(self._tally.events, place)
         self.save()
 
@@ -130,11 +131,11 @@ class Listening:
 
     def close(self) -> None:
         """Say what waits, and let go of the log. What is acknowledged afterwards counts at the next `save`."""
-        if self._log is not None:
-            self._log.close(self._means.clock.now_ns())
-            if (place := self._log.place()) is not None:
+        if self.log is not None:
+            self.log.close(self._means.clock.now_ns())
+            if (place := self.log.place()) is not None:
                 self._positions.note(self._tally.events, place)
-            self._log = None
+            self.log = None
 
 
 def _is_device(path: Path) -> bool:

@@ -1,0 +1,200 @@
+"""The host agent as a whole: samples, facts, statuses, events, and what it does where something does not answer."""
+
+import threading
+from pathlib import Path
+
+import orjson
+import pytest
+from pydantic import ValidationError
+
+from collectors.core.means import Means
+from collectors.core.spec import Core
+from collectors.host.collector import SPEC, host_agent
+from collectors.host.compose import Said, merged
+from collectors.host.gpu import Gpu
+from streams.fabric.catalogue import Metric
+from streams.wire.errors import Misconfigured
+from streams.wire.models import CollectorStatus, EventKind, Facts, RowKind, Samples, Source
+from tests.fakes.nvml import FakeGpu
+from tests.fakes.publisher import KeptRecords
+from tests.unit.collectors.host.agents import rows, whole
+from tests.unit.collectors.host.trees import BOOT_S, GPU, NIC0, machine
+from tests.unit.collectors.nic.trees import write
+
+S = 10**9
+FULL = {"pcie_width_lanes": 16, "pcie_speed_gtps": 32, "pcie_width_max_lanes": 16, "pcie_speed_max_gtps": 32}
+
+
+def h100() -> FakeGpu:
+    """The GPU of the tree."""
+    return FakeGpu("00000000:9B:00.0", uuid="GPU-9")
+
+
+async def test_ports_and_gpus_are_rows_of_two_readings(tmp_path: Path) -> None:
+    """Ports by the names that the NIC collector gives them, GPUs by their PCI address."""
+    found = whole(machine(tmp_path), [h100()])
+    ports, gpus = await found.agent.read_once()
+    assert (ports.row_kind, gpus.row_kind) == (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)
+    assert rows(ports) == {"mlx5_0": FULL, "mlx5_1": FULL}
+    assert rows(gpus) == {
+        GPU: FULL | {
+            "pcie_width_lanes": 8, "pcie_speed_gtps": 16, "gpu_temperature_c": 41, "gpu_utilization_ratio": 0.87,
+            "gpu_power_w": 512.3, "pcie_replays": 3, "gpu_ecc_uncorrected": 2,
+        }
+    }  # fmt: skip
+    for samples in (ports, gpus):
+        assert (samples.device, samples.source, samples.boot_id) == ("gpu17", Source.SOURCE_HOST, 0x0123ABCD0123ABCD)
+        assert samples.sampled_at_ns <= samples.received_at_ns
+    assert [s.sequence for s in found.publisher.kept.of(Samples)] == [1, 2]
+
+
+async def test_a_host_without_a_driver_has_no_gpu_metrics(tmp_path: Path) -> None:
+    """The link of a GPU is the kernel's to tell."""
+    _, gpus = await whole(machine(tmp_path)).agent.read_once()
+    assert set(rows(gpus)[GPU]) == set(FULL)
+
+
+async def test_an_empty_tree_says_nothing_and_is_no_silence(tmp_path: Path) -> None:
+    """A status would make the pipeline wait for samples that can never come."""
+    found = whole(tmp_path)
+    assert await found.agent.read_once() == []
+    assert found.publisher.kept.of(CollectorStatus) == []
+    assert found.publisher.kept.of(Facts)[0].components == ()
+
+
+async def test_what_a_host_is(tmp_path: Path) -> None:
+    """Board, kernel, boot, firmware, drivers, NICs and GPUs with every other name of theirs."""
+    found = whole(machine(tmp_path), [h100()])
+    await found.agent.read_once()
+    await found.agent.read_once()
+    (said,) = found.publisher.kept.of(Facts)
+    assert (said.vendor, said.model, said.serial) == ("Supermicro", "SYS-821GE", "S123")
+    assert (said.os_version, said.booted_at_ns) == ("6.8.0-45-generic", BOOT_S * S)
+    parts = {component.name: component for component in said.components}
+    assert (parts["bios"].kind, parts["bios"].firmware) == ("bios", "2.1")
+    assert {parts[name].firmware for name in ("mlx5_core", "nvidia")} == {"24.10-1.1.4", "570.86.15"}
+    nic = parts["mlx5_0"]
+    assert (nic.kind, nic.part_number, nic.firmware) == ("nic", "MT_0000000838", "28.42.1000")
+    assert {"ens1np0", NIC0, "946d:ae03:00aa:bb00"} <= set(nic.alias)
+    gpu = parts[GPU]
+    assert (gpu.kind, gpu.part_number, gpu.firmware) == ("gpu", "692-2G520-0200-000", "96.00.74.00.01")
+    assert gpu.alias == ("GPU-9", "gpu0")
+
+
+async def test_facts_are_said_again_when_they_change(tmp_path: Path) -> None:
+    """A firmware that was updated."""
+    root = machine(tmp_path)
+    found = whole(root, discover_every_s=1)
+    await found.agent.read_once()
+    write(root, {"sys/class/infiniband/mlx5_0/fw_ver": "28.43.2026"})
+    await found.agent.find()
+    await found.agent.read_once()
+    before, after = found.publisher.kept.of(Facts)
+    firmware = [next(c.firmware for c in said.components if c.name == "mlx5_0") for said in (before, after)]
+    assert firmware == ["28.42.1000", "28.43.2026"]
+
+
+async def test_a_status_says_that_the_host_is_read_and_why_it_is_not(tmp_path: Path) -> None:
+    """Once at first, and at each change."""
+    root = machine(tmp_path)
+    found = whole(root)
+    for _ in range(3):
+        await found.agent.read_once()
+    (root / "sys").rename(root / "gone")
+    await found.agent.find()
+    await found.agent.read_once()
+    said = found.publisher.kept.of(CollectorStatus)
+    assert [(status.reachable, status.error) for status in said] == [
+        (True, ""),
+        (False, "nothing answers: no port, no GPU"),
+    ]
+    assert said[0].cadence_ns == 10 * S and said[1].last_sample_at_ns
+
+
+class Hangs(FakeGpu):
+    """A GPU whose driver does not answer until it is let."""
+
+    free = threading.Event()
+
+    def __getattribute__(self, name: str) -> object:
+        if name == "milliwatts":
+            assert Hangs.free.wait(20)
+        return super().__getattribute__(name)
+
+
+async def test_a_gpu_that_hangs_harms_no_other(tmp_path: Path) -> None:
+    """It is not asked again while it hangs, and is read as soon as it answers."""
+    Hangs.free.clear()
+    found = whole(machine(tmp_path), [Hangs("00000000:1B:00.0"), h100()], deadline_s=0.3)
+    try:
+        for _ in range(2):
+            _, gpus = await found.agent.read_once()
+            assert "gpu_power_w" in rows(gpus)[GPU] and "0000:1b:00.0" not in gpus.row
+        assert len([t for t in threading.enumerate() if t.name == "railsight-host"]) == 1
+    finally:
+        Hangs.free.set()
+    for _ in range(200):
+        _, gpus = await found.agent.read_once()
+        if "0000:1b:00.0" in gpus.row:
+            break
+    assert rows(gpus)["0000:1b:00.0"]["gpu_power_w"] == 512.3
+
+
+async def test_an_xid_that_no_log_tells_of_is_asked_of_the_driver(tmp_path: Path) -> None:
+    """Where there is a log, that is believed alone: it has the time."""
+    gpu = h100()
+    found = whole(machine(tmp_path), [gpu])
+    await found.agent.find()
+    found.nvml.xids = [(gpu, 79)]
+    await found.agent.read_once()
+    (event,) = found.events()
+    assert (event.kind, event.port, event.code) == (EventKind.GPU_XID, GPU, 79)
+    (tmp_path / "kern.log").touch()
+    listening = whole(machine(tmp_path / "other"), [gpu], kernel_log=tmp_path / "kern.log")
+    await listening.agent.find()
+    listening.agent.listening.begin(1)
+    listening.nvml.xids = [(gpu, 79)]
+    await listening.agent.read_once()
+    assert listening.events() == []
+    listening.agent.close()
+
+
+def test_rows_that_say_nothing_are_none() -> None:
+    """And what two told of one row is one row, at the time of the first."""
+    a, b = {(Metric.PCIE_WIDTH_LANES, -1): 8.0}, {(Metric.GPU_POWER_W, -1): 1.0}
+    assert merged([("x", Said(5, a)), ("x", Said(3, b)), ("y", Said(1, {}))]) == {"x": Said(3, a | b)}
+
+
+def test_a_gpu_is_the_same_whatever_its_handle_is() -> None:
+    """The driver gives another at each look."""
+    assert Gpu("x", object()) == Gpu("x", object())
+
+
+def test_a_setting_that_nobody_knows_is_refused_by_name() -> None:
+    """As is a root that is not there."""
+    with pytest.raises(ValidationError, match="cadense_s"):
+        SPEC.Params.model_validate({"cadense_s": 1})
+    with pytest.raises(Misconfigured, match="no such folder"):
+        host_agent(SPEC.Params.model_validate({"root": "/nonesuch"}), Means(KeptRecords(), "x"))  # type: ignore[arg-type]
+
+
+async def test_without_kafka_it_cannot_start() -> None:
+    """In one line."""
+    with pytest.raises(Misconfigured, match="Kafka"):
+        await SPEC.run(SPEC.Params(), Core())
+
+
+def test_one_reading_of_this_machine_is_lines_of_json_and_no_error() -> None:
+    """Whatever it has: `collect host --once --print` on a plain machine."""
+    lines: list[str] = []
+    SPEC.print_once(SPEC.Params.model_validate({"device": "here"}), lines.append)
+    for line in map(orjson.loads, lines):
+        assert set(line) == {"time", "device", "source", "port", "metrics"}
+        assert (line["device"], line["source"]) == ("here", "host")
+
+
+def test_one_reading_of_a_tree_is_printed_by_row(tmp_path: Path) -> None:
+    """Ports, then GPUs."""
+    lines: list[str] = []
+    SPEC.print_once(SPEC.Params.model_validate({"device": "here", "root": machine(tmp_path)}), lines.append)
+    assert [orjson.loads(line)["port"] for line in lines] == ["mlx5_0", "mlx5_1", GPU]

@@ -1,0 +1,178 @@
+"""Events of the kernel log: named by port, dated, once each over restarts, and never by the thousand."""
+
+from pathlib import Path
+from typing import Any
+
+from streams.wire.models import Event, EventKind
+from tests.unit.collectors.host.agents import START_NS, SetClock, Whole, whole
+from tests.unit.collectors.host.trees import BOOT_S, GPU, NIC0, NIC1, machine
+
+S = 10**9
+NEW_BOOT = 99
+
+
+def stamp(at_ns: int, zero_ns: int = BOOT_S * S) -> str:
+    """As `dmesg` writes it."""
+    since_us = (at_ns - zero_ns) // 1000
+    return f"<6>[{since_us // 10**6:5d}.{since_us % 10**6:06d}] "
+
+
+def say(root: Path, at_ns: int, *messages: str) -> None:
+    """Write lines of one moment to the log."""
+    with (root / "kern.log").open("a") as file:
+        file.writelines(f"{stamp(at_ns)}{message}\n" for message in messages)
+
+
+async def listening(root: Path, clock: SetClock | None = None, boot_id: int = 1, **settings: Any) -> Whole:
+    """An agent that has looked at its log once."""
+    (root / "kern.log").touch()
+    found = whole(root, clock=clock, kernel_log=root / "kern.log", **settings)
+    await found.agent.find()
+    found.agent.listening.begin(boot_id)
+    found.look()
+    return found
+
+
+def brief(events: list[Event]) -> list[tuple[EventKind, str, int]]:
+    """Kind, port and code."""
+    return [(event.kind, event.port, event.code) for event in events]
+
+
+async def test_lines_become_events_of_the_port_that_the_nic_collector_names(tmp_path: Path) -> None:
+    """With the device's own words, at the time at which they were written."""
+    found = await listening(machine(tmp_path))
+    at_ns = START_NS + S // 10
+    say(
+        tmp_path, at_ns,
+        f"mlx5_core {NIC0} ens1np0: Link down",
+        f"mlx5_core {NIC1}: Port module event: module 1, Cable unplugged",
+        f"mlx5_core {NIC1}: mlx5_pcie_event:299:(pid 2): Detected insufficient power on the PCIe slot (27W).",
+        "NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.",
+        "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+        "usb 1-2: New USB device found",
+    )  # fmt: skip
+    found.look(0.25)
+    assert brief(found.events()) == [
+        (EventKind.LINK_DOWN, "mlx5_0", 0), (EventKind.MODULE_REMOVED, "mlx5_1", 0), (EventKind.LOG, "mlx5_1", 0),
+        (EventKind.GPU_XID, GPU, 79), (EventKind.LOG, "", 20034),
+    ]  # fmt: skip
+    first = found.events()[0]
+    assert (first.at_ns, first.received_at_ns) == (at_ns, found.clock.ns)
+    assert (first.device, first.detail) == ("gpu17", f"mlx5_core {NIC0} ens1np0: Link down")
+    assert [event.sequence for event in found.events()] == [1, 2, 3, 4, 5]
+
+
+async def test_what_is_no_port_of_the_fabric_opens_no_link(tmp_path: Path) -> None:
+    """A management port, a function that nobody knows, a process that writes like the kernel."""
+    found = await listening(machine(tmp_path), management=("mlx5_1",))
+    say(
+        tmp_path, START_NS, f"mlx5_core {NIC1} ens2np0: Link down", "mlx5_core 0000:77:00.2 ens9v0: Link down",
+        "mlx5_core 0000:77:00.0: poll_health:1:(pid 0): device's health compromised - reached miss count",
+    )  # fmt: skip
+    with (tmp_path / "kern.log").open("a") as file:
+        file.write(f"<14>[ 1000.000000] mlx5_core {NIC0} ens1np0: Link down\n")
+    found.look(0.25)
+    assert brief(found.events()) == [(EventKind.NIC_FIRMWARE_ERROR, "0000:77:00.0", 0)]
+    assert found.counts.of("unnamed") == 1 and found.agent.names.wants_look
+
+
+async def test_a_restart_neither_repeats_nor_leaves_out(tmp_path: Path) -> None:
+    """Also what was written while nobody listened."""
+    root = machine(tmp_path)
+    first = await listening(root)
+    say(root, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
+    first.look(0.25)
+    first.agent.close()
+    first.agent.listening.save()
+    say(root, START_NS + 3 * S, f"mlx5_core {NIC0} ens1np0: Link up")
+    second = await listening(root, SetClock(START_NS + 60 * S))
+    say(root, START_NS + 60 * S, f"mlx5_core {NIC1} ens2np0: Link down")
+    second.look(0.25)
+    assert brief(first.events()) == [(EventKind.LINK_DOWN, "mlx5_0", 0)]
+    assert brief(second.events()) == [(EventKind.LINK_UP, "mlx5_0", 0), (EventKind.LINK_DOWN, "mlx5_1", 0)]
+    assert second.events()[0].at_ns == START_NS + 3 * S
+
+
+async def test_what_kafka_never_had_is_said_again(tmp_path: Path) -> None:
+    """Killed while Kafka was away, a process leaves nothing out."""
+    root = machine(tmp_path)
+    first = await listening(root)
+    say(root, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
+    first.look(0.25)
+    first.agent.listening.note(10.0)
+    first.publisher.is_there = False
+    say(root, START_NS, f"mlx5_core {NIC0} ens1np0: Link up")
+    first.look(0.25)
+    first.agent.listening.note(20.0)
+    second = await listening(root)
+    assert brief(second.events()) == [(EventKind.LINK_UP, "mlx5_0", 0)]
+
+
+async def test_lines_over_a_reboot_are_dated_each_by_its_own_boot(tmp_path: Path) -> None:
+    """The last words of the boot before, that nobody had read, and the first of the next."""
+    root = machine(tmp_path)
+    first = await listening(root)
+    say(root, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
+    first.look(0.25)
+    first.agent.close()
+    first.agent.listening.save()
+    say(root, START_NS + 5 * S, f"mlx5_core {NIC1} ens2np0: Link down")
+    zero_ns = (BOOT_S + 1100) * S
+    (root / "proc/stat").write_text(f"btime {BOOT_S + 1100}\n")
+    with (root / "kern.log").open("a") as file:
+        file.write(f"{stamp(zero_ns + 12 * S, zero_ns)}mlx5_core {NIC1} ens2np0: Link up\n")
+    second = await listening(root, SetClock(zero_ns + 20 * S), boot_id=NEW_BOOT)
+    assert [(e.kind, e.at_ns) for e in second.events()] == [
+        (EventKind.LINK_DOWN, START_NS + 5 * S), (EventKind.LINK_UP, zero_ns + 12 * S),
+    ]  # fmt: skip
+
+
+async def test_a_clock_that_is_off_is_put_right(tmp_path: Path) -> None:
+    """And stays so over a restart, for the lines that were written meanwhile."""
+    root = machine(tmp_path)
+    first = await listening(root)
+    off_ns = 120 * S
+    say(root, START_NS + S // 10 - off_ns, f"mlx5_core {NIC0} ens1np0: Link down")
+    first.look(0.25)
+    assert abs(first.events()[0].at_ns - (START_NS + S // 10)) <= S // 4
+    first.agent.close()
+    first.agent.listening.save()
+    say(root, START_NS + 10 * S - off_ns, f"mlx5_core {NIC0} ens1np0: Link up")
+    second = await listening(root, SetClock(START_NS + 60 * S))
+    assert abs(second.events()[0].at_ns - (START_NS + 10 * S)) <= S // 4
+
+
+async def test_a_flood_is_bounded_and_its_last_word_is_said(tmp_path: Path) -> None:
+    """Whoever reads the events knows how the link is, and how much was left out."""
+    found = await listening(machine(tmp_path), events_burst=5)
+    for n in range(3000):
+        say(tmp_path, START_NS + n * 1000, f"mlx5_core {NIC0} ens1np0: Link {'up' if n % 2 else 'down'}")
+    for _ in range(3):
+        found.look(0.5)
+    found.agent.close()
+    events = found.events()
+    assert 5 < len(events) < 12
+    assert events[-1].kind is EventKind.LINK_UP
+    assert found.counts.of("throttled") > 2900
+    assert len(events) + found.counts.of("throttled") == 3000
+
+
+async def test_a_line_without_a_time_is_now_where_it_was_just_written(tmp_path: Path) -> None:
+    """And refused where nobody knows how old it is."""
+    found = await listening(machine(tmp_path))
+    with (tmp_path / "kern.log").open("a") as file:
+        file.write(f"mlx5_core {NIC0} ens1np0: Link down\n")
+    found.look(0.25)
+    assert [event.at_ns for event in found.events()] == [found.clock.ns]
+    found.agent.listening.note(10.0)
+    with (tmp_path / "kern.log").open("a") as file:
+        file.write(f"mlx5_core {NIC0} ens1np0: Link up\n")
+    again = await listening(tmp_path)
+    assert again.events() == [] and again.counts.of("unreadable") == 1
+
+
+async def test_without_a_log_there_are_no_events(tmp_path: Path) -> None:
+    """Of another root than the machine's own there is none unless it is named."""
+    found = whole(machine(tmp_path))
+    found.agent.listening.begin(1)
+    assert found.agent.listening.log is None
