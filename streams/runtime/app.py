@@ -46,8 +46,8 @@ def make_app(
         table_standby_replicas=1,
         # producer_request_timeout stays at its default: with a short one, an outage loses outputs silently.
         producer_acks=-1,
-        # aiokafka's lz4 is level 9: on snapshots, compressed already, it took a tenth of the worker's CPU.
-        producer_compression_type="snappy",
+        # Nearly all bytes are snapshots, compressed already; the many batches are of one Progress each.
+        producer_compression_type=None,
         producer_max_request_size=4 << 20,
         # With True, a worker that holds acknowledgements back never stops.
         stream_wait_empty=False,

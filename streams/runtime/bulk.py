@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.config.kafka import KafkaSettings
 from streams.runtime.chunk import Chunk, Cut
+from streams.runtime.fetched import arrive, take
 from streams.runtime.inbox import Input
 from streams.runtime.pace import Pace
 from streams.runtime.reading import AWAY
@@ -105,7 +106,11 @@ class BulkReader:
             self._news.clear()
             await _within(self._news, _QUIET_WAIT_S)
             return
-        fetched = await consumer.getmany(timeout_ms=int(_QUIET_WAIT_S * 1000))
+        await arrive(consumer, _QUIET_WAIT_S)
+        fetched = {}
+        for tp, records in take(consumer):
+            fetched[tp] = records
+            await asyncio.sleep(0)
         if self._group.generation() != generation:
             return
         self._ends |= {(tp.topic, tp.partition): consumer.highwater(tp) for tp in fetched}
@@ -114,6 +119,8 @@ class BulkReader:
         for tp, records in fetched.items():
             for chunk in self._cut.chunks(tp.topic, tp.partition, records, consumer.highwater(tp)):
                 await self._take(chunk, generation)
+                # An owner folds it now; what must not wait, an event, comes in between and not behind all owners'.
+                await asyncio.sleep(0)
 
     def _go_where_asked(self, consumer: Any) -> None:
         if not self._asked:

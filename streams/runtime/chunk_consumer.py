@@ -17,6 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from streams.runtime.chunk import Chunk, Cut
+from streams.runtime.loops import new_loop
 
 FETCH_WAIT_S = 0.4
 """How long a fetch is waited for, and so a seek for the fetch."""
@@ -117,11 +118,15 @@ class ChunkConsumer(driver.Consumer):
         """Faust would complain of partitions that it does not fetch, and look at each again and again for it."""
 
     def _new_consumer_thread(self) -> driver.AIOKafkaConsumerThread:
-        return _Thread(self, loop=self.loop, beacon=self.beacon)
+        return _Thread(self, loop=self.loop, beacon=self.beacon, thread_loop=new_loop())
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
     """Where aiokafka's consumer lives."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._close_thread_loop_on_stop = True  # Faust would leave a loop that it is given to who made it
 
     def _create_worker_consumer(self, transport: Any) -> Any:
         made = super()._create_worker_consumer(transport)

@@ -14,7 +14,9 @@ from streams.runtime.bindings import Binding
 from streams.runtime.chunk import Chunk
 from streams.runtime.merge import Merge
 
-QUEUED = 4
+QUEUED = 16
+"""Chunks that an owner may be behind, a few MB each: whoever reads for all waits for it then. At the full rate it is
+three seconds' worth; an owner that writes its state down takes none meanwhile."""
 _HELD = 64
 """Chunks that may wait for another input; then order gives way to going on."""
 _PATIENCE_S = 5.0

@@ -7,6 +7,7 @@ the Progress that covers them, outputs and a snapshot before input is acknowledg
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from streams.runtime.outbox import Lost, Outbox
 from streams.runtime.reading import AWAY, bounds, reading
 from streams.runtime.snapshot_topic import SnapshotTopic
 from streams.wire import topics
-from streams.wire.models import IDLE_NS, Progress
+from streams.wire.models import IDLE_NS, Progress, Snapshot
 from streams.wire.topics import Record
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ _FIRST_WORD_S = 10.0
 idle, and time would pass over what it is about to read."""
 
 
+_NOTHING_TO_SAY = math.inf
 _SNAPSHOT_SHARE = 0.05
 """Of an owner's time: a state that takes long to write is written less often."""
 
@@ -81,10 +83,11 @@ class Owner:
         self._stopping = False
         self._covered_offset = 0
         self._said = (-1, -1)
-        self._due = {"progress": 0.0, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
+        self._due = {"progress": _NOTHING_TO_SAY, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
         self._ticks = binding.upstream is None and runtime.wall_clock_ticks
         self._turned = 0.0
         self._began = 0.0
+        self._writing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         """Own the partition until it is lost or given up; whatever else ends this is a bug."""
@@ -95,9 +98,15 @@ class Owner:
                 if chunk is not None:
                     await self._say(self._fold.take(chunk))
                 await self._duties(time.monotonic())
+                # Nothing above need wait for anything, and in a backlog the next chunk is there.
+                await asyncio.sleep(0)
             await self._snapshot()
+            await self._written()
         except Lost:
             log.info("%s/%d: lost to another worker", self._binding.stage, self._fold.partition)
+        finally:
+            if self._writing is not None:
+                self._writing.cancel()
 
     def give_up(self) -> None:
         """End after this turn and a snapshot, so that a successor has nothing to repeat."""
@@ -134,7 +143,7 @@ class Owner:
         # Owners take over together; their snapshots are not to coincide as well.
         share = (fold.partition + 1) / self._binding.partitions(around.kafka.partitions)
         self._due = {
-            "progress": now,
+            "progress": _NOTHING_TO_SAY,
             "beside": now,
             "snapshot": now + self._snapshot_s * share,
             "tick": now + around.runtime.settle_s,
@@ -142,9 +151,7 @@ class Owner:
 
     def _next_turn(self) -> float:
         """When there is something to do though nothing comes."""
-        due = [self._due["beside"]]
-        if self._moved:
-            due.append(self._due["progress"])
+        due = [self._due["beside"], self._due["progress"]]
         if self._fold.changed:
             due.append(self._due["snapshot"])
         if self._ticks:
@@ -166,6 +173,8 @@ class Owner:
             # The brokers were away, or this process was stopped: what devices said meanwhile is still on its way.
             self._due["tick"] = now + self._around.runtime.settle_s
         self._turned = now
+        if self._writing is not None and self._writing.done():
+            await self._written()
         for topic in self._binding.inputs:
             self._fold.grown_to(topic.name, self._around.input().end_of(topic.name, self._fold.partition) or 0)
         await self._say(self._fold.refresh())
@@ -181,9 +190,12 @@ class Owner:
         """Say how far event time has come, behind all that it covers."""
         beside = now >= self._due["beside"]
         runtime = self._around.runtime
-        if not (beside or (self._moved and now >= self._due["progress"])):
+        if self._moved and self._due["progress"] == _NOTHING_TO_SAY:
+            # Not at once: the brokers, and all who read it, have less to do where all owners speak in one breath.
+            self._due["progress"] = _next(runtime.progress_s, now)
+        if not (beside or now >= self._due["progress"]):
             return
-        self._due["progress"] = _next(runtime.progress_s, now)
+        self._due["progress"] = _NOTHING_TO_SAY
         if self._fold.unheard and now - self._began < _FIRST_WORD_S:
             return
         progress = self._fold.progress(self._covered_offset)
@@ -209,19 +221,32 @@ class Owner:
             metrics.set("railsight_watermark_seconds", stage, partition, progress.watermark_ns / 1e9)
 
     async def _snapshot(self) -> None:
-        """Write the state, then acknowledge the input that it covers."""
+        """Take the state down; it is written while the owner goes on."""
         if not (self._fold.changed or self._fold.moved):
             return
+        await self._written()
+        self._due["snapshot"] = math.inf
         began = time.monotonic()
         covered = dict(self._fold.positions)
-        # Nobody but this owner touches its fold; the others go on while a large state is written down.
+        # Nobody but this owner touches its fold; the others go on while a large state is taken down.
         snapshot = await asyncio.to_thread(self._fold.snapshot)
+        self._writing = asyncio.create_task(self._write(snapshot, covered, began))
+
+    async def _write(self, snapshot: Snapshot, covered: dict[str, int], began: float) -> None:
+        """Write a state, then acknowledge the input that it covers."""
         size = await self._snapshots.write(snapshot)
         for topic, offset in covered.items():
             self._around.input().acknowledge(topic, self._fold.partition, offset)
         lasted = time.monotonic() - began
         self._due["snapshot"] = began + max(self._snapshot_s, lasted / _SNAPSHOT_SHARE)
+        self.inbox.wake()
         metrics, stage, partition = self._around.metrics, self._binding.stage, self._fold.partition
         metrics.count("railsight_snapshots_total", stage, partition)
         metrics.count("railsight_snapshot_bytes_total", stage, partition, by=size)
         metrics.count("railsight_snapshot_seconds_total", stage, partition, by=lasted)
+
+    async def _written(self) -> None:
+        """The state that was taken down last is written; raises what that ended with."""
+        if self._writing is not None:
+            await self._writing
+            self._writing = None

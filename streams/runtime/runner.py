@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S = 0.1
-_GIVE_UP_S = 1.5
+_GIVE_UP_S = 5.0
+"""For what the snapshots of the largest fabric take, 28 MB in one moment."""
 
 
 def end_process(what: str, error: BaseException) -> None:

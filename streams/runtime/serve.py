@@ -4,8 +4,10 @@ Several Faust apps share one event loop: each is a service with a consumer threa
 """
 
 import asyncio
+import gc
 import logging
 import signal
+import sys
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +22,7 @@ from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
 from streams.runtime.fold import MakeStage
 from streams.runtime.inventory_reader import InventoryReader
+from streams.runtime.loops import new_loop
 from streams.runtime.prometheus import Exposed
 from streams.runtime.quiet import quieten
 from streams.runtime.runner import Runner, end_process
@@ -28,7 +31,14 @@ from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
 
 log = logging.getLogger(__name__)
 
-STOP_WITHIN_S = 2.5
+STOP_WITHIN_S = 7.0
+"""Below the ten seconds after which a supervisor kills (supervise.GRACE_S): snapshots, and Faust's own second."""
+_SWITCH_S = 0.001
+"""A consumer's thread that has news waits so long for the interpreter while a batch is folded, at every step that it
+takes; by the interpreter's own 5 ms an event waited for several times that at each of four stages."""
+_GARBAGE_AFTER = (100_000, 50, 100)
+"""A batch is tens of thousands of objects without cycles, and what the stages know of a fabric's devices hundreds of
+thousands that stay: by the interpreter's own thresholds the collector goes through them again and again."""
 
 
 @dataclass(frozen=True)
@@ -51,16 +61,10 @@ def run_stages(
 ) -> None:
     """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where nobody answers."""
     quieten()
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    gc.set_threshold(*_GARBAGE_AFTER)
+    sys.setswitchinterval(_SWITCH_S)
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_until_signalled(stages, kafka, runtime, wiring or Wiring(), clock or WallClock()))
-
-
-def _loop_factory() -> Any:
-    with suppress(ImportError):
-        import uvloop
-
-        return uvloop.new_event_loop
-    return None
 
 
 async def _until_signalled(

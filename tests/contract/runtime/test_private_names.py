@@ -12,11 +12,12 @@ from typing import Any
 import aiokafka
 import faust
 import pytest
-from aiokafka.consumer.fetcher import Fetcher
+from aiokafka.consumer.fetcher import Fetcher, FetchResult, PartitionRecords
 from faust.app.base import App
 from faust.transport import conductor, consumer
 from faust.transport.drivers import aiokafka as driver
 from faust.types import ConsumerMessage
+from mode.threads import ServiceThread
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
@@ -81,6 +82,19 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (Fetcher._get_actions_per_node, "self._fetch_min_bytes,"),
         (Fetcher._get_actions_per_node, "elif tp_state.paused:"),
         (aiokafka.AIOKafkaConsumer.start, "fetch_max_wait_ms=self._fetch_max_wait_ms"),
+        # The consumer's thread runs on the loop that it is given, and closes it.
+        (consumer.ConsumerThread.__init__, "super().__init__(**kwargs)"),
+        (ServiceThread.__init__, "self.thread_loop = thread_loop or"),
+        (ServiceThread._start_thread, "self._close_thread_loop_on_stop"),
+        # What was fetched is taken out of these without `getmany`; it is told of as there.
+        (Fetcher._proc_fetch_request, "self._records[tp] = FetchResult("),
+        (Fetcher.fetched_records, "waiter = self._create_fetch_waiter()"),
+        (Fetcher.fetched_records, "self._notify(self._wait_consume_future)"),
+        (Fetcher.fetched_records, "res_or_error.check_raise()"),
+        (FetchResult.check_assignment, "self._partition_records.next_fetch_offset"),
+        (FetchResult._update_position, "self._partition_records.next_fetch_offset"),
+        (PartitionRecords._unpack_records, "records = self._records"),
+        (PartitionRecords._unpack_records, "self.next_fetch_offset = next_batch.next_offset"),
     ],
 )
 def test_faust_still_does_what_the_runner_relies_on(function: Callable[..., Any], said: str) -> None:

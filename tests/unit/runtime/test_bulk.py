@@ -40,10 +40,14 @@ def test_chunks_follow_each_other_over_what_compaction_took() -> None:
     cut = Cut()
     records = [Fetched(offset, b"") for offset in range(2 * CHUNK_RECORDS + 1)]
     found = list(cut.chunks("t", 0, records, 9999))
-    assert [(c.start, c.end) for c in found] == [(0, 1000), (1000, 2000), (2000, 2001)]
+    assert [(c.start, c.end) for c in found] == [
+        (0, CHUNK_RECORDS),
+        (CHUNK_RECORDS, 2 * CHUNK_RECORDS),
+        (2 * CHUNK_RECORDS, 2 * CHUNK_RECORDS + 1),
+    ]
     assert {c.highwater for c in found} == {9999}
     (after,) = cut.chunks("t", 0, [Fetched(2010, b"")])
-    assert (after.start, after.end, after.highwater) == (2001, 2011, 2011)
+    assert (after.start, after.end, after.highwater) == (2 * CHUNK_RECORDS + 1, 2011, 2011)
     cut.positions["t", 0] = 5
     (back,) = cut.chunks("t", 0, [Fetched(7, b"")])
     assert (back.start, back.end) == (5, 8)

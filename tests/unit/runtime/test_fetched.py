@@ -1,0 +1,146 @@
+"""What was fetched is taken as aiokafka's own `getmany` would answer it, partition by partition."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import FetchError, FetchResult, PartitionRecords
+from aiokafka.consumer.subscription_state import SubscriptionState
+from aiokafka.errors import CorruptRecordException, TopicAuthorizationFailedError
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+
+from streams.runtime.fetched import arrive, take
+
+IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
+SNAPPY = 2
+
+
+def batch(first: int, *deltas: int, codec: int = SNAPPY) -> bytes:
+    """One batch that begins at offset `first`."""
+    builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 20)
+    for delta in deltas:
+        assert builder.append(delta, 1_000 + delta, b"key", b"value %d" % (first + delta), [("type", b"progress")])
+    data = builder.build()
+    data[:8] = first.to_bytes(8, "big")  # outside of what the checksum is of
+    return bytes(data)
+
+
+class Consumer:
+    """A consumer as far as it is looked at: aiokafka's own results over bytes of ours."""
+
+    def __init__(self) -> None:
+        self.state = SubscriptionState()
+        self.state.assign_from_user([IN, OUT])
+        assert self.state.subscription is not None
+        self.assignment = self.state.subscription.assignment
+        self._fetcher = self
+        self._records: dict[TopicPartition, Any] = {}
+        self._wait_consume_future = object()
+        self._waiters: list[asyncio.Future[None]] = []
+        self.fetches_on = 0
+
+    def _notify(self, future: object) -> None:
+        assert future is self._wait_consume_future
+        self.fetches_on += 1
+
+    def _create_fetch_waiter(self) -> "asyncio.Future[None]":
+        self._waiters.append(asyncio.get_running_loop().create_future())
+        return self._waiters[-1]
+
+    def fetched(self, tp: TopicPartition, data: bytes, offset: int) -> Any:
+        self.assignment.state_value(tp).seek(offset)
+        records = PartitionRecords(tp, MemoryRecords(data), [], offset, None, None, True, 0)
+        result = FetchResult(tp, assignment=self.assignment, partition_records=records, backoff=0)
+        self._records[tp] = result
+        return result
+
+    def position(self, tp: TopicPartition) -> int:
+        return int(self.assignment.state_value(tp).position)
+
+
+def seen(records: list[Any]) -> list[tuple[Any, ...]]:
+    """What a runner looks at."""
+    return [(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
+
+
+@pytest.fixture
+async def consumer() -> Consumer:
+    """A consumer of two partitions."""
+    return Consumer()
+
+
+@pytest.mark.parametrize("codec", [0, SNAPPY])
+@pytest.mark.parametrize(
+    ("offset", "batches"),
+    [
+        (10, [(10, 0, 1, 2)]),
+        (11, [(10, 0, 1, 2)]),
+        (0, [(10, 0, 5), (20, 1, 2)]),
+        (12, [(10, 0, 1, 2), (13, 0)]),
+        (13, [(10, 0, 1, 2)]),
+    ],
+)
+async def test_the_records_are_those_that_getmany_answers(
+    consumer: Consumer, codec: int, offset: int, batches: list[tuple[int, ...]]
+) -> None:
+    """Wherever the fetch began and whatever compaction took, what comes and where it goes on is aiokafka's own."""
+    data = b"".join(batch(*one, codec=codec) for one in batches)
+    expected = seen(consumer.fetched(IN, data, offset).getall())
+    goes_on = consumer.position(IN)
+    consumer.fetched(IN, data, offset)
+    assert [(tp, seen(records)) for tp, records in take(consumer)] == ([(IN, expected)] if expected else [])
+    assert consumer.position(IN) == goes_on
+    assert not consumer._records
+
+
+async def test_it_fetches_on_when_all_was_taken(consumer: Consumer) -> None:
+    """Else one partition would be fetched alone, and the others would wait for its batch."""
+    consumer.fetched(IN, batch(0, 0), 0)
+    consumer.fetched(OUT, batch(5, 0), 5)
+    partitions = []
+    for tp, _ in take(consumer):
+        partitions.append(tp)
+        assert not consumer.fetches_on
+    assert (partitions, consumer.fetches_on) == ([IN, OUT], 1)
+
+
+async def test_what_was_fetched_for_another_position_is_dropped(consumer: Consumer) -> None:
+    """After a seek, nothing of before it comes."""
+    consumer.fetched(IN, batch(0, 0), 0)
+    consumer.assignment.state_value(IN).seek(7)
+    assert list(take(consumer)) == []
+    assert (consumer.position(IN), consumer._records, consumer.fetches_on) == (7, {}, 1)
+
+
+async def test_a_batch_that_is_not_what_was_written_is_refused(consumer: Consumer) -> None:
+    """It is fetched again rather than believed."""
+    data = bytearray(batch(0, 0))
+    data[-1] ^= 1
+    consumer.fetched(IN, bytes(data), 0)
+    with pytest.raises(CorruptRecordException):
+        list(take(consumer))
+    assert consumer.position(IN) == 0
+
+
+async def test_an_error_of_a_fetch_is_raised_once(consumer: Consumer) -> None:
+    """The next fetch may do better."""
+    consumer._records[IN] = FetchError(error=TopicAuthorizationFailedError("in"), backoff=0)
+    with pytest.raises(TopicAuthorizationFailedError):
+        list(take(consumer))
+    assert list(take(consumer)) == []
+
+
+async def test_arrive_returns_when_something_is_there(consumer: Consumer) -> None:
+    """At once where something was fetched before, with the fetch that is waited for, or when the time is over."""
+    await arrive(consumer, 0)
+    assert consumer._waiters[0].cancelled()
+    waiting = asyncio.create_task(arrive(consumer, 60))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    consumer._waiters[1].set_result(None)
+    await waiting
+    consumer.fetched(IN, batch(0, 0), 0)
+    await arrive(consumer, 60)
+    assert len(consumer._waiters) == 2
