@@ -18,6 +18,11 @@ from streams.wire.errors import Misconfigured
 BOOT_DATABASE = "_boot"
 _LOCK_WITHIN_S = 2.0
 
+# A column of a compact part is read in pieces of some KiB each. By 128 KiB, as the engine would, the merge of 32 such
+# parts read ten times their bytes, 1.72 instead of 1.48 CPU s a million rows, and a scan of one column 27 instead of
+# 18 ms; by 8 KiB it takes more again.
+_READ_BYTES = 32 << 10
+
 # Each thread of the engine keeps three files of /proc open, idle ones too: 152 of them were seen after a minute of
 # twelve clients, with half of the usual 1,024 descriptors.
 _CONFIG = """<clickhouse>
@@ -44,7 +49,10 @@ _USERS = """<clickhouse>
 TABLE ENGINE ON URL, TABLE ENGINE ON SQLite</query>
 </grants>
 </default></users>
-<profiles><default><max_memory_usage>{memory}</max_memory_usage></default></profiles>
+<profiles><default>
+<max_memory_usage>{memory}</max_memory_usage>
+<max_read_buffer_size_local_fs>{read}</max_read_buffer_size_local_fs>
+</default></profiles>
 <quotas><default/></quotas>
 </clickhouse>
 """
@@ -74,7 +82,7 @@ def write_configuration(data: Path, limits: Limits) -> Path:
     face = data / "face"
     face.mkdir(exist_ok=True)
     users, config = face / "users.xml", face / "config.xml"
-    users.write_text(_USERS.format(memory=limits.query_memory_bytes))
+    users.write_text(_USERS.format(memory=limits.query_memory_bytes, read=_READ_BYTES))
     config.write_text(_CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
     metadata = data / "metadata"
     metadata.mkdir(exist_ok=True)
