@@ -34,6 +34,8 @@ class Merge:
         heads = {topic: chunks[0] for topic, chunks in self._waiting.items() if chunks}
         if not heads or any(topic not in heads and awaited(topic) for topic in self._waiting):
             return None
+        if len(heads) == 1:  # the usual case: nothing to put in order
+            return self._waiting[next(iter(heads))].popleft()
         order = list(heads)
         chosen = min(order, key=lambda topic: (heads[topic].records[0].timestamp, order.index(topic)))
         head = heads[chosen]

@@ -19,11 +19,13 @@ import pytest
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.runtime.fetched import take
 from streams.store.build import Taken
 from streams.store.samples import SampleBuilder
 from streams.store.seen import Sequences
 from streams.wire import topics
-from streams.wire.models import Message, RowKind, Samples, Source, Table
+from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table
+from tests.unit.runtime.test_fetched import IN, Consumer, batch
 
 ROWS = (8, 128)
 SMALL, LARGE = 16, 64
@@ -34,10 +36,12 @@ SCALARS = [metric for metric in Metric if CATALOGUE[metric].index is None]
 COUNTERS = tuple(metric for metric in SCALARS if CATALOGUE[metric].counter)[:20]
 GAUGES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.MODULE_TEMPERATURE_C)
 
-DECODE_CALLS = 32
+DECODE_CALLS = 28
 DECODE_OBJECTS = 14
+OTHER_DECODE_CALLS = 8
+FETCHED_CALLS_A_BATCH = 40
 MEASURE_CALLS = 40
-MEASURE_CALLS_A_BATCH = 100
+MEASURE_CALLS_A_BATCH = 90
 SINK_CALLS = 45
 SINK_CALLS_A_BLOCK = 1100
 
@@ -144,6 +148,30 @@ def test_no_row_is_met_in_decoding() -> None:
             decoded(values)
         calls[rows] = counted.total() / LARGE
     assert calls[8] == calls[128] <= DECODE_CALLS, calls
+
+
+def test_no_field_is_met_in_decoding_a_status() -> None:
+    """A message without tables is read by a few calls, however many fields it has."""
+    statuses = [
+        CollectorStatus("collector", 1, Source.SOURCE_GNMI, f"device-{i}", SECOND, True, cadence_ns=10 * SECOND)
+        for i in range(LARGE)
+    ]
+    values = [topics.encode(topics.COLLECTOR_STATUS, status).value for status in statuses]
+    with counting() as counted:
+        read = [topics.decode(topics.COLLECTOR_STATUS, value) for value in values]
+    assert read == statuses
+    assert counted.total() / LARGE <= OTHER_DECODE_CALLS, counted
+
+
+@pytest.mark.parametrize("count", [SMALL, LARGE])
+async def test_no_record_is_met_in_taking_what_was_fetched(count: int) -> None:
+    """A batch of many records is taken with the calls of one of few."""
+    consumer = Consumer()
+    consumer.fetched(IN, batch(0, *range(count)), 0)
+    with counting() as counted:
+        ((_, taken),) = take(consumer)
+    assert len(taken) == count
+    assert counted.total() <= FETCHED_CALLS_A_BATCH, counted
 
 
 def test_a_message_is_read_once() -> None:
