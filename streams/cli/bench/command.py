@@ -8,6 +8,7 @@ import typer
 from streams.cli.bench.growth import growth
 from streams.cli.bench.peers.command import peers
 from streams.cli.bench.pipeline import pipeline
+from streams.cli.bench.sizing import sizing
 
 bench = typer.Typer(no_args_is_help=True, help="Measure what the pipeline costs on this machine.")
 
@@ -20,3 +21,4 @@ def _bench() -> None:
 bench.command()(pipeline)
 bench.command()(growth)
 bench.command()(peers)
+bench.command()(sizing)

@@ -1,0 +1,121 @@
+"""`railsight bench sizing`: from what one run cost to what many such fabrics need.
+
+Every fabric is a pipeline of its own (findings and remediations are one partition each), so that needs add up and
+nothing grows faster than the number of fabrics. What is not measured on one machine is assumed on the costly side:
+a replica costs a broker as much as its leader.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import ceil, inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from streams.cli.options import AsJson
+
+if TYPE_CHECKING:
+    from streams.wire.topics import Topic
+
+_DAY_S = 86_400.0
+_LEAST_BROKERS = 3
+_PARTITIONS_A_WORKER = 4
+"""Partitions are fixed for the life of a topic, processes are not: so many times as many as are needed today."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms capacity is bought: shares of a core in use, copies, and days."""
+
+    used: float = 0.6
+    kafka_copies: int = 3
+    clickhouse_copies: int = 2
+    clickhouse_days: float = 7.0
+    broker_cores: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What so many fabrics need; rates in bytes a second, sizes in bytes, cores whole."""
+
+    fabrics: int
+    port_samples_per_s: float
+    brokers: int
+    partitions: int
+    workers: int
+    sinks: int
+    clickhouse_cores: int
+    kafka_in_bytes_per_s: float
+    kafka_out_bytes_per_s: float
+    kafka_bytes: float
+    clickhouse_bytes: float
+
+
+def sizing(
+    report: Annotated[Path, typer.Argument(help="What `railsight bench pipeline --json` printed.", exists=True)],
+    fabrics: Annotated[str, typer.Option(help="How many such fabrics, separated by commas.")] = "1,10,100,1000",
+    used: Annotated[float, typer.Option(min=0.1, max=1.0, help="The share of a core that may be in use.")] = 0.6,
+    as_json: AsJson = False,
+) -> None:
+    """Say what brokers, partitions, workers and ClickHouse many such fabrics need, from what one run cost."""
+    import orjson
+
+    from streams.wire.topics import SAMPLES
+
+    measured = orjson.loads(report.read_bytes())
+    needs = [needed(measured, int(count), Terms(used=used), SAMPLES) for count in fabrics.split(",")]
+    if as_json:
+        typer.echo(orjson.dumps(needs))
+    else:
+        for line in table(needs):
+            typer.echo(line)
+
+
+def needed(report: Mapping[str, Any], fabrics: int, terms: Terms, samples: "Topic") -> Needs:
+    """What `fabrics` fabrics like that of the report need."""
+    rate = report["load"]["port_samples_per_s"]
+    cores: dict[str, float] = defaultdict(float)
+    for part in report["parts"]:
+        cores[part["part"].split("-")[0]] += part["cpu_s"] / report["seconds"] / terms.used  # several workers are one
+    workers, sinks = ceil(cores["process"]), ceil(cores["persist"])
+    partitions = max(8, _PARTITIONS_A_WORKER * workers)
+    bytes_per_s = report["stored"]["kafka_bytes"][samples.name] / report["load"]["port_samples_sent"] * rate
+    brokers = max(_LEAST_BROKERS, ceil(cores["broker"] * terms.kafka_copies / terms.broker_cores))
+    kept_bytes = min(bytes_per_s * (samples.kept_s or 0), (samples.kept_bytes or inf) * partitions)
+    row_bytes = next(
+        table["bytes"] / table["rows"] for table in report["stored"]["tables"] if table["table"] == "samples"
+    )
+    return Needs(
+        fabrics,
+        rate * fabrics,
+        brokers * fabrics,
+        partitions * fabrics,
+        workers * fabrics,
+        sinks * fabrics,
+        ceil(cores["clickhouse"] * terms.clickhouse_copies * fabrics),
+        bytes_per_s * fabrics * terms.kafka_copies,
+        # Two readers of every sample, the workers and the sink, and the replicas.
+        bytes_per_s * fabrics * (2 + terms.kafka_copies - 1),
+        kept_bytes * fabrics * terms.kafka_copies,
+        row_bytes * rate * fabrics * _DAY_S * terms.clickhouse_days * terms.clickhouse_copies,
+    )
+
+
+def table(needs: list[Needs]) -> list[str]:
+    """A line for each number of fabrics."""
+    head = (
+        f"{'fabrics':>8}{'port-samples/s':>16}{'brokers':>9}{'partitions':>12}{'workers':>9}{'sinks':>7}"
+        f"{'ClickHouse cores':>18}{'Kafka in MB/s':>15}{'out MB/s':>10}{'Kafka TB':>10}{'ClickHouse TB':>15}"
+    )
+    return [head, *map(_line, needs)]
+
+
+def _line(one: Needs) -> str:
+    return (
+        f"{one.fabrics:>8,}{one.port_samples_per_s:>16,.0f}{one.brokers:>9,}{one.partitions:>12,}"
+        f"{one.workers:>9,}{one.sinks:>7,}{one.clickhouse_cores:>18,}{one.kafka_in_bytes_per_s / 1e6:>15,.0f}"
+        f"{one.kafka_out_bytes_per_s / 1e6:>10,.0f}{one.kafka_bytes / 1e12:>10,.1f}"
+        f"{one.clickhouse_bytes / 1e12:>15,.1f}"
+    )
