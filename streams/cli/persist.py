@@ -5,9 +5,7 @@ from streams.cli.options import Bootstrap, Config, settings_of
 
 def persist(config: Config = None, bootstrap: Bootstrap = None) -> None:
     """Store what is in Kafka, each row once; several of these share the partitions."""
-    import asyncio
-
-    from streams.store.serve import serve
+    from streams.store.serve import run
 
     settings = settings_of(config, bootstrap)
-    asyncio.run(serve(settings.store, settings.kafka.client_options(), settings.persist))
+    run(settings.store, settings.kafka.client_options(), settings.persist)

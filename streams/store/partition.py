@@ -6,6 +6,7 @@ stores that with the same bounds and token, and ClickHouse keeps one.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +20,12 @@ from streams.store.bounds import Bounds, Done, read
 from streams.store.build import Builder, Taken
 from streams.store.claim import Claim
 from streams.store.counts import Counts
+from streams.store.feed import Feed
 from streams.store.fence import Fence
 from streams.store.offsets import Offsets
 from streams.store.params import SinkParams
 from streams.store.patience import until_done
-from streams.store.registry import Asks, Persisted, Stretch
+from streams.store.registry import Asks, Pace, Persisted, Stretch
 from streams.store.rejects import STAGE, VALUE_BYTES, Rejects
 from streams.store.writer import Writer
 from streams.wire import topics
@@ -32,9 +34,8 @@ from streams.wire.models import Rejected
 
 Answer = TypeVar("Answer")
 
-IDLE_MS = 1000
-MOST_RECORDS = 500
-"""Taken at once: 64,000 rows at 128 a message, about what may exceed `block_rows`."""
+IDLE_S = 1.0
+"""How long nothing may come before the broker is asked whether anything is to come."""
 
 _HIGHEST = "SELECT max(kafka_offset), count() FROM `{table}` WHERE kafka_partition = {{p:UInt16}}"
 
@@ -46,6 +47,7 @@ class Means:
     """What every partition of a sink shares."""
 
     consumer: AIOKafkaConsumer
+    feed: Feed
     fence: Fence
     asks: Asks
     writer: Writer
@@ -60,6 +62,7 @@ class Block:
     """Records that were taken and not stored yet; `first` is where it begins, also where records are missing."""
 
     first: int
+    first_at: float = 0.0
     last: int = -1
     stamp_ms: int = -1
     newest_ms: int = 0
@@ -73,6 +76,15 @@ class Block:
         """Nothing was taken."""
         return self.last < self.first
 
+    def grow(self, records: Sequence[Any]) -> None:
+        """Note that these were taken."""
+        if records:
+            if self.records == 0:
+                self.stamp_ms = records[0].timestamp
+            self.last = records[-1].offset
+            self.newest_ms = max(self.newest_ms, *(record.timestamp for record in records))
+            self.records += len(records)
+
 
 class Partition:
     """Follows one partition of one topic, from its assignment until it is taken away."""
@@ -84,6 +96,8 @@ class Partition:
         self._position = 0
         self._newest_ms = 0
         self._builder: Builder
+        self._others = frozenset(other.__name__.lower().encode() for other in persisted.topic.others)
+        self._stored_at = -math.inf
         self._offsets = Offsets(means.consumer, at, means.params)
 
     async def run(self) -> None:
@@ -116,7 +130,7 @@ class Partition:
         self._builder = await self._patiently("identities", partial(asyncio.to_thread, start))
         if self._persisted.whole:
             await self._show_beginning()
-        self._means.consumer.seek(self._at, self._position)
+        self._means.feed.seek(self._at, self._position)
         _log.debug("partition taken", topic=self._at.topic, partition=self._at.partition, offset=self._position)
         return left if isinstance(left, Bounds) else None
 
@@ -135,14 +149,12 @@ class Partition:
 
     async def _show_beginning(self) -> None:
         """Give the builder all records before the position, and throw their rows away."""
-        consumer = self._means.consumer
-        consumer.seek(self._at, await self._offsets.beginning())
-        while await consumer.position(self._at) < self._position:
-            got = await consumer.getmany(self._at, timeout_ms=IDLE_MS, max_records=MOST_RECORDS)
-            before = [record for record in got.get(self._at, ()) if record.offset < self._position]
-            block = Block(self._position)
-            for record in before:
-                self._take(block, record)
+        feed = self._means.feed
+        feed.seek(self._at, await self._offsets.beginning())
+        while await feed.position(self._at) < self._position:
+            came = await feed.take(self._at, IDLE_S)
+            before = [record for record in came if record.offset < self._position]
+            await self._put(Block(self._position), before)
             self._builder.finish()
             if not before and await self._offsets.read_out():
                 break
@@ -150,22 +162,15 @@ class Partition:
     async def _store_again(self, left: Bounds) -> None:
         """Take exactly the records of a block that was begun, and store it with its old token."""
         _log.info("a block that was begun is stored again", token=left.token)
-        consumer = self._means.consumer
+        feed = self._means.feed
         block = Block(left.first)
         while True:
-            got = await consumer.getmany(self._at, timeout_ms=IDLE_MS, max_records=MOST_RECORDS)
-            records = got.get(self._at, ())
-            for record in records:
-                if record.offset <= left.last:
-                    self._take(block, record)
+            records = await feed.take(self._at, IDLE_S)
+            await self._put(block, [record for record in records if record.offset <= left.last])
             past = any(record.offset > left.last for record in records)
-            if (
-                past
-                or await consumer.position(self._at) > left.last
-                or (not records and await self._offsets.read_out())
-            ):
+            if past or await feed.position(self._at) > left.last or (not records and await self._offsets.read_out()):
                 break
-        consumer.seek(self._at, left.last + 1)
+        feed.seek(self._at, left.last + 1)
         said = await self._patiently("rejected records", lambda: self._said(block, left))
         block.rejected = [rejected for rejected in block.rejected if rejected.offset not in said]
         self._position = left.last + 1
@@ -177,33 +182,36 @@ class Partition:
 
     async def _collect(self) -> Block:
         """Take records until there are enough, or the first has waited as long as it may."""
-        params = self._means.params
+        feed = self._means.feed
         block = Block(self._position)
-        first_at = 0.0
         while True:
-            left_s = first_at + self._linger_s(block) - time.monotonic()
-            wait_ms = IDLE_MS if block.empty else max(1, int(left_s * 1000))
-            got = await self._means.consumer.getmany(self._at, timeout_ms=wait_ms, max_records=MOST_RECORDS)
-            records: Sequence[Any] = got.get(self._at, ())
+            left_s = None if block.empty else max(0.0, block.first_at + self._linger_s(block) - time.monotonic())
+            records = await feed.take(self._at, left_s)
             if records and not await self._in_order(records[0]):
                 return await self._collect()
             if records and block.empty:
-                first_at = time.monotonic()
-            for record in records:
-                self._take(block, record)
-            if block.empty:
-                continue
-            full = block.rows >= params.block_rows or block.size >= params.block_bytes
-            late = time.monotonic() >= first_at + self._linger_s(block)
-            if full or late or block.records >= params.block_rows:
+                block.first_at = time.monotonic()
+            taken = await self._put(block, records, until_full=True)
+            feed.back(self._at, records[taken:])
+            if self._full(block) or time.monotonic() >= block.first_at + self._linger_s(block):
                 self._position = block.last + 1
                 return block
 
-    def _linger_s(self, block: Block) -> float:
-        """How long a block's first record may wait: longer where rows come in numbers, for small blocks cost more."""
+    def _full(self, block: Block) -> bool:
         params = self._means.params
-        grows = self._persisted.bulk and block.rows >= params.bulk_rows
-        return max(params.linger_s, params.linger_most_s) if grows else params.linger_s
+        return block.rows >= params.block_rows or block.records >= params.block_rows or block.size >= params.block_bytes
+
+    def _linger_s(self, block: Block) -> float:
+        """How long a block's first record may wait: longer where much is to come, for small blocks cost more."""
+        params = self._means.params
+        match self._persisted.pace:
+            case Pace.BULK:
+                more = block.rows >= params.bulk_rows
+            case Pace.STEADY:
+                more = block.first_at < self._stored_at + params.linger_most_s
+            case Pace.PROMPT:
+                more = False
+        return max(params.linger_s, params.linger_most_s) if more else params.linger_s
 
     async def _in_order(self, record: Any) -> bool:
         """Whether a record follows what was stored; after a rewind of the topic, find the first that is new."""
@@ -212,25 +220,39 @@ class Partition:
         self._position = await self._offsets.newer_than(self._newest_ms)
         _log.warning("the topic was rewound", topic=self._at.topic, partition=self._at.partition, to=self._position)
         self._means.counts.rewinds += 1
-        self._means.consumer.seek(self._at, self._position)
+        self._means.feed.seek(self._at, self._position)
         return False
 
-    def _take(self, block: Block, record: Any) -> None:
-        """One record into the block: rows, a rejection, or nothing."""
-        if block.records == 0:
-            block.stamp_ms = record.timestamp
-        block.last = record.offset
-        block.newest_ms = max(block.newest_ms, record.timestamp)
-        block.records += 1
-        if record.value is None:
-            return
-        block.size += len(record.value)
-        try:
-            message = topics.decode(self._persisted.topic, record.value, record.headers)
-            if isinstance(message, self._persisted.model):
-                block.rows += self._builder.add(Taken(self._at.partition, record.offset, record.timestamp, message))
-        except Reject as error:
-            self._reject(block, record, str(error))
+    async def _put(self, block: Block, records: Sequence[Any], *, until_full: bool = False) -> int:
+        take = partial(self._take, block, records, until_full=until_full)
+        # A version of the largest inventory is seconds of work: others' records and the heartbeat do not wait for it.
+        return await asyncio.to_thread(take) if self._persisted.whole else take()
+
+    def _take(self, block: Block, records: Sequence[Any], *, until_full: bool = False) -> int:
+        """Records into the block, each as rows, a rejection, or nothing; answers how many were taken."""
+        topic, model, others = self._persisted.topic, self._persisted.model, self._others
+        partition, add = self._at.partition, self._builder.add
+        most_rows, most_bytes = self._means.params.block_rows, self._means.params.block_bytes
+        taken = 0
+        for record in records:
+            taken += 1
+            value, headers = record.value, record.headers
+            if value is None:
+                continue
+            block.size += len(value)
+            # What the registry knows to make no rows is not read.
+            if headers and _type_of(headers) in others:
+                continue
+            try:
+                message = topics.decode(topic, value, headers)
+                if isinstance(message, model):
+                    block.rows += add(Taken(partition, record.offset, record.timestamp, message))
+            except Reject as error:
+                self._reject(block, record, str(error))
+            if until_full and (block.rows >= most_rows or block.size >= most_bytes):
+                break
+        block.grow(records[:taken])
+        return taken
 
     def _reject(self, block: Block, record: Any, reason: str) -> None:
         self._means.counts.rejected += 1
@@ -257,6 +279,7 @@ class Partition:
         await self._means.writer.store(bounds, rows, claim, doubtful=doubtful)
         self._newest_ms = max(self._newest_ms, block.newest_ms)
         await self._commit(bounds.last + 1, Done(self._newest_ms).metadata())
+        self._stored_at = time.monotonic()
         self._means.counts.stored(self._at.topic, block.records, {part.table: part.count for part in rows})
 
     async def _say(self, rejected: list[Rejected], claim: Claim) -> None:
@@ -269,3 +292,8 @@ class Partition:
     async def _patiently(self, what: str, act: Callable[[], Awaitable[Answer]]) -> Answer:
         name = f"{what} of {self._at.topic}/{self._at.partition}"
         return await until_done(self._means.params, name, lambda _: act())
+
+
+def _type_of(headers: topics.Headers) -> bytes:
+    """The name of the message that a record holds, where it is not its topic's own."""
+    return next((data for name, data in headers if name == "type"), b"")

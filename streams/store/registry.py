@@ -5,6 +5,7 @@ Not persisted: the -open topics (the same messages as those they are cut from), 
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from streams.store import shapes
@@ -39,20 +40,27 @@ class Stretch:
         return {"p": self.partition, "before": self.before, "since": self.now_ms - self.window_ms}
 
 
+class Pace(Enum):
+    """How long a topic's rows may wait for others, which a block is the dearer for lacking."""
+
+    PROMPT = "prompt"  # people wait for them: `linger_s`
+    BULK = "bulk"  # thousands a second at a large fabric: `linger_most_s` where `bulk_rows` came in `linger_s`
+    STEADY = "steady"  # what goes on and on: `linger_most_s` but for a block that comes after as long a silence
+
+
 @dataclass(frozen=True, slots=True)
 class Persisted:
     """One topic of the sink.
 
     `tables` are those that it fills, the last one last; `start` makes its builder with what ClickHouse remembers;
-    `whole` says that the builder must be shown the topic from its beginning; `bulk` that its blocks may wait for more
-    rows where these come in numbers.
+    `whole` says that the builder must be shown the topic from its beginning.
     """
 
     topic: Topic
     tables: tuple[str, ...]
     start: Callable[[Asks, Stretch], Builder]
     whole: bool = False
-    bulk: bool = False
+    pace: Pace = Pace.PROMPT
 
     @property
     def model(self) -> type[Message]:
@@ -126,19 +134,20 @@ def _rejection(message: Any) -> Hashable:
     return message.topic, message.partition, message.offset, message.stage
 
 
-def _one(topic: Topic, shape: Shape) -> Persisted:
-    return Persisted(topic, (shape.table,), _plain(shape))
+def _one(topic: Topic, shape: Shape, pace: Pace = Pace.PROMPT) -> Persisted:
+    return Persisted(topic, (shape.table,), _plain(shape), pace=pace)
 
 
 PERSISTED: tuple[Persisted, ...] = (
-    Persisted(topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _samples, bulk=True),
+    Persisted(topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _samples, pace=Pace.BULK),
     Persisted(
         topics.EVENTS,
         ("events",),
         _keyed(shapes.EVENTS, "device, source, collector, collector_run, sequence", _event),
+        pace=Pace.STEADY,
     ),
-    _one(topics.FACTS, shapes.FACTS),
-    _one(topics.COLLECTOR_STATUS, shapes.COLLECTOR_STATUS),
+    _one(topics.FACTS, shapes.FACTS, Pace.STEADY),
+    _one(topics.COLLECTOR_STATUS, shapes.COLLECTOR_STATUS, Pace.STEADY),
     Persisted(topics.FINDINGS, ("findings",), _keyed(shapes.FINDINGS, "id, revision", _revision)),
     Persisted(topics.REMEDIATIONS, ("remediations",), _keyed(shapes.REMEDIATIONS, "id, revision", _revision)),
     _one(topics.REMEDIATION_RESULTS, shapes.REMEDIATION_RESULTS),
@@ -148,8 +157,8 @@ PERSISTED: tuple[Persisted, ...] = (
         ("rejected",),
         _keyed(shapes.REJECTED, "topic, partition, offset, stage", _rejection),
     ),
-    _one(topics.PROGRESS, shapes.PROGRESS),
-    _one(topics.SYMPTOMS, shapes.SYMPTOMS),
+    _one(topics.PROGRESS, shapes.PROGRESS, Pace.STEADY),
+    _one(topics.SYMPTOMS, shapes.SYMPTOMS, Pace.STEADY),
     Persisted(topics.EPISODES, ("episodes",), _keyed(shapes.EPISODES, "id, revision", _episode_revision)),
     Persisted(
         topics.INVENTORY,

@@ -3,7 +3,8 @@
 import asyncio
 import gc
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from streams.store.clickhouse import ClickHouse
@@ -48,3 +49,18 @@ async def _tables(clickhouse: ClickHouse, params: SinkParams) -> None:
     if todo:
         names = ", ".join(migration.name for migration in todo)
         raise Misconfigured(f"ClickHouse lacks {names}: run `railsight migrate`")
+
+
+def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams) -> None:
+    """`serve` as the process's own loop: uvloop where it is there."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve(store, options, params))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    with suppress(ImportError):
+        import uvloop
+
+        made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        return made
+    return None

@@ -53,10 +53,15 @@ class Assembler:
 
 def topology_of(digest: str, data: bytes) -> Topology:
     """The version that these data are; raises Reject where they are not what its digest names."""
+    return Topology(inventory_of(digest, data), digest)
+
+
+def inventory_of(digest: str, data: bytes) -> Inventory:
+    """The same as its tables only."""
     try:
         found = hashlib.sha256(bytes(cramjam.zstd.decompress(data))).hexdigest()
         if found == digest:
-            return Topology(unpack(data), digest)
+            return unpack(data)
     except (cramjam.DecompressionError, ValueError) as error:
         raise Reject(f"inventory {digest[:12]}: {error}") from error
     raise Reject(f"inventory {digest[:12]}: its data have the digest {found[:12]}")

@@ -62,19 +62,28 @@ class FakeLog:
 class FakeConsumer:
     """Reads the log from a position, a few records at a time."""
 
-    def __init__(self, log: FakeLog, most: int) -> None:
+    def __init__(self, at: TopicPartition, log: FakeLog, most: int) -> None:
+        self._at = at
+        self.paused = asyncio.Event()
         self._log = log
         self._most = most
         self._position = 0
 
-    async def getmany(self, at: TopicPartition, *, timeout_ms: int, max_records: int) -> dict[TopicPartition, Any]:
+    async def getmany(self, *, timeout_ms: int, max_records: int) -> dict[TopicPartition, Any]:
+        # As in the driver, nothing comes between reading the position and moving it.
+        await asyncio.sleep(0)
         found = [r for r in self._log.records if r.offset >= self._position][: min(self._most, max_records)]
-        if not found:
+        if not found or self.paused.is_set():
             await asyncio.sleep(0.001)
             return {}
-        await asyncio.sleep(0)
         self._position = found[-1].offset + 1
-        return {at: found}
+        return {self._at: found}
+
+    def pause(self, at: TopicPartition) -> None:
+        self.paused.set()
+
+    def resume(self, at: TopicPartition) -> None:
+        self.paused.clear()
 
     def seek(self, at: TopicPartition, offset: int) -> None:
         self._position = offset

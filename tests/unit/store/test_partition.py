@@ -11,10 +11,11 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.counts import Counts
+from streams.store.feed import Feed
 from streams.store.fence import Lost
 from streams.store.params import SinkParams
 from streams.store.partition import Means, Partition
-from streams.store.registry import Persisted
+from streams.store.registry import Pace, Persisted
 from streams.store.writer import Writer
 from streams.wire import topics
 from streams.wire.models import Control, ControlKind
@@ -53,13 +54,24 @@ def partition(made: FakeLog, tables: FakeTables, fuse: Fuse, most: int = 3) -> P
     fence: Any = FakeFence(made, fuse)
     rejects: Any = FakeRejects(made, fuse)
     writer = Writer(tables, PARAMS)
-    means = Means(FakeConsumer(made, most), fence, tables, writer, rejects, PARAMS, Counts(), lambda: 10**18)
+    consumer: Any = FakeConsumer(AT, made, most)
+    feed = Feed(consumer, [AT])
+    means = Means(consumer, feed, fence, tables, writer, rejects, PARAMS, Counts(), lambda: 10**18)
     return Partition(AT, PERSISTED, means)
+
+
+async def working(owner: Partition) -> None:
+    """An owner and what feeds it, until it ends."""
+    feeding = asyncio.create_task(owner._means.feed.run())
+    try:
+        await owner.run()
+    finally:
+        feeding.cancel()
 
 
 async def run(owner: Partition, made: FakeLog, turns: int = 20_000) -> None:
     """Let an owner work until it has committed the end of the log, or is killed."""
-    task = asyncio.create_task(owner.run())
+    task = asyncio.create_task(working(owner))
     end = made.records[-1].offset + 1
     for _ in range(turns):
         if task.done() or (made.committed is not None and made.committed.offset == end):
@@ -152,7 +164,7 @@ class _Sleeper:
             await self._awake.wait()
 
     async def fall_asleep(self) -> None:
-        self._task = asyncio.create_task(self._owner.run())
+        self._task = asyncio.create_task(working(self._owner))
         await asyncio.wait_for(self._asleep.wait(), 5)
 
     async def wake(self) -> None:
@@ -196,17 +208,45 @@ async def test_a_block_that_the_server_noted_and_lost_is_stored() -> None:
     exact(made, tables)
 
 
-@pytest.mark.parametrize("bulk", [True, False])
-async def test_where_rows_come_in_numbers_a_block_waits_for_more(bulk: bool) -> None:
+@pytest.mark.parametrize("pace", [Pace.BULK, Pace.PROMPT])
+async def test_where_rows_come_in_numbers_a_block_waits_for_more(pace: Pace) -> None:
     """A bulk topic's block that has its rows after the short wait goes on growing; another is stored after it."""
     made, tables = log(6), FakeTables(Fuse())
+    owner = lingering(made, tables, pace)
+    await run(owner, made)
+    assert sorted(tables.rows["first"]) == list(range(6))
+    assert (owner._means.counts.blocks == 1) is (pace is Pace.BULK)
+
+
+async def test_what_goes_on_gathers_and_what_comes_after_a_silence_does_not_wait() -> None:
+    """Of a steady topic the first block is stored after the short wait, and those that follow it are one."""
+    made, tables = log(6), FakeTables(Fuse())
+    owner = lingering(made, tables, Pace.STEADY)
+    await run(owner, made)
+    assert sorted(tables.rows["first"]) == list(range(6))
+    assert owner._means.counts.blocks == 2
+
+
+def lingering(made: FakeLog, tables: FakeTables, pace: Pace) -> Partition:
+    """An owner that waits for two rows, or hardly at all, and then for half a second."""
     params = SinkParams(linger_s=1e-9, linger_most_s=0.5, bulk_rows=2, block_rows=100, retry_first_s=0.001)
     owner = partition(made, tables, Fuse(), most=2)
     owner._means = dataclasses.replace(owner._means, params=params)
-    owner._persisted = dataclasses.replace(PERSISTED, bulk=bulk)
+    owner._persisted = dataclasses.replace(PERSISTED, pace=pace)
+    return owner
+
+
+@pytest.mark.parametrize("value", [b"\x08\x01", b"\xff\xff"])
+async def test_another_message_that_the_topic_may_hold_is_passed_over_unread(value: bytes) -> None:
+    """Progress stands among symptoms; it is no row, whatever its bytes, and no rejection."""
+    made, tables = log(3), FakeTables(Fuse())
+    made.records.insert(1, FakeRecord(1, value, 1001, (("type", b"progress"),)))
+    made.records[2:] = [FakeRecord(offset, VALUE, 1000 + offset) for offset in (2, 3)]
+    owner = partition(made, tables, Fuse())
+    owner._others = frozenset({b"progress"})
     await run(owner, made)
-    assert sorted(tables.rows["first"]) == list(range(6))
-    assert (owner._means.counts.blocks == 1) is bulk
+    assert sorted(tables.rows["first"]) == [0, 2, 3]
+    assert made.rejected == []
 
 
 async def test_records_that_compaction_took_are_not_waited_for() -> None:
@@ -245,7 +285,7 @@ async def test_after_a_rewind_only_what_is_new_is_stored() -> None:
     made.records = made.records[:12] + [FakeRecord(offset, VALUE, 9000 + offset) for offset in range(12, 15)]
     owner = partition(made, tables, Fuse())
     owner._means.consumer.seek = _rewound(owner._means.consumer)
-    task = asyncio.create_task(owner.run())
+    task = asyncio.create_task(working(owner))
     for _ in range(2000):
         if len(tables.rows["second"]) == 16 + 3:
             break

@@ -1,0 +1,82 @@
+"""The feed: whose records go where, what waits, and what a seek makes of it."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from aiokafka import TopicPartition
+
+from streams.store.feed import MOST_WAITING, Feed
+from tests.fakes.partition import FakeConsumer, FakeLog, FakeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+AT = TopicPartition("t", 0)
+
+
+def consumer(records: int, most: int = 100) -> Any:
+    """A consumer of a log of so many records."""
+    return FakeConsumer(AT, FakeLog([FakeRecord(offset, b"", 1000 + offset) for offset in range(records)]), most)
+
+
+@asynccontextmanager
+async def fed(feed: Feed) -> "AsyncIterator[None]":
+    """The feed at work."""
+    running = asyncio.create_task(feed.run())
+    try:
+        yield
+    finally:
+        running.cancel()
+
+
+async def taken(feed: Feed, records: int) -> list[int]:
+    """The offsets of the next records."""
+    found: list[int] = []
+    while len(found) < records:
+        found += [record.offset for record in await asyncio.wait_for(feed.take(AT), 5)]
+    return found
+
+
+async def test_every_record_comes_once_and_in_order() -> None:
+    """However few of them an answer of the broker holds."""
+    feed = Feed(consumer(25, most=4), [AT])
+    async with fed(feed):
+        assert await taken(feed, 25) == list(range(25))
+
+
+async def test_who_waits_for_nothing_is_told_so_in_time() -> None:
+    """Where no record comes, the answer is none after the wait."""
+    feed = Feed(consumer(0), [AT])
+    async with fed(feed):
+        assert await asyncio.wait_for(feed.take(AT, 0.01), 5) == []
+
+
+async def test_what_is_given_back_comes_again_first() -> None:
+    """A block that is full leaves the rest to the next one; the position is that of the first of them."""
+    feed = Feed(consumer(10), [AT])
+    async with fed(feed):
+        records = await feed.take(AT)
+        feed.back(AT, records[4:])
+        assert await feed.position(AT) == 4
+        assert await taken(feed, 6) == list(range(4, 10))
+
+
+async def test_after_a_seek_nothing_comes_from_before_it() -> None:
+    """What was read ahead and waits is dropped."""
+    feed = Feed(consumer(10, most=3), [AT])
+    async with fed(feed):
+        await feed.take(AT)
+        feed.seek(AT, 7)
+        assert await taken(feed, 3) == [7, 8, 9]
+
+
+async def test_a_partition_that_takes_nothing_is_paused_and_loses_nothing() -> None:
+    """Its memory is bounded while ClickHouse is away; with the next take it goes on."""
+    many = MOST_WAITING * 3
+    source = consumer(many, most=500)
+    feed = Feed(source, [AT])
+    async with fed(feed):
+        await asyncio.wait_for(source.paused.wait(), 5)
+        assert MOST_WAITING < await source.position(AT) <= MOST_WAITING + 500
+        assert await taken(feed, many) == list(range(many))
