@@ -6,7 +6,7 @@ stored before; `finish` hands out the rows of all its tables. Which builder a to
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +19,7 @@ LATEST_MS = 4_102_444_800_000
 """The year 2100; Kafka's time of a record is taken as at most this, for it chooses the partition of a table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """One message with its origin; `arrived_ms` is Kafka's time of the record, which every reading of it repeats."""
 
     partition: int
@@ -108,15 +107,17 @@ class PlainBuilder:
         self, shape: Shape, keys: Keys | None = None, identity: Callable[[Any], Hashable | None] | None = None
     ) -> None:
         self._shape = shape
+        self._gets = [field.get for field in shape.fields]
         self._keys = keys
         self._identity = identity
         self._values: list[list[Any]] = []
         self._at: list[Taken] = []
 
     def add(self, taken: Taken) -> int:
-        values = [field.get(taken.message) for field in self._shape.fields]
+        message = taken.message
+        values = [get(message) for get in self._gets]
         if self._keys is not None and self._identity is not None:
-            identity = self._identity(taken.message)
+            identity = self._identity(message)
             if identity is not None and not self._keys.fresh(identity, taken.arrived_ms):
                 return 0
         self._values.append(values)
@@ -149,8 +150,16 @@ class Vocabulary:
 
     def repeated(self, name: str, words: Sequence[str], heights: npt.NDArray[Any]) -> Words:
         """A column of words, each as often as its message has rows."""
-        codes = np.array([self.code(word) for word in words], np.uint32)
-        return self.column(name, np.repeat(codes, heights))
+        return self.column(name, np.repeat(self._coded(words), heights))
+
+    def single(self, name: str, words: Sequence[str]) -> Words:
+        """A column of words, one a row."""
+        return self.column(name, self._coded(words))
+
+    def _coded(self, words: Sequence[str]) -> npt.NDArray[np.uint32]:
+        for word in dict.fromkeys(words):
+            self.code(word)
+        return np.fromiter(map(self._codes.__getitem__, words), np.uint32, len(words))
 
     def column(self, name: str, codes: Any) -> Words:
         """A column of these codes."""

@@ -1,14 +1,13 @@
 """One message of samples on its way into a block."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from streams.store.build import Taken
 from streams.store.layout import Layout
 from streams.wire.models import Samples
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A message, where it came from, and what its columns mean."""
 
     taken: Taken

@@ -15,7 +15,7 @@ from streams.store.build import Rows, Taken, Vocabulary, origin
 from streams.store.lanes import narrow
 from streams.store.layout import Layout, Layouts, column_of
 from streams.store.names import row_kind_name, source_name
-from streams.store.native import Column, Numbers, Values
+from streams.store.native import Column, Numbers
 from streams.store.reading import Reading
 from streams.store.seen import Sequences
 from streams.wire.models import ABSENT_COUNTER, Samples
@@ -147,19 +147,22 @@ def _row_times(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> npt.ND
 
 def _messages(readings: Sequence[Reading]) -> Rows:
     messages = [reading.message for reading in readings]
-    words = "LowCardinality(String)"
     columns: list[Column] = [
-        Values("device", words, [message.device for message in messages]),
-        Values("source", words, [source_name(message.source) for message in messages]),
-        Values("row_kind", words, [row_kind_name(message.row_kind) for message in messages]),
-        Values("collector", words, [message.collector for message in messages]),
-        Values("collector_run", "UInt64", [message.collector_run for message in messages]),
-        Values("sequence", "UInt64", [message.sequence for message in messages]),
-        Values("rows", "UInt32", [len(message.row) for message in messages]),
-        Values("boot_id", "UInt64", [message.boot_id for message in messages]),
-        Values("sampled_at", _T9, [message.sampled_at_ns for message in messages]),
-        Values("received_at", _T9, [message.received_at_ns for message in messages]),
+        Vocabulary().single("device", [message.device for message in messages]),
+        Vocabulary().single("source", [source_name(message.source) for message in messages]),
+        Vocabulary().single("row_kind", [row_kind_name(message.row_kind) for message in messages]),
+        Vocabulary().single("collector", [message.collector for message in messages]),
+        _numbers("collector_run", "UInt64", np.uint64, [message.collector_run for message in messages]),
+        _numbers("sequence", "UInt64", np.uint64, [message.sequence for message in messages]),
+        _numbers("rows", "UInt32", np.uint32, [len(message.row) for message in messages]),
+        _numbers("boot_id", "UInt64", np.uint64, [message.boot_id for message in messages]),
+        _numbers("sampled_at", _T9, np.int64, [message.sampled_at_ns for message in messages]),
+        _numbers("received_at", _T9, np.int64, [message.received_at_ns for message in messages]),
     ]
     at = [reading.taken for reading in readings]
     offsets, arrived = [taken.offset for taken in at], [taken.arrived_ms for taken in at]
     return Rows("sample_messages", columns + origin(at[0].partition, offsets, arrived))
+
+
+def _numbers(name: str, type_: str, kind: type[np.generic], values: Sequence[int]) -> Numbers:
+    return Numbers(name, type_, np.fromiter(values, kind, len(values)))

@@ -1,6 +1,7 @@
 """The tables that have one row a message: each column, its type, and where in the message its value is."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -27,28 +28,41 @@ def nanoseconds(value: int) -> int:
     return value
 
 
+def _attribute(name: str, of: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
+    return attrgetter(name) if of is None else lambda message: getattr(of(message), name)
+
+
 def _same(name: str, type_: str) -> Field:
-    return Field(name, type_, lambda message: getattr(message, name))
+    return Field(name, type_, attrgetter(name))
 
 
-def _time(name: str, attribute: str = "", of: Callable[[Any], Any] = lambda m: m) -> Field:
-    attribute = attribute or f"{name}_ns"
-    return Field(name, TIME, lambda message: nanoseconds(getattr(of(message), attribute)))
+def _time(name: str, of: Callable[[Any], Any] | None = None) -> Field:
+    value_of = _attribute(f"{name}_ns", of)
+    return Field(name, TIME, lambda message: nanoseconds(value_of(message)))
 
 
-def _maybe_time(name: str, attribute: str = "", of: Callable[[Any], Any] = lambda m: m) -> Field:
+def _maybe_time(name: str, of: Callable[[Any], Any] | None = None) -> Field:
     """A time that may be absent; 0 is absent too, for that is how the messages without presence say it."""
-    attribute = attribute or f"{name}_ns"
+    value_of = _attribute(f"{name}_ns", of)
 
     def get(message: Any) -> int | None:
-        value = getattr(of(message), attribute)
+        value = value_of(message)
         return nanoseconds(value) if value else None
 
     return Field(name, MAYBE_TIME, get)
 
 
 def _enum(name: str) -> Field:
-    return Field(name, WORD, lambda message: spelled(getattr(message, name)))
+    member_of, known = attrgetter(name), dict[int, str]()
+
+    def get(message: Any) -> str:
+        member = member_of(message)
+        # By number: an enum's own hash is a Python function.
+        if (word := known.get(number := int(member))) is None:
+            word = known[number] = spelled(member)
+        return word
+
+    return Field(name, WORD, get)
 
 
 def _json(of: Callable[[Any], Any] = lambda m: m) -> Field:
