@@ -9,6 +9,7 @@ from pathlib import Path
 from streams.cli.bench.figures import Spread, grows, slope, spread, spread_of_counts
 from streams.cli.bench.load.plant import Plant
 from streams.cli.bench.load.spec import Sent, Told
+from streams.cli.bench.machine import described
 from streams.cli.bench.report import Found, LoadFacts, PartCost, Report, StageRate, Stored
 from streams.cli.bench.stored import Held, Size, sizes
 from streams.cli.bench.verdicts import verdicts
@@ -51,7 +52,9 @@ def conclude(watch: Watch, plant: Plant, sent: Sent, there: Held, start_s: float
         warm_up_s=params.warm_s,
         start_s=start_s,
         port_samples=rows / 1e6,
-        load=_load(sent, plant, messages / seconds, rows / seconds, used.get(LOAD, 0.0)),
+        load=replace(
+            _load(sent, plant, messages / seconds, rows / seconds, used.get(LOAD, 0.0)), senders=params.senders
+        ),
         parts=tuple(_parts(watch, used)),
         bench_cpu_s=sum(os.times()[:2]),
         stages=tuple(_stages(watch, first, last, seconds)),
@@ -65,6 +68,7 @@ def conclude(watch: Watch, plant: Plant, sent: Sent, there: Held, start_s: float
         lags=watch.lags,
         memory=watch.memory,
         problems=(*problems, *_unasked_restarts(watch)),
+        machine=described(),
     )
     return replace(report, verdicts=tuple(verdicts(report)))
 
@@ -101,6 +105,7 @@ def _load(sent: Sent, plant: Plant, messages_per_s: float, rows_per_s: float, cp
         late_max_s=sent.late_max_s,
         late_p99_s=sent.late_p99_s,
         cpu_s=cpu_s,
+        messages_per_batch=sum(sent.messages.values()) / max(1, sent.batches),
     )
 
 

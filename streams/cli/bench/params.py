@@ -21,6 +21,7 @@ class Params:
     seed: int = 1
     slot_s: float = 0.05
     kill_every_s: float | None = None
+    senders: int = 1
 
     @property
     def warm_s(self) -> float:

@@ -22,6 +22,7 @@ def pipeline(
     partitions: Partitions = 8,
     workers: Annotated[int, typer.Option(min=1, help="How many processes run the stages.")] = 1,
     compression: Annotated[str, typer.Option(help="Of the load in Kafka: none, lz4, zstd, snappy or gzip.")] = "snappy",
+    senders: Annotated[int, typer.Option(min=1, max=256, help="How many producers the devices are divided over.")] = 1,
     kill_every: Annotated[
         # Sooner than the supervisor forgets an end, it would give the worker up after a few.
         float | None, typer.Option(min=STEADY_S + 1, help="Kill a worker with SIGKILL every so many seconds.")
@@ -40,7 +41,7 @@ def pipeline(
     with folder_of(keep) as folder:
         params = Params(
             folder, gpus, cadence, seconds, partitions, workers, _compression(compression), seed,
-            kill_every_s=kill_every,
+            kill_every_s=kill_every, senders=senders,
         )  # fmt: skip
         report = measured(params)
     if as_json:

@@ -60,6 +60,9 @@ class LoadFacts:
     late_max_s: float
     late_p99_s: float
     cpu_s: float
+    senders: int = 1
+    messages_per_batch: float = 0.0
+    """Of one topic, one partition and one sender: what the broker and its readers handle at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,7 @@ class Report:
     lags: dict[str, list[Looked]]
     memory: dict[str, list[Looked]]
     problems: tuple[str, ...]
+    machine: str = ""
     verdicts: tuple[Verdict, ...] = ()
 
     @property

@@ -119,6 +119,7 @@ class Bench:
         spec = Spec(
             self.settings.kafka.bootstrap, str(params.folder / "plant.json"), str(said), params.partitions,
             params.cadence_s, params.warm_s, params.seconds, params.seed, params.compression, params.slot_s,
+            params.senders,
         )  # fmt: skip
         asked = params.folder / "load.json"
         write_spec(spec, asked)

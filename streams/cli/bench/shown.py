@@ -19,13 +19,18 @@ def lines(report: Report) -> Iterator[str]:
     )
     yield (
         f"measured {report.seconds:.1f} s after a start of {report.start_s:.0f} s and a warm-up of"
-        f" {report.warm_up_s:g} s, which are not in the figures; {report.cores} cores"
+        f" {report.warm_up_s:g} s, which are not in the figures"
     )
+    yield f"on {report.machine}"
     yield (
         f"load: {load.messages_per_s:,.0f} messages/s, {load.port_samples_per_s:,.0f} port-samples/s,"
         f" {load.port_samples_per_s * METRICS:,.0f} values/s, {load.bytes_per_port_sample:.0f} bytes a port-sample;"
         f" its own cost {load.cpu_s / report.port_samples:.2f} CPU s a million (not counted below), lateness p99"
         f" {load.late_p99_s * 1000:.0f} ms, worst {load.late_max_s * 1000:.0f} ms"
+    )
+    yield (
+        f"assumed: {load.senders} producers send for all devices, {load.messages_per_batch:.1f} messages a batch;"
+        " a sender a host or a switch sends single messages, which cost broker and readers more (--senders)"
     )
     yield ""
     yield from _parts(report)

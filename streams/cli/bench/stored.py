@@ -15,9 +15,17 @@ class Freshness:
     ages: Counter[float] = field(default_factory=Counter)
     offsets: dict[int, int] = field(default_factory=dict)
     """The highest offset of samples seen in each partition."""
+    rows: int = 0
 
     def look(self, clickhouse: ClickHouse) -> None:
-        """Find the rows that came since the last look, and how old they are now; raises Retry."""
+        """Find the rows that came since the last look, and how old they are now; raises Retry.
+
+        How many there are is asked first, which ClickHouse has at hand: between two blocks there is no more to know.
+        """
+        held_by_now = rows_of_samples(clickhouse)
+        if held_by_now == self.rows:
+            return
+        self.rows = held_by_now
         known = sorted(self.offsets.items())
         newer = ""
         if known:

@@ -30,7 +30,7 @@ from streams.wire.models import Finding
 LOAD, BENCH = "load", "bench"
 COSTS_EVERY_S = 1.0
 ROWS_EVERY_S = 1.0
-"""A look costs ClickHouse 15 ms of CPU, which is counted as its own: 0.2 s a million port-samples at the full rate."""
+"""A look that finds new rows costs ClickHouse 15 ms of CPU, counted as its own; one that finds none about 1 ms."""
 LAGS_EVERY_S = 5.0
 RECOVERED_WITHIN_S = 120.0
 

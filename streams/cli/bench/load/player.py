@@ -32,6 +32,7 @@ class Tally:
     messages: Counter[str] = field(default_factory=Counter)
     rows: int = 0
     bytes: int = 0
+    batches: int = 0
     refused: int = 0
     late_s: list[float] = field(default_factory=list)
     waiting: int = 0
@@ -54,11 +55,28 @@ class Player:
         self._marks: list[tuple[int, int, int]] = []
         self._began_ns = self._over_ns = 0
         self._last_s = max((at_s for at_s, _, _ in self._changes), default=0.0)
-        self._producer: AIOKafkaProducer
+        self._producers: list[AIOKafkaProducer] = []
 
     async def play(self, stop: asyncio.Event) -> None:
         """Send until told to stop, wait for what is under way, and write what was sent."""
-        self._producer = AIOKafkaProducer(
+        self._producers = [self._producer() for _ in range(self._spec.senders)]
+        try:
+            for producer in self._producers:
+                await producer.start()
+            self._began_ns = time.time_ns()
+            self._over_ns = self._began_ns + round(self._last_s * 1e9)
+            self._say(done=False)
+            await self._slots(stop)
+            for producer in self._producers:
+                await producer.flush()
+        finally:
+            for producer in self._producers:
+                with suppress(KafkaError):
+                    await producer.stop()
+        self._say(done=True)
+
+    def _producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
             bootstrap_servers=self._spec.bootstrap.split(","),
             acks="all",
             enable_idempotence=True,
@@ -66,17 +84,9 @@ class Player:
             max_batch_size=2 << 20,
             max_request_size=8 << 20,
         )
-        await self._producer.start()
-        try:
-            self._began_ns = time.time_ns()
-            self._over_ns = self._began_ns + round(self._last_s * 1e9)
-            self._say(done=False)
-            await self._slots(stop)
-            await self._producer.flush()
-        finally:
-            with suppress(KafkaError):
-                await self._producer.stop()
-        self._say(done=True)
+
+    def _sender(self, device: int) -> int:
+        return device % len(self._producers)
 
     async def _slots(self, stop: asyncio.Event) -> None:
         number, marked_s = 0, 0.0
@@ -112,33 +122,37 @@ class Player:
             lived.at_ns.append(now_ns)
             for device, event in self._fleet.change(lived.fault, number, now_ns):
                 record = encode(EVENTS, event)
-                future = await self._producer.send(
+                future = await self._producers[self._sender(device)].send(
                     record.topic.name, value=record.value, key=record.key, partition=self._partition[device]
                 )
                 self._follow(future, EVENTS, 1, 0, len(record.value or b""))
 
     async def _send(self, topic: Topic, messages: Iterable[Encoded], now_ns: int) -> None:
-        held: dict[int, list[Encoded]] = defaultdict(list)
+        held: dict[tuple[int, int], list[Encoded]] = defaultdict(list)
         for message in messages:
-            held[self._partition[message.device]].append(message)
-        for partition, own in held.items():
-            batch = self._producer.create_batch()
+            held[self._sender(message.device), self._partition[message.device]].append(message)
+        for (sender, partition), own in held.items():
+            producer = self._producers[sender]
+            batch = producer.create_batch()
             taken: list[Encoded] = []
             for message in own:
                 if batch.append(key=message.key, value=message.value, timestamp=now_ns // 1_000_000) is None:
-                    await self._hand_over(topic, partition, batch, taken)
-                    batch, taken = self._producer.create_batch(), []
+                    await self._hand_over(producer, topic, partition, batch, taken)
+                    batch, taken = producer.create_batch(), []
                     batch.append(key=message.key, value=message.value, timestamp=now_ns // 1_000_000)
                 taken.append(message)
-            await self._hand_over(topic, partition, batch, taken)
+            await self._hand_over(producer, topic, partition, batch, taken)
 
-    async def _hand_over(self, topic: Topic, partition: int, batch: Any, taken: list[Encoded]) -> None:
-        future = await self._producer.send_batch(batch, topic.name, partition=partition)
+    async def _hand_over(
+        self, producer: AIOKafkaProducer, topic: Topic, partition: int, batch: Any, taken: list[Encoded]
+    ) -> None:
+        future = await producer.send_batch(batch, topic.name, partition=partition)
         self._follow(future, topic, len(taken), sum(m.rows for m in taken), sum(len(m.value) for m in taken))
 
     def _follow(self, future: "asyncio.Future[Any]", topic: Topic, messages: int, rows: int, size: int) -> None:
         tally = self._tally
         tally.waiting += messages
+        tally.batches += 1
 
         def acknowledged(done: "asyncio.Future[Any]") -> None:
             tally.waiting -= messages
@@ -158,6 +172,7 @@ class Player:
         said = Sent(
             done, self._began_ns, self._over_ns, dict(tally.messages), tally.rows, tally.bytes, refused,
             late[-1], late[int(len(late) * 0.99)], self._marks if done else [], self._told() if done else [],
+            tally.batches,
         )  # fmt: skip
         scratch = Path(self._spec.said).with_suffix(".new")
         scratch.write_bytes(orjson.dumps(said))

@@ -21,6 +21,7 @@ class Spec:
     seed: int
     compression: str
     slot_s: float
+    senders: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Sent:
     late_p99_s: float
     marks: list[tuple[int, int, int]]
     faults: list[Told]
+    batches: int = 0
 
 
 _SPEC, _SENT = TypeAdapter(Spec), TypeAdapter(Sent)
