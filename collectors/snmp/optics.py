@@ -52,14 +52,17 @@ class Sensor:
         """What it says; None where it says nothing, and for light that is too little to have a logarithm."""
         if not isinstance(value, int) or abs(value) >= _UNREAL or (status is not None and status != _OK):
             return None
-        number = float(value * 10.0**self.exponent)
-        match self.unit:
-            case Unit.PLAIN:
-                return number
-            case Unit.MILLI:
-                return number * 1000
-            case Unit.MILLIWATTS:
-                return 10 * math.log10(number * 1000) if number > 0 else None
+        if self.unit is Unit.PLAIN:
+            return _scaled(value, self.exponent)
+        milli = _scaled(value, self.exponent + 3)
+        if self.unit is Unit.MILLI:
+            return milli
+        return 10 * math.log10(milli) if milli > 0 else None
+
+
+def _scaled(value: int, exponent: int) -> float:
+    """Divided by a power of ten where that is exact: 509 hundredths are 5.09."""
+    return value / 10**-exponent if exponent < 0 else float(value * 10**exponent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,90 @@
+"""The varbinds as pyasn1 reads them, and what is no SNMP at all."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pysnmp.proto import rfc1902
+
+from collectors.snmp import ber
+from collectors.snmp.cut import cut_scoped, cut_v2c, cut_v3
+from streams.wire.errors import Reject
+from tests.unit.collectors.snmp.packets import VALUES, damaged, response, table
+
+NAME = (1, 3, 6, 1, 2, 1, 2, 2, 1, 10)
+
+
+def plain(value: object) -> ber.Value:
+    """A value of pysnmp's as ours."""
+    if isinstance(value, rfc1902.ObjectIdentifier):
+        return ber.oid_bytes(value.asTuple())
+    octets = getattr(value, "asOctets", None)
+    return bytes(octets()) if octets else int(value)  # type: ignore[call-overload, no-any-return]
+
+
+def test_every_type_of_value_is_what_pyasn1_wrote() -> None:
+    """Numbers are numbers, signed where they are; all else its bytes; names go there and back."""
+    cut = cut_v2c(response([((*NAME, n), value) for n, value in enumerate(VALUES)]))
+    found = ber.varbinds(cut.data, *cut.span)
+    assert [value for _, _, value in found] == [plain(value) for value in VALUES]
+    assert [ber.oid_numbers(oid) for oid, _, _ in found] == [(*NAME, n) for n in range(len(VALUES))]
+
+
+def test_a_message_without_its_varbinds_is_one_that_pyasn1_would_write() -> None:
+    """What is left has the same request, and an empty list."""
+    assert cut_v2c(table()).rest == response([])
+
+
+@given(st.lists(st.integers(0, 2**32 - 1), max_size=20))
+def test_names_go_there_and_back(tail: list[int]) -> None:
+    """Any OID is the same after a journey over the wire."""
+    oid = (1, 3, *tail)
+    assert ber.oid_numbers(ber.oid_bytes(oid)) == oid
+    assert ber.sub_identifiers(ber.oid_bytes(oid)[1:]) == tuple(tail)
+
+
+def test_ten_thousand_damaged_packets_are_read_or_refused_and_none_takes_its_time() -> None:
+    """Reject is all that is ever raised, and what is read has no more values than bytes."""
+    refused, began = 0, time.monotonic()
+    for data in damaged(table(), 10_000, seed=1):
+        try:
+            cut = cut_v2c(data)
+            found = ber.varbinds(cut.data, *cut.span)
+        except Reject:
+            refused += 1
+        else:
+            assert len(found) <= len(data) // 4
+        for read in (lambda d: cut_scoped(d, 0, len(d)), cut_v3):
+            try:
+                read(data)  # type: ignore[no-untyped-call]
+            except Reject:
+                continue
+    assert 5_000 < refused < 10_000
+    assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"\x30\x80\x06\x01\x2b\x05\x00", "length of impossible length"),
+        (b"\x30\x05\x06\x01\x2b\x05\x01", "another length"),
+        (b"\x30\x04\x06\x00\x05\x00", "name of impossible length"),
+        (b"\x30\x05\x06\x01\x2b\x41\x00", "number of impossible length"),
+        (b"\x30\x0f\x06\x01\x2b\x46\x0a" + b"\xff" * 10, "number of impossible length"),
+        (b"\x30\x7f\x06\x01\x2b\x05\x00", "longer than its list"),
+        (b"\x31\x05\x06\x01\x2b\x05\x00", "no varbind"),
+        (b"\x30\x84\xff\xff\xff\xff\x06\x01", "longer than its list"),
+        (b"\x30", "ends within"),
+    ],
+)
+def test_what_snmp_does_not_allow_is_refused_by_name(content: bytes, why: str) -> None:
+    """Indefinite, empty and overlong lengths, and those that do not agree with each other."""
+    with pytest.raises(Reject, match=why):
+        ber.varbinds(content, 0, len(content))
+
+
+def test_bytes_after_the_message_are_refused() -> None:
+    """A whole message is what was sent, and nothing behind it."""
+    with pytest.raises(Reject, match="after the message"):
+        cut_v2c(table() + b"\x00")
