@@ -10,7 +10,7 @@ class RuntimeSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    bulk_s: float = Field(default=0.2, ge=0, lt=5)
+    bulk_s: float = Field(default=0.5, ge=0, lt=5)
     """How long samples may be gathered for a batch when they are many; events never wait for one."""
     progress_s: float = Field(default=0.1, gt=0)
     """How often Progress goes out where it moved."""

@@ -22,13 +22,13 @@ def test_a_busy_topic_is_gathered_as_long_as_may_be() -> None:
 
 
 def test_a_quieter_topic_is_gathered_less_long() -> None:
-    """At a tenth of a large fabric's load a batch is gathered for well below 100 ms."""
-    assert 0.02 <= paced(215).wait_s <= 0.05
+    """Some hundred devices with a cadence of 10 s are gathered in proportion to how many they are."""
+    assert 0.02 <= paced(20).wait_s <= 0.05
 
 
 def test_a_quiet_topic_is_delivered_as_it_comes() -> None:
     """A few devices are not waited for, nor is one that falls silent."""
-    assert paced(50).wait_s == 0.0
+    assert paced(5).wait_s == 0.0
     pace = paced(2000)
     for second in range(4, 7):
         pace.brought(0, second)
