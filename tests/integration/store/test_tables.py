@@ -121,6 +121,42 @@ def _values(database: Database) -> None:
     assert database.rows(absent) == [(0,)]
 
 
+def _stored_columns(database: Database) -> set[str]:
+    sql = "SELECT DISTINCT column FROM system.parts_columns WHERE active AND table = 'samples' AND database = '{}'"
+    return {str(column) for (column,) in database.rows(sql.format(database.name))}
+
+
+def test_a_metric_that_nobody_reads_takes_no_place(rig: Rig, database: Database) -> None:
+    """A column that no row of a part has is in no file, and is NULL after merges and a restart of the server."""
+    for metric in ("rx_bytes", "tx_bytes"):
+        database.client.command(
+            f"INSERT INTO samples (device, row, sampled_at, {metric}, arrived_at) SELECT 'leaf', 'Ethernet1', now(),"
+            " number, toStartOfDay(now()) FROM numbers(10)"
+        )
+    seen = "SELECT count(), sum(rx_bytes), count(tx_bytes), countIf(oper_up IS NULL), count(cnp_sent) FROM samples"
+    assert database.rows(seen) == [(20, 45, 10, 20, 0)]
+    database.client.command("OPTIMIZE TABLE samples FINAL")
+    assert {"rx_bytes", "tx_bytes"} <= _stored_columns(database)
+    assert not {"oper_up", "cnp_sent"} & _stored_columns(database)
+    rig.clickhouse.kill()
+    rig.clickhouse.start()
+    assert database.rows(seen) == [(20, 45, 10, 20, 0)]
+
+
+def test_parts_of_few_rows_wait_for_their_merge(database: Database) -> None:
+    """Small inserts are not merged a few at a time, the large part again and again, but 32 at once."""
+    for number in range(40):
+        database.client.command(
+            f"INSERT INTO collector_status (device, at, arrived_at) VALUES ('leaf', {number}, toStartOfDay(now()))"
+        )
+    sizes = database.rows(
+        "SELECT rows FROM system.parts WHERE active AND table = 'collector_status'"
+        f" AND database = '{database.name}' ORDER BY rows"
+    )
+    assert sum(int(rows) for (rows,) in sizes) == 40
+    assert not [rows for (rows,) in sizes if 1 < int(rows) < 32], sizes
+
+
 def _declared(database: Database, table: str) -> dict[str, str]:
     sql = f"SELECT name, type FROM system.columns WHERE database = '{database.name}' AND table = '{table}'"
     return {str(name): str(type_) for name, type_ in database.rows(sql)}
