@@ -58,7 +58,8 @@ class Board:
         key = tuple(sorted(filled))
         known = self._layouts.get(key)
         if known is None:
-            chosen = [slot for slot in key if self._best[self.places[slot]] == slot]
+            # By name: in which order ports were first met is not the same after a restart.
+            chosen = sorted((s for s in key if self._best[self.places[s]] == s), key=self.places.__getitem__)
             if len(self._layouts) >= _MOST_LAYOUTS:
                 self._layouts.clear()
             known = self._layouts[key] = Layout([self.places[slot] for slot in chosen]), chosen

@@ -27,6 +27,8 @@ _SAME_BOOT_NS = 2_000_000_000
 _TICKS = 2**32
 """TimeTicks wrap after 497 days."""
 _WRAP_MARGIN = 6_000 * 60
+_JITTER = 300
+"""3 s in ticks: an agent of several processes may answer a little out of order."""
 _EVENTS = {
     (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
     (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
@@ -82,7 +84,7 @@ class Device:
         if at_ns <= before_ns:
             return None
         self.uptime = (at_ns, uptime)
-        if not before_ns or uptime >= before or before > _TICKS - _WRAP_MARGIN:
+        if not before_ns or before - uptime <= _JITTER or before > _TICKS - _WRAP_MARGIN:
             return None
         return Happening(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {before:g}")
 

@@ -78,6 +78,11 @@ class Refused:
 
 Output = Gathered | Told | Refused
 
+_Unnamed = tuple[Signal, str, Scalar]
+"""A value of a port that its path does not name: what it is, the list item that it is in, and what it says."""
+_Whose = tuple[str, int, str]
+"""(device, time, list item): of one record, what has these equal is of one port."""
+
 
 class Fold:
     """The fold. `declared` are the offsets at which a cut was declared; they are made again as they were."""
@@ -103,8 +108,10 @@ class Fold:
         self._ordinal = 0
         self._began = False
         self._received_ns = 0
-        self._unnamed: list[tuple[Signal, str, Scalar]] = []
+        self._unnamed: list[_Unnamed] = []
         self._names: dict[str, str] = {}
+        self._pending: dict[_Whose, list[_Unnamed]] = {}
+        self._said: dict[_Whose, str] = {}
 
     @property
     def is_gathering(self) -> bool:
@@ -127,6 +134,8 @@ class Fold:
         unknown: Counter[str] = Counter()
         for point in points:
             self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
+        if self._pending or self._said:
+            self._name_the_rest()
         for label, count in unknown.items():
             self._counts.add("unknown", self._label(label), count)
         if refused:
@@ -168,13 +177,11 @@ class Fold:
         if device is None:
             unknown[point.name] += len(point.fields)
             return
-        if self._names:
-            self._names = {}
         found, strange = self._values(series, device, point, at_ns)
         if strange:
             unknown[point.name] += strange
-        if self._unnamed:
-            found += self._named(device)
+        if self._unnamed or self._names:
+            found += self._named(device, at_ns)
         if found:
             self._put(device, found, at_ns)
 
@@ -223,25 +230,45 @@ class Fold:
             return False
         return True
 
-    def _named(self, device: Device) -> list[tuple[int, float]]:
-        """Values of ports whose names came among the values."""
-        found: list[tuple[int, float]] = []
+    def _named(self, device: Device, at_ns: int) -> list[tuple[int, float]]:
+        """Values of ports whose names came among the values; those without wait for the record's end."""
         unnamed, self._unnamed = self._unnamed, []
         names, self._names = self._names, {}
-        for signal, scope, value in unnamed:
-            row = names.get(scope)
-            slot = device.board.slot(row, signal) if row else None
-            if slot is None:
-                self._counts.add("unnamed" if not row else "out_of_bounds", device.name)
-                continue
-            try:
-                read = signal.read(value)
-            except Reject:
-                self._counts.add("unreadable", device.name)
-                continue
-            if read is not None:
-                found.append((slot, read))
+        found: list[tuple[int, float]] = []
+        for one in unnamed:
+            if row := names.get(one[1]):
+                found += self._of_port(device, row, one)
+            else:
+                self._pending.setdefault((device.name, at_ns, one[1]), []).append(one)
+        if not unnamed:
+            self._said |= {(device.name, at_ns, scope): row for scope, row in names.items()}
         return found
+
+    def _name_the_rest(self) -> None:
+        """Gnmic makes an event of each leaf of a notification: the name then stands in another than the values."""
+        pending, self._pending = self._pending, {}
+        said, self._said = self._said, {}
+        for whose, unnamed in pending.items():
+            device, row = self._devices.known[whose[0]], said.get(whose)
+            if not row:
+                self._counts.add("unnamed", device.name, len(unnamed))
+                continue
+            found = [value for one in unnamed for value in self._of_port(device, row, one)]
+            if found:
+                self._put(device, found, whose[1])
+
+    def _of_port(self, device: Device, row: str, one: _Unnamed) -> list[tuple[int, float]]:
+        signal, _, value = one
+        slot = device.board.slot(row, signal)
+        if slot is None:
+            self._counts.add("out_of_bounds", device.name)
+            return []
+        try:
+            read = signal.read(value)
+        except Reject:
+            self._counts.add("unreadable", device.name)
+            return []
+        return [] if read is None else [(slot, read)]
 
     def _put(self, device: Device, found: list[tuple[int, float]], at_ns: int) -> None:
         window = self._windows.get(device.name)

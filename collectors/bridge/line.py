@@ -88,7 +88,7 @@ def _value(text: str) -> Scalar:
         return True
     if text in _FALSE:
         return False
-    if text[:1] == '"':
+    if text[:1] == '"' and text[-1:] == '"' and len(text) > 1:
         return re.sub(r'\\(["\\])', r"\1", text[1:-1])
     digits = text[:-1] if text[-1:] in {"i", "u"} else text
     try:

@@ -121,24 +121,28 @@ def sources(records: Iterable[Any]) -> list[Source]:
 
 async def newest(params: Params, options: Mapping[str, Any]) -> Batch:
     """The newest records of each partition, read without a group; raises Retry."""
+    admin = AIOKafkaAdminClient(**options)
     consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
     found: Batch = []
     try:
+        await admin.start()
         await consumer.start()
-        for topic in params.topics:
-            await consumer.topics()
-            places = [TopicPartition(topic.name, number) for number in consumer.partitions_for_topic(topic.name) or ()]
+        for described in await admin.describe_topics([topic.name for topic in params.topics]):
+            places = [TopicPartition(described["topic"], one["partition"]) for one in described["partitions"]]
+            if not places:
+                raise Retry(f"collect bridge: no topic {described['topic']}")
             consumer.assign(places)
             first, end = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
-            for place in places:
+            for place in sorted(places):
                 at = max(first[place], end[place] - params.once_records)
                 consumer.assign([place])
                 consumer.seek(place, at)
-                found.append(((topic.name, place.partition), await _until(consumer, place, at, end[place])))
+                found.append(((place.topic, place.partition), await _until(consumer, place, at, end[place])))
     except (KafkaError, OSError) as error:
         raise Retry(f"collect bridge: Kafka: {error}") from error
     finally:
         await consumer.stop()
+        await admin.close()
     return found
 
 

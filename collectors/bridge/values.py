@@ -190,7 +190,10 @@ def unix_ns(value: Scalar) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**63:
         raise Reject(f"no time: {str(value)[:_SHOWN]}")
     scale = next((scale for limit, scale in _STEPS if value < limit), 1)
-    return round(value * scale) if isinstance(value, float) else value * scale
+    found = round(value * scale) if isinstance(value, float) else value * scale
+    if found >= 2**63:
+        raise Reject(f"no time: {str(value)[:_SHOWN]}")
+    return found
 
 
 def _rfc3339(text: str) -> int:

@@ -1,8 +1,7 @@
 """Telegraf's `snmp` input: columns of the MIBs under their own names, one metric for each row of a table.
 
 The measurement is called as the site called it; `agent_host` is always among the tags. Only counters of 64 bits say
-octets and packets: one of 32 bits wraps within a second at 40 Gb/s. IEEE8021-PFC-MIB counts a port without its
-priorities, which our PFC metrics have: it is left out.
+octets and packets: one of 32 bits wraps within a second at 40 Gb/s.
 """
 
 from collectors.bridge import values
@@ -24,6 +23,9 @@ FIELDS: dict[str, Signal] = {
     "dot3HCInPauseFrames": counter(Metric.PAUSE_RX_FRAMES, rank=1),
     "dot3OutPauseFrames": counter(Metric.PAUSE_TX_FRAMES),
     "dot3HCOutPauseFrames": counter(Metric.PAUSE_TX_FRAMES, rank=1),
+    # A request is a frame that this port sends, an indication one that it gets; of all priorities, so without index.
+    "ieee8021PfcRequests": counter(Metric.PFC_TX_FRAMES),
+    "ieee8021PfcIndications": counter(Metric.PFC_RX_FRAMES),
     "ifOperStatus": gauge(Metric.OPER_UP, values.oper_up),
     "ifAdminStatus": gauge(Metric.ADMIN_UP, values.admin_up),
     "ifHighSpeed": gauge(Metric.SPEED_BPS, values.scaled(1e6)),  # 0 while up on 311 of 517 devices: then it is none

@@ -1,0 +1,246 @@
+"""What a partition's records become, under which numbers, and that a repeat has the same."""
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.bridge.fold import Gathered, Output, Position, Refused, Source, Told
+from streams.fabric.catalogue import Metric
+from streams.wire.models import EventKind
+from tests.unit.collectors.bridge.peers import COUNTERS, START_NS, S, all_of, event, fold_of, merged, octets, rows, take
+
+
+def test_the_ports_of_one_instant_are_one_reading() -> None:
+    """Records a few milliseconds apart become one message; each row keeps its own time."""
+    said = all_of(fold_of(), [octets(START_NS + port * 2_000_000, port, port=f"Eth{port}") for port in range(8)])
+    (only,) = said
+    assert only.reading.row == tuple(f"Eth{port}" for port in range(8))
+    assert only.reading.sampled_at_ns == START_NS
+    assert only.reading.row_delay_us == tuple(port * 2000 for port in range(8))
+
+
+def test_the_next_instant_is_another_reading() -> None:
+    """It ends the first, which goes out at once."""
+    fold = fold_of()
+    assert take(fold, [octets(START_NS, 1)]) == []
+    (first,) = take(fold, [octets(START_NS + 10 * S, 2)])
+    assert isinstance(first, Gathered)
+    assert (first.number, first.reading.sampled_at_ns) == (1, START_NS)
+    (second,) = fold.cut()
+    assert isinstance(second, Gathered)
+    assert (second.number, second.reading.sampled_at_ns) == (2, START_NS + 10 * S)
+
+
+def test_a_value_that_comes_again_is_another_reading_however_soon() -> None:
+    """A port read every 100 ms loses none of its readings."""
+    said = all_of(fold_of(), [octets(START_NS + n * S // 10, n) for n in range(5)])
+    assert [rows(one.reading)["Ethernet1"][Metric.RX_BYTES, -1] for one in said] == [0, 1, 2, 3, 4]
+
+
+def test_the_same_record_twice_is_one_value() -> None:
+    """A peer that retries writes a record again: it says nothing new."""
+    said = all_of(fold_of(), [octets(START_NS, 7), octets(START_NS, 7)])
+    assert merged(said) == {"Ethernet1": {(Metric.RX_BYTES, -1): 7}}
+    assert len(said) == 1
+
+
+def test_two_devices_in_one_unit_have_its_number() -> None:
+    """Identity is by device, so that they may."""
+    said = all_of(fold_of(), [octets(START_NS, 1, "leaf1"), octets(START_NS + 1, 2, "leaf2")])
+    assert [(one.device, one.number) for one in said] == [("leaf1", 1), ("leaf2", 1)]
+
+
+def test_a_time_ahead_of_ours_is_replaced_and_counted() -> None:
+    """DESIGN 2.1; the values are kept."""
+    fold = fold_of()
+    (only,) = all_of(fold, [octets(START_NS + 5 * S, 1)], received_ns=START_NS)
+    assert only.reading.sampled_at_ns == START_NS
+    assert fold._counts.of("clock_replaced") == 1
+
+
+def test_what_has_no_time_has_kafkas() -> None:
+    """A line without one was true when it was written."""
+    fold = fold_of()
+    fold.take(
+        Source(0, START_NS, b"if,source=l,name=Et1,path=/interfaces/interface/state/counters in_octets=1i"), START_NS
+    )
+    (only,) = fold.cut()
+    assert isinstance(only, Gathered)
+    assert only.reading.sampled_at_ns == START_NS
+
+
+def test_unknown_measurements_are_counted_by_name() -> None:
+    """And nothing is said of each."""
+    fold = fold_of()
+    assert take(fold, [f"cpu,host=a usage=1,idle=2 {START_NS}", f"cpu,host=a usage=1 {START_NS}"]) == []
+    assert fold._counts.by_label("unknown") == {"cpu": 3}
+
+
+def test_a_poisoned_record_is_refused_by_name_and_the_stream_goes_on() -> None:
+    """It is handed on with its reason, and what is around it is read."""
+    fold = fold_of()
+    said = [
+        *take(fold, [octets(START_NS, 1), b"{", b"\xff\xfe", octets(START_NS + 1, 2, port="Ethernet2")]),
+        *fold.cut(),
+    ]
+    refused = [one for one in said if isinstance(one, Refused)]
+    assert [(one.offset, one.value) for one in refused] == [(1, b"{"), (2, b"\xff\xfe")]
+    assert "no JSON" in refused[0].reason and "no UTF-8" in refused[1].reason
+    assert fold._counts.of("poisoned") == 2
+    assert merged(one for one in said if isinstance(one, Gathered)).keys() == {"Ethernet1", "Ethernet2"}
+
+
+def test_an_unreadable_value_is_counted_and_absent() -> None:
+    """Its neighbours are read."""
+    fold = fold_of()
+    values = {f"{COUNTERS}/in-octets": "lots", f"{COUNTERS}/out-octets": 2.5, f"{COUNTERS}/in-pkts": "NA",
+              f"{COUNTERS}/out-pkts": 4}  # fmt: skip
+    said = all_of(fold, [orjson.dumps(event(START_NS, values))])
+    assert merged(said) == {"Ethernet1": {(Metric.TX_PACKETS, -1): 4}}
+    assert fold._counts.of("unreadable", "leaf1") == 2
+
+
+def test_a_change_of_state_is_told_at_once() -> None:
+    """As the event that it is, at the device's time; how a port stands at first is no change."""
+    fold = fold_of()
+    path = "/interfaces/interface/state/oper-status"
+    said = take(fold, [orjson.dumps(event(START_NS + n * 10 * S, {path: word})) for n, word in
+                       enumerate(["UP", "UP", "DOWN", "DOWN", "UP"])])  # fmt: skip
+    told = [one for one in said if isinstance(one, Told)]
+    assert [(one.happening.kind, one.happening.port, one.happening.at_ns) for one in told] == [
+        (EventKind.LINK_DOWN, "Ethernet1", START_NS + 20 * S), (EventKind.LINK_UP, "Ethernet1", START_NS + 40 * S),
+    ]  # fmt: skip
+    assert len({one.number for one in told}) == 2
+
+
+def test_a_boot_time_is_the_boot_id_and_another_a_reboot() -> None:
+    """The readings after it carry it."""
+    fold = fold_of()
+    boots = [orjson.dumps(event(START_NS + n * 10 * S, {"/system/state/boot-time": boot, f"{COUNTERS}/in-octets": n}))
+             for n, boot in enumerate([START_NS - 100 * S, START_NS - 99 * S, START_NS + 15 * S])]  # fmt: skip
+    said = [*take(fold, boots), *fold.cut()]
+    assert [one.reading.boot_id for one in said if isinstance(one, Gathered)][-1] == START_NS + 15 * S
+    assert [one.happening.kind for one in said if isinstance(one, Told)] == [EventKind.DEVICE_REBOOT]
+
+
+@pytest.mark.parametrize(
+    ("uptimes", "reboots"),
+    [((100, 1100, 50_000, 20), 1), ((2**32 - 500, 300), 0), ((1000, 800), 0), ((90_000, "NA", 91_000), 0)],
+)
+def test_an_uptime_that_goes_back_is_a_reboot(uptimes: tuple[object, ...], reboots: int) -> None:
+    """Its wrap after 497 days is none, and neither is an answer out of order."""
+    fold = fold_of()
+    lines = [f"snmp,agent_host=l1 uptime={n if isinstance(n, int) else 0}i {START_NS + i * 10 * S}"
+             for i, n in enumerate(uptimes) if isinstance(n, int)]  # fmt: skip
+    told = [one for one in take(fold, lines) if isinstance(one, Told)]
+    assert [one.happening.kind for one in told] == [EventKind.DEVICE_REBOOT] * reboots
+
+
+def test_past_the_bound_of_ports_and_devices_nothing_is_kept() -> None:
+    """Whatever a peer sends; it is counted."""
+    fold = fold_of(max_ports=2, max_devices=2)
+    said = all_of(fold, [octets(START_NS, 1, f"leaf{n}", f"Eth{m}") for n in range(4) for m in range(4)])
+    assert {(one.device, one.reading.row) for one in said} == {("leaf0", ("Eth0", "Eth1")), ("leaf1", ("Eth0", "Eth1"))}
+    assert fold._counts.of("out_of_bounds") > 0
+
+
+# Identity: whoever reads again from a safe position says the same under the same numbers.
+
+
+def identity(said: Output) -> tuple[object, ...]:
+    match said:
+        case Gathered(device, number, reading):
+            return "samples", device, number, reading.sampled_at_ns, reading.row, reading.counters.values.tobytes()
+        case Told(device, number, happening, _):
+            return "event", device, number, happening
+        case Refused(offset, reason, _):
+            return "refused", offset, reason
+
+
+STREAM = st.lists(
+    st.tuples(
+        st.sampled_from(["leaf1", "leaf2", "leaf3"]),
+        st.sampled_from(["Eth1", "Eth2"]),
+        st.integers(0, 40),  # tenths of a second
+        st.booleans(),  # an event alone, or with the one before it
+        st.booleans(),  # nobody came for long after it: a cut
+    ),
+    min_size=1,
+    max_size=40,
+)
+
+
+@given(STREAM, st.data())
+def test_a_restart_says_the_same_under_the_same_numbers(
+    stream: list[tuple[str, str, int, bool, bool]], data: st.DataObject
+) -> None:
+    """From every position that was ever safe, with the cuts that were declared, whatever came in whichever order.
+
+    What is said after that position is said again word by word, and nothing else.
+    """
+    records: list[bytes] = []
+    cuts: set[int] = set()
+    for number, (device, port, tenth, alone, is_cut) in enumerate(stream):
+        made = event(START_NS + tenth * S // 10, {f"{COUNTERS}/in-octets": number}, device, port)
+        if alone or not records:
+            records.append(orjson.dumps([made]))
+        else:
+            records[-1] = orjson.dumps([*orjson.loads(records[-1]), made])
+        if is_cut:
+            cuts.add(len(records))
+    fold = fold_of("gnmic")
+    said: list[tuple[int, Output]] = []
+    safe: list[Position] = []
+    declared: list[int] = []
+    for offset, value in enumerate(records):
+        said += [(offset, one) for one in fold.take(Source(offset, 0, value), START_NS * 2)]
+        safe.append(fold.safe)
+        if offset + 1 in cuts and fold.is_gathering:
+            declared.append(fold.next_offset)
+            safe.append(fold.safe)
+            said += [(offset + 1, one) for one in fold.cut()]
+            safe.append(fold.safe)
+    end = len(records)
+    declared.append(end)
+    said += [(end, one) for one in fold.cut()]
+    position = data.draw(st.sampled_from(safe))
+    again = fold_of("gnmic", position, [cut for cut in declared if cut > position.offset])
+    repeated: list[Output] = []
+    for offset in range(position.offset, end):
+        repeated += again.take(Source(offset, 0, records[offset]), START_NS * 2)
+    repeated += again.cut()
+    first = [identity(one) for _, one in said if isinstance(one, Gathered) and one.number >= position.number]
+    assert [identity(one) for one in repeated if isinstance(one, Gathered)] == first
+
+
+@given(STREAM)
+def test_no_value_is_lost_and_no_number_is_given_twice(stream: list[tuple[str, str, int, bool, bool]]) -> None:
+    """Every value is in a reading, and a device has a number once."""
+    fold = fold_of("gnmic")
+    said = all_of(fold, [octets(START_NS + tenth * S // 10, number, device, port)
+                         for number, (device, port, tenth, _, _) in enumerate(stream)])  # fmt: skip
+    numbers = [(one.device, one.number) for one in said]
+    assert len(set(numbers)) == len(numbers)
+    newest = {(device, port, tenth): float(number) for number, (device, port, tenth, _, _) in enumerate(stream)}
+    found = {value for one in said for row in rows(one.reading).values() for value in row.values()}
+    assert set(newest.values()) <= found
+
+
+def test_a_unit_without_end_is_ended_where_it_can_be_committed() -> None:
+    """Batches of two instants each never leave a record's end without something gathered; after a while one is made."""
+    fold = fold_of("gnmic")
+    batches = [orjson.dumps([event(START_NS + (2 * n + i) * 10 * S, {f"{COUNTERS}/in-octets": n}) for i in (1, 2)])
+               for n in range(6000)]  # fmt: skip
+    take(fold, batches)
+    assert 0 < fold.next_offset - fold.safe.offset <= 5000
+
+
+def test_a_topic_that_was_made_anew_goes_on_under_new_numbers() -> None:
+    """Its offsets begin again; numbers only grow, so nothing is taken for what was said before."""
+    fold = fold_of(start=Position(100, 7), declared=[150])
+    said = take(fold, [octets(START_NS, 1)])
+    fold.next_offset = 0
+    said += fold.take(Source(0, 0, octets(START_NS + 10 * S, 2)), START_NS * 2)
+    said += fold.cut()
+    assert [one.number for one in said if isinstance(one, Gathered)] == [7, 8]

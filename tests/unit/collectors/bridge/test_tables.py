@@ -1,0 +1,116 @@
+"""The peers' tables say of each name what our own collectors say of it."""
+
+import pytest
+
+from collectors.bridge.signals import Kind
+from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
+from collectors.nic import signals as nic
+from streams.fabric.catalogue import CATALOGUE, Metric
+from tests.unit.collectors.bridge.peers import START_NS, all_of, fold_of, merged
+
+NIC_NAMES = [*nic.STATISTICS, *nic._PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", "rx_prio0_pause_duration",
+             "tx_prio7_pause_transition", "rx_pfc_ena_frames_pri2"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NIC_NAMES)
+def test_ethtools_statistics_are_what_the_nic_collector_takes_them_for(name: str) -> None:
+    """The same metric and the same lane or priority; a physical counter before a driver's."""
+    theirs, ours = nic.ethtool_signal(name), telegraf_ethtool.signal(name)
+    assert theirs is not None and ours is not None
+    assert (ours.metric, ours.lane) == (theirs.metric, theirs.lane)
+    generic = telegraf_ethtool.FIELDS["rx_bytes"].rank
+    assert (ours.rank > generic) is (theirs.rank is nic.Rank.PHYSICAL)
+
+
+@pytest.mark.parametrize("name", [*nic.COUNTERS, *nic.HW_COUNTERS])
+def test_infinibands_counters_are_what_the_nic_collector_takes_them_for(name: str) -> None:
+    """The same metric in the same unit."""
+    theirs = nic.COUNTERS.get(name) or nic.HW_COUNTERS[name]
+    ours = telegraf_infiniband.FIELDS[name]
+    assert ours.metric is theirs.metric
+    assert ours.read(3) == 3 * theirs.factor
+
+
+def test_every_signal_fits_the_catalogue() -> None:
+    """What reads as a counter is one there, and nothing else is; a lane is said where the metric has one."""
+    tables = (openconfig.PORTS, openconfig.OTHERS, telegraf_ethtool.FIELDS, telegraf_infiniband.FIELDS,
+              telegraf_snmp.FIELDS)  # fmt: skip
+    for table in tables:
+        for name, signal in table.items():
+            if signal.kind is Kind.VALUE:
+                assert signal.metric is not None
+                refuses_half = False
+                try:
+                    signal.read(0.25)
+                except ValueError:
+                    refuses_half = True
+                assert refuses_half or not CATALOGUE[signal.metric].counter, name
+
+
+def test_snmp_packets_are_a_sum_and_absent_where_a_part_is() -> None:
+    """Of three columns; the row is the port's name, and the device is what the site calls it."""
+    both = (
+        "interface,agent_host=10.0.0.1,host=collector,ifName=Et1,source=leaf1 "
+        "ifHCInUcastPkts=5i,ifHCInMulticastPkts=2i,ifHCInBroadcastPkts=1i,ifHCOutUcastPkts=9i,ifHCOutMulticastPkts=1i,"
+        "ifHCInOctets=100u,ifInOctets=100i,ifOperStatus=1i,ifAdminStatus=2i,ifHighSpeed=0i "
+        f"{START_NS}"
+    )
+    said = all_of(fold_of(), [both])
+    assert [one.device for one in said] == ["leaf1"]
+    assert merged(said) == {
+        "Et1": {(Metric.RX_PACKETS, -1): 8, (Metric.RX_BYTES, -1): 100, (Metric.OPER_UP, -1): 1.0,
+                (Metric.ADMIN_UP, -1): 0.0}
+    }  # fmt: skip
+
+
+def test_a_port_of_several_and_the_first_of_infiniband() -> None:
+    """The first goes by its device's name, as the only one does everywhere."""
+    said = all_of(
+        fold_of(),
+        [f"infiniband,device=mlx4_0,host=gpu1,port={port} link_downed={port}i {START_NS}" for port in (1, 2)],
+    )
+    assert merged(said) == {
+        "mlx4_0": {(Metric.LINK_DOWN_EVENTS, -1): 1},
+        "mlx4_0/2": {(Metric.LINK_DOWN_EVENTS, -1): 2},
+    }
+
+
+@pytest.mark.parametrize(
+    ("line", "device"),
+    [
+        ("m,source=10.0.0.1:57400,name=Et1,path=/interfaces/interface/state/counters in_octets=1u", "leaf9"),
+        ("m,source=[fe80::1]:57400,name=Et1,path=/interfaces/interface/state/counters in_octets=1u", "fe80::1"),
+        ("m,source=leaf1,name=Et1,path=/interfaces/interface/state/counters in_octets=1u", "leaf1"),
+        ("ethtool,host=gpu1,interface=ens1,driver=mlx5_core rx_bytes_phy=1i", "gpu1"),
+    ],
+)
+def test_a_device_goes_by_the_inventorys_name(line: str, device: str) -> None:
+    """Its address loses its port, and is what `devices` says of it."""
+    said = all_of(fold_of(devices={"10.0.0.1": "leaf9"}), [f"{line} {START_NS}"])
+    assert [one.device for one in said] == [device]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "bgp,source=leaf1,name=default,neighbor_address=10.0.0.2 oper_status=\"UP\"",
+        "platform,source=leaf1,name=PSU1 oper_status=\"UP\"",
+        "sub,source=leaf1,name=Et1,index=0,path=/interfaces/interface/subinterfaces/subinterface oper_status=\"UP\"",
+        "sub,source=leaf1,name=Et1,path=/components/component/state oper_status=\"UP\"",
+        "cpu,host=gpu1 usage_idle=99.1",
+        "interfaces,source=leaf1 in_octets=1u",
+    ],
+)  # fmt: skip
+def test_what_is_no_ports_is_nothing(line: str) -> None:
+    """A neighbour's, a power supply's or a subinterface's state is not a port's; nor is what names none."""
+    assert all_of(fold_of(), [f"{line} {START_NS}"]) == []
+
+
+def test_a_better_witness_is_kept_once_it_was_heard() -> None:
+    """Two counters of one metric differ: to go back to the lesser would be a burst that never was."""
+    fold = fold_of()
+    line = "ethtool,host=gpu1,interface=ens1,driver=mlx5_core {} {}"
+    first = all_of(fold, [line.format("rx_bytes=7i", START_NS)])
+    both = line.format("rx_bytes=8i,rx_bytes_phy=900i", START_NS + 10**10)
+    later = all_of(fold, [both, line.format("rx_bytes=9i", START_NS + 2 * 10**10)])
+    assert [merged([one])["ens1"][Metric.RX_BYTES, -1] for one in [*first, *later]] == [7, 900]
