@@ -29,6 +29,8 @@ Name = Literal[
     "unnamed",  # values of a port that the device did not name
     "out_of_bounds",  # paths and ports past the bound of one target
     "reconnects",
+    "reloads",  # times that the configuration was read again
+    "reload_refused",  # times that it was no good, and the old one stayed
     "late",  # moments at which a target was due and another reading of it still went on
     "overdue",  # readings that were cut short at their deadline
     "restricted",  # functions whose counters are left alone, for reading them does harm

@@ -7,6 +7,7 @@ from collectors.core.clock import SystemClock
 from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter, draw_run
 from collectors.core.publisher import Publisher
+from collectors.core.spec import Core
 from streams.instrument.clock import Clock
 from streams.wire.models import Source
 
@@ -21,6 +22,8 @@ class Means:
     run: int = field(default_factory=draw_run)
     chance: random.Random = field(default_factory=random.Random)
     clock: Clock = field(default_factory=SystemClock)
+    core: Core = field(default_factory=Core)
+    """What the process was told; without Kafka in it nothing is shared out."""
 
     def emitter(self, source: Source) -> Emitter:
         """The Emitter of a source: make one a process, for it numbers the messages."""

@@ -29,7 +29,7 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
         if core.metrics_port is not None:
             stack.callback(serve_metrics(counts, core.metrics_port))
         async with KafkaPublisher(core, counts) as publisher:
-            means = Means(publisher, core.collector, counts)
+            means = Means(publisher, core.collector, counts, core=core)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_until_ended(collect(means)))

@@ -25,7 +25,8 @@ class Core:
 
     `client_options` are the arguments with which an aiokafka client reaches the cluster; None where there is no
     Kafka, for a collector that only prints. `acknowledged_file` gets what Kafka acknowledged, as JSON, about once a
-    second: who proves that nothing is lost counts against it. `metrics_port` serves self-metrics on loopback.
+    second: who proves that nothing is lost counts against it. `metrics_port` serves self-metrics on loopback. `again`
+    reads the settings again from the files `configuration`, and raises Misconfigured.
     """
 
     client_options: Mapping[str, Any] | None = None
@@ -34,6 +35,8 @@ class Core:
     publisher: PublisherParams = field(default_factory=PublisherParams)
     acknowledged_file: Path | None = None
     metrics_port: int | None = None
+    again: Callable[[], BaseModel] | None = None
+    configuration: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

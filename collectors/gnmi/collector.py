@@ -1,39 +1,47 @@
 """The gNMI collector: many devices in one process. Wiring only."""
 
-import asyncio
 import random
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from collectors.core.means import Means
 from collectors.core.once import first_readings
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
+from collectors.core.targets import read_targets
 from collectors.gnmi.device import DeviceReader
-from collectors.gnmi.params import Params
+from collectors.gnmi.params import Params, Target
 from collectors.gnmi.read import credentials
 from streams.wire.models import Source
 
 _ONCE_BOUND_S = 20.0
 
 
-def readers(params: Params, means: Means) -> list[DeviceReader]:
-    """One reader a target; raises Misconfigured before anything is connected."""
+class Asked(NamedTuple):
+    """One device and all that decides how it is asked."""
+
+    target: Target
+    params: Params
+    secret: str
+
+
+def asked(params: Params) -> dict[str, Asked]:
+    """The devices by name; raises Misconfigured before anything is connected."""
     secret = params.secret() if params.username else ""
     if params.tls:
         credentials(params)
-    emitter = means.emitter(Source.SOURCE_GNMI)
-    return [
-        DeviceReader(target, params, secret, emitter, means.counts, means.clock, random.Random(means.chance.random()))  # noqa: S311 — jitter
-        for target in params.all_targets()
-    ]
+    return {target.name: Asked(target, params, secret) for target in params.all_targets()}
 
 
 async def collect(params: Params, means: Means) -> None:
-    """Read every target until cancelled."""
-    found = readers(params, means)
-    async with asyncio.TaskGroup() as tasks:
-        for reader in found:
-            tasks.create_task(reader.run())
+    """Read every target that is this process's until cancelled."""
+    emitter = means.emitter(Source.SOURCE_GNMI)
+
+    async def read(one: Asked) -> None:
+        chance = random.Random(means.chance.random())  # noqa: S311 — jitter
+        await DeviceReader(*one, emitter, means.counts, means.clock, chance).run()
+
+    await read_targets(SPEC.name, params, means, asked, read)
 
 
 async def run(params: Params, core: Core) -> None:

@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import CollectorParams
+from collectors.core.params import TargetParams
 from streams.wire.errors import Misconfigured
 
 
@@ -45,7 +45,7 @@ def _targets(value: object) -> object:
     return orjson.loads(value) if isinstance(value, str) else value
 
 
-class Params(CollectorParams):
+class Params(TargetParams):
     """Settings of `[collect.gnmi]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both.
@@ -104,6 +104,10 @@ class Params(CollectorParams):
         if self.username and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
             raise Misconfigured("collect.gnmi: a password without TLS would cross the network: set tls, or clear_text")
         return targets
+
+    def files(self) -> tuple[Path, ...]:
+        named = (self.targets_file, self.password_file)
+        return tuple(path for path in named if path is not None)
 
     def secret(self) -> str:
         """The password; raises Misconfigured where its file cannot be read."""

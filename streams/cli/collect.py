@@ -36,7 +36,8 @@ def collect(
         raise typer.BadParameter("--once and --print go together")
     spec = spec_of(kind)
     given = [*(settings or []), *([f"targets_file={targets}"] if targets else [])]
-    read = settings_of_collector(kind, spec.Params, config, {**os.environ, **_said(kind, bootstrap, given)})
+    environ = {**os.environ, **_said(kind, bootstrap, given)}
+    read = settings_of_collector(kind, spec.Params, config, environ)
     params = read.collectors[kind]
     if once:
         if spec.once is None:
@@ -51,6 +52,8 @@ def collect(
         collector=name,
         acknowledged_file=acknowledged,
         metrics_port=metrics_port,
+        again=lambda: settings_of_collector(kind, spec.Params, config, environ).collectors[kind],
+        configuration=() if config is None else (config,),
     )
 
 

@@ -17,13 +17,15 @@ class _Skipping(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
+        if not ready and timeout is None:
+            raise RuntimeError("everybody waits for somebody else")
         if not ready and timeout:
             self.skipped_s += timeout
         return ready
 
 
 class VirtualTime(asyncio.SelectorEventLoop):
-    """Begins at 0 and knows timers, not sockets: a wait for one would spin."""
+    """Begins at 0 and knows timers, not sockets nor threads: to wait for nothing but those is an error."""
 
     def __init__(self) -> None:
         self._skipping = _Skipping()

@@ -1,0 +1,90 @@
+"""What a collector is told anew while it runs: its configuration, or a file that it names, changed; or SIGHUP came.
+
+What is refused is told and counted, and what was in force stays. Where Kafka is, the spool and the group are taken up
+at the start only.
+"""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import structlog
+
+from collectors.core.counts import Counts
+from collectors.core.params import CollectorParams
+from collectors.core.spec import Core
+from streams.wire.errors import Misconfigured
+
+_log = structlog.get_logger("railsight.reload")
+
+LOOK_S = 1.0
+
+Params = TypeVar("Params", bound=CollectorParams)
+Stamp = tuple[tuple[int, int] | None, ...]
+
+
+async def reloads(
+    params: Params, core: Core, counts: Counts, take: Callable[[Params], None], look_s: float = LOOK_S
+) -> None:
+    """Hand changed settings to `take`, which raises Misconfigured where it refuses them; until cancelled."""
+    with _hangup() as hangup:
+        before = _stamp(core, params)
+        while True:
+            await _waited(hangup, look_s)
+            now = _stamp(core, params)
+            if now == before and not hangup.is_set():
+                continue
+            hangup.clear()
+            try:
+                fresh = params if core.again is None else core.again()
+                assert isinstance(fresh, type(params))
+                take(fresh)
+            except Misconfigured as error:
+                counts.add("reload_refused")
+                _log.error("the new configuration is refused; the old one stays", why=str(error))
+                before = now
+                continue
+            params = fresh
+            before = _stamp(core, params)
+            counts.add("reloads")
+            _log.info("configuration read again")
+
+
+async def _waited(hangup: asyncio.Event, look_s: float) -> None:
+    try:
+        async with asyncio.timeout(look_s):
+            await hangup.wait()
+    except TimeoutError:
+        return
+
+
+def _stamp(core: Core, params: CollectorParams) -> Stamp:
+    """What tells whether a file was written since; None where there is none at the moment."""
+    return tuple(map(_of_file, (*core.configuration, *params.files())))
+
+
+def _of_file(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
+
+
+@contextmanager
+def _hangup() -> Iterator[asyncio.Event]:
+    """Set by each SIGHUP; not at a terminal, where it says that the terminal is gone."""
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    if sys.stdin is not None and sys.stdin.isatty():
+        yield event
+        return
+    loop.add_signal_handler(signal.SIGHUP, event.set)
+    try:
+        yield event
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)

@@ -1,0 +1,64 @@
+"""Collectors share out targets by Kafka's group protocol: a dead one's move, a paused one lets go of them."""
+
+import signal
+from pathlib import Path
+
+from tests.integration.collectors.sharing import CADENCE_S, SESSION_S, Sharing, sharing
+from tests.integration.fixtures_kafka import Broker
+
+SLACK_S = 1.5
+"""For a machine of two cores that runs all of this: processes, a broker and forty switches."""
+START_S = 40.0
+
+
+async def shared_by_two(now: Sharing) -> None:
+    """Start two, and wait until each reads its own and nobody reads two."""
+    now.start("a")
+    now.start("b")
+
+    def settled() -> bool:
+        since_s = max((at_s for reads in now.read.values() for at_s, _ in reads), default=0.0) - CADENCE_S * 1.5
+        readers = now.readers(since_s)
+        return all(len(who) == 1 for who in readers.values()) and set().union(*readers.values()) == {"a", "b"}
+
+    await now.until(settled, START_S)
+
+
+async def test_the_targets_of_a_killed_collector_are_read_within_the_session_and_a_cadence(
+    kafka: Broker, tmp_path: Path
+) -> None:
+    """All forty and more are read again by the other, and no two read one meanwhile."""
+    async with sharing(kafka.bootstrap, tmp_path) as now:
+        assert len(now.devices) >= 40
+        await shared_by_two(now)
+        killed_s = now.signal("a", signal.SIGKILL)
+        bound_s = SESSION_S + CADENCE_S
+        await now.until(
+            lambda: all(who == {"b"} for who in now.readers(killed_s + 0.1).values()), bound_s + SLACK_S + 5
+        )
+        first_s = {
+            device: min(at_s for at_s, who in reads if who == "b" and at_s > killed_s)
+            for device, reads in now.read.items()
+        }
+        assert max(first_s.values()) - killed_s <= bound_s + SLACK_S
+
+
+async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Broker, tmp_path: Path) -> None:
+    """It wakes long after its session: its devices are the other's, and after a moment are read by one again."""
+    async with sharing(kafka.bootstrap, tmp_path) as now:
+        await shared_by_two(now)
+        paused_s = now.signal("a", signal.SIGSTOP)
+        await now.until(
+            lambda: all(who == {"b"} for who in now.readers(paused_s + 0.5).values()), SESSION_S + CADENCE_S + 10
+        )
+        woken_s = now.signal("a", signal.SIGCONT)
+        # It takes part again: the group shares out anew, and each device has one reader once more.
+        await now.until(
+            lambda: (
+                set().union(*now.readers(woken_s + SESSION_S).values()) == {"a", "b"}
+                and all(now.readers(woken_s + SESSION_S).values())
+            ),
+            3 * SESSION_S,
+        )
+        after = now.readers(woken_s + SESSION_S)
+        assert all(len(who) == 1 for who in after.values())

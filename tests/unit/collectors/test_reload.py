@@ -1,0 +1,117 @@
+"""Settings that change while a collector runs: what is taken, and what is refused."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from collectors.core.counts import Counts
+from collectors.core.params import TargetParams
+from collectors.core.reload import reloads
+from collectors.core.spec import Core
+from streams.wire.errors import Misconfigured
+
+
+class Params(TargetParams):
+    """Settings with a file of their own."""
+
+    targets_file: Path = Path("none")
+    word: str = ""
+
+    def files(self) -> tuple[Path, ...]:
+        return (self.targets_file,)
+
+
+class Watched:
+    """A configuration file, a file that it names, and what was taken of them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.configuration, self.targets = folder / "railsight.toml", folder / "targets.json"
+        self.configuration.write_text("one")
+        self.targets.write_text("[]")
+        self.taken: list[tuple[str, str]] = []
+        self.counts = Counts()
+
+    def again(self) -> Params:
+        word = self.configuration.read_text()
+        if word == "wrong":
+            raise Misconfigured("collect.x: word: wrong")
+        return Params(targets_file=self.targets, word=word)
+
+    def take(self, params: Params) -> None:
+        targets = self.targets.read_text() if self.targets.exists() else "wrong"
+        if targets == "wrong":
+            raise Misconfigured("targets: wrong")
+        self.taken.append((params.word, targets))
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110 — files tell nobody
+                await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def watching(folder: Path) -> AsyncIterator[Watched]:
+    watched = Watched(folder)
+    core = Core(again=watched.again, configuration=(watched.configuration,))
+    work = asyncio.create_task(reloads(watched.again(), core, watched.counts, watched.take, look_s=0.02))
+    await asyncio.sleep(0)  # it has looked once
+    try:
+        yield watched
+    finally:
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+
+
+def replace(path: Path, text: str) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.replace(path)
+
+
+async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
+    """The configuration, or one that it names; written over or replaced; once for each change."""
+    async with watching(tmp_path) as now:
+        replace(now.configuration, "two")
+        await now.until(lambda: now.taken == [("two", "[]")])
+        replace(now.targets, "[1]")
+        await now.until(lambda: now.taken == [("two", "[]"), ("two", "[1]")])
+        await asyncio.sleep(0.1)  # several looks go by
+        assert len(now.taken) == now.counts.of("reloads") == 2
+
+
+async def test_a_hang_up_is_a_request_to_read_again(tmp_path: Path) -> None:
+    """Also where nothing seems to have changed."""
+    async with watching(tmp_path) as now:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await now.until(lambda: now.taken == [("one", "[]")])
+
+
+async def test_what_is_refused_leaves_the_old_in_force(tmp_path: Path) -> None:
+    """It is counted, once; put right, it is taken."""
+    async with watching(tmp_path) as now:
+        for wrong in (now.configuration, now.targets):
+            before = now.counts.of("reload_refused")
+            right = wrong.read_text()
+            replace(wrong, "wrong")
+            await now.until(lambda before=before: now.counts.of("reload_refused") > before)  # type: ignore[misc]
+            await asyncio.sleep(0.1)  # several looks go by
+            assert now.counts.of("reload_refused") == before + 1
+            replace(wrong, right)
+            await now.until(lambda before=before: now.counts.of("reloads") > before)  # type: ignore[misc]
+        assert now.taken == [("one", "[]")] * 2
+
+
+async def test_a_file_that_is_not_there_for_a_moment_ends_nothing(tmp_path: Path) -> None:
+    """Some editors and tools remove a file before they write it."""
+    async with watching(tmp_path) as now:
+        now.targets.rename(tmp_path / "away")
+        await asyncio.sleep(0.1)
+        (tmp_path / "away").rename(now.targets)
+        replace(now.configuration, "two")
+        await now.until(lambda: bool(now.taken) and now.taken[-1] == ("two", "[]"))
