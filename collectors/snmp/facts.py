@@ -11,7 +11,7 @@ from collectors.snmp.words import address, whole, words
 from streams.wire.errors import Reject
 from streams.wire.models import Component, Neighbor
 
-_CHASSIS, _MODULE, _PORT, _STACK = 3, 9, 10, 11
+_CHASSIS, _SENSOR = 3, 8
 _MAC, _INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL = 3, 1, 5, 7
 """LldpPortIdSubtype."""
 _CHASSIS_MAC = 4
@@ -87,7 +87,10 @@ def _vendor(value: Value | None) -> str:
 
 
 def components(cells: Mapping[bytes, Column], ports: Ports, owners: Owners) -> tuple[Component, ...]:
-    """A port each with its other names, and each module in one that has a part or serial number."""
+    """A port each with its other names, and what is in it and has a part or serial number.
+
+    Of which class that is devices disagree: an Arista's transceivers are containers.
+    """
     others: dict[str, list[str]] = {}
     for said, port in ports.labels.items():
         if said != port:
@@ -98,7 +101,7 @@ def components(cells: Mapping[bytes, Column], ports: Ports, owners: Owners) -> t
     found = [Component(port, "port", alias=tuple(others.get(port, ()))) for port in ports.name.values()]
     for row, kind in cells[mib.ENTITY_CLASS].items():
         part, serial = words(cells[mib.ENTITY_MODEL].get(row)), words(cells[mib.ENTITY_SERIAL].get(row))
-        if kind not in (_MODULE, _PORT) or not (part or serial) or (port_ := owners.port(row)) is None:
+        if kind in (_CHASSIS, _SENSOR) or not (part or serial) or (port_ := owners.port(row)) is None:
             continue
         firmware = words(cells[mib.ENTITY_FIRMWARE].get(row)) or words(cells[mib.ENTITY_SOFTWARE].get(row))
         found.append(Component(port_, "transceiver", part, serial, firmware))

@@ -58,6 +58,8 @@ class Params(CollectorParams):
     or as a file.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
     targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
     targets_file: Path | None = None
     cadence_s: float = Field(default=30.0, ge=0.1, le=3600)

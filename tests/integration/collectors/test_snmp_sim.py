@@ -1,0 +1,253 @@
+"""The simulated switches as SNMP agents, and the collector that reads them: the same world with the same faults."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import orjson
+
+from collectors.core.clock import SystemClock
+from collectors.core.columns import json_lines
+from collectors.core.counts import Counts
+from collectors.core.means import Means
+from collectors.core.spec import Core
+from collectors.sim import clos
+from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
+from collectors.sim.snmp_face import SnmpFace
+from collectors.sim.world import World
+from collectors.snmp.collector import SPEC, collect
+from collectors.snmp.params import Params
+from streams.fabric.inventory import Inventory
+from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
+from tests.fakes.publisher import KeptRecords
+from tests.integration.collectors.snmp_peers import free_port, sent
+from tests.unit.collectors.snmp.packets import damaged, table
+
+SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+LEAF = "pod1-leaf1"
+S = 10**9
+Faulty = Callable[[Inventory, int], list[Fault]]
+
+
+def world_of(faulty: Faulty | None = None) -> World:
+    now_ns = SystemClock().now_ns()
+    inventory = clos.inventory(SHAPE, now_ns)
+    return World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
+
+
+def params_of(addresses: dict[str, str], **settings: object) -> Params:
+    targets = [{"name": name, "address": address} for name, address in addresses.items()]
+    quick = {"cadence_s": 0.3, "timeout_s": 0.3, "tries": 1, "deadline_s": 2}
+    login = {} if "version" in settings else {"community": "public"}
+    return Params.model_validate({"targets": targets} | quick | login | settings)
+
+
+@asynccontextmanager
+async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Counts]]:
+    """The collector, as it runs."""
+    kept, counts = KeptRecords(), Counts()
+    work = asyncio.create_task(collect(params, Means(kept, "test", counts)))
+    try:
+        yield kept, counts
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+
+@asynccontextmanager
+async def hearing(world: World) -> AsyncIterator[KeptRecords]:
+    """The world's agents, and the collector that polls them and hears their traps."""
+    port = free_port()
+    async with (
+        SnmpFace(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
+        collecting(params_of(face.addresses, traps=f"127.0.0.1:{port}")) as (kept, _),
+    ):
+        yield kept
+
+
+async def until(holds: Callable[[], bool], within_s: float = 10) -> None:
+    """Look again and again; raises TimeoutError."""
+    async with asyncio.timeout(within_s):
+        while not holds():  # noqa: ASYNC110 — counts are plain numbers: nobody tells when they change
+            await asyncio.sleep(0.01)
+
+
+def rows(samples: Samples) -> dict[str, dict[str, Any]]:
+    return {row["port"]: row["metrics"] for row in map(orjson.loads, json_lines(samples))}
+
+
+def link(inventory: Inventory, leaf: str = LEAF) -> Any:
+    return next(each for each in inventory.links if each.z_device == leaf)
+
+
+async def test_what_is_read_is_what_the_world_is() -> None:
+    """Every port of every switch: its traffic at the time of reading, its states; and who the switch is."""
+    world = world_of()
+    async with SnmpFace(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
+        await kept.until(lambda: {s.device for s in kept.of(Samples)} == set(world.switches), 20)
+        await kept.until(lambda: {f.device for f in kept.of(Facts)} == set(world.switches), 20)
+        for samples in kept.of(Samples):
+            assert samples.source is Source.SOURCE_SNMP and samples.boot_id
+            said = rows(samples)
+            assert set(said) == set(world.ports[samples.device])
+            for name, metrics in said.items():
+                early, late = (
+                    world.port(samples.device, name, at_ns)
+                    for at_ns in (2 * samples.sampled_at_ns - samples.received_at_ns, samples.received_at_ns)
+                )
+                assert early.rx_bytes <= metrics["rx_bytes"] <= late.rx_bytes
+                assert early.tx_packets <= metrics["tx_packets"] <= late.tx_packets
+                assert (metrics["oper_up"], metrics["admin_up"], metrics["speed_bps"]) == (1, 1, late.speed_bps)
+                assert "rx_power_dbm[0]" not in metrics
+        facts = next(facts for facts in kept.of(Facts) if facts.device == LEAF)
+        known = next(device for device in world.inventory.devices if device.name == LEAF)
+        assert (facts.vendor, facts.model, facts.serial) == (known.vendor, known.model, known.serial)
+        far = {(n.port, n.remote_device, n.remote_port) for n in facts.neighbors}
+        expected = {(p, world.neighbor(LEAF, p)) for p in world.ports[LEAF]}
+        assert far == {(port, there.device, there.port) for port, there in expected}
+        assert all(status.reachable for status in kept.of(CollectorStatus))
+
+
+async def test_traps_tell_of_a_flap_within_a_second() -> None:
+    """Each down and each up is an event of its port, at its moment; the port that a person shut says so first."""
+
+    def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
+        downs = (Span(now_ns + 3 * S, now_ns + 4 * S), Span(now_ns + 5 * S, now_ns + 6 * S))
+        shut = link(inventory, "pod1-leaf2")
+        return [LinkFlap(link(inventory), downs), AdminDown(shut, shut.z, Span(now_ns + 3 * S, now_ns + 5 * S))]
+
+    world = world_of(faulty)
+    moments = world.changes(LEAF)
+    async with hearing(world) as kept:
+        await kept.until(lambda: len(kept.of(Event, LEAF)) == 4 and len(kept.of(Event, "pod1-leaf2")) == 4, 20)
+        events = kept.of(Event, LEAF)
+        assert [event.kind for event in events] == 2 * [EventKind.LINK_DOWN, EventKind.LINK_UP]
+        assert {event.port for event in events} == {link(world.inventory).z_port}
+        for event, moment_ns in zip(events, moments, strict=True):
+            assert 0 <= event.at_ns - moment_ns < S
+        kinds = [event.kind for event in kept.of(Event, "pod1-leaf2")]
+        assert kinds == [EventKind.ADMIN_DOWN, EventKind.LINK_DOWN, EventKind.ADMIN_UP, EventKind.LINK_UP]
+
+
+async def test_a_reboot_is_told_by_trap_and_by_poll_and_the_boot_is_another() -> None:
+    """Away, it is not reached; back, its boot differs, counters began anew, and the events say why."""
+
+    def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
+        return [Reboot(LEAF, Span(now_ns + 3 * S, now_ns + 5 * S))]
+
+    async with hearing(world_of(faulty)) as kept:
+        await kept.until(lambda: len({s.boot_id for s in kept.of(Samples, LEAF)}) == 2, 30)
+        first, *_, last = kept.of(Samples, LEAF)
+        name = first.row[0]
+        assert rows(first)[name]["rx_bytes"] > 1000 * rows(last)[name]["rx_bytes"]
+        await kept.until(lambda: kept.of(CollectorStatus, LEAF)[-1].reachable, 10)
+        assert not all(status.reachable for status in kept.of(CollectorStatus, LEAF))
+        details = {event.detail.partition(" ")[0] for event in kept.of(Event, LEAF)}
+        assert {"coldStart", "sysUpTime"} <= details
+        assert {event.kind for event in kept.of(Event, LEAF)} == {EventKind.DEVICE_REBOOT}
+        assert len({s.boot_id for s in kept.of(Samples, "pod1-leaf2")}) == 1
+
+
+async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
+    """Its counters stay, its state is 0, the other ports go on."""
+
+    def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
+        down = next(each for each in inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
+        return [LinkDown(down, Span(now_ns, now_ns + 60 * S))]
+
+    world = world_of(faulty)
+    down = next(each for each in world.inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
+    async with SnmpFace(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
+        await kept.until(lambda: {s.device for s in kept.of(Samples)} == set(world.switches), 20)
+        for end in (down.a, down.z):
+            said = rows(kept.of(Samples, end.device)[0])
+            assert said.pop(end.port)["oper_up"] == 0 and all(metrics["oper_up"] for metrics in said.values())
+
+
+class Hostile(asyncio.DatagramProtocol):
+    """Answers each request with a burst of damaged responses."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self._noise = damaged(table(), 10_000_000, seed=3)
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        self.requests += 1
+        for _ in range(50):
+            self._transport.sendto(next(self._noise)[:1400], address)
+
+
+async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
+    """The others' readings come at their cadence; each refusal is counted, and a status says what is wrong."""
+    world = world_of()
+    loop = asyncio.get_running_loop()
+    transport, hostile = await loop.create_datagram_endpoint(Hostile, local_addr=("127.0.0.1", 0))
+    with contextlib.closing(transport), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        async with SnmpFace(world, SystemClock()) as face:
+            bad = {
+                "hostile": f"127.0.0.1:{transport.get_extra_info('sockname')[1]}",
+                "silent": f"127.0.0.1:{silent.getsockname()[1]}",
+            }
+            async with collecting(params_of(face.addresses | bad)) as (kept, counts):
+                await kept.until(lambda: len(kept.of(Samples, LEAF)) >= 10, 30)
+                await kept.until(lambda: counts.of("unreadable", "hostile") > 200, 30)
+                await kept.until(lambda: any(kept.of(CollectorStatus, "silent")), 10)
+                assert not kept.of(Samples, "hostile") and not kept.of(Samples, "silent")
+                assert "no answer" in kept.of(CollectorStatus, "hostile")[-1].error
+                times = [samples.sampled_at_ns for samples in kept.of(Samples, LEAF)]
+                assert max(b - a for a, b in pairwise(times)) < 2 * S
+                assert counts.of("unreadable", LEAF) == 0 and hostile.requests > 3
+
+
+async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
+    """Versions 2c and 3, acknowledged where that is asked for; a wrong community is refused and counted."""
+    kinds = {"coldStart": 1, "warmStart": 2, "linkDown": 3, "linkUp": 4}
+    port = free_port()
+    secrets = ("authentic-secret", "private-secret")
+    v3 = {"version": "3", "username": "rail", "auth_secret": secrets[0], "privacy_secret": secrets[1]}
+    silent = free_port()
+    logins: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
+        ({}, ("-v2c", "-c", "public")),
+        (
+            dict(v3),
+            ("-v3", "-u", "rail", "-l", "authPriv", "-a", "SHA-256", "-A", secrets[0], "-x", "AES", "-X", secrets[1]),
+        ),
+    )
+    for settings, login in logins:
+        params = params_of({"sw1": f"127.0.0.1:{silent}"}, traps=f"127.0.0.1:{port}", **settings)
+        async with collecting(params) as (kept, counts):
+            await kept.until(lambda kept=kept: any(kept.of(CollectorStatus)), 10)  # type: ignore[misc]
+            about = ("1.3.6.1.2.1.2.2.1.1.7", "i", "7", "1.3.6.1.2.1.31.1.1.1.1.7", "s", "Ethernet7")
+            for program in ("snmptrap", "snmpinform"):
+                for number in kinds.values():
+                    engine = ("-e", "0x80001f8804aabbccdd") if program == "snmptrap" and settings else ()
+                    trap = f"1.3.6.1.6.3.1.1.5.{number}"
+                    await sent(program, "-m", "", *engine, *login, f"127.0.0.1:{port}", "", trap, *about)
+            await kept.until(lambda kept=kept: len(kept.of(Event)) == 8, 10)  # type: ignore[misc]
+            assert [event.detail for event in kept.of(Event)] == 2 * list(kinds)
+            assert [event.port for event in kept.of(Event)] == 2 * ["", "", "Ethernet7", "Ethernet7"]
+            before = counts.of("unreadable", "sw1")
+            await sent("snmptrap", "-m", "", "-v2c", "-c", "wrong", f"127.0.0.1:{port}", "", "1.3.6.1.6.3.1.1.5.3")
+            await until(lambda counts=counts, before=before: counts.of("unreadable", "sw1") > before)  # type: ignore[misc]
+            assert len(kept.of(Event)) == 8
+
+
+async def test_once_prints_every_interface_and_ends() -> None:
+    """One JSON object a port of each switch, and the sockets closed."""
+    world = world_of()
+    assert SPEC.once is not None
+    async with SnmpFace(world, SystemClock()) as face:
+        lines = [orjson.loads(line) async for line in SPEC.once(params_of(face.addresses), Core())]
+    assert {(line["device"], line["port"]) for line in lines} == {
+        (device, port) for device in world.switches for port in world.ports[device]
+    }
+    assert {line["source"] for line in lines} == {"snmp"}
