@@ -1,0 +1,214 @@
+"""The host agent as it runs: on the logs of a simulated fabric, on a real Kafka, and on this machine's own log."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from collectors.core.clock import SystemClock
+from collectors.core.counts import Counts
+from collectors.core.means import Means
+from collectors.core.spec import Core
+from collectors.host.collector import collect, run
+from collectors.host.kmsg import kmsg_of
+from collectors.host.lines import record
+from collectors.host.params import Params
+from collectors.host.times import OwnZero, Times
+from collectors.sim import clos
+from collectors.sim.faults import Fault, LinkDown, LinkFlap, Reboot, Span
+from collectors.sim.kernel_log_face import KernelLogFace, lines
+from collectors.sim.sysfs_face import SysfsFace
+from collectors.sim.world import World
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.fabric.inventory import Link
+from streams.wire.errors import Reject
+from streams.wire.models import Event, EventKind
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode
+from tests.fakes.publisher import KeptRecords
+from tests.unit.collectors.host.trees import machine
+
+SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+HOST = "pod1-host1"
+S = 10**9
+CLOSE_NS = S // 2
+"""A line is written and read within a tenth of a second each, and dated to within that."""
+
+
+def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> World:
+    """One host, its leaves and a spine, with these faults."""
+    inventory = clos.inventory(SHAPE, now_ns)
+    return World(inventory, faulty({link.a_port: link for link in inventory.links if link.a_device == HOST}), 1, now_ns)
+
+
+@asynccontextmanager
+async def listening(sysfs: SysfsFace, log: KernelLogFace, folder: Path) -> AsyncIterator[KeptRecords]:
+    """The agent of the host, as it runs."""
+    kept = KeptRecords()
+    params = Params(
+        device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
+        discover_every_s=1, state_file=folder / "state.json",
+    )  # fmt: skip
+    means = Means(kept, "host", Counts(), 7, random.Random(1))
+    with contextlib.ExitStack() as at_end:
+        work = asyncio.create_task(collect(params, means, at_end))
+        try:
+            yield kept
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+
+
+def links(kept: KeptRecords) -> list[Event]:
+    """What was told of links."""
+    return [event for event in kept.of(Event) if event.kind in {EventKind.LINK_UP, EventKind.LINK_DOWN}]
+
+
+async def test_a_flap_is_told_as_it_happens(tmp_path: Path) -> None:
+    """Each down and up of the port that the NIC collector names, at the time of the world."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    downs = (Span(now_ns + 2 * S, now_ns + 3 * S), Span(now_ns + 4 * S, now_ns + 5 * S))
+    world = world_of(now_ns, lambda link: [LinkFlap(link["mlx5_3"], downs)])
+    async with (
+        SysfsFace(world, clock, tmp_path / "sysfs", every_s=0.1) as sysfs,
+        KernelLogFace(world, clock, tmp_path / "logs", every_s=0.05) as log,
+        listening(sysfs, log, tmp_path) as kept,
+    ):
+        await kept.until(lambda: len(links(kept)) == 4, 30)
+    told = links(kept)
+    assert {(event.device, event.port) for event in told} == {(HOST, "mlx5_3")}
+    assert [event.kind for event in told] == [EventKind.LINK_DOWN, EventKind.LINK_UP] * 2
+    for event, at_ns in zip(told, (moment for span in downs for moment in span), strict=True):
+        assert abs(event.at_ns - at_ns) < CLOSE_NS and event.at_ns <= event.received_at_ns
+
+
+async def test_a_host_that_reboots_speaks_of_another_boot(tmp_path: Path) -> None:
+    """Its clock begins at 0, and its links come up when it does."""
+    clock = SystemClock()
+    now_ns = clock.now_ns()
+    away = Span(now_ns + 2 * S, now_ns + 4 * S)
+    world = world_of(
+        now_ns, lambda link: [Reboot(HOST, away), LinkDown(link["mlx5_0"], Span(now_ns + 6 * S, now_ns + 99 * S))]
+    )
+    async with (
+        SysfsFace(world, clock, tmp_path / "sysfs", every_s=0.05) as sysfs,
+        KernelLogFace(world, clock, tmp_path / "logs", every_s=0.05) as log,
+        listening(sysfs, log, tmp_path) as kept,
+    ):
+        await kept.until(lambda: any(event.kind is EventKind.LINK_DOWN for event in links(kept)), 30)
+    *ups, down = links(kept)
+    assert sorted(event.port for event in ups) == [f"mlx5_{number}" for number in range(clos.RAILS)]
+    assert all(abs(event.at_ns - away.end_ns) < CLOSE_NS for event in ups)
+    assert (down.port, abs(down.at_ns - now_ns - 6 * S) < CLOSE_NS) == ("mlx5_0", True)
+
+
+def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
+    """And says nothing of a healthy host."""
+    start_ns = 1_700_000_000 * S
+
+    def faulty(link: dict[str, Link]) -> list[Fault]:
+        return [
+            LinkFlap(link["mlx5_1"], (Span(start_ns + S, start_ns + 2 * S), Span(start_ns + 3 * S, start_ns + 4 * S))),
+            Reboot(HOST, Span(start_ns + 10 * S, start_ns + 20 * S)),
+        ]
+
+    world = world_of(start_ns, faulty)
+    whole = [*lines(world, HOST, start_ns, start_ns + 30 * S)]
+    steps = range(0, 30 * S, S // 3)
+    pieces = [
+        line
+        for at in steps
+        for line in lines(world, HOST, start_ns + at, min(start_ns + at + S // 3, start_ns + 30 * S))
+    ]
+    assert pieces == whole
+    assert (
+        sum("Link down" in line for line in whole) == 2 and sum("Link up" in line for line in whole) == 2 + clos.RAILS
+    )
+    assert next(line for line in whole if line.startswith("<6>[    0.000000]")).endswith("PREEMPT_DYNAMIC")
+    assert [*lines(world_of(start_ns, lambda _: []), HOST, start_ns, start_ns + 30 * S)] == []
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker of its own: the topics have their real names."""
+    with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as running:
+        yield running.bootstrap
+
+
+async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broker: str) -> None:
+    """What was acknowledged is not said again; what was written meanwhile is."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker)
+    await admin.start()
+    await admin.create_topics([NewTopic(topic.name, 1, 1) for topic in (EVENTS, SAMPLES, FACTS, COLLECTOR_STATUS)])
+    await admin.close()
+    root, log = machine(tmp_path), tmp_path / "kern.log"
+    log.touch()
+    core = Core(client_options={"bootstrap_servers": broker}, partitions=Partitions(telemetry=1), collector="host@test")
+    params = Params(
+        device="gpu17", root=root, kernel_log=log, log_poll_s=0.05, cadence_s=0.5, state_file=tmp_path / "state.json"
+    )
+    consumer = AIOKafkaConsumer(EVENTS.name, bootstrap_servers=broker, auto_offset_reset="earliest")
+    await consumer.start()
+    codes: list[int] = []
+
+    async def until(wanted: int) -> None:
+        async with asyncio.timeout(60):
+            while len(codes) < wanted:
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    events = [decode(EVENTS, record.value, record.headers) for record in records]
+                    codes.extend(event.code for event in events if isinstance(event, Event))
+
+    def say(*numbers: int) -> None:
+        with log.open("a") as file:
+            file.writelines(f"2026-01-02T03:04:05Z gpu17 kernel: NVRM: Xid (PCI:0000:9b:00): {n}, x\n" for n in numbers)
+
+    try:
+        for turn in range(3):
+            work = asyncio.create_task(run(params, core))
+            async with asyncio.timeout(30):  # the first reads on from where it found the end
+                while not params.state_file.exists():  # noqa: ASYNC110 — the agent writes it, and tells nobody
+                    await asyncio.sleep(0.05)
+            say(10 * turn + 1, 10 * turn + 2)
+            await until(4 * turn + 2)
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+            say(10 * turn + 3, 10 * turn + 4)
+        work = asyncio.create_task(run(params, core))
+        await until(12)
+        work.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await work
+        for _ in range(5):
+            assert not await consumer.getmany(timeout_ms=100)
+    finally:
+        await consumer.stop()
+    assert codes == [10 * turn + n for turn in range(3) for n in (1, 2, 3, 4)]
+
+
+def test_this_machines_own_log_is_read_whole() -> None:
+    """Every record is understood, and none is of the future."""
+    try:
+        source = kmsg_of(Path("/dev/kmsg"), 1, None)
+    except Reject as error:
+        pytest.skip(f"the kernel log may not be read here: {error}")
+    clock, times = SystemClock(), Times(OwnZero())
+    with contextlib.closing(source):
+        chunk = source.read(1_000_000)
+    now_ns = clock.now_ns()
+    if not chunk.lines:
+        pytest.skip("the kernel log is empty")
+    assert chunk.is_drained and not chunk.refused and not chunk.lost
+    booted_ns = OwnZero().zero_ns()
+    for data in chunk.lines:
+        line = record(data)
+        at_ns = times.at_ns(line, now_ns, None)
+        assert line.sequence is not None and at_ns is not None and booted_ns - S <= at_ns <= now_ns
