@@ -18,7 +18,8 @@ from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 
 UNKNOWN = -1
-OTHERS = -2
+FULL = -2
+OTHERS = -3
 _MOST_SERIES = 1_000_000
 _MOST_FIELDS = 20_000
 """Of one series: an mlx5 of 64 channels has some 2,000 statistics."""
@@ -133,12 +134,17 @@ class Devices:
             self.known.pop(name, None)
         self._series = {key: series for key, series in self._series.items() if series.device not in names}
 
-    def target(self, series: Series, device: Device, field: str) -> int:
-        """Where a field goes that was not met before in its series."""
+    def target(self, series: Series, device: Device, field: str, *, keeps: bool) -> int:
+        """Where a field goes that was not met before in its series; `keeps` says to remember also that it is nothing.
+
+        UNKNOWN: nothing; FULL: past the bound of ports; OTHERS and below: an entry of `series.others`, counted down.
+        """
         if len(series.targets) >= _MOST_FIELDS:
             series.targets.clear()
             series.others.clear()
-        series.targets[field] = found = self._target(series, device, field)
+        found = self._target(series, device, field)
+        if keeps or found != UNKNOWN:
+            series.targets[field] = found
         return found
 
     def _target(self, series: Series, device: Device, field: str) -> int:
@@ -150,7 +156,7 @@ class Devices:
             slot = device.board.slot(series.row, signal)
             if slot is None:
                 self.counts.add("out_of_bounds", device.name)
-                return UNKNOWN
+                return FULL
             return slot
         series.others.append((signal, scope))
         return OTHERS - (len(series.others) - 1)

@@ -35,13 +35,23 @@ def is_telegraf(read: Any) -> bool:
 def points(read: Any, refused: list[Reject], *, is_gnmic: bool) -> Iterator[Point]:
     """The points of gnmic's events or of Telegraf's metrics; what is none is put among the refused."""
     batch = read.get("metrics", read) if isinstance(read, dict) and not is_gnmic else read
+    held: Point | None = None
     for item in batch if isinstance(batch, list) else [batch]:
         try:
             found = _members(item, "values" if is_gnmic else "fields")
-            if found is not None:
-                yield _point(item, found)
+            if found is None:
+                continue
+            if held is not None and is_gnmic and item.get("tags") == held.tags and item.get("timestamp") == held.at_ns:
+                held.fields.extend(fields_of(found))  # gnmic makes an event of each leaf of a notification
+                continue
+            if held is not None:
+                yield held
+            held = None
+            held = _point(item, found)
         except Reject as error:
             refused.append(error)
+    if held is not None:
+        yield held
 
 
 def _members(item: Any, where: str) -> dict[str, Any] | None:
@@ -64,13 +74,14 @@ def _point(item: dict[str, Any], members: dict[str, Any]) -> Point:
     key = (name, *tags.items())
     try:
         hash(key)
-    except TypeError:  # a tag that is no text
+    except TypeError:  # a tag that is no scalar
         tags = {key: str(value)[:_SHOWN] for key, value in tags.items()}
         key = (name, *tags.items())
     return Point(key, name, _texts(tags), fields_of(members), at_ns)
 
 
 def _texts(tags: Mapping[str, Any]) -> Mapping[str, str]:
-    if all(type(value) is str for value in tags.values()):
-        return tags
-    return {key: str(value) for key, value in tags.items()}
+    for value in tags.values():
+        if type(value) is not str:
+            return {key: str(value) for key, value in tags.items()}
+    return tags

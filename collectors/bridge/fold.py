@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from collectors.bridge import documents, line
-from collectors.bridge.devices import OTHERS, UNKNOWN, Device, Devices, other
+from collectors.bridge.devices import FULL, OTHERS, UNKNOWN, Device, Devices, other
 from collectors.bridge.gather import AHEAD_NS, Window
 from collectors.bridge.params import Format, Params
 from collectors.bridge.points import Fields, Point, Scalar
@@ -26,6 +26,8 @@ _MOST_RECORDS = 5_000
 """Of a unit: one that only a cut inside a record would end could never be committed."""
 _PLAIN = 2**63 - 1
 """Below it an integer is a counter as it is; from it on values.counter says what it is."""
+_SHORT = 19
+"""Digits that are surely below it."""
 _LONGEST_LABEL = 64
 _MOST_LABELS = 1_000
 _ORDINALS = 2**16
@@ -101,7 +103,7 @@ class Fold:
         self._number = start.number
         self._windows: dict[str, Window] = {}
         self._records = 0
-        self._heads: line.Heads = {}
+        self._heads = line.Heads()
         self._out: list[Output] = []
         self._labels: set[str] = set()
         self._offset = start.offset
@@ -190,15 +192,19 @@ class Fold:
         targets, board = series.targets, device.board
         plain, reads = board.plain, board.signals
         found: list[tuple[int, float]] = []
-        strange = unreadable = 0
+        strange, unreadable = point.skipped, 0
         for name, value in _with_sums(series, point.fields):
             slot = targets.get(name)
             if slot is None:
-                slot = self._devices.target(series, device, name)
+                slot = self._devices.target(series, device, name, keeps=point.skip is None)
             if slot >= 0:
-                if type(value) is int and plain[slot] and 0 <= value < _PLAIN:
-                    found.append((slot, value))
-                    continue
+                if plain[slot]:
+                    if type(value) is int and 0 <= value < _PLAIN:
+                        found.append((slot, value))
+                        continue
+                    if type(value) is str and len(value) < _SHORT and value.isascii() and value.isdecimal():
+                        found.append((slot, int(value)))
+                        continue
                 try:
                     read = reads[slot].read(value)
                 except Reject:
@@ -208,9 +214,11 @@ class Fold:
                     found.append((slot, read))
             elif slot == UNKNOWN:
                 strange += 1
-            else:
+                if point.skip is not None:
+                    point.skip.add(name)
+            elif slot != FULL:
                 unreadable += not self._other(series, device, slot, value, at_ns)
-        self._counts.add("updates", device.name, len(point.fields) - strange)
+        self._counts.add("updates", device.name, len(point.fields) + point.skipped - strange)
         if unreadable:
             self._counts.add("unreadable", device.name, unreadable)
         return found, strange

@@ -6,9 +6,11 @@ escaped, text is quoted. A line that cannot be read takes no other with it.
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from collectors.bridge import values
 from collectors.bridge.points import Fields, Point, Scalar
+from collectors.bridge.tables.openconfig import LANE_KEYS
 from streams.wire.errors import Reject
 
 _TRUE = {"t", "T", "true", "True", "TRUE"}
@@ -18,10 +20,41 @@ _PART = re.compile(r"((?:[^,=\\]|\\.)*)([,=]|$)", re.DOTALL)
 _FIELD = re.compile(r'((?:[^,= \\]|\\.)+)=("(?:[^"\\]|\\.)*"|[^, ]*)(,|$| )', re.DOTALL)
 _ESCAPED = re.compile(r"\\([,= ])")
 _SHOWN = 60
-
-Heads = dict[str, tuple[str, Mapping[str, str]]]
-"""Measurement and tags by the text that says them: it comes again with every reading."""
 _MOST_HEADS = 200_000
+_INTEGER = ("i", "u")
+
+
+class Head(NamedTuple):
+    """Measurement and tags, and the names of fields that are nothing to anybody."""
+
+    name: str
+    tags: Mapping[str, str]
+    skip: set[str]
+
+
+class Heads:
+    """By the text that says them, for it comes again with every reading.
+
+    What is nothing in one is nothing in all of a measurement whose tags have the same keys: a NIC has 2,000
+    statistics, and a fabric 131,072 NICs.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[str, Head] = {}
+        self._skips: dict[object, set[str]] = {}
+
+    def of(self, text: str) -> Head:
+        """The head that a text says; raises Reject."""
+        found = self.known.get(text)
+        if found is None:
+            if len(self.known) >= _MOST_HEADS:
+                self.known.clear()
+                self._skips.clear()
+            name, tags = _head(text)
+            # Numbers of lanes and queues decide what a field is.
+            alike = (name, tags.get("path"), *tags) if tags.keys().isdisjoint(LANE_KEYS) else text
+            found = self.known[text] = Head(name, tags, self._skips.setdefault(alike, set()))
+        return found
 
 
 def points(text: str, heads: Heads, refused: list[Reject]) -> Iterator[Point]:
@@ -36,18 +69,19 @@ def points(text: str, heads: Heads, refused: list[Reject]) -> Iterator[Point]:
 
 
 def _point(line: str, heads: Heads) -> Point:
-    parts = line.split(" ") if "\\" not in line and '"' not in line else []
+    parts = line.split(" ") if "\\" not in line else []
     if len(parts) in {2, 3} and all(parts):
-        head, fields = parts[0], _plain_fields(parts[1])
+        known = heads.of(parts[0])
         stamp = parts[2] if len(parts) == 3 else ""
-    else:
-        head, fields, stamp = _with_quotes(line)
-    known = heads.get(head)
-    if known is None:
-        if len(heads) >= _MOST_HEADS:
-            heads.clear()
-        known = heads[head] = _head(head)
-    return Point(head, *known, fields, values.unix_ns(stamp) if stamp else 0)
+        try:
+            fields, skipped = _plain_fields(parts[1], known.skip)
+            return Point(parts[0], *known[:2], fields, values.unix_ns(stamp) if stamp else 0, known.skip, skipped)
+        except Reject:
+            if '"' not in line:
+                raise  # else a text may hold what parts fields
+    head, fields, stamp = _with_quotes(line)
+    known = heads.of(head)
+    return Point(head, *known[:2], fields, values.unix_ns(stamp) if stamp else 0, known.skip)
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -69,18 +103,25 @@ def _unescaped_quotes(line: str) -> int:
     return line.count('"') if "\\" not in line else re.sub(r"\\.", "", line, flags=re.DOTALL).count('"')
 
 
-def _plain_fields(text: str) -> Fields:
+def _plain_fields(text: str, skip: set[str]) -> tuple[Fields, int]:
+    """The fields, and how many were left out; raises Reject."""
     fields: Fields = []
+    skipped = 0
     for field in text.split(","):
         name, equals, value = field.partition("=")
+        if name in skip:
+            if value[:1] == '"':
+                _value(value)
+            skipped += 1
+            continue
         if not equals or not name:
             raise Reject(f"no field: {field[:_SHOWN]!r}")
-        last = value[-1:]
-        if (last in {"i", "u"}) and value[:-1].removeprefix("-").isdecimal() and len(value) <= 21:
-            fields.append((name, int(value[:-1])))
+        digits = value[:-1]
+        if value[-1:] in _INTEGER and digits.isdecimal() and len(value) <= 20:
+            fields.append((name, int(digits)))
         else:
             fields.append((name, _value(value)))
-    return fields
+    return fields, skipped
 
 
 def _value(text: str) -> Scalar:

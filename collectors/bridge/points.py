@@ -14,7 +14,8 @@ _MOST_FIELDS = 200_000
 class Point(NamedTuple):
     """Values of one series (a measurement and its tags) at one moment; `at_ns` is 0 where the peer does not say it.
 
-    `key` is equal for equal series and costs little to make; `name` and `tags` are asked for where it is new.
+    `key` is equal for equal series and costs little to make; `name` and `tags` are asked for where it is new. What is
+    put into `skip` is left out of later points of the series, and only counted in `skipped`.
     """
 
     key: object
@@ -22,6 +23,8 @@ class Point(NamedTuple):
     tags: Mapping[str, str]
     fields: Fields
     at_ns: int
+    skip: set[str] | None = None
+    skipped: int = 0
 
 
 def flat(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Scalar]]:
