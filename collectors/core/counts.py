@@ -4,10 +4,10 @@ Counted in plain integers, where the collectors are; what Prometheus reads is ma
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 Name = Literal[
     "offered",  # records handed to the publisher, by topic
@@ -38,15 +38,30 @@ Name = Literal[
 ]
 
 
+Gauge = Literal[
+    "waiting",  # records that Kafka does not have yet
+    "clock_offset_seconds",  # a device's clock minus ours
+]
+
+
 class Counts:
-    """Counters by name and one label: a topic or a device."""
+    """Counters and gauges by name and one label: a topic or a device."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[Name, str]] = Counter()
+        self._gauges: dict[tuple[Gauge, str], float] = {}
 
     def add(self, name: Name, label: str = "", count: int = 1) -> None:
         """Count something that happened."""
         self._counts[name, label] += count
+
+    def set(self, name: Gauge, value: float, label: str = "") -> None:
+        """Say how it stands."""
+        self._gauges[name, label] = value
+
+    def unset(self, name: Gauge, label: str = "") -> None:
+        """Say that nobody knows how it stands any more."""
+        self._gauges.pop((name, label), None)
 
     def of(self, name: Name, label: str | None = None) -> int:
         """How often, for one label or over all."""
@@ -59,9 +74,18 @@ class Counts:
         return {label: count for (known, label), count in sorted(self._counts.items()) if known == name}
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks a collector for."""
-        for name in sorted({name for name, _ in self._counts}):
-            family = CounterMetricFamily(f"railsight_collector_{name}", name.replace("_", " "), labels=["of"])
-            for label, count in self.by_label(name).items():
-                family.add_metric([label], count)
-            yield family
+        """What prometheus_client asks a collector for, in a thread of its own: so of copies, which are made at once."""
+        counts, gauges = dict(self._counts), dict(self._gauges)
+        yield from _families(counts, CounterMetricFamily)
+        yield from _families(gauges, GaugeMetricFamily)
+
+
+def _families(
+    values: Mapping[tuple[Any, str], float], kind: type[CounterMetricFamily | GaugeMetricFamily]
+) -> Iterator[Metric]:
+    families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+    for (name, label), value in sorted(values.items()):
+        if name not in families:
+            families[name] = kind(f"railsight_collector_{name}", name.replace("_", " "), labels=["of"])
+        families[name].add_metric([label], value)
+    yield from families.values()

@@ -34,6 +34,7 @@ _BATCH_BYTES = 256 * 1024
 _RETRY_S = 0.5
 _CLOSE_S = 5.0
 _REPORT_S = 10.0
+_SAY_S = 1.0
 _NEVER = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
@@ -70,7 +71,7 @@ class KafkaPublisher:
         if len(self._buffer):
             _log.info("sending what an earlier run left", records=len(self._buffer))
             self._more.set()
-        self._tasks = [asyncio.create_task(work) for work in (self._send_all(), self._buffer.run(), self._write_file())]
+        self._tasks = [asyncio.create_task(work) for work in (self._send_all(), self._buffer.run(), self._report())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -224,10 +225,11 @@ class KafkaPublisher:
         self._said_s[what] = now_s
         return True
 
-    async def _write_file(self) -> None:
-        while self._file is not None:
+    async def _report(self) -> None:
+        while True:
+            self._counts.set("waiting", len(self._buffer))
             self._say_acknowledged()
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(_SAY_S)
 
     def _say_acknowledged(self) -> None:
         if self._file is None:

@@ -39,7 +39,10 @@ async def collect(params: Params, means: Means) -> None:
 
     async def read(one: Asked) -> None:
         chance = random.Random(means.chance.random())  # noqa: S311 — jitter
-        await DeviceReader(*one, emitter, means.counts, means.clock, chance).run()
+        try:
+            await DeviceReader(*one, emitter, means.counts, means.clock, chance).run()
+        finally:
+            means.counts.unset("clock_offset_seconds", one.target.name)
 
     await read_targets(SPEC.name, params, means, asked, read)
 

@@ -222,10 +222,13 @@ class DeviceReader:
             asyncio.get_running_loop().time(), reachable=self.reachable, error="" if self.reachable else self._error
         ):
             return
+        offset_ns = self._memory.skew.offset_ns
+        if self.reachable:
+            self._counts.set("clock_offset_seconds", offset_ns / 1e9, self.name)
         self._emitter.status(
             CollectorStatus(
                 self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),
                 self.reachable, "" if self.reachable else self._error, self._memory.last_sample_at_ns,
-                self._memory.clock_offset_ns if self.reachable else 0, int(self._params.cadence_s * 1e9),
+                offset_ns if self.reachable else 0, int(self._params.cadence_s * 1e9),
             )
         )  # fmt: skip

@@ -11,6 +11,7 @@ from typing import cast
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
 from collectors.core.emitter import Happening
+from collectors.core.skew import AHEAD_NS, Skew
 from collectors.gnmi import values
 from collectors.gnmi.known import KnownPaths, Node, Slots, row_of
 from collectors.gnmi.leaves import Kind
@@ -21,8 +22,6 @@ from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import ABSENT_COUNTER, EventKind
 
-_AHEAD_NS = 1_000_000_000
-"""DESIGN 2.1: a device whose clock is ahead harms nobody else."""
 _SAME_BOOT_NS = 2_000_000_000
 """Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
 _MAX_DELAY_US = 2**31 - 1
@@ -45,7 +44,7 @@ class DeviceMemory:
     boot_seen_ns: int = 0
     facts: dict[tuple[str, str], str] = field(default_factory=dict)
     facts_changed: bool = False
-    clock_offset_ns: int = 0
+    skew: Skew = field(default_factory=Skew)
     last_sample_at_ns: int = 0
 
 
@@ -141,10 +140,10 @@ class Connection:
 
     def _device_time(self, timestamp: int) -> int:
         """The time at which the device read, in its own clock unless that is ahead of ours or not set."""
-        self._memory.clock_offset_ns = timestamp - self._received_ns if timestamp > 0 else 0
         if timestamp <= 0:
             return self._received_ns
-        if timestamp > self._received_ns + _AHEAD_NS:
+        self._memory.skew.note(timestamp, self._received_ns)
+        if timestamp > self._received_ns + AHEAD_NS:
             self._counts.add("clock_replaced", self._device)
             return self._received_ns
         return timestamp

@@ -89,3 +89,10 @@ def test_counts_are_told_by_label_and_to_prometheus() -> None:
     assert (counts.of("offered"), counts.of("offered", "b"), counts.of("refused")) == (3, 2, 0)
     (family,) = counts.collect()
     assert {sample.labels["of"]: sample.value for sample in family.samples} == {"a": 1, "b": 2}
+    counts.set("clock_offset_seconds", -2.5, "leaf1")
+    counts.set("waiting", 3)
+    counts.unset("waiting")
+    assert [family.name for family in counts.collect()] == [
+        "railsight_collector_offered", "railsight_collector_clock_offset_seconds",
+    ]  # fmt: skip
+    assert [sample.value for sample in list(counts.collect())[1].samples] == [-2.5]
