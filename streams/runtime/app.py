@@ -39,7 +39,8 @@ def make_app(
         broker_session_timeout=runtime.session_s,
         broker_heartbeat_interval=1.0,
         broker_rebalance_timeout=10.0,
-        broker_commit_interval=0.5,
+        # Who takes over begins where the snapshot says; the group's offsets are for those who watch its lag.
+        broker_commit_interval=2.0,
         consumer_group_instance_id=runtime.instance and f"{group}.{runtime.instance}",
         consumer_auto_offset_reset="earliest",
         # Without tables this only chooses Faust's assignor: co-partitioned and sticky, which the default is not.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LOOK_EVERY_S = 0.1
+_LOOK_EVERY_S = 0.25
 _GIVE_UP_S = 5.0
 """For what the snapshots of the largest fabric take, 28 MB in one moment."""
 

@@ -6,6 +6,7 @@ a snapshot is ever executed. A snapshot of another schema is refused: the input 
 
 from collections.abc import Iterable
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any
 
 import cramjam
@@ -58,17 +59,18 @@ def load(data: bytes, liveness: Liveness, readings: Readings) -> tuple[int, int]
 def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
     words: dict[str, int] = {}
     for name in _TIMES:
-        packer.put_all(getattr(heard, name) for heard in sources)
-    packer.put_all((heard.boot_id for heard in sources), "u8")
-    packer.put_all(int(heard.source) for heard in sources)
+        packer.put_all(map(attrgetter(name), sources))
+    packer.put_all(map(attrgetter("boot_id"), sources), "u8")
+    packer.put_all(map(attrgetter("source"), sources))
     for name in ("collector", "unreachable"):
-        packer.put_all(words.setdefault(getattr(heard, name), len(words)) for heard in sources)
-    packer.put_all(len(heard.intervals_ns) for heard in sources)
-    packer.put_all(chain.from_iterable(heard.intervals_ns for heard in sources))
+        packer.put_all(words.setdefault(word, len(words)) for word in map(attrgetter(name), sources))
+    intervals = list(map(attrgetter("intervals_ns"), sources))
+    packer.put_all(map(len, intervals))
+    packer.put_all(chain.from_iterable(intervals))
     unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unjudged]
     return {
         "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged,
-        "intervals": sum(len(heard.intervals_ns) for heard in sources),
+        "intervals": sum(map(len, intervals)),
     }  # fmt: skip
 
 
