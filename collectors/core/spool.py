@@ -156,6 +156,8 @@ class Spool:
                 self._file.rollback()
             kind = Damaged if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED else OSError
             raise kind(str(error)) from error
+        except ValueError as error:  # a row that this version cannot read
+            raise Damaged(str(error)) from error
 
 
 def _row(held: Held) -> tuple[object, ...]:

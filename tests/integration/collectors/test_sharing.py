@@ -1,8 +1,20 @@
 """Collectors share out targets by Kafka's group protocol: a dead one's move, a paused one lets go of them."""
 
+import asyncio
 import signal
 from pathlib import Path
 
+import pytest
+
+from collectors.core.shares import Shares
+from collectors.core.spec import Core
+from collectors.core.tasks import end
+from streams.config.kafka import KafkaSettings
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.runtime.admin import ensure_topics
+from streams.wire.errors import Misconfigured
+from streams.wire.topics import TARGETS, Partitions
 from tests.integration.collectors.sharing import CADENCE_S, SESSION_S, Sharing, sharing
 from tests.integration.fixtures_kafka import Broker
 
@@ -62,3 +74,35 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
         )
         after = now.readers(woken_s + SESSION_S)
         assert all(len(who) == 1 for who in after.values())
+
+
+async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) -> None:
+    """It can give them to nobody else either: what is read goes on to the spool meanwhile."""
+    embedded, told = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), list[frozenset[int]]()
+    await asyncio.to_thread(embedded.start)
+    try:
+        await ensure_topics(KafkaSettings(bootstrap=embedded.bootstrap), [TARGETS])
+        core = Core(client_options={"bootstrap_servers": embedded.bootstrap})
+        taking_part = asyncio.create_task(Shares(core, "alone", SESSION_S, told.append).run())
+        all_of_them = frozenset(range(8))
+        async with asyncio.timeout(30):
+            while all_of_them not in told:  # noqa: ASYNC110 — it tells by a call
+                await asyncio.sleep(0.1)
+        await asyncio.to_thread(embedded.stop)
+        del told[:-1]
+        await asyncio.sleep(SESSION_S + 2)
+        await asyncio.to_thread(embedded.start)
+        await asyncio.sleep(2)
+        assert set(told) == {all_of_them}
+        assert not taking_part.done()
+    finally:
+        await end(taking_part)
+        await asyncio.to_thread(embedded.stop)
+
+
+async def test_a_targets_topic_of_another_number_of_partitions_is_refused(kafka: Broker) -> None:
+    """A target's shard is a promise to the other members."""
+    await ensure_topics(KafkaSettings(bootstrap=kafka.bootstrap), [TARGETS])
+    core = Core(client_options={"bootstrap_servers": kafka.bootstrap}, partitions=Partitions(telemetry=5))
+    with pytest.raises(Misconfigured, match="8 partitions where 5"):
+        await asyncio.wait_for(Shares(core, "wrong", SESSION_S, lambda _: None).run(), 20)

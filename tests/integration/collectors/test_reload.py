@@ -1,0 +1,36 @@
+"""Targets that come and go while the collector runs, over real gRPC."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from collectors.gnmi.params import Params
+from streams.wire.models import Samples
+from tests.integration.collectors.fabric import collecting, running
+
+
+def write(path: Path, addresses: dict[str, str]) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_text(json.dumps([{"name": name, "address": address} for name, address in addresses.items()]))
+    fresh.replace(path)
+
+
+async def test_a_targets_file_that_changed_changes_who_is_read(tmp_path: Path) -> None:
+    """One comes, one goes, and one that stays is not even connected anew; a broken file changes nothing."""
+    path = tmp_path / "targets.json"
+    async with running(cadence_s=0.5) as fabric:
+        stays, goes, comes = list(fabric.face.addresses)[:3]
+        address = fabric.face.addresses
+        write(path, {stays: address[stays], goes: address[goes]})
+        async with collecting(Params(targets_file=path, cadence_s=0.5)) as (kept, counts):
+            await kept.until(lambda: all(kept.of(Samples, name) for name in (stays, goes)))
+            await asyncio.to_thread(path.write_text, "[{")
+            await kept.until(lambda: counts.of("reload_refused") == 1)
+            write(path, {stays: address[stays], comes: address[comes]})
+            await kept.until(lambda: bool(kept.of(Samples, comes)))
+            gone, before = len(kept.of(Samples, goes)), len(kept.of(Samples, stays))
+            await kept.until(lambda: len(kept.of(Samples, stays)) >= before + 3)
+            assert len(kept.of(Samples, goes)) == gone
+            assert counts.of("reconnects", stays) == 0
+            numbers = [samples.sequence for samples in kept.of(Samples, stays)]
+            assert numbers == list(range(1, len(numbers) + 1))
