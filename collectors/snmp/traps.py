@@ -13,18 +13,21 @@ from pysnmp.carrier.asyncio.dispatch import AsyncioDispatcher
 from pysnmp.entity import config
 from pysnmp.entity.engine import SnmpEngine
 from pysnmp.entity.rfc3413.ntfrcv import NotificationReceiver
+from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
-from pysnmp.proto.secmod.rfc3414 import SnmpUSMSecurityModel
 
 from collectors.core.counts import Counts
 from collectors.snmp import ber
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
-from streams.wire.errors import Misconfigured
+from streams.wire.errors import Misconfigured, Reject
 
 _LARGEST = 8192
 """A linkDown is some 200 bytes; pyasn1 takes its time over large ones."""
 _TICK_S = 2.0
+_MOST_ENGINES = 4
+"""Of one device: a chassis may have a supervisor or two, and making the keys for one takes some milliseconds."""
+_V3 = b"\x03"
 
 Heard = Callable[[str, dict[bytes, Value]], bool]
 """Is given the sender's address and the varbinds; answers whether it meant anything."""
@@ -45,15 +48,14 @@ class Traps:
         self._counts = counts
         self._most = max_per_s
         self._second, self._spoken = -1, dict[str, int]()
-        self._engine: Any = None
+        self._engines_of: dict[str, set[bytes]] = {}
+        self.engine: Any = None
         self.port = 0
 
     async def __aenter__(self) -> "Traps":
         loop = asyncio.get_running_loop()
-        engine = SnmpEngine(msgAndPduDsp=_Dispatcher(self._refused))
+        engine = SnmpEngine(msgAndPduDsp=_Dispatcher(self._refused, self._introduce))
         add_login(engine, self._login)
-        if self._login.version != V2C:  # a trap is protected by its sender's engine, an inform by ours
-            add_login(engine, self._login, SnmpUSMSecurityModel.wildcard_security_engine_id)
         is_v6 = ":" in self._address[0]
         transport: Any = (_Udp6 if is_v6 else _Udp)(self, loop=loop)
         try:
@@ -66,11 +68,11 @@ class Traps:
         engine.register_transport_dispatcher(dispatcher)
         config.add_transport(engine, udp6.DOMAIN_NAME if is_v6 else udp.DOMAIN_NAME, transport)
         NotificationReceiver(engine, self._received)
-        self._engine = engine
+        self.engine = engine
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._engine.close_dispatcher()
+        self.engine.close_dispatcher()
 
     def may_speak(self, data: bytes, address: tuple[Any, ...]) -> bool:
         """Whether to read it at all."""
@@ -87,6 +89,24 @@ class Traps:
             return False
         return True
 
+    def _introduce(self, address: str, message: bytes) -> bool:
+        """Learn the engine that sends a v3 trap, for its keys are made with its engine's id; True for a discovery.
+
+        An inform is protected by our engine, which its sender asks for first. Raises Reject.
+        """
+        if self._login.version == V2C or (said := _speaker(message)) is None:
+            return False
+        speaker, user = said
+        if user != self._login.user.encode() or not 5 <= len(speaker) <= 32:
+            return not speaker
+        known = self._engines_of.setdefault(self._senders(address) or "", set())
+        if speaker not in known and speaker != bytes(self.engine.snmpEngineID):
+            if len(known) >= _MOST_ENGINES:
+                raise Reject("one device with many engines")
+            known.add(speaker)
+            add_login(self.engine, self._login, OctetString(speaker))
+        return False
+
     def _refused(self, address: str) -> None:
         self._counts.add("unreadable", self._senders(address) or "traps")
 
@@ -102,9 +122,10 @@ class Traps:
 class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
     """pysnmp's dispatcher; it knows who is speaking, and what makes no sense is refused and never raises."""
 
-    def __init__(self, refused: Callable[[str], None]) -> None:
+    def __init__(self, refused: Callable[[str], None], introduce: Callable[[str, bytes], bool]) -> None:
         super().__init__()
         self._refused = refused
+        self._introduce = introduce
         self.sender = ""
         self.has_understood = False
 
@@ -112,6 +133,7 @@ class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
         """See pysnmp."""
         self.sender, self.has_understood = address[0], False
         try:
+            self.has_understood = self._introduce(self.sender, message)
             super().receive_message(engine, domain, address, message)
         except GARBAGE:
             self.has_understood = False
@@ -136,6 +158,22 @@ class _Udp(_Guarded, udp.UdpAsyncioTransport):  # type: ignore[misc]
 
 class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
     pass
+
+
+def _speaker(message: bytes) -> tuple[bytes, bytes] | None:
+    """The engine's id and the user of a v3 message; None for other versions. Raises Reject."""
+    body = ber.element(message, 0, len(message), ber.SEQUENCE)
+    version = ber.element(message, body.start, body.end, ber.INTEGER)
+    if message[slice(*version)] != _V3:
+        return None
+    header = ber.element(message, version.end, body.end, ber.SEQUENCE)
+    security = ber.element(message, header.end, body.end, ber.OCTETS)
+    inner = ber.element(message, security.start, security.end, ber.SEQUENCE)
+    speaker = ber.element(message, inner.start, inner.end, ber.OCTETS)
+    boots = ber.element(message, speaker.end, inner.end, ber.INTEGER)
+    time = ber.element(message, boots.end, inner.end, ber.INTEGER)
+    user = ber.element(message, time.end, inner.end, ber.OCTETS)
+    return message[slice(*speaker)], message[slice(*user)]
 
 
 def _value(value: Any) -> Value:

@@ -29,6 +29,25 @@ def response(varbinds: list[tuple[tuple[int, ...], Any]], request: int = 7, comm
     return bytes(encoder.encode(message))
 
 
+def trap(community: str = "public") -> bytes:
+    """A linkDown, by pyasn1."""
+    pdu = v2c.TrapPDU()
+    v2c.apiTrapPDU.set_defaults(pdu)
+    v2c.apiTrapPDU.set_varbinds(
+        pdu,
+        [
+            ((1, 3, 6, 1, 2, 1, 1, 3, 0), rfc1902.TimeTicks(7)),
+            ((1, 3, 6, 1, 6, 3, 1, 1, 4, 1, 0), rfc1902.ObjectIdentifier((1, 3, 6, 1, 6, 3, 1, 1, 5, 3))),
+            ((1, 3, 6, 1, 2, 1, 2, 2, 1, 1, 7), rfc1902.Integer32(7)),
+        ],
+    )
+    message = v2c.Message()
+    v2c.apiMessage.set_defaults(message)
+    v2c.apiMessage.set_community(message, community)
+    v2c.apiMessage.set_pdu(message, pdu)
+    return bytes(encoder.encode(message))
+
+
 def table(rows: int = 20) -> bytes:
     """A response of as many rows."""
     return response([((1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 6, n), VALUES[n % len(VALUES)]) for n in range(1, rows + 1)])

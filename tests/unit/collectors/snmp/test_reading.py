@@ -1,0 +1,154 @@
+"""From tables to rows: names, absent columns, wraps, discontinuities, states, boots."""
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.core.columns import json_lines
+from collectors.core.emitter import Emitter
+from collectors.snmp import mib
+from collectors.snmp.ber import Column, Value
+from collectors.snmp.boots import Boots
+from collectors.snmp.reading import Carried, Composer
+from collectors.snmp.tables import ports
+from streams.fabric.catalogue import Metric
+from streams.wire.errors import Reject
+from streams.wire.models import Source
+from tests.fakes.publisher import KeptRecords
+from tests.unit.collectors.snmp.tables import row, switch
+
+S, DAY = 10**9, 86_400 * 10**9
+HC_IN = mib.COUNTERS[Metric.RX_BYTES][0].columns[0]
+IN_32 = mib.COUNTERS[Metric.RX_BYTES][1].columns[0]
+IN_ERRORS = mib.COUNTERS[Metric.RX_ERRORS][0].columns[0]
+
+
+def rows(composer: Composer, cells: dict[bytes, Column], cadence_s: float = 30) -> dict[str, dict[str, Any]]:
+    """What is published of these tables, by port."""
+    found = ports(cells, mib.PHYSICAL, cadence_s, 100)
+    reading = composer.compose(found, cells, (), 5 * S, 6 * S, 1)
+    samples = Emitter(KeptRecords(), "test", 1, Source.SOURCE_SNMP).samples("sw", reading)
+    return {line["port"]: line["metrics"] for line in map(orjson.loads, json_lines(samples))}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ({1: "Ethernet1", 2: "Ethernet2"}, ["Ethernet1", "Ethernet2"]),
+        ({1: "lo0", 4179: "lo0", 3: "e"}, ["lo0#1", "e", "lo0#4179"]),
+        ({1: "", 2: "  ", 300: "a\0b"}, ["if1", "if2", "a"]),
+        ({1: "x", 7: "x", 3: "x#7"}, ["x#1", "x#7#3", "x#7"]),
+    ],
+)
+def test_a_port_is_called_by_its_name_which_is_nobody_elses(names: dict[int, str], expected: list[str]) -> None:
+    """Duplicates get their index behind, those without a name are called by it alone; rows are in its order."""
+    found = ports(switch(names), mib.PHYSICAL, 30, 100)
+    assert list(found.name.values()) == expected
+
+
+def test_a_column_that_is_not_there_is_absent() -> None:
+    """Neither 0 nor a guess, for the whole device and for one row."""
+    cells = switch({1: "a", 2: "b"})
+    cells[HC_IN] = {row(1): 7}
+    said = rows(Composer(), cells)
+    assert said["a"] == {"rx_bytes": 7, "oper_up": 1, "admin_up": 1, "speed_bps": 1e11}
+    assert said["b"] == {"oper_up": 1, "admin_up": 1, "speed_bps": 1e11}
+
+
+@pytest.mark.parametrize("value", [b"hostile", -1, 2**64 - 1])
+def test_a_value_of_another_kind_is_absent(value: Value) -> None:
+    """Also where a device answers a counter with a string."""
+    cells = switch({1: "a"}, IF_OPER_STATUS={1: b"up"})
+    cells[HC_IN], cells[mib.IF_HIGH_SPEED] = {row(1): value}, {row(1): b"fast"}
+    assert rows(Composer(), cells)["a"] == {"admin_up": 1}
+
+
+@pytest.mark.parametrize(("oper", "expected"), [(1, 1), (2, 0), (3, 0), (4, None), (5, 0), (6, 0), (7, 0), (99, None)])
+def test_only_up_is_up_and_unknown_says_nothing(oper: int, expected: int | None) -> None:
+    """A port without its module (notPresent, 6) is down, and a row like every other."""
+    assert rows(Composer(), switch({1: "a"}, IF_OPER_STATUS={1: oper}))["a"].get("oper_up") == expected
+
+
+@pytest.mark.parametrize(
+    ("high", "plain", "expected"),
+    [(400_000, 0, 4e11), (0, 10**9, 1e9), (0, 2**32 - 1, None), (0, 0, None), (None, 10**9, 1e9)],
+)
+def test_a_speed_of_nothing_is_none(high: int | None, plain: int, expected: float | None) -> None:
+    """Of 517 devices 311 say 0 for ports that are up; ifSpeed ends at 4.29 Gb/s and then says nothing."""
+    cells = switch({1: "a"}, IF_SPEED={1: plain}, IF_HIGH_SPEED={} if high is None else {1: high})
+    assert rows(Composer(), cells)["a"].get("speed_bps") == expected
+
+
+def test_a_32_bit_counter_goes_on_past_its_end_and_begins_anew_where_it_was_reset() -> None:
+    """Down by more than half is a wrap; by less it was cleared."""
+    carried = Carried()
+    said = [carried.value(b"c", b"r", raw) for raw in (4_000_000_000, 5, 4_000_000_000, 7, 3)]
+    assert said == [4_000_000_000, 2**32 + 5, 2**32 + 4_000_000_000, 2 * 2**32 + 7, 3]
+
+
+@given(st.lists(st.integers(0, 2**31 - 1), max_size=30), st.integers(0, 2**32 - 1))
+def test_what_a_counter_grew_is_what_is_published(steps: list[int], first: int) -> None:
+    """Whatever it began with and however often it came around."""
+    carried, raw = Carried(), first
+    before = carried.value(b"c", b"r", raw)
+    for step in steps:
+        raw = (raw + step) % 2**32
+        now = carried.value(b"c", b"r", raw)
+        assert now - before == step
+        before = now
+
+
+def test_a_discontinuity_is_no_wrap() -> None:
+    """Where the device says that a row's counters began anew, a lower value is a new beginning, whatever it was."""
+    composer = Composer()
+    for errors, since, expected in ((4_294_967_290, 0, 4_294_967_290), (5, 0, 2**32 + 5), (3, 77, 3), (4, 77, 4)):
+        cells = switch({1: "a"}, IF_DISCONTINUITY={1: since})
+        cells[IN_ERRORS] = {row(1): errors}
+        assert rows(composer, cells)["a"]["rx_errors"] == expected
+
+
+def test_octets_in_32_bits_are_read_only_where_they_can_be_followed() -> None:
+    """At 100 Gb/s they come around in a third of a second: nobody knows how often between two polls."""
+    for megabits, is_read in ((100, True), (100_000, False)):
+        cells = switch({1: "a"}, IF_HIGH_SPEED={1: megabits})
+        cells[IN_32] = {row(1): 9}
+        assert ("rx_bytes" in rows(Composer(), cells)["a"]) is is_read
+
+
+def test_more_ports_than_allowed_are_refused() -> None:
+    """A device that invents ports is not read at all."""
+    with pytest.raises(Reject, match="101 ports"):
+        ports(switch({n: f"e{n}" for n in range(1, 102)}), mib.PHYSICAL, 30, 100)
+
+
+def test_a_boot_is_noticed_and_numbered() -> None:
+    """By sysUpTime where no agent counts boots, and the number holds between boots."""
+    boots = Boots()
+    assert not boots.observe(500_000, None, None, DAY)
+    first = boots.boot_id
+    assert first and not boots.observe(503_000, None, None, DAY + 30 * S) and boots.boot_id == first
+    assert boots.observe(1_000, None, None, DAY + 70 * S) and boots.boot_id != first
+    assert abs(boots.booted_ns - (DAY + 60 * S)) < S
+
+
+def test_the_agents_own_count_is_the_boots_number() -> None:
+    """So that two runs of ours agree; where the agent forgets to count, the time tells them apart."""
+    one, other = Boots(), Boots()
+    one.observe(500_000, 8, 5_000, DAY)
+    other.observe(900_000, 8, 9_000, DAY + 4_000 * S)
+    assert one.boot_id == other.boot_id
+    assert one.observe(700, 9, 7, DAY + 99 * S) and one.boot_id != other.boot_id
+    assert other.observe(700, 8, 7, DAY + 5_000 * S) and other.boot_id != one.boot_id
+
+
+def test_a_sys_up_time_that_comes_around_is_no_boot() -> None:
+    """After 497 days; nor is an agent that answers a little out of order."""
+    boots = Boots()
+    boots.observe(2**32 - 1000, None, None, DAY)
+    before = boots.boot_id
+    assert not boots.observe(2000, None, None, DAY + 30 * S)
+    assert not boots.observe(1800, None, None, DAY + 31 * S) and boots.boot_id == before
+    assert not boots.observe(None, None, None, DAY + 60 * S)
