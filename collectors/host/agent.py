@@ -24,7 +24,7 @@ from streams.wire.models import CollectorStatus, Component, Facts, Neighbor, Row
 _log = structlog.get_logger("railsight.host")
 
 _SOONEST_S = 1.0
-"""Between two looks for ports, however often the log tells of one that nobody knows."""
+"""Between two looks for ports that the log tells of and nobody knows."""
 Found = tuple[tuple[HostPort, ...], dict[str, str], facts.Machine]
 
 
@@ -51,6 +51,7 @@ class HostAgent:
         self._gpus_found: dict[str, Gpu] = {}
         self._neighbors: tuple[Neighbor, ...] = ()
         self._said: tuple[object, ...] = ()
+        self._looks = asyncio.Lock()
         self._found_s = self._facts_s = -math.inf
         self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
         self._last_sample_ns = 0
@@ -64,7 +65,8 @@ class HostAgent:
             tasks.create_task(
                 poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, self._chance)
             )
-            tasks.create_task(self.listening.run(self._find_where_wanted))
+            tasks.create_task(self.listening.run())
+            tasks.create_task(self._find_what_the_log_tells_of())
             tasks.create_task(
                 poll(self.device, self._ask_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance)
             )
@@ -94,7 +96,13 @@ class HostAgent:
         return samples
 
     async def find(self) -> None:
-        """Look for ports and GPUs; what does not answer is as it was."""
+        """Look for ports and GPUs, unless somebody does; what does not answer is as it was."""
+        if self._looks.locked():
+            return
+        async with self._looks:
+            await self._find()
+
+    async def _find(self) -> None:
         self._found_s = asyncio.get_running_loop().time()
         params = self._params
 
@@ -114,9 +122,12 @@ class HostAgent:
         if "gpus" in gpus:
             self._gpus_found = {gpu.pci: gpu for gpu in gpus["gpus"]}
 
-    async def _find_where_wanted(self) -> None:
-        if self.names.wants_look and asyncio.get_running_loop().time() - self._found_s >= _SOONEST_S:
-            await self.find()
+    async def _find_what_the_log_tells_of(self) -> None:
+        """Beside the listening, which goes on while a device does not answer."""
+        while True:
+            await asyncio.sleep(_SOONEST_S)
+            if self.names.wants_look:
+                await self.find()
 
     async def _ask_neighbors(self) -> None:
         if not self._tree.is_live:

@@ -48,8 +48,9 @@ class Kmsg(LogSource):
     def __init__(self, device: Device, boot_id: int, place: Place | None) -> None:
         self._device = device
         self._boot_id = boot_id
-        self._sequence = place.sequence if place is not None and place.boot_id == boot_id else -1
+        self._sequence = place.sequence if place is not None and boot_id and place.boot_id == boot_id else -1
         self.has_resumed = self._sequence >= 0
+        self._has_warned = False
         self._nameless = 0
         """Records since the last number that had none that could be read: refused, and not lost."""
 
@@ -67,7 +68,7 @@ class Kmsg(LogSource):
                     self._nameless += 1
                     continue
                 if error.errno not in {errno.EAGAIN, errno.EINTR}:
-                    _log.warning("the kernel log is not read", why=error.strerror)
+                    self._warn(error)
                 return Chunk(lines, True, lost, refused)
             if not data:
                 return Chunk(lines, True, lost, refused)
@@ -83,6 +84,12 @@ class Kmsg(LogSource):
             self._sequence, self._nameless = sequence, 0
             lines.append(data)
         return Chunk(lines, False, lost, refused)
+
+    def _warn(self, error: OSError) -> None:
+        """Once."""
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning("the kernel log is not read", why=error.strerror)
 
     def place(self) -> Place:
         return Place(boot_id=self._boot_id, sequence=self._sequence)

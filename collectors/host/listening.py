@@ -2,7 +2,6 @@
 
 import asyncio
 import stat
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import structlog
@@ -98,13 +97,12 @@ class Listening:
     def _zero(self) -> Zero:
         return OwnZero() if self._tree.is_live else TreeZero(self._tree)
 
-    async def run(self, between: Callable[[], Awaitable[None]]) -> None:
-        """Look at the log until cancelled; `between` is called after each look."""
+    async def run(self) -> None:
+        """Look at the log until cancelled, or at once where there is none."""
         loop = asyncio.get_running_loop()
         while self.log is not None:
             is_drained = self.log.look(self._means.clock.now_ns(), loop.time())
             self.note(loop.time())
-            await between()
             await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
 
     def tell_of_xid(self, pci: str, code: int, now_ns: int) -> None:

@@ -1,5 +1,7 @@
 """Events of the kernel log: named by port, dated, once each over restarts, and never by the thousand."""
 
+import asyncio
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +171,28 @@ async def test_a_line_without_a_time_is_now_where_it_was_just_written(tmp_path: 
         file.write(f"mlx5_core {NIC0} ens1np0: Link up\n")
     again = await listening(tmp_path)
     assert again.events() == [] and again.counts.of("unreadable") == 1
+
+
+async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_path: Path) -> None:
+    """Long before the next look that is due."""
+    (tmp_path / "kern.log").touch()
+    found = whole(tmp_path, kernel_log=tmp_path / "kern.log", log_poll_s=0.02, cadence_s=3600, discover_every_s=3600)
+    work = asyncio.create_task(found.agent.run())
+    try:
+        async with asyncio.timeout(20):
+            while found.agent.listening.log is None:  # noqa: ASYNC110 — it opens it, and tells nobody
+                await asyncio.sleep(0)
+            machine(tmp_path)
+            while not found.agent.names.ports:
+                say(tmp_path, START_NS, f"mlx5_core {NIC0} ens1np0: Link up")
+                await asyncio.sleep(0.05)
+            say(tmp_path, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
+            await found.publisher.kept.until(lambda: found.events()[-1:] != [] and found.events()[-1].port == "mlx5_0")
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+    assert found.counts.of("unnamed") > 0
 
 
 async def test_without_a_log_there_are_no_events(tmp_path: Path) -> None:

@@ -95,6 +95,9 @@ def test_a_ring_of_another_boot_is_read_from_its_beginning() -> None:
     ring.say(1, "m0")
     source = Kmsg(ring, BOOT, Place(boot_id=BOOT + 1, sequence=500))
     assert not source.has_resumed and said(source) == ["m0"]
+    ring.rewind()
+    unknown = Kmsg(ring, 0, Place(boot_id=0, sequence=500))
+    assert not unknown.has_resumed and said(unknown) == ["m0"]
 
 
 def test_records_that_are_none_are_refused_and_the_next_is_read() -> None:
