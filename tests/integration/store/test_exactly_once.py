@@ -59,8 +59,10 @@ async def test_a_sink_that_slept_while_another_took_over_doubles_nothing(rig: Ri
     """Of two sinks of one group, one is stopped for longer than its session and then goes on."""
     sleeper = database.start_sink()
     begun = database.count("sample_messages")
-    sending = asyncio.create_task(rig.produce(rounds=90, devices=6, pause_s=0.15))
+    await rig.produce(rounds=1, devices=6, pause_s=0)
     assert await until(lambda: database.count("sample_messages") > begun)
+    # Only now: a sink that begins slowly would find all of it at once, and nothing would come after the stop.
+    sending = asyncio.create_task(rig.produce(rounds=90, devices=6, pause_s=0.15))
     database.start_sink()
     sleeper.send_signal(signal.SIGSTOP)
     stopped_at = database.count("sample_messages")
