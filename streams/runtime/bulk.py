@@ -113,11 +113,13 @@ class BulkReader:
             await asyncio.sleep(0)
         if self._group.generation() != generation:
             return
-        self._ends |= {(tp.topic, tp.partition): consumer.highwater(tp) for tp in fetched}
+        ends = {tp: consumer.highwater(tp) for tp in fetched}
         self._pace.brought(sum(map(len, fetched.values())), self._now_s())
         self._gather(consumer)
         for tp, records in fetched.items():
-            for chunk in self._cut.chunks(tp.topic, tp.partition, records, consumer.highwater(tp)):
+            # Not of all at once: events of the last partition would wait until those before it were folded.
+            self._ends[tp.topic, tp.partition] = ends[tp]
+            for chunk in self._cut.chunks(tp.topic, tp.partition, records, ends[tp]):
                 await self._take(chunk, generation)
                 # An owner folds it now; what must not wait, an event, comes in between and not behind all owners'.
                 await asyncio.sleep(0)
