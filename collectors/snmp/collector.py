@@ -2,16 +2,18 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 from collectors.core.means import Means
 from collectors.core.once import first_readings
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
+from collectors.core.targets import read_targets
 from collectors.snmp.ber import Value
 from collectors.snmp.device import DeviceReader
-from collectors.snmp.engine import Engines
-from collectors.snmp.params import Params
+from collectors.snmp.engine import Engines, Login
+from collectors.snmp.params import Params, Target
 from collectors.snmp.senders import Senders
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Reject, Retry
@@ -20,38 +22,57 @@ from streams.wire.models import Source
 _AGAIN_S = 1.0
 
 
-def readers(params: Params, means: Means) -> list[DeviceReader]:
-    """One reader a target; raises Misconfigured before anything is asked."""
-    targets, engines = params.all_targets(), Engines(params.login())
-    emitter = means.emitter(Source.SOURCE_SNMP)
-    return [
-        DeviceReader(
-            target, params, engines, emitter, means.counts, means.clock, random.Random(means.chance.random())  # noqa: S311 — jitter
-        )
-        for target in targets
-    ]  # fmt: skip
+class Asked(NamedTuple):
+    """One device and all that decides how it is asked."""
+
+    target: Target
+    params: Params
+    login: Login
+
+
+def asked(params: Params) -> dict[str, Asked]:
+    """The devices by name; raises Misconfigured before anything is asked."""
+    login = params.login()
+    return {target.name: Asked(target, params, login) for target in params.all_targets()}
+
+
+class Readers:
+    """Makes the readers of a process. Those that log in alike share what engines can share."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._emitter = means.emitter(Source.SOURCE_SNMP)
+        self._engines: Engines | None = None
+
+    def reader(self, one: Asked) -> DeviceReader:
+        """Of one device; nothing is asked yet."""
+        if self._engines is None or self._engines.login != one.login:
+            self._engines = Engines(one.login)
+        means, chance = self._means, random.Random(self._means.chance.random())  # noqa: S311 — jitter
+        return DeviceReader(
+            one.target, one.params, self._engines, self._emitter, means.counts, means.clock, chance
+        )  # fmt: skip
 
 
 async def collect(params: Params, means: Means) -> None:
-    """Read every target, and hear their traps where that is wanted, until cancelled."""
-    found = readers(params, means)
+    """Read every target that is this process's, and hear its traps where that is wanted, until cancelled."""
+    readers, senders = Readers(means), Senders()
+
+    async def read(one: Asked) -> None:
+        reader = readers.reader(one)
+        with senders.known(reader):
+            await reader.run()
+
     async with asyncio.TaskGroup() as tasks:
         if (address := params.traps_address()) is not None:
-            senders = Senders({reader.name: reader.host for reader in found})
-            tasks.create_task(senders.keep())
-            tasks.create_task(_hear(address, params, found, senders, means))
-        for reader in found:
-            tasks.create_task(reader.run())
+            tasks.create_task(_hear(address, params, senders, means))
+        tasks.create_task(read_targets(SPEC.name, params, means, asked, read))
 
 
-async def _hear(
-    address: tuple[str, int], params: Params, found: Sequence[DeviceReader], senders: Senders, means: Means
-) -> None:
-    by_name = {reader.name: reader for reader in found}
-
+async def _hear(address: tuple[str, int], params: Params, senders: Senders, means: Means) -> None:
     def heard(sender: str, said: dict[bytes, Value]) -> bool:
-        device = senders.whose(sender)
-        return device is not None and by_name[device].heard(said)
+        reader = senders.reader(sender)
+        return reader is not None and reader.heard(said)
 
     async with Traps(address, params.login(), senders.whose, heard, means.counts, params.max_traps_per_s):
         await asyncio.Event().wait()
@@ -64,31 +85,30 @@ async def run(params: Params, core: Core) -> None:
 
 async def _collect_first(params: Params, means: Means) -> None:
     """One reading of each device as soon as it gives one, then nothing."""
+    readers = Readers(means)
 
     async def first(reader: DeviceReader) -> None:
-        while True:
-            try:
-                await reader.read_whole()
-            except (Retry, Reject):
-                await asyncio.sleep(_AGAIN_S)
-            else:
-                return
-
-    found = readers(params, means)
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for reader in found:
-                tasks.create_task(first(reader))
-        await asyncio.Event().wait()
-    finally:
-        for reader in found:
+        try:
+            while True:
+                try:
+                    await reader.read_whole()
+                except (Retry, Reject):
+                    reader.close()
+                    await asyncio.sleep(_AGAIN_S)
+                else:
+                    return
+        finally:
             reader.close()
+
+    async with asyncio.TaskGroup() as tasks:
+        for one in asked(params).values():
+            tasks.create_task(first(readers.reader(one)))
+    await asyncio.Event().wait()
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
     """One reading of every interface of every target as lines of JSON; raises Retry naming those that gave none."""
-    names = [target.name for target in params.all_targets()]
-    params.login()
+    names = list(asked(params))
     bound_s = params.deadline_s + params.facts_deadline_s
     whole = params.model_copy(update={"every_interface": not params.if_types})
     async for line in first_readings(names, core, lambda means: _collect_first(whole, means), bound_s):

@@ -24,7 +24,7 @@ from collectors.snmp.optics import Owners, Sensor, sensors
 from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
 from collectors.snmp.reading import Composer
-from collectors.snmp.words import whole
+from collectors.snmp.words import literal, whole
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import CollectorStatus, EventKind, Facts, Samples
@@ -52,7 +52,9 @@ class DeviceReader:
         chance: random.Random,
     ) -> None:  # fmt: skip
         self.name = target.name
-        self.host, self.port = target.host_and_port
+        self._where = target.host_and_port
+        self.address = literal(self._where[0])
+        """Where it is; what its name was resolved to last."""
         self._params = params
         self._engines = engines
         self._emitter = emitter
@@ -127,14 +129,14 @@ class DeviceReader:
     async def _connected(self) -> Agent:
         if self._agent is None:
             agent = self._new_agent()
-            await agent.connect()
+            self.address = literal(await agent.connect())
             self._agent = agent
         return self._agent
 
     def _new_agent(self) -> Agent:
         params = self._params
         return Agent(
-            self.name, (self.host, self.port), self._engines, self._counts, timeout_s=params.timeout_s,
+            self.name, self._where, self._engines, self._counts, timeout_s=params.timeout_s,
             tries=params.tries, max_varbinds=params.max_varbinds, at_once=params.varbinds_a_request,
         )  # fmt: skip
 
@@ -196,13 +198,15 @@ class DeviceReader:
             except TimeoutError:
                 pass
             self._look_over_facts.clear()
+            wait_s = min(_FACTS_AGAIN_S, self._params.facts_every_s)
             try:
                 async with asyncio.timeout(self._params.facts_deadline_s):
                     await self._ask_facts()
             except (TimeoutError, Retry, Reject) as why:
                 _log.warning("no facts", device=self.name, why=str(why) or "not told in time")
                 self._look_over_facts.set()
-            await asyncio.sleep(min(_FACTS_AGAIN_S, self._params.facts_every_s))
+                wait_s = min(wait_s, self._params.cadence_s)
+            await asyncio.sleep(wait_s)
 
     async def _ask_facts(self) -> None:
         """Raises Retry where the device does not answer; a part of it that makes no sense is left out."""

@@ -201,8 +201,8 @@ class Connection:
         self._version, self._login, self._refused = version, login, refused
         self._transport: _Guarded | None = None
 
-    async def connect(self, host: str, port: int) -> None:
-        """Resolve the name and open the socket; raises OSError."""
+    async def connect(self, host: str, port: int) -> str:
+        """Resolve the name and open the socket; the address. Raises OSError."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, _, _, _, (ip, *_) = found[0]
@@ -220,6 +220,7 @@ class Connection:
         config.add_target_parameters(self.engine, self.name, security, self._login.level, model)
         config.add_target_address(self.engine, self.name, domain, address, self.name, _EXPIRY_S * 100, 0)
         self._transport = transport
+        return address[0]
 
     def allow(self) -> None:
         """Let in what answers one request."""

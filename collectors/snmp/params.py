@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from collectors.core.params import CollectorParams
+from collectors.core.params import TargetParams
 from collectors.snmp.engine import V2C, V3, Login
 from streams.wire.errors import Misconfigured
 
@@ -50,7 +50,7 @@ def _targets(value: object) -> object:
     return orjson.loads(value) if isinstance(value, str) else value
 
 
-class Params(CollectorParams):
+class Params(TargetParams):
     """Settings of `[collect.snmp]`.
 
     Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. All are logged in to
@@ -98,6 +98,11 @@ class Params(CollectorParams):
     """Where to listen for traps and informs (`0.0.0.0:162`); nowhere where nothing is said."""
     max_traps_per_s: int = Field(default=200, ge=1)
     """Of one device; more are refused and counted."""
+
+    def files(self) -> tuple[Path, ...]:
+        """Read again when they change."""
+        named = (self.targets_file, self.community_file, self.auth_secret_file, self.privacy_secret_file)
+        return tuple(path for path in named if path is not None)
 
     def traps_address(self) -> tuple[str, int] | None:
         """Where to listen for traps; None for nowhere."""

@@ -48,14 +48,15 @@ class Agent:
     async def __aexit__(self, *_: object) -> None:
         self.close()
 
-    async def connect(self) -> None:
-        """Resolve its name and open a socket; raises Retry."""
+    async def connect(self) -> str:
+        """Resolve its name and open a socket; the address. Raises Retry."""
         connection = self._engines.open(self._refused)
         try:
-            await connection.connect(*self._address)
+            address = await connection.connect(*self._address)
         except OSError as error:
             raise Retry(f"{self._address[0]}: {error.strerror or error}") from error
         self._connection = connection
+        return address
 
     def close(self) -> None:
         """Let go of the socket."""

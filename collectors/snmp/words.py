@@ -1,5 +1,6 @@
 """What the octets of SNMP say as words: names, addresses. Pure."""
 
+import ipaddress
 from collections.abc import Mapping
 
 from collectors.snmp.ber import Value
@@ -43,3 +44,12 @@ def port_names(
     if len(set(found.values())) == len(found):
         return found
     return {row: f"{name}#{index[row]}" for row, name in wanted.items()}  # a device that names ports `x` and `x#7`
+
+
+def literal(host: str) -> str:
+    """An address in one spelling: an IPv4 address that came over IPv6 is an IPv4 address; empty for a name."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return ""
+    return str(getattr(address, "ipv4_mapped", None) or address)

@@ -8,11 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from collectors.core.counts import Counts
 from collectors.core.means import Means
 from collectors.core.once import Nobody
+from collectors.core.publisher import Publisher
 from collectors.core.spec import Core
-from collectors.snmp.collector import SPEC, readers
+from collectors.snmp.collector import SPEC, Readers, asked
+from collectors.snmp.device import DeviceReader
 from collectors.snmp.params import Params
 from streams.wire.models import Facts
 from tests.fakes.publisher import KeptRecords
@@ -53,6 +54,12 @@ def params(port: int, recording: str, **settings: object) -> Params:
     target = {"name": recording, "address": f"127.0.0.1:{port}"}
     login: dict[str, object] = {} if settings.get("version") == "3" else {"community": recording}
     return Params.model_validate({"targets": [target], "timeout_s": 5, "deadline_s": 60} | login | settings)
+
+
+def reader_of(settings: Params, publisher: Publisher) -> DeviceReader:
+    """The reader of the one target."""
+    (one,) = asked(settings).values()
+    return Readers(Means(publisher, "test")).reader(one)
 
 
 async def printed(settings: Params) -> dict[str, dict[str, Any]]:
@@ -126,7 +133,7 @@ async def test_what_a_device_is_becomes_facts(served: int) -> None:
     """Vendor, model, serial and software; its ports with their other names, its neighbours by LLDP."""
     kept = KeptRecords()
     for recording in RECORDINGS:
-        (reader,) = readers(params(served, recording), Means(kept, "test", Counts()))
+        reader = reader_of(params(served, recording), kept)
         try:
             await reader.read_whole()
         finally:
@@ -149,7 +156,7 @@ async def test_only_ports_with_a_cable_are_read_unless_told_otherwise(served: in
         ({}, "Ethernet5", "Vlan40"),
         ({"if_types": [136]}, "Vlan40", "Ethernet5"),
     ):
-        (reader,) = readers(params(served, ARISTA, **settings), Means(Nobody(), "test"))
+        reader = reader_of(params(served, ARISTA, **settings), Nobody())
         try:
             rows = (await reader.read()).row
         finally:
