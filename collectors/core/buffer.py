@@ -55,6 +55,11 @@ class Buffer(Protocol):
         """Keep what can be kept of what waits, and take nothing more."""
         ...
 
+    @property
+    def kept(self) -> int:
+        """How many of those that wait outlive the process."""
+        ...
+
     def __len__(self) -> int:
         """How many wait."""
         ...
@@ -98,6 +103,10 @@ class MemoryBuffer:
 
     async def close(self) -> None:
         return
+
+    @property
+    def kept(self) -> int:
+        return 0
 
     def __len__(self) -> int:
         return len(self._held)

@@ -83,8 +83,8 @@ class KafkaPublisher:
         await self._drop_producer()
         await self._buffer.close()
         self._say_acknowledged()
-        if len(self._buffer):
-            _log.warning("ended with records that Kafka does not have", records=len(self._buffer))
+        if waiting := len(self._buffer):
+            _log.warning("ended before Kafka had all", waiting=waiting, kept_for_the_next_run=self._buffer.kept)
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         self._counts.add("offered", record.topic.name)

@@ -163,5 +163,9 @@ class SpooledBuffer:
         else:
             _log.error("a new spool was begun", old=str(aside))
 
+    @property
+    def kept(self) -> int:
+        return self._spool.count
+
     def __len__(self) -> int:
         return self._spool.count + len(self._memory)

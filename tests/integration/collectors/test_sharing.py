@@ -74,6 +74,9 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
         )
         after = now.readers(woken_s + SESSION_S)
         assert all(len(who) == 1 for who in after.values())
+        lost = [device for device, who in after.items() if who == {"b"}]
+        overlapping = now.readers(woken_s + CADENCE_S)
+        assert lost and all(overlapping[device] == {"b"} for device in lost)
 
 
 async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) -> None:
