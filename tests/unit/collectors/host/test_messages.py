@@ -1,9 +1,13 @@
 """What drivers write, word for word as their sources and public logs have it, and what it means."""
 
+import gzip
+
 import pytest
 
+from collectors.host.lines import parse
 from collectors.host.messages import About, Told, is_renaming, pci_address, told
 from streams.wire.models import EventKind
+from tests.recordings import DATA
 
 NIC, GPU, OTHER = About.NIC, About.GPU, About.OTHER
 PCI = "0000:5c:00.0"
@@ -110,3 +114,19 @@ def test_a_renaming_is_noticed() -> None:
     """It means nothing but that names are to be looked up again."""
     assert is_renaming("mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0")
     assert not is_renaming("mlx5_core 0000:41:00.0 enp65s0f0np0: Link up")
+
+
+def test_the_log_of_a_real_host() -> None:
+    """Of 415 lines of a boot two mean something: a port without a cable, and one that came up."""
+    path = DATA / "nic" / "gpud-dmesg-mlx5.txt.gz"
+    if not path.exists():
+        pytest.skip(f"no recording at {path}")
+    found = []
+    for data in gzip.decompress(path.read_bytes()).splitlines():
+        line = parse(data, 0)
+        if (means := told(line.message)) is not None:
+            found.append((means, line.since_boot_us))
+    assert found == [
+        (Told(EventKind.MODULE_REMOVED, NIC, "0000:41:00.1"), 2_962_781),
+        (Told(EventKind.LINK_UP, NIC, "0000:41:00.0", "enp65s0f0np0"), 14_952_018),
+    ]
