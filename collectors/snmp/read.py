@@ -18,8 +18,8 @@ from collectors.snmp.engine import Connection, Engines
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
-_COLUMNS_AT_ONCE = 10
-"""Cells of a row come together, and a table's end wastes at most a request for each ten columns."""
+_COLUMNS_AT_ONCE = 5
+"""Each costs some 30 µs a request to encode; fewer waste more at a table's end: 64 rows by 10 are 7 requests."""
 
 
 class Agent:
@@ -81,7 +81,7 @@ class Agent:
 
     async def columns(self, prefixes: Iterable[bytes]) -> dict[bytes, Column]:
         """Every cell of these columns, or subtrees; one that the device has not is empty. Raises Retry and Reject."""
-        wanted = list(prefixes)
+        wanted = list(dict.fromkeys(prefixes))
         found: dict[bytes, Column] = {prefix: {} for prefix in wanted}
         for i in range(0, len(wanted), _COLUMNS_AT_ONCE):
             await self._walk(wanted[i : i + _COLUMNS_AT_ONCE], found)

@@ -15,9 +15,9 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER
 
 _WRAP = 1 << 32
-_UP = 1
 _TOLD = {1: 1.0, 2: 0.0, 3: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}
 """ifOperStatus: only `up` carries; `unknown` (4) says nothing. notPresent (6) is down: there is no module in it."""
+_STATES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)
 _ADMIN = {1: 1.0, 2: 0.0, 3: 0.0}
 
 
@@ -46,7 +46,8 @@ class Composer:
     def __init__(self) -> None:
         self._carried = Carried()
         self._discontinuity: dict[bytes, Value] = {}
-        self._layouts: dict[tuple[Place, ...], Layout] = {}
+        self._of: tuple[Ports | None, Sequence[Sensor]] = None, ()
+        self._layouts: dict[bool, Layout] = {}
 
     def restarted(self) -> None:
         """Every counter begins anew."""
@@ -59,31 +60,32 @@ class Composer:
     ) -> Reading:  # fmt: skip
         """One row for each port of which anything was read."""
         self._note_discontinuities(cells.get(mib.IF_DISCONTINUITY, {}))
-        places: list[Place] = []
         values: list[float | None] = []
-        for (metric, counter), rows in ports.chosen.items():
-            places += [Place(ports.name[row], metric) for row in rows]
+        for (_, counter), rows in ports.chosen.items():
             values += self._counters(counter, rows, cells)
-        for row, name in ports.name.items():
-            places += [Place(name, metric) for metric in (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)]
-            values += [
+        for row in ports.name:
+            values += (
                 _TOLD.get(_number(cells, mib.IF_OPER_STATUS, row)),
                 _ADMIN.get(_number(cells, mib.IF_ADMIN_STATUS, row)),
                 speed_bps(cells, row),
-            ]
+            )
         said, status = cells.get(mib.SENSOR_VALUE, {}), cells.get(mib.SENSOR_STATUS, {})
-        if said:
-            places += [sensor.place for sensor in sensors]
+        has_optics = bool(said)
+        if has_optics:
             values += [sensor.read(said.get(sensor.row), status.get(sensor.row)) for sensor in sensors]
-        layout = self._layout(tuple(places))
+        layout = self._layout(ports, sensors, has_optics=has_optics)
         return Reading(sampled_ns, ended_ns, boot_id, layout.row, layout.rows_digest, *layout.tables(values))
 
-    def _layout(self, places: tuple[Place, ...]) -> Layout:
-        if (layout := self._layouts.get(places)) is None:
-            if len(self._layouts) > 1:
-                self._layouts.clear()
-            layout = self._layouts[places] = Layout(places)
-        return layout
+    def _layout(self, ports: Ports, sensors: Sequence[Sensor], *, has_optics: bool) -> Layout:
+        """The places of the values above, in their order; the same until the device is looked over again."""
+        if ports is not self._of[0] or sensors is not self._of[1]:
+            self._of, self._layouts = (ports, sensors), {}
+        if has_optics not in self._layouts:
+            places = [Place(ports.name[row], metric) for (metric, _), rows in ports.chosen.items() for row in rows]
+            places += [Place(name, metric) for name in ports.name.values() for metric in _STATES]
+            places += [sensor.place for sensor in sensors] if has_optics else []
+            self._layouts[has_optics] = Layout(places)
+        return self._layouts[has_optics]
 
     def _counters(
         self, counter: Counter, rows: Sequence[bytes], cells: Mapping[bytes, Column]
