@@ -5,8 +5,16 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from collectors.core.counts import Counts
+from collectors.host.bound import Bound
+from collectors.host.kernel_log import KernelLog
+from collectors.host.kmsg import Kmsg
+from collectors.host.ports import Names
+from collectors.host.times import Times
 from streams.wire.models import Event, EventKind
+from tests.fakes.kmsg import FakeKmsg
 from tests.unit.collectors.host.agents import START_NS, SetClock, Whole, whole
+from tests.unit.collectors.host.test_times import SetZero
 from tests.unit.collectors.host.trees import BOOT_S, GPU, NIC0, NIC1, machine
 
 S = 10**9
@@ -200,3 +208,40 @@ async def test_without_a_log_there_are_no_events(tmp_path: Path) -> None:
     found = whole(machine(tmp_path))
     found.agent.listening.begin(1)
     assert found.agent.listening.log is None
+
+
+async def test_what_was_written_long_ago_while_nobody_listened_is_said(tmp_path: Path) -> None:
+    """A file that is known is read on, however long it was left; only a ring that nobody knows is cut."""
+    root = machine(tmp_path)
+    first = await listening(root)
+    first.agent.close()
+    first.agent.listening.save()
+    say(root, START_NS + S, f"mlx5_core {NIC0} ens1np0: Link down")
+    second = await listening(root, SetClock(START_NS + 7200 * S), backlog_s=10)
+    assert [event.at_ns for event in second.events()] == [START_NS + S]
+
+
+def test_of_a_ring_that_nobody_knows_only_the_newest_is_said() -> None:
+    """What happened days before the agent was installed is no news."""
+    ring = FakeKmsg()
+    said: list[int] = []
+    for since_s in (100, 200, 999):
+        ring.say(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
+    log = KernelLog(
+        Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), Names("rdma"), Bound(1.0, 20), Counts(),
+        lambda happening, _: said.append(happening.code), boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
+    )  # fmt: skip
+    assert log.look(START_NS, 0.0) and said == [999]
+
+
+async def test_in_the_middle_of_a_flood_the_place_is_that_before_what_waits(tmp_path: Path) -> None:
+    """Killed there, a process says it again rather than never."""
+    root = machine(tmp_path)
+    first = await listening(root, events_burst=1, events_per_s=0.001)
+    first.agent.listening.note(10.0)
+    say(root, START_NS, *(f"mlx5_core {NIC0} ens1np0: Link {'up' if n % 2 else 'down'}" for n in range(4)))
+    first.look(0.25)
+    first.agent.listening.note(20.0)
+    assert [event.kind for event in first.events()] == [EventKind.LINK_DOWN]
+    second = await listening(root)
+    assert second.events()[-1].kind is EventKind.LINK_UP
