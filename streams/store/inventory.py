@@ -115,15 +115,17 @@ class InventoryBuilder:
         versions, self._versions = self._versions, []
         out = []
         for shape in (DEVICES, LINKS, JOBS):
-            tables = [version.tables[shape] for version in versions]
-            heights = [_height(table) for table in tables]
-            if sum(heights):
+            # A version without such rows has not even the columns.
+            some = [version for version in versions if _height(version.tables[shape])]
+            tables = [version.tables[shape] for version in some]
+            if tables:
                 columns: list[Column] = [
                     Values(field.name, field.type, [value for table in tables for value in field.get(table)])
                     for field in shape.fields
                 ]
-                at = [version.taken for version in versions]
+                at = [version.taken for version in some]
                 offsets, arrived = [taken.offset for taken in at], [taken.arrived_ms for taken in at]
+                heights = [_height(table) for table in tables]
                 out.append(Rows(shape.table, columns + origin(at[0].partition, offsets, arrived, heights)))
         return out
 
