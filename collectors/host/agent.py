@@ -68,7 +68,7 @@ class HostAgent:
             tasks.create_task(self.listening.run())
             tasks.create_task(self._find_what_the_log_tells_of())
             tasks.create_task(
-                poll(self.device, self._ask_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance)
+                poll(self.device, self.ask_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance)
             )
 
     def close(self) -> None:
@@ -129,7 +129,8 @@ class HostAgent:
             if self.names.wants_look:
                 await self.find()
 
-    async def _ask_neighbors(self) -> None:
+    async def ask_neighbors(self) -> None:
+        """Ask lldpd, where this is its machine; what was heard before holds while it does not answer."""
         if not self._tree.is_live:
             return
         data = await lldp.ask(self._params.lldpcli, self._params.deadline_s)

@@ -12,12 +12,14 @@ from collectors.core.spec import Core
 from collectors.host.collector import SPEC, host_agent
 from collectors.host.compose import Said, merged
 from collectors.host.gpu import Gpu
+from collectors.host.ports import HostPort
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured
-from streams.wire.models import CollectorStatus, EventKind, Facts, RowKind, Samples, Source
+from streams.wire.models import CollectorStatus, EventKind, Facts, Neighbor, RowKind, Samples, Source
 from tests.fakes.nvml import FakeGpu
 from tests.fakes.publisher import KeptRecords
 from tests.unit.collectors.host.agents import rows, whole
+from tests.unit.collectors.host.test_lldp import interface, program, told
 from tests.unit.collectors.host.trees import BOOT_S, GPU, NIC0, machine
 from tests.unit.collectors.nic.trees import write
 
@@ -159,6 +161,27 @@ async def test_an_xid_that_no_log_tells_of_is_asked_of_the_driver(tmp_path: Path
     await listening.agent.read_once()
     assert listening.events() == []
     listening.agent.close()
+
+
+async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path) -> None:
+    """A netdev that is no port of a known card keeps its own name; without an answer the last one holds."""
+    answer = told(
+        interface("ens8np0", "leaf1", "ifname", "Ethernet12"), interface("eno8", "mgmt", "ifname", "ge-0/0/1")
+    )
+    (tmp_path / "answer").write_bytes(answer)
+    asked = program(tmp_path, f"cat {tmp_path}/answer")
+    found = whole(Path("/"), state_file=tmp_path / "state.json", lldpcli=asked)
+    await found.agent.find()
+    found.agent.names.adopt([HostPort(rdma="mlx5_7", netdev="ens8np0", number=1)])
+    await found.agent.ask_neighbors()
+    await found.agent.read_once()
+    heard = (Neighbor("eno8", "mgmt", "ge-0/0/1"), Neighbor("mlx5_7", "leaf1", "Ethernet12"))
+    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
+    (tmp_path / "answer").write_bytes(b"no json")
+    await found.agent.ask_neighbors()
+    await found.agent.read_once()
+    assert found.counts.of("unreadable", "lldp") == 1
+    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
 
 
 def test_rows_that_say_nothing_are_none() -> None:
