@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING, Any
 
 from aiokafka import TopicPartition
 
-from streams.store.feed import MOST_WAITING, Feed
+from streams.store.feed import MOST_BYTES, RECORD_BYTES, Feed
 from tests.fakes.partition import FakeConsumer, FakeLog, FakeRecord
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 AT = TopicPartition("t", 0)
+VALUE = b"0" * 1000
 
 
 def consumer(records: int, most: int = 100) -> Any:
     """A consumer of a log of so many records."""
-    return FakeConsumer(AT, FakeLog([FakeRecord(offset, b"", 1000 + offset) for offset in range(records)]), most)
+    return FakeConsumer(AT, FakeLog([FakeRecord(offset, VALUE, 1000 + offset) for offset in range(records)]), most)
 
 
 @asynccontextmanager
@@ -73,10 +74,10 @@ async def test_after_a_seek_nothing_comes_from_before_it() -> None:
 
 async def test_a_partition_that_takes_nothing_is_paused_and_loses_nothing() -> None:
     """Its memory is bounded while ClickHouse is away; with the next take it goes on."""
-    many = MOST_WAITING * 3
-    source = consumer(many, most=500)
+    most = MOST_BYTES // (RECORD_BYTES + len(VALUE)) + 1
+    source = consumer(most * 3, most=500)
     feed = Feed(source, [AT])
     async with fed(feed):
         await asyncio.wait_for(source.paused.wait(), 5)
-        assert MOST_WAITING < await source.position(AT) <= MOST_WAITING + 500
-        assert await taken(feed, many) == list(range(many))
+        assert most <= await source.position(AT) <= most + 500
+        assert await taken(feed, most * 3) == list(range(most * 3))
