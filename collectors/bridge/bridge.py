@@ -212,7 +212,7 @@ class Bridge:
         forgotten: set[str] = set()
         for device in list(self.devices.known.values()):
             silent_ns = now_ns - device.heard_ns
-            if not device.heard_ns:
+            if not device.last_sample_at_ns:
                 continue
             if silent_ns > self._params.forget_s * 1e9:
                 forgotten.add(device.name)
@@ -230,7 +230,7 @@ class Bridge:
     def _status(self, device: Device, error: str, now_ns: int) -> CollectorStatus:
         return CollectorStatus(
             self._collector, self._means.run, Source.SOURCE_BRIDGE, device.name, now_ns, not error, error,
-            device.last_sample_at_ns, device.clock_offset_ns, 0,
+            device.last_sample_at_ns, 0, 0,
         )  # fmt: skip
 
     def _forget(self, names: set[str]) -> None:

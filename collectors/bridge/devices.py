@@ -51,7 +51,6 @@ class Device:
     states: dict[int, tuple[int, float]] = field(default_factory=dict)
     last_sample_at_ns: int = 0
     heard_ns: int = 0
-    clock_offset_ns: int = 0
 
     def state(self, slot: int, value: float, at_ns: int) -> Happening | None:
         """A state of a port; what happened, where it is another than before."""

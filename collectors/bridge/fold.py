@@ -322,7 +322,6 @@ class Fold:
             if is_ahead:
                 self._counts.add("clock_replaced", device.name)
             device.last_sample_at_ns = max(device.last_sample_at_ns, reading.sampled_at_ns)
-            device.clock_offset_ns = window.last_ns - window.received_ns
             self._out.append(Gathered(device.name, self._number, reading))
         self._number += bool(windows)
 

@@ -89,14 +89,16 @@ def _lines(text: str) -> Iterator[str]:
     if '"' not in text:
         yield from (line.strip() for line in text.split("\n"))
         return
-    held = ""
+    held: list[str] = []
+    is_open = False
     for line in text.split("\n"):
-        held = f"{held}\n{line}" if held else line
-        if _unescaped_quotes(held) % 2 == 0:
-            yield held.strip()
-            held = ""
+        held.append(line)
+        is_open ^= _unescaped_quotes(line) % 2 == 1
+        if not is_open:
+            yield "\n".join(held).strip()
+            held = []
     if held:
-        yield held.strip()  # a text without an end: it is refused as what it is
+        yield "\n".join(held).strip()  # a text without an end: it is refused as what it is
 
 
 def _unescaped_quotes(line: str) -> int:

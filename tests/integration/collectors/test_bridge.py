@@ -1,0 +1,190 @@
+"""The bridge between a real Kafka and itself: killed in the middle, shared by two, and read once."""
+
+import asyncio
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from collectors.bridge.collector import SPEC, once, run
+from collectors.bridge.params import Params
+from collectors.core.spec import Core
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.fabric.catalogue import Metric
+from streams.wire.errors import Misconfigured, Retry
+from streams.wire.models import Rejected, Samples
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, REJECTED, SAMPLES, Partitions, Spread, Topic, decode
+
+PARTITIONS = Partitions(telemetry=2)
+START_NS = 1_700_000_000 * 10**9
+DEVICES = 6
+START = """
+import sys, json
+from collectors.bridge.collector import SPEC
+from streams.wire.topics import Partitions
+said = json.loads(sys.argv[1])
+params = SPEC.Params.model_validate(said["params"])
+SPEC.start(params, client_options=said["options"], partitions=Partitions(telemetry=2))
+"""
+
+
+@pytest.fixture
+async def bootstrap(tmp_path: Any) -> AsyncIterator[str]:
+    """A Kafka of this test's own, with our topics and a peer's of three partitions."""
+    with contextlib.ExitStack() as stack:
+        broker = await asyncio.to_thread(stack.enter_context, EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")))
+        admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
+        await admin.start()
+        ours = [NewTopic(t.name, 1 if t.spread is Spread.ONE else PARTITIONS.telemetry, 1)
+                for t in (SAMPLES, EVENTS, COLLECTOR_STATUS, REJECTED)]  # fmt: skip
+        await admin.create_topics([NewTopic("peers", 3, 1), *ours])
+        await admin.close()
+        yield broker.bootstrap
+
+
+def line(device: int, number: int) -> bytes:
+    """A device's counter, which is the number of its reading."""
+    tags = f"source=leaf{device},name=Eth1,path=/interfaces/interface/state/counters"
+    return f"ifcounters,{tags} in_octets={number}u {START_NS + number * 10**10}".encode()
+
+
+async def produce(bootstrap: str, numbers: range, pause_s: float = 0.0) -> None:
+    """Readings of every device, each device's in a partition of its own; a poisoned record now and then."""
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        for number in numbers:
+            for device in range(DEVICES):
+                await producer.send_and_wait("peers", line(device, number), partition=device % 3)
+            if number % 10 == 0:
+                await producer.send_and_wait("peers", b"{", partition=number % 3)
+            await asyncio.sleep(pause_s)
+
+
+async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool]) -> list[Any]:
+    """The messages of a topic, until they are enough."""
+    count = 1 if topic.spread is Spread.ONE else PARTITIONS.telemetry
+    found: list[Any] = []
+    async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+        places = [TopicPartition(topic.name, number) for number in range(count)]
+        consumer.assign(places)
+        await consumer.seek_to_beginning(*places)
+        async with asyncio.timeout(45):
+            while not done(found):
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += [decode(topic, record.value, record.headers) for record in records]
+    return found
+
+
+def values(messages: list[Samples]) -> dict[str, set[int]]:
+    """The values that each device's messages say."""
+    found: dict[str, set[int]] = {}
+    for message in messages:
+        assert message.counters.metric == (Metric.RX_BYTES,)
+        found.setdefault(message.device, set()).update(message.counters.values[0].tolist())
+    return found
+
+
+def whole(messages: list[Samples], readings: int) -> bool:
+    """Whether nothing is missing."""
+    return values(messages) == {f"leaf{device}": set(range(readings)) for device in range(DEVICES)}
+
+
+def of_each(messages: list[Samples]) -> dict[tuple[Any, ...], set[tuple[Any, ...]]]:
+    """What was said under each identity."""
+    found: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+    for one in messages:
+        key = (one.device, one.source, one.collector, one.collector_run, one.sequence)
+        said = (one.sampled_at_ns, one.row, one.counters.metric, one.counters.values.tobytes())
+        found.setdefault(key, set()).add(said)
+    return found
+
+
+def settings(bootstrap: str) -> dict[str, Any]:
+    return {"topics": ["peers"], "start": "earliest", "group": "test", "bootstrap": bootstrap}
+
+
+def start(bootstrap: str) -> "subprocess.Popen[bytes]":
+    """A bridge in a process of its own."""
+    said = json.dumps({"params": settings(bootstrap), "options": {"bootstrap_servers": bootstrap}})
+    return subprocess.Popen([sys.executable, "-c", START, said], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_says_two_things(bootstrap: str) -> None:
+    """SIGKILL while records come: the next one says what was not acknowledged again, under the same identities."""
+    process = start(bootstrap)
+    try:
+        await produce(bootstrap, range(15), pause_s=0.02)
+        await read(bootstrap, SAMPLES, lambda found: len(found) > DEVICES * 5)
+        await produce(bootstrap, range(15, 25))
+        process.send_signal(signal.SIGKILL)
+        await produce(bootstrap, range(25, 40))
+        process.wait(10)
+        process = start(bootstrap)
+        messages = await read(bootstrap, SAMPLES, lambda found: whole(found, 40))
+    finally:
+        process.terminate()
+        process.wait(10)
+    said = of_each(messages)
+    assert all(len(contents) == 1 for contents in said.values())
+    assert len(said) == DEVICES * 40
+    rejected = await read(bootstrap, REJECTED, lambda found: len({one.offset for one in found}) >= 2)
+    assert all(isinstance(one, Rejected) and one.topic == "peers" and one.value == b"{" for one in rejected)
+
+
+@asynccontextmanager
+async def bridging(bootstrap: str) -> AsyncIterator[None]:
+    """A bridge in this process."""
+    core = Core(client_options={"bootstrap_servers": bootstrap}, partitions=PARTITIONS)
+    work = asyncio.create_task(run(Params.model_validate(settings(bootstrap)), core))
+    try:
+        yield
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+
+async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> None:
+    """Partitions move while records come, twice: nothing is missing, and no identity says two things."""
+    async with bridging(bootstrap):
+        await produce(bootstrap, range(10), pause_s=0.02)
+        async with bridging(bootstrap):
+            await produce(bootstrap, range(10, 40), pause_s=0.05)
+        await produce(bootstrap, range(40, 60), pause_s=0.02)
+        messages = await read(bootstrap, SAMPLES, lambda found: whole(found, 60))
+    said = of_each(messages)
+    assert all(len(contents) == 1 for contents in said.values())
+    assert len(said) == DEVICES * 60
+
+
+async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
+    """The newest of each port, as lines of JSON; a topic that says nothing is named."""
+    params = Params.model_validate(settings(bootstrap))
+    with pytest.raises(Retry, match="nothing that is ours"):
+        _ = [row async for row in once(params, Core())]
+    await produce(bootstrap, range(5))
+    rows = [orjson.loads(row) async for row in once(params, Core())]
+    assert [(row["device"], row["port"], row["metrics"]) for row in rows] == [
+        (f"leaf{device}", "Eth1", {"rx_bytes": 4}) for device in range(DEVICES)
+    ]
+
+
+async def test_what_cannot_start_says_why() -> None:
+    """Without topics, without Kafka, and with a spool that it has no use for."""
+    core = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
+    with pytest.raises(Misconfigured, match="topics"):
+        await run(Params(), core)
+    with pytest.raises(Misconfigured, match="Kafka"):
+        await run(Params.model_validate({"topics": "peers"}), Core())
+    with pytest.raises(Misconfigured, match="spool"):
+        await run(Params.model_validate({"topics": "peers", "publisher": {"spool": "/nowhere"}}), core)
+    assert SPEC.name == "bridge"

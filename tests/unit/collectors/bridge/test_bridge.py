@@ -1,0 +1,233 @@
+"""The bridge at work, on a topic and a Kafka of its own making."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from collectors.bridge.acknowledged import Ledger, Place
+from collectors.bridge.bridge import Bridge
+from collectors.bridge.fold import Position, Source
+from collectors.bridge.params import Params
+from collectors.bridge.read import Batch, Lost
+from collectors.bridge.stamped import Kept, kept, kept_at
+from collectors.core.means import Means
+from streams.wire.errors import Retry
+from streams.wire.models import CollectorStatus, Rejected, Samples
+from tests.fakes.publisher import KeptRecords
+from tests.unit.collectors.bridge.peers import START_NS, S, octets
+
+PLACE: Place = ("peers", 0)
+
+
+class Topic:
+    """One partition with what was committed of it: what outlives a process."""
+
+    def __init__(self) -> None:
+        self.records: list[bytes] = []
+        self.committed: tuple[int, str] | None = None
+
+
+class FakeReader:
+    """A Reader of one partition. `broken` commits fail once each; `is_lost` says that the group has moved on."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.at = 0
+        self.broken = 0
+        self.is_lost = False
+        self.order: list[str] = []
+
+    def assigned(self) -> set[Place]:
+        return {PLACE}
+
+    async def begin(self, place: Place) -> tuple[int, Kept | None]:
+        offset, said = self.topic.committed or (0, "")
+        self.at, self.is_lost = offset, False
+        return offset, kept(said)
+
+    async def poll(self, wait_s: float) -> Batch:
+        await asyncio.sleep(0.001)
+        came = [Source(n, 0, self.topic.records[n]) for n in range(self.at, len(self.topic.records))]
+        self.at += len(came)
+        return [(PLACE, came)] if came else []
+
+    async def commit(self, positions: dict[Place, tuple[int, str]]) -> None:
+        if self.broken:
+            self.broken -= 1
+            raise Retry("away")
+        if self.is_lost:
+            raise Lost("moved")
+        self.topic.committed = positions[PLACE]
+        self.order.append(f"commit {positions[PLACE][0]}")
+
+
+class Kafka(KeptRecords):
+    """A publisher that tells how far it has come; it acknowledges while `is_open`."""
+
+    def __init__(self, reader: FakeReader) -> None:
+        super().__init__()
+        self.is_open = True
+        self._reader = reader
+        self._settled = 0
+
+    def offer(self, record: Any, rows: int = 0) -> bool:
+        self._reader.order.append(record.topic.name.split(".")[1])
+        return super().offer(record, rows)
+
+    def handed_over(self) -> int:
+        return len(self.records)
+
+    def settled(self) -> int:
+        if self.is_open:
+            self._settled = len(self.records)
+        return self._settled
+
+
+@asynccontextmanager
+async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, FakeReader, Bridge]]:
+    """A bridge on this topic."""
+    params = Params.model_validate(
+        {"topics": "peers", "quiet_s": 0.03, "wait_s": 0.2, "silent_s": 1, "status_every_s": 1} | settings
+    )
+    reader = FakeReader(topic)
+    kafka = Kafka(reader)
+    bridge = Bridge(params, Means(kafka, "bridge@test"), kafka, "bridge@test")
+    work = asyncio.create_task(bridge.run(reader))
+    try:
+        yield kafka, reader, bridge
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+
+
+async def until(holds: Any) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 — what it waits for is state, of which nobody tells
+            await asyncio.sleep(0.005)
+
+
+def identities(kafka: Kafka) -> list[tuple[int, int, int]]:
+    return [(one.collector_run, one.sequence, one.sampled_at_ns) for one in kafka.of(Samples)]
+
+
+async def test_what_nobody_comes_after_goes_out_soon() -> None:
+    """The cut is committed before the reading is said, and the position only after it was acknowledged."""
+    topic = Topic()
+    topic.records = [octets(START_NS, 1), octets(START_NS + 1, 2, port="Ethernet2")]
+    async with running(topic) as (kafka, reader, _):
+        await kafka.until(lambda: bool(kafka.of(Samples)))
+        await until(lambda: topic.committed is not None and topic.committed[0] == 2)
+    assert [one for one in reader.order if one != "collector-status"] == ["commit 0", "commit 0", "samples", "commit 2"]
+    assert kafka.of(Samples)[0].row == ("Ethernet1", "Ethernet2")
+
+
+async def test_nothing_is_committed_before_it_is_acknowledged() -> None:
+    """Kafka away: the offset stays; afterwards it goes on."""
+    topic = Topic()
+    topic.records = [octets(START_NS + n * 10 * S, n) for n in range(20)]
+    async with running(topic) as (kafka, _, _bridge):
+        kafka.is_open = False
+        await kafka.until(lambda: len(kafka.of(Samples)) == 20)
+        await asyncio.sleep(0.7)  # longer than the pace of commits: time enough to do it wrong
+        assert topic.committed is not None and topic.committed[0] == 0
+        kafka.is_open = True
+        await until(lambda: topic.committed is not None and topic.committed[0] == 20)
+
+
+async def test_a_bridge_that_was_killed_says_the_same_again() -> None:
+    """What was read and not acknowledged is said again under the same identities, then what is new."""
+    topic = Topic()
+    topic.records = [octets(START_NS + n * 10 * S, n) for n in range(9)]
+    async with running(topic) as (first, _, _b):
+        first.is_open = False
+        await first.until(lambda: len(first.of(Samples)) == 9)
+    topic.records += [octets(START_NS + n * 10 * S, n) for n in range(9, 12)]
+    async with running(topic) as (second, _, _b):
+        await second.until(lambda: len(second.of(Samples)) == 12)
+    assert identities(second)[:9] == identities(first)
+    assert len(set(identities(second))) == 12
+
+
+async def test_a_bridge_that_was_killed_goes_on_after_what_is_acknowledged() -> None:
+    """Numbers grow over restarts, and the run stays."""
+    topic = Topic()
+    for round_ in range(3):
+        topic.records += [octets(START_NS + (round_ * 4 + n) * 10 * S, n) for n in range(4)]
+        async with running(topic) as (kafka, _, _bridge):
+            await kafka.until(lambda: len(kafka.of(Samples)) == 4)
+            await until(lambda: topic.committed is not None and topic.committed[0] == len(topic.records))
+            said = identities(kafka)
+        assert [number for _, number, _ in said] == [round_ * 4 + n + 1 for n in range(4)]
+
+
+async def test_a_commit_that_fails_is_made_again_before_anything_is_said() -> None:
+    """The cut of which nobody knows whether it is declared is declared again, at the same place."""
+    topic = Topic()
+    async with running(topic) as (kafka, reader, _):
+        await until(lambda: topic.committed is not None)
+        reader.broken = 2
+        topic.records = [octets(START_NS, 1)]
+        await kafka.until(lambda: bool(kafka.of(Samples)))
+        assert reader.broken == 0
+    assert reader.order.index("samples") > 1
+
+
+async def test_partitions_that_moved_are_begun_again() -> None:
+    """What was gathered is dropped, not said: who has the partition now reads it again."""
+    topic = Topic()
+    async with running(topic) as (kafka, reader, _):
+        await until(lambda: topic.committed is not None)
+        reader.is_lost = True
+        topic.records = [octets(START_NS, 1)]
+        await kafka.until(lambda: bool(kafka.of(Samples)))
+    assert len(kafka.of(Samples)) == 1
+
+
+async def test_a_device_is_said_to_be_heard_and_then_silent() -> None:
+    """A status at first contact, and another when nothing of it comes any more."""
+    topic = Topic()
+    topic.records = [octets(START_NS, 1)]
+    async with running(topic, silent_s=3) as (kafka, _, _bridge):
+        await kafka.until(lambda: any(not one.reachable for one in kafka.of(CollectorStatus)))
+    said = kafka.of(CollectorStatus, "leaf1")
+    assert said[0].reachable and said[0].last_sample_at_ns == START_NS
+    assert "nothing" in said[-1].error
+
+
+async def test_a_poisoned_record_goes_to_the_rejected_topic() -> None:
+    """With where it stood and why."""
+    topic = Topic()
+    topic.records = [b"{", octets(START_NS, 1)]
+    async with running(topic) as (kafka, _, _bridge):
+        await kafka.until(lambda: bool(kafka.of(Samples)))
+    (rejected,) = kafka.of(Rejected)
+    assert (rejected.topic, rejected.partition, rejected.offset, rejected.value) == ("peers", 0, 0, b"{")
+
+
+def test_what_stands_beside_an_offset_is_read_back_and_others_are_not() -> None:
+    """A group that was another tool's has other words there, or none."""
+    assert kept(Kept(0xFF, 7, (9, 11)).text()) == Kept(0xFF, 7, (9, 11))
+    assert kept_at(Position(9, 7), 0xFF, [8, 9, 11]) == Kept(0xFF, 7, (11,)).text()
+    for text in (None, "", "hello", "railsight1 0 1", "railsight1 xyz 1", "railsight1 ff"):
+        assert kept(text) is None
+
+
+def test_a_position_waits_for_what_was_said_before_it() -> None:
+    """In the order of the publisher, for each partition its own."""
+    ledger = Ledger()
+    for place in (PLACE, ("peers", 1)):
+        ledger.begin(place, Position(0, 1))
+    ledger.add(3, PLACE, Position(5, 2))
+    ledger.add(4, ("peers", 1), Position(7, 2))
+    ledger.settle(2)
+    assert ledger.ready() == {}
+    ledger.settle(3)
+    assert ledger.ready() == {PLACE: Position(5, 2)}
+    ledger.committed(ledger.ready())
+    ledger.settle(9)
+    assert ledger.ready() == {("peers", 1): Position(7, 2)}
+    ledger.drop(("peers", 1))
+    assert ledger.ready() == {}

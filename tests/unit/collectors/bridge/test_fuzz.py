@@ -1,0 +1,103 @@
+"""Ten thousand spoilt records: no crash, no stall, every refusal counted."""
+
+import random
+import time
+
+import orjson
+import pytest
+
+from collectors.bridge.fold import Gathered, Refused
+from collectors.bridge.params import Format
+from collectors.bridge.stamped import Stamp
+from streams.wire.models import Rejected, Samples
+from streams.wire.topics import decode
+from tests.unit.collectors.bridge.peers import COUNTERS, START_NS, S, event, fold_of, take
+
+RECORDS = 10_000
+BOUND_S = 1.0
+"""For a record that takes well below a millisecond: a stall, not a busy machine."""
+
+WORDS = ['"', "\\", ",", " ", "=", "{", "}", "[", "]", "\n", "\0", "NaN", "1e999", "9" * 400, "-1", "null", "true",
+         "\\\\\\", "é", "\ud7ff", "i", "u", "0x10", ":", "/", "source", "interface_name",
+         '"values":', '"fields":7']  # fmt: skip
+
+
+def gnmic(chance: random.Random) -> bytes:
+    values = {f"{COUNTERS}/in-octets": chance.choice([1, "2", 3.0, "NA", True, None, [1], {"a": {"b": 2}}, -1, 2**63])}
+    made = event(
+        START_NS + chance.randrange(100) * S, values, f"leaf{chance.randrange(4)}", f"Eth{chance.randrange(4)}"
+    )
+    made[chance.choice(["name", "timestamp", "tags", "values", "x"])] = chance.choice(
+        [made["tags"], made["values"], 7, "x", None, [], {}, {"source": 7}, {"source": "l", "interface_name": ["e"]}]
+    )
+    return orjson.dumps([made] * chance.randrange(3))
+
+
+def influx(chance: random.Random) -> bytes:
+    names = chance.sample(["in_octets", "oper_status", "link", "rx_bytes_phy", "ifHCInOctets"], 3)
+    ports = ",".join(f"{name}={chance.choice(['1i', '2u', '3', 'true', chr(34) + 'UP' + chr(34)])}" for name in names)
+    tags = chance.choice(["source=l,name=e,path=/interfaces/interface/state/counters", "host=h,interface=e,driver=d",
+                          "agent_host=a,ifName=e", "host=h"])  # fmt: skip
+    return f"interfaces,{tags} {ports} {START_NS + chance.randrange(100) * S}\n".encode()
+
+
+def spoilt(value: bytes, chance: random.Random) -> bytes:
+    """Cut, doubled, changed at places, or with words put in."""
+    match chance.randrange(6):
+        case 0:
+            return value[: chance.randrange(len(value) + 1)]
+        case 1:
+            changed = bytearray(value)
+            for _ in range(chance.randrange(1, 6)):
+                if changed:
+                    changed[chance.randrange(len(changed))] = chance.randrange(256)
+            return bytes(changed)
+        case 2:
+            at = chance.randrange(len(value) + 1)
+            return value[:at] + chance.choice(WORDS).encode() * chance.choice([1, 1, 3, 50]) + value[at:]
+        case 3:
+            return chance.randbytes(chance.randrange(200))
+        case 4:
+            return value + value
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("form", ["auto", "gnmic", "telegraf-json", "telegraf-influx"])
+def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
+    """Each record is read, or refused by name and counted; what is made of them is what our consumers can read."""
+    chance = random.Random(f"20261121 {form}")
+    fold, stamp = fold_of(form), Stamp("test", "peers", 0, 1)
+    poisoned = refused = gathered = 0
+    for _ in range(RECORDS):
+        value = spoilt(chance.choice([gnmic, influx])(chance), chance)
+        before = fold._counts.of("poisoned")
+        began = time.perf_counter()
+        said = take(fold, [value])
+        assert time.perf_counter() - began < BOUND_S
+        found = [one for one in said if isinstance(one, Refused)]
+        assert len(found) <= 1
+        assert bool(found) is (fold._counts.of("poisoned") > before), value
+        for one in said:
+            record, rows = stamp.record(one, START_NS)
+            message = decode(record.topic, record.value, record.headers)
+            assert isinstance(message, Rejected) or not isinstance(one, Refused)
+            if isinstance(one, Gathered):
+                assert isinstance(message, Samples) and len(message.row) == rows > 0
+                gathered += 1
+        refused += len(found)
+        poisoned += fold._counts.of("poisoned") - before
+    assert fold.next_offset == RECORDS
+    assert refused > RECORDS / 20
+    assert poisoned >= refused
+    assert gathered > 0 or form == "telegraf-json"
+
+
+def test_a_wide_and_a_deep_record_cost_what_they_weigh() -> None:
+    """A megabyte of brackets, of quotes, of fields or of lines is through in bounded time."""
+    for value in (b"[" * 10**6, b'{"a":' * 10**5, b'x y="' + b'\\"' * 5 * 10**5, b"a=" * 5 * 10**5,
+                  b"x " + b"f=1," * 10**5 + b"g=1 1700000000", b"x f=1\n" * 10**5, b"\\" * 10**6,
+                  b"x,t=" + b"\\ " * 5 * 10**5 + b" f=1", b'x f="' + b"\n" * 10**6, b'x f="a\n' * 10**4):  # fmt: skip
+        began = time.perf_counter()
+        take(fold_of(), [value])
+        assert time.perf_counter() - began < 5 * BOUND_S, value[:20]
