@@ -5,11 +5,11 @@ partitions among them; the shards of one that dies are another's within the sess
 are read on, until it is known who has them.
 
 A member that was paused may have lost its shards without knowing it. So membership is renewed by commits, which the
-coordinator takes from members of the current generation only: who asked nobody for a session time-out stops reading
-until it has asked. A Kafka that does not answer takes no shard away: it can give it to nobody else either.
+coordinator takes from members of the current generation only; what follows from their answers is membership.py's.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -17,6 +17,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, KafkaError
 
+from collectors.core.membership import Membership
 from collectors.core.spec import Core
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import TARGETS
@@ -24,6 +25,8 @@ from streams.wire.topics import TARGETS
 _log = structlog.get_logger("railsight.shares")
 
 _AGAIN_S = 1.0
+_STOP_S = 5.0
+"""To leave the group takes a Kafka that answers; one that does not will notice by itself."""
 _RENEWALS = 6
 """In a session time-out: some may go astray."""
 
@@ -40,9 +43,8 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]
         self._group = group
         self._session_s = session_s
         self._assign = assign
-        self._owned: frozenset[int] = frozenset()
-        self._asked_s = 0.0
-        self._is_suspended = False
+        self._member = Membership(session_s)
+        self._told: frozenset[int] = frozenset()
 
     async def run(self) -> None:
         """Take part until cancelled; raises Misconfigured where the topic has another number of partitions."""
@@ -68,11 +70,11 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]
         try:
             await consumer.start()
             consumer.subscribe([TARGETS.name], listener=self)
-            self._asked_s = asyncio.get_running_loop().time()
             while True:
                 await self._renew(consumer)
         finally:
-            await consumer.stop()
+            with contextlib.suppress(KafkaError, OSError, TimeoutError):
+                await asyncio.wait_for(consumer.stop(), _STOP_S)
 
     def _check(self, consumer: AIOKafkaConsumer) -> None:
         """A target's shard is a promise to the other members."""
@@ -85,32 +87,36 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]
         renew_s = self._session_s / _RENEWALS
         await consumer.getmany(timeout_ms=int(renew_s * 1000))  # nothing is written there: it is the wait
         self._check(consumer)
-        began_s = loop.time()
-        if began_s - self._asked_s > self._session_s:
-            self._tell(is_suspended=True)
+        at_s = loop.time()
+        self._member.woke(at_s)
+        self._tell()
         try:
             async with asyncio.timeout(2 * renew_s):
                 if held := consumer.assignment():
                     await consumer.commit(dict.fromkeys(held, 0))
+            self._member.confirmed(at_s)
         except CommitFailedError:
-            return  # another generation: what this member has in it is told as it joins
+            pass  # another generation: what this member has in it is told as it joins
         except (KafkaError, TimeoutError) as error:
             _log.debug("Kafka does not answer", group=self._group, why=str(error))
-        self._asked_s = began_s
-        self._tell(is_suspended=False)
+            self._member.unanswered(at_s)
+        self._tell()
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         """Nothing yet: who has them next is not known."""
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Read these, and no others."""
-        self._owned = frozenset(place.partition for place in assigned)
-        self._asked_s = asyncio.get_running_loop().time()
-        _log.info("shards", group=self._group, owned=sorted(self._owned), of=self._wanted)
-        self._tell(is_suspended=False)
+        shards = frozenset(place.partition for place in assigned)
+        _log.info("shards", group=self._group, owned=sorted(shards), of=self._wanted)
+        self._member.assigned(shards, asyncio.get_running_loop().time())
+        self._tell()
 
-    def _tell(self, *, is_suspended: bool) -> None:
-        if is_suspended and not self._is_suspended:
+    def _tell(self) -> None:
+        shards = self._member.shards
+        if shards == self._told:
+            return
+        if self._member.may_have_lost_them:
             _log.warning("paused for longer than the session: reading stops until Kafka was asked", group=self._group)
-        self._is_suspended = is_suspended
-        self._assign(frozenset() if is_suspended else self._owned)
+        self._told = shards
+        self._assign(shards)

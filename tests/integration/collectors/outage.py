@@ -200,7 +200,11 @@ async def _read(bootstrap: str) -> list[Samples]:
 
 
 if __name__ == "__main__":
+    import structlog
+
     from collectors.core.spec import run_until_signalled
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
     bootstrap, folder, said, cadence = sys.argv[1:]
     run_until_signalled(collector(bootstrap, Path(folder), Path(said), float(cadence)))

@@ -1,0 +1,59 @@
+"""What a member of a group reads while it cannot know whether its shards are still its own."""
+
+from collectors.core.membership import Membership
+
+SHARDS = frozenset({1, 2})
+
+
+def member() -> Membership:
+    one = Membership(session_s=10)
+    one.assigned(SHARDS, 100)
+    return one
+
+
+def test_a_kafka_that_does_not_answer_takes_nothing_away() -> None:
+    """However long it is asked in vain."""
+    one = member()
+    for at_s in range(102, 200, 2):
+        one.woke(at_s)
+        one.unanswered(at_s)
+        assert one.shards == SHARDS
+
+
+def test_who_was_paused_for_longer_than_the_session_reads_nothing_until_kafka_has_answered() -> None:
+    """Not even where it is asked in vain now."""
+    one = member()
+    one.woke(111)
+    assert one.shards == frozenset()
+    one.unanswered(111)
+    one.woke(113)
+    one.unanswered(113)
+    assert one.shards == frozenset()
+    one.confirmed(115)
+    assert one.shards == SHARDS
+
+
+def test_a_shorter_pause_changes_nothing() -> None:
+    """Kafka has given the shards to nobody meanwhile."""
+    one = member()
+    one.woke(109.9)
+    assert one.shards == SHARDS
+
+
+def test_who_is_refused_for_a_session_reads_nothing() -> None:
+    """Another generation has formed without it; what it is assigned in the next one, it reads."""
+    one = member()
+    one.woke(105)
+    assert one.shards == SHARDS
+    one.woke(110.1)
+    assert one.shards == frozenset()
+    one.assigned(frozenset({7}), 111)
+    assert one.shards == frozenset({7})
+
+
+def test_a_new_assignment_replaces_the_old_one() -> None:
+    """And having none is one as well."""
+    one = member()
+    one.assigned(frozenset(), 101)
+    one.confirmed(102)
+    assert one.shards == frozenset()
