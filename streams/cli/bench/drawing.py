@@ -1,5 +1,6 @@
 """The curves of `railsight bench growth` as a picture: CPU seconds a million, and cores used, over the load."""
 
+import logging
 from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,8 @@ def refuse_without_matplotlib() -> None:
 
 def draw(reports: "Sequence[Report]", path: Path) -> None:
     """Draw one curve a number of workers to the file, whose ending chooses its kind."""
+    # It tells of every font that it considers, a thousand lines.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib as mpl
 
     mpl.use("agg")

@@ -31,6 +31,8 @@ def growth(
     sizes, counts = _numbers(gpus, "--gpus"), _numbers(workers, "--workers")
     if picture is not None:
         refuse_without_matplotlib()
+    if not as_json:
+        typer.echo(HEAD)
     reports = []
     for size in sizes:
         for count in counts:
@@ -38,32 +40,30 @@ def growth(
             with folder_of(None) as folder:
                 report = measured(Params(folder, size, cadence, seconds, partitions=partitions, workers=count))
             reports.append(report)
-            if as_json:
-                typer.echo(orjson.dumps(report.as_dict()))
-    if not as_json:
-        for line in table(reports):
-            typer.echo(line)
+            # At once: a run takes minutes, and whoever interrupts the next has this one.
+            typer.echo(orjson.dumps(report.as_dict()) if as_json else row(report))
     if picture is not None:
         draw(reports, picture)
     if not all(report.fine for report in reports):
         raise typer.Exit(1)
 
 
-def table(reports: "list[Report]") -> list[str]:
-    """A line a run."""
-    lines = [
-        f"{'GPUs':>8}{'ports':>9}{'workers':>9}{'port-samples/s':>16}{'cores used':>12}{'CPU s/M':>9}"
-        f"{'row p99 s':>11}{'finding p99 s':>15}{'lag at end':>12}{'held':>6}"
-    ]
-    for report in reports:
-        lag = sum(stage.lag_end for stage in report.stages)
-        lines.append(
-            f"{report.gpus:>8}{report.load.ports:>9}{report.workers:>9}{report.load.port_samples_per_s:>16,.0f}"
-            f"{report.cpu_s / report.seconds:>12.2f}{report.cpu_s_per_million:>9.2f}"
-            f"{_s(report.sample_to_row_s.p99):>11}{_s(report.flap_to_finding_s.p99):>15}{lag:>12,.0f}"
-            f"{'yes' if report.fine else 'NO':>6}"
-        )
-    return lines
+HEAD = (
+    f"{'GPUs':>8}{'ports':>9}{'workers':>9}{'port-samples/s':>16}{'cores used':>12}{'CPU s/M':>9}"
+    f"{'row p99 s':>11}{'finding p99 s':>15}{'lag at end':>12}{'held':>6}  CPU s of each worker"
+)
+
+
+def row(report: "Report") -> str:
+    """A run as a line; what each worker used shows how the partitions divide the work."""
+    lag = sum(stage.lag_end for stage in report.stages)
+    each = " + ".join(f"{part.cpu_s:.1f}" for part in report.parts if part.part.startswith("process"))
+    return (
+        f"{report.gpus:>8}{report.load.ports:>9}{report.workers:>9}{report.load.port_samples_per_s:>16,.0f}"
+        f"{report.cpu_s / report.seconds:>12.2f}{report.cpu_s_per_million:>9.2f}"
+        f"{_s(report.sample_to_row_s.p99):>11}{_s(report.flap_to_finding_s.p99):>15}{lag:>12,.0f}"
+        f"{'yes' if report.fine else 'NO':>6}  {each}"
+    )
 
 
 def _s(seconds: float | None) -> str:

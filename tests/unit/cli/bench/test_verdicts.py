@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from streams.cli.bench.figures import Spread
-from streams.cli.bench.growth import table
+from streams.cli.bench.growth import HEAD, row
 from streams.cli.bench.report import Found, PartCost, StageRate
 from streams.cli.bench.shown import lines
 from tests.unit.cli.bench.reports import LOAD, report
@@ -97,8 +97,10 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_growth_has_a_line_a_run() -> None:
-    """Each run's size, workers and cost stand in one line."""
-    shown = table([report(), report(gpus=4096, workers=2)])
-    assert len(shown) == 3
-    assert shown[2].split()[0] == "4096"
-    assert "5.00" in shown[1].split()
+    """Each run's size, workers and cost stand in one line, under their names, and what each worker used."""
+    workers = (PartCost("process-1", 3.14, 1, 0.0), PartCost("process-2", 2.5, 1, 0.0))
+    assert "5.00" in row(report()).split()
+    shown = row(report(gpus=4096, workers=2, parts=workers))
+    assert shown.split()[0] == "4096"
+    assert shown.endswith("  3.1 + 2.5")
+    assert HEAD.index("  CPU s of each") == shown.index("  3.1 + 2.5")
