@@ -48,7 +48,7 @@ class ClickHouse:
             "max_partitions_per_insert_block": 0,
             # Acknowledged has to mean stored.
             "async_insert": 0,
-            # No column of ours has a default of its own; to look for one in each of the 48 that a block of samples
+            # No column of ours has a default of its own; to look for one in each of the 46 that a block of samples
             # leaves out took 4 of the 12 ms that its insert costs besides its rows (chdb 26.9).
             "input_format_defaults_for_omitted_fields": 0,
         }

@@ -1,5 +1,5 @@
 -- What rows cost, not what they are: settings of tables. Those that a server does not know are left out (migrate.py).
--- samples: a column that a block has nothing for is not written: 24 of 72 metrics were 1.39 instead of 1.81 CPU
+-- samples: a column that a block has nothing for is not written: 24 of 70 metrics were 1.39 instead of 1.81 CPU
 --   seconds a million rows to insert and 1.2 to 1.4 instead of 1.9 to merge (chdb 26.9, blocks of 98,304 rows).
 --   One statement for both settings: the second has the value only where the first exists. An older server cannot read
 --   such parts.
