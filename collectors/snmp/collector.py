@@ -5,6 +5,8 @@ import random
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
+import structlog
+
 from collectors.core.means import Means
 from collectors.core.once import first_readings
 from collectors.core.process import collect_to_kafka
@@ -18,6 +20,8 @@ from collectors.snmp.senders import Senders
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Source
+
+_log = structlog.get_logger("railsight.snmp")
 
 _AGAIN_S = 1.0
 
@@ -92,7 +96,8 @@ async def _collect_first(params: Params, means: Means) -> None:
             while True:
                 try:
                     await reader.read_whole()
-                except (Retry, Reject):
+                except (Retry, Reject) as why:
+                    _log.warning("not read", device=reader.name, why=str(why))
                     reader.close()
                     await asyncio.sleep(_AGAIN_S)
                 else:

@@ -183,8 +183,13 @@ class DeviceReader:
         now_s = asyncio.get_running_loop().time()
         if not self._sensors or now_s < self._optics_due_s:
             return {}
-        cells = await agent.columns((mib.SENSOR_VALUE, mib.SENSOR_STATUS))
         self._optics_due_s = now_s + self._params.optics_every_s - self._params.cadence_s / 2
+        try:
+            async with asyncio.timeout(self._params.deadline_s / 2):
+                cells = await agent.columns((mib.SENSOR_VALUE, mib.SENSOR_STATUS))
+        except (TimeoutError, Retry, Reject) as why:  # what was read of the ports is worth telling without them
+            self._counts.add("overdue" if isinstance(why, TimeoutError) else "unreadable", self.name)
+            return {}
         if frozenset(cells[mib.SENSOR_VALUE]) != self._sensor_rows:
             self._look_over_facts.set()
         return cells
@@ -244,16 +249,16 @@ class DeviceReader:
         )  # fmt: skip
 
     def heard(self, said: dict[bytes, Value]) -> bool:
-        """Take a trap of this device; False where it means nothing here."""
+        """Take a trap of this device; False where it is about a port that nobody knows."""
         if (told := notification(said)) is None:
-            return False
+            return True
         now_ns = self._clock.now_ns()
         if told.kind is EventKind.DEVICE_REBOOT:
             self._emitter.event(self.name, Happening(told.kind, "", now_ns, told.detail), now_ns)
             return True
         name = told.name if self._ports is None else self._ports.name.get(told.row, "")
         if not name:
-            return False
+            return self._ports is not None and told.row in self._ports.everything  # a VLAN, or such
         for kind in self._kinds(told.kind, name, admin_up=told.admin_up):
             self._emitter.event(self.name, Happening(kind, name, now_ns, told.detail), now_ns)
         return True

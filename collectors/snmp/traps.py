@@ -30,7 +30,7 @@ _MOST_ENGINES = 4
 _V3 = b"\x03"
 
 Heard = Callable[[str, dict[bytes, Value]], bool]
-"""Is given the sender's address and the varbinds; answers whether it meant anything."""
+"""Is given the sender's address and the varbinds; False where it is about a port that nobody knows."""
 
 
 class Traps:

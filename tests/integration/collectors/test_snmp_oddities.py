@@ -1,0 +1,185 @@
+"""Agents that answer in ways that no standard has: what is read of them, and what is refused."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from collectors.core.counts import Counts
+from collectors.snmp import ber
+from collectors.snmp.ber import encoded
+from collectors.snmp.engine import V2C, Engines, Login
+from collectors.snmp.mib import oid
+from collectors.snmp.read import Agent
+from streams.wire.errors import Reject, Retry
+
+A, B = oid("1.3.6.1.2.1.2.2.1.7"), oid("1.3.6.1.2.1.2.2.1.8")
+ROWS = 7
+TOO_BIG, GEN_ERR = 1, 5
+Said = list[tuple[bytes, int]]
+Answer = Callable[[list[bytes], int], tuple[int, Said]]
+
+
+def after(name: bytes) -> tuple[bytes, int]:
+    """The cell that follows: two columns of seven rows, the value being the row."""
+    column, index = (A, 0) if name < A else (B, 0)
+    for each in (A, B):
+        if name.startswith(each):
+            column, index = each, name[-1] if len(name) > len(each) else 0
+    if index < ROWS:
+        return column + bytes((index + 1,)), index + 1
+    return (B + b"\x01", 1) if column == A else (oid("1.3.6.1.2.1.3.1"), 0)
+
+
+def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Said]:
+    """As the standard has it."""
+    said: Said = []
+    asked = list(oids)
+    for _ in range(repetitions):
+        row = [after(name) for name in asked]
+        said += row
+        asked = [name for name, _ in row]
+    return 0, said
+
+
+class Device(asyncio.DatagramProtocol):
+    """Answers GETBULK, and nothing else."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.asked: list[tuple[int, int]] = []
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        body = ber.element(data, 0, len(data))
+        version = ber.element(data, body.start, body.end)
+        community = ber.element(data, version.end, body.end)
+        pdu = ber.element(data, community.end, body.end)
+        request = ber.element(data, pdu.start, pdu.end)
+        first = ber.element(data, request.end, pdu.end)
+        second = ber.element(data, first.end, pdu.end)
+        oids = [name for name, _, _ in ber.varbinds(data, *ber.element(data, second.end, pdu.end))]
+        repetitions = int.from_bytes(data[slice(*second)], "big")
+        self.asked.append((len(oids), repetitions))
+        status, said = self._answer(oids, repetitions)
+        varbinds = b"".join(
+            encoded(ber.SEQUENCE, encoded(ber.OID, name) + encoded(ber.INTEGER, bytes((value,))))
+            for name, value in said
+        )
+        numbers = data[pdu.start : request.end] + encoded(ber.INTEGER, bytes((status,))) + b"\x02\x01\x00"
+        whole = encoded(ber.RESPONSE, numbers + encoded(ber.SEQUENCE, varbinds))
+        self._transport.sendto(encoded(ber.SEQUENCE, data[body.start : community.end] + whole), address)
+
+
+@asynccontextmanager
+async def device(answer: Answer, **settings: Any) -> AsyncIterator[tuple[Agent, Device, Counts]]:
+    """One that answers so, and who asks it."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.create_datagram_endpoint(lambda: Device(answer), local_addr=("127.0.0.1", 0))
+    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), Counts()
+    given = {"timeout_s": 1.0, "tries": 1} | settings
+    with contextlib.closing(transport):
+        async with Agent("odd", where, Engines(Login(V2C, community="public")), counts, **given) as agent:
+            yield agent, protocol, counts
+
+
+def whole(found: dict[bytes, ber.Column]) -> bool:
+    """Every cell of both columns, and no other."""
+    return all(found[column] == {bytes((n,)): n for n in range(1, ROWS + 1)} for column in (A, B))
+
+
+async def test_a_column_is_read_to_its_end_and_asked_for_once() -> None:
+    """However it is cut into answers, and also where it is wanted twice."""
+    for at_once in (1, 2, 3, 14, 50):
+        async with device(well, at_once=at_once) as (agent, _, _):
+            found = await agent.columns((A, B, A))
+            assert len(found) == 2 and whole(found)
+
+
+async def test_an_answer_that_is_cut_short_is_asked_on() -> None:
+    """In the middle of a row, too: each column goes on where it ended."""
+
+    def short(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+        return 0, well(oids, repetitions)[1][:3]
+
+    async with device(short) as (agent, _, _):
+        assert whole(await agent.columns((A, B)))
+
+
+async def test_an_agent_to_which_an_answer_is_too_big_is_asked_for_less() -> None:
+    """Half as much, and half of that."""
+
+    def small(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+        return (TOO_BIG, []) if repetitions > 4 else well(oids, repetitions)
+
+    async with device(small) as (agent, protocol, _):
+        assert whole(await agent.columns((A, B)))
+        assert max(repetitions for _, repetitions in protocol.asked[3:]) <= 6
+
+
+async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read() -> None:
+    """Each is asked for alone then; the refusal is counted."""
+
+    def failing(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+        return (GEN_ERR, []) if any(name.startswith(B) for name in oids) else well(oids, repetitions)
+
+    async with device(failing) as (agent, _, counts):
+        found = await agent.columns((A, B))
+        assert len(found[A]) == ROWS and not found[B]
+        assert counts.of("unreadable", "odd") == 1
+
+
+def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    """The same rows again and again."""
+    return 0, [(name[: len(A)] + bytes((n + 1,)), n) for n in range(repetitions) for name in oids]
+
+
+def without_end(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    """Rows that nobody ever had."""
+    found = [
+        name[: len(A)] + ber.oid_bytes((0, 0, tail(name) + n + 1))[1:] for n in range(repetitions) for name in oids
+    ]
+    return 0, [(name, 1) for name in found]
+
+
+def tail(name: bytes) -> int:
+    """The last number."""
+    return ber.oid_numbers(name)[-1] if len(name) > len(A) else 0
+
+
+def too_much(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    """More than was asked for."""
+    return well(oids, repetitions + 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (in_circles, "in circles"),
+        (without_end, "more than 1000 values"),
+        (too_much, "more than was asked for"),
+        (lambda *_: (0, []), "with nothing"),
+    ],
+)
+async def test_what_never_ends_is_refused(answer: Answer, why: str) -> None:
+    """By name, and soon."""
+    async with device(answer, max_varbinds=1000) as (agent, protocol, _):
+        with pytest.raises(Reject, match=why):
+            await agent.columns((A,))
+        assert len(protocol.asked) < 50
+
+
+async def test_a_device_that_is_not_there_is_tried_and_given_up() -> None:
+    """As often and as long as is said."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    engines = Engines(Login(V2C, community="public"))
+    async with Agent("gone", ("127.0.0.1", 9), engines, Counts(), timeout_s=0.2, tries=3) as agent:
+        with pytest.raises(Retry, match="no answer within 3 x"):
+            await agent.columns((A,))
+    assert 0.5 < loop.time() - began < 5
