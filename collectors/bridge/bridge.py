@@ -10,9 +10,9 @@ import structlog
 from collectors.bridge.acknowledged import Delivered, Ledger, Place
 from collectors.bridge.devices import Device, Devices
 from collectors.bridge.fold import Fold, Output, Position, Refused
-from collectors.bridge.fold import Source as Record
 from collectors.bridge.params import Format, Params
 from collectors.bridge.read import Batch, Lost
+from collectors.bridge.records import Source as Record
 from collectors.bridge.stamped import Kept, Stamp, kept_at
 from collectors.core.emitter import draw_run
 from collectors.core.means import Means

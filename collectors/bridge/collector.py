@@ -1,16 +1,19 @@
 """The bridge: what gnmic and Telegraf write to Kafka. Wiring only."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
 import orjson
+import structlog
 
 from collectors.bridge.acknowledged import DeliveredByCounts, Place
 from collectors.bridge.bridge import Bridge, devices_of
-from collectors.bridge.fold import Fold, Gathered, Position, Source
+from collectors.bridge.fold import Fold, Gathered, Position
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, GroupReader, newest
+from collectors.bridge.records import Source
 from collectors.bridge.stamped import Stamp
 from collectors.core.columns import json_lines
 from collectors.core.means import Means
@@ -19,13 +22,22 @@ from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
 from streams.wire.errors import Misconfigured, Retry
 
+_log = structlog.get_logger("railsight.bridge")
+
+_AGAIN_S = 1.0
+
 
 async def collect(params: Params, means: Means, core: Core) -> None:
     """Read until cancelled."""
     bridge = Bridge(params, means, DeliveredByCounts(means.counts), collector_name(params, core))
     options = params.client_options(None if core.client_options is None else dict(core.client_options))
-    async with GroupReader(params, options, bridge.revoked) as reader:
-        await bridge.run(reader)
+    while True:  # until the peers' Kafka answers: then it reads until cancelled
+        try:
+            async with GroupReader(params, options, bridge.revoked) as reader:
+                await bridge.run(reader)
+        except Retry as error:
+            _log.warning("not reading yet", why=str(error))
+            await asyncio.sleep(_AGAIN_S)
 
 
 def collector_name(params: Params, core: Core) -> str:
@@ -34,7 +46,7 @@ def collector_name(params: Params, core: Core) -> str:
 
 
 async def run(params: Params, core: Core) -> None:
-    """Bridge to Kafka until cancelled; raises Misconfigured, and Retry where the peers' Kafka does not answer."""
+    """Bridge to Kafka until cancelled; raises Misconfigured."""
     if not params.topics:
         raise Misconfigured("collect bridge: which topics? (topics)")
     if params.publisher.spool is not None:

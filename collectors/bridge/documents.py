@@ -47,7 +47,7 @@ def points(read: Any, refused: list[Reject], *, is_gnmic: bool) -> Iterator[Poin
             if held is not None:
                 yield held
             held = None
-            held = _point(item, found)
+            held = _point(item, found, is_gnmic=is_gnmic)
         except Reject as error:
             refused.append(error)
     if held is not None:
@@ -66,17 +66,17 @@ def _members(item: Any, where: str) -> dict[str, Any] | None:
     raise Reject(f"no {'event' if where == 'values' else 'metric'}: {str(item)[:_SHOWN]}")
 
 
-def _point(item: dict[str, Any], members: dict[str, Any]) -> Point:
+def _point(item: dict[str, Any], members: dict[str, Any], *, is_gnmic: bool) -> Point:
     name, tags, stamp = item.get("name", ""), item.get("tags") or {}, item.get("timestamp")
     if not isinstance(name, str) or not isinstance(tags, dict):
         raise Reject(f"no name or no tags: {str(item)[:_SHOWN]}")
     at_ns = values.unix_ns(stamp) if stamp else 0
-    key = (name, *tags.items())
+    key = (is_gnmic, name, *tags.items())
     try:
         hash(key)
     except TypeError:  # a tag that is no scalar
         tags = {key: str(value)[:_SHOWN] for key, value in tags.items()}
-        key = (name, *tags.items())
+        key = (is_gnmic, name, *tags.items())
     return Point(key, name, _texts(tags), fields_of(members), at_ns)
 
 

@@ -10,11 +10,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from collectors.bridge import documents, line
+from collectors.bridge import records
 from collectors.bridge.devices import FULL, OTHERS, UNKNOWN, Device, Devices, other
 from collectors.bridge.gather import AHEAD_NS, Window
+from collectors.bridge.line import Heads
 from collectors.bridge.params import Format, Params
-from collectors.bridge.points import Fields, Point, Scalar
+from collectors.bridge.points import Point, Scalar
+from collectors.bridge.records import Source
 from collectors.bridge.series import Input, Series
 from collectors.bridge.signals import Kind, Signal
 from collectors.bridge.tables import telegraf_snmp
@@ -31,15 +33,6 @@ _SHORT = 19
 _LONGEST_LABEL = 64
 _MOST_LABELS = 1_000
 _ORDINALS = 2**16
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One record of a peer: where it stands, when Kafka says it came, and what it holds."""
-
-    offset: int
-    at_ns: int
-    value: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +96,7 @@ class Fold:
         self._number = start.number
         self._windows: dict[str, Window] = {}
         self._records = 0
-        self._heads = line.Heads()
+        self._heads = Heads()
         self._out: list[Output] = []
         self._labels: set[str] = set()
         self._offset = start.offset
@@ -132,7 +125,7 @@ class Fold:
             self._cut_before(record.offset)
         self._offset, self._ordinal, self._began = record.offset, 0, False
         self._records += 1
-        points, is_gnmic, refused = self._read(record.value)
+        points, is_gnmic, refused = records.read(self._form, record.value, self._heads)
         unknown: Counter[str] = Counter()
         for point in points:
             self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
@@ -156,23 +149,6 @@ class Fold:
         self._cut_before(self.next_offset)
         return self._out
 
-    def _read(self, value: bytes) -> tuple[list[Point], bool, list[Reject]]:
-        """The points that can be read, whether they are gnmic's, and why the rest cannot."""
-        form = self._form
-        points: list[Point] = []
-        refused: list[Reject] = []
-        try:
-            if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
-                points.extend(line.points(_text(value), self._heads, refused))
-                return points, False, refused
-            read = documents.document(value)
-            is_gnmic = form == "gnmic" or (form == "auto" and not documents.is_telegraf(read))
-            points.extend(documents.points(read, refused, is_gnmic=is_gnmic))
-        except Reject as error:
-            refused.append(error)
-            return points, False, refused
-        return points, is_gnmic, refused
-
     def _point(self, point: Point, at_ns: int, unknown: Counter[str], *, is_gnmic: bool) -> None:
         series = self._devices.series(point, is_gnmic=is_gnmic)
         device = self._devices.device(series.device) if series.device else None
@@ -193,7 +169,7 @@ class Fold:
         plain, reads = board.plain, board.signals
         found: list[tuple[int, float]] = []
         strange, unreadable = point.skipped, 0
-        for name, value in _with_sums(series, point.fields):
+        for name, value in telegraf_snmp.with_sums(point.fields) if series.input is Input.SNMP else point.fields:
             slot = targets.get(name)
             if slot is None:
                 slot = self._devices.target(series, device, name, keeps=point.skip is None)
@@ -333,23 +309,3 @@ class Fold:
                 return "(others)"
             self._labels.add(label)
         return label
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        raise Reject(f"no UTF-8: {error.reason} at byte {error.start}") from None
-
-
-def _with_sums(series: Series, fields: Fields) -> Fields:
-    """SNMP's fields and the sums of them; every other input's as they are."""
-    if series.input is not Input.SNMP:
-        return fields
-    said = dict(fields)
-    sums: Fields = []
-    for name, parts in telegraf_snmp.SUMS.items():
-        found = [said.get(part) for part in parts]
-        if all(type(part) is int and part >= 0 for part in found):
-            sums.append((name, sum(part for part in found if isinstance(part, int)) % 2**64))
-    return [*fields, *sums]

@@ -3,6 +3,7 @@
 Where a partition is begun, and under which number, stands beside the committed offset, in the commit's metadata.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -12,8 +13,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from collectors.bridge.acknowledged import Place
-from collectors.bridge.fold import Source
 from collectors.bridge.params import Params
+from collectors.bridge.records import Source
 from collectors.bridge.stamped import Kept, kept
 from streams.wire.errors import Retry
 
@@ -21,6 +22,8 @@ _SESSION_MS = 10_000
 _MOST_RECORDS = 2_000
 """A turn: what comes between two looks at what else is due."""
 _FETCH_BYTES = 4 << 20
+_ATTEMPTS = 3
+_ATTEMPT_S = 10.0
 
 Batch = list[tuple[Place, list[Source]]]
 
@@ -120,7 +123,18 @@ def sources(records: Iterable[Any]) -> list[Source]:
 
 
 async def newest(params: Params, options: Mapping[str, Any]) -> Batch:
-    """The newest records of each partition, read without a group; raises Retry."""
+    """The newest records of each partition, read without a group; raises Retry.
+
+    A client that met a topic before its partitions had leaders may wait for ever: then another one is tried.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ATTEMPT_S):
+                return await _newest(params, options)
+    raise Retry("collect bridge: Kafka does not answer")
+
+
+async def _newest(params: Params, options: Mapping[str, Any]) -> Batch:
     admin = AIOKafkaAdminClient(**options)
     consumer = AIOKafkaConsumer(**options, enable_auto_commit=False, auto_offset_reset="earliest")
     found: Batch = []
@@ -139,6 +153,8 @@ async def newest(params: Params, options: Mapping[str, Any]) -> Batch:
                 consumer.seek(place, at)
                 found.append(((place.topic, place.partition), await _until(consumer, place, at, end[place])))
     except (KafkaError, OSError) as error:
+        if isinstance(error, TimeoutError):
+            raise
         raise Retry(f"collect bridge: Kafka: {error}") from error
     finally:
         await consumer.stop()

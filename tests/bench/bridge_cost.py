@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 import orjson
 
 from collectors.bridge.devices import Devices
-from collectors.bridge.fold import Fold, Gathered, Position, Source
+from collectors.bridge.fold import Fold, Gathered, Position
 from collectors.bridge.params import Format, Params
+from collectors.bridge.records import Source
 from collectors.bridge.stamped import Stamp
 from collectors.bridge.tables import openconfig, telegraf_ethtool
 from collectors.core.counts import Counts

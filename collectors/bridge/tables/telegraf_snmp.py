@@ -5,6 +5,7 @@ octets and packets: one of 32 bits wraps within a second at 40 Gb/s.
 """
 
 from collectors.bridge import values
+from collectors.bridge.points import Fields
 from collectors.bridge.signals import Kind, Signal, counter, gauge
 from streams.fabric.catalogue import Metric
 
@@ -45,3 +46,14 @@ SUMS: dict[str, tuple[str, ...]] = {
 ROW_KEYS = ("ifName", "ifDescr", "ifIndex", "index")
 DEVICE_KEYS = ("source", "sysName", "hostname", "agent_host")
 """`host` is Telegraf's own host, never the device."""
+
+
+def with_sums(fields: Fields) -> Fields:
+    """The fields of a row, and the sums of them."""
+    said = dict(fields)
+    sums: Fields = []
+    for name, parts in SUMS.items():
+        found = [said.get(part) for part in parts]
+        if all(type(part) is int and part >= 0 for part in found):
+            sums.append((name, sum(part for part in found if isinstance(part, int)) % 2**64))
+    return [*fields, *sums]

@@ -169,6 +169,9 @@ async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> No
 async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
     """The newest of each port, as lines of JSON; a topic that says nothing is named."""
     params = Params.model_validate(settings(bootstrap))
+    async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
+        for partition in range(3):
+            await producer.send_and_wait("peers", b"cpu,host=a usage=1", partition=partition)
     with pytest.raises(Retry, match="nothing that is ours"):
         _ = [row async for row in once(params, Core())]
     await produce(bootstrap, range(5))

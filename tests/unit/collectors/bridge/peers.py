@@ -7,8 +7,9 @@ import numpy as np
 import orjson
 
 from collectors.bridge.devices import Devices
-from collectors.bridge.fold import Fold, Gathered, Output, Position, Source
+from collectors.bridge.fold import Fold, Gathered, Output, Position
 from collectors.bridge.params import Format, Params
+from collectors.bridge.records import Source
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
 from streams.fabric.catalogue import Metric

@@ -8,9 +8,10 @@ from typing import Any
 
 from collectors.bridge.acknowledged import Ledger, Place
 from collectors.bridge.bridge import Bridge
-from collectors.bridge.fold import Position, Source
+from collectors.bridge.fold import Position
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, Lost
+from collectors.bridge.records import Source
 from collectors.bridge.stamped import Kept, kept, kept_at
 from collectors.core.means import Means
 from streams.wire.errors import Retry

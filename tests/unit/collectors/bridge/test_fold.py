@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.bridge.fold import Gathered, Output, Position, Refused, Source, Told
+from collectors.bridge.fold import Gathered, Output, Position, Refused, Told
+from collectors.bridge.records import Source
 from streams.fabric.catalogue import Metric
 from streams.wire.models import EventKind
 from tests.unit.collectors.bridge.peers import COUNTERS, START_NS, S, all_of, event, fold_of, merged, octets, rows, take

@@ -1,0 +1,41 @@
+"""A record of a peer, whichever format it is in, into points. Pure."""
+
+from dataclasses import dataclass
+
+from collectors.bridge import documents, line
+from collectors.bridge.params import Format
+from collectors.bridge.points import Point
+from streams.wire.errors import Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One record of a peer: where it stands, when Kafka says it came, and what it holds."""
+
+    offset: int
+    at_ns: int
+    value: bytes
+
+
+def read(form: Format, value: bytes, heads: line.Heads) -> tuple[list[Point], bool, list[Reject]]:
+    """The points that can be read, whether they are gnmic's, and why the rest cannot be."""
+    points: list[Point] = []
+    refused: list[Reject] = []
+    is_gnmic = False
+    try:
+        if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
+            points.extend(line.points(_text(value), heads, refused))
+        else:
+            document = documents.document(value)
+            is_gnmic = form == "gnmic" or (form == "auto" and not documents.is_telegraf(document))
+            points.extend(documents.points(document, refused, is_gnmic=is_gnmic))
+    except Reject as error:
+        refused.append(error)
+    return points, is_gnmic, refused
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise Reject(f"no UTF-8: {error.reason} at byte {error.start}") from None
