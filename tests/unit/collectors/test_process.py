@@ -1,0 +1,104 @@
+"""A collector's process: what it serves, and what ends it."""
+
+import asyncio
+import json
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from collectors.core.bounds import PublisherParams
+from collectors.core.means import Means
+from collectors.core.process import collect_to_kafka
+from collectors.core.spec import Core
+from collectors.core.spool import Spool
+from streams.wire.errors import Misconfigured, Retry
+from streams.wire.topics import EVENTS, Record
+
+NOWHERE = {"bootstrap_servers": "127.0.0.1:1"}
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+async def for_ever(_: Means) -> None:
+    await asyncio.Event().wait()
+
+
+async def test_what_fails_inside_is_raised_as_it_is() -> None:
+    """However deep in groups of tasks; a collector that ends by itself is a fault too."""
+
+    async def deep(_: Means) -> None:
+        async with asyncio.TaskGroup() as outer:
+            outer.create_task(deeper())
+
+    async def deeper() -> None:
+        async with asyncio.TaskGroup() as inner:
+            inner.create_task(fails())
+
+    async def fails() -> None:
+        raise Retry("the tree is gone")
+
+    async def ends(_: Means) -> None:
+        return
+
+    with pytest.raises(Retry, match="the tree is gone"):
+        await collect_to_kafka("test", Core(client_options=NOWHERE), deep)
+    with pytest.raises(RuntimeError, match="ended"):
+        await collect_to_kafka("test", Core(client_options=NOWHERE), ends)
+
+
+async def test_what_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
+    """No Kafka, a port or a spool that another has, a folder that is none."""
+    with pytest.raises(Misconfigured, match="collect test: where is Kafka"):
+        await collect_to_kafka("test", Core(), for_ever)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        core = Core(client_options=NOWHERE, metrics_port=taken.getsockname()[1])
+        with pytest.raises(Misconfigured, match="self-metrics: port"):
+            await collect_to_kafka("test", core, for_ever)
+    (tmp_path / "file").touch()
+    core = Core(client_options=NOWHERE, publisher=PublisherParams(spool=tmp_path / "file"))
+    with pytest.raises(Misconfigured, match=r"spool .*file"):
+        await collect_to_kafka("test", core, for_ever)
+
+
+async def test_a_running_collector_serves_its_self_metrics_and_ends_with_what_waits_on_disk(tmp_path: Path) -> None:
+    """Kafka is not there: what was offered is in the file of the collector's name when it has ended."""
+    port, offered = free_port(), asyncio.Event()
+
+    async def one_event(means: Means) -> None:
+        assert means.collector == "here"
+        means.publisher.offer(Record(EVENTS, b"leaf1", b"went down", (), "leaf1"))
+        offered.set()
+        await for_ever(means)
+
+    core = Core(
+        client_options=NOWHERE, collector="here", metrics_port=port, acknowledged_file=tmp_path / "said.json",
+        publisher=PublisherParams(spool=tmp_path, spool_after_s=0.1),
+    )  # fmt: skip
+    work = asyncio.create_task(collect_to_kafka("test", core, one_event))
+    await offered.wait()
+
+    def served() -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}", timeout=5) as answer:
+            return str(answer.read().decode())
+
+    assert f'railsight_collector_offered_total{{of="{EVENTS.name}"}} 1.0' in await asyncio.to_thread(served)
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    left = Spool(tmp_path / "here.spool", 1 << 20)
+    left.open()
+    assert [held.record.value for held in left.oldest(10)] == [b"went down"]
+    left.close()
+    said = json.loads(await asyncio.to_thread((tmp_path / "said.json").read_text))
+    assert said == {"acknowledged": {}, "acknowledged_rows": {}, "spooled": {EVENTS.name: 1}, "refused": {}}
+    with socket.socket() as free:
+        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        free.bind(("127.0.0.1", port))
