@@ -81,7 +81,8 @@ class Bridge:
             lane = self._lanes.pop(place, None)
             self._ledger.drop(place)
             gone |= set() if lane is None else lane.devices
-        self._forget(gone.difference(*(lane.devices for lane in self._lanes.values())))
+        kept = (lane.devices | lane.fold.gathering for lane in self._lanes.values())
+        self._forget(gone.difference(*kept))
 
     async def run(self, reader: Reader) -> None:
         """Read until cancelled; what is acknowledged by then is committed at the end."""

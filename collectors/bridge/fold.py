@@ -113,6 +113,11 @@ class Fold:
         """Whether anything waits for the end of its unit."""
         return bool(self._windows)
 
+    @property
+    def gathering(self) -> frozenset[str]:
+        """The devices of which something waits."""
+        return frozenset(self._windows)
+
     def take(self, record: Source, received_ns: int) -> list[Output]:
         """Take the next record; answer what there is to hand on now."""
         self._out = []

@@ -187,6 +187,17 @@ async def test_partitions_that_moved_are_begun_again() -> None:
     assert len(kafka.of(Samples)) == 1
 
 
+async def test_of_a_device_whose_partition_went_nothing_is_said_any_more() -> None:
+    """Another process says it now; a device of which something waits in a partition that stays is kept."""
+    topic = Topic()
+    topic.records = [octets(START_NS, 1, "leaf1")]
+    async with running(topic) as (kafka, _, bridge):
+        await kafka.until(lambda: bool(kafka.of(Samples)))
+        assert set(bridge.devices.known) == {"leaf1"}
+        bridge.revoked([PLACE])
+        assert not bridge.devices.known
+
+
 async def test_a_device_is_said_to_be_heard_and_then_silent() -> None:
     """A status at first contact, and another when nothing of it comes any more."""
     topic = Topic()
