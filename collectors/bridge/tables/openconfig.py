@@ -61,9 +61,12 @@ OTHERS |= {
         "input-power": Metric.RX_POWER_DBM,
         "output-power": Metric.TX_POWER_DBM,
         "laser-bias-current": Metric.BIAS_MA,
+        "host-snr": Metric.HOST_SNR_DB,
+        "media-snr": Metric.MEDIA_SNR_DB,
     }.items()
     for leaf in ("", "/instant")
 }
+OTHERS[f"{_CHANNEL}rx-los"] = gauge(Metric.RX_LOS, values.is_set)
 """Whole paths."""
 
 NAMES = {f"{PORT}name", f"{PORT}state/name", f"{PORT}state/counters/name"}

@@ -1,5 +1,6 @@
 """The peers' tables say of each name what our own collectors say of it."""
 
+import orjson
 import pytest
 
 from collectors.bridge.signals import Kind
@@ -114,3 +115,28 @@ def test_a_better_witness_is_kept_once_it_was_heard() -> None:
     both = line.format("rx_bytes=8i,rx_bytes_phy=900i", START_NS + 10**10)
     later = all_of(fold, [both, line.format("rx_bytes=9i", START_NS + 2 * 10**10)])
     assert [merged([one])["ens1"][Metric.RX_BYTES, -1] for one in [*first, *later]] == [7, 900]
+
+
+def test_lanes_of_a_transceiver_stand_under_its_component() -> None:
+    """Power as a number or a float's bytes, the loss of light as a boolean; a queue's number is in its name."""
+    channel = "/components/component/transceiver/physical-channels/channel/state"
+    tags = {"source": "leaf1", "component_name": "Ethernet1/1-transceiver", "channel_index": "2"}
+    values = {f"{channel}/input-power/instant": -1.5, f"{channel}/rx-los": True, f"{channel}/media-snr": "21.5"}
+    queue = {"source": "leaf1", "interface_interface-id": "Ethernet1", "queue_name": "UC3"}
+    path = "/qos/interfaces/interface/output/queues/queue/state/dropped-pkts"
+    said = all_of(
+        fold_of(),
+        [
+            orjson.dumps({"name": "s", "timestamp": START_NS, "tags": tags, "values": values}),
+            orjson.dumps({"name": "s", "timestamp": START_NS, "tags": queue, "values": {path: "9"}}),
+            orjson.dumps(
+                {"name": "s", "timestamp": START_NS, "tags": queue | {"queue_name": "BE"}, "values": {path: 8}}
+            ),
+        ],
+    )
+    assert merged(said) == {
+        "Ethernet1/1-transceiver": {
+            (Metric.RX_POWER_DBM, 2): -1.5, (Metric.RX_LOS, 2): 1.0, (Metric.MEDIA_SNR_DB, 2): 21.5,
+        },
+        "Ethernet1": {(Metric.QUEUE_DROPPED_PACKETS, 3): 9},
+    }  # fmt: skip
