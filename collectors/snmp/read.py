@@ -5,10 +5,10 @@ Each request is tried a few times and then given up; a device that answers nonse
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from pysnmp.entity.rfc3413.cmdgen import CommandGenerator
 from pysnmp.error import PySnmpError
+from pysnmp.proto import errind
 from pysnmp.proto.api import v2c
 
 from collectors.core.counts import Counts
@@ -18,6 +18,7 @@ from collectors.snmp.engine import Connection, Engines
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
+_ASK_AGAIN = (errind.notInTimeWindow, errind.unknownEngineID)
 _COLUMNS_AT_ONCE = 5
 """Each costs some 30 µs a request to encode; fewer waste more at a table's end: 64 rows by 10 are 7 requests."""
 
@@ -38,7 +39,6 @@ class Agent:
         self._most = max_varbinds
         self.at_once = at_once
         self._connection: Connection | None = None
-        self._generator = CommandGenerator(discoveryRetries=2)
         self.last_refusal = ""
 
     async def __aenter__(self) -> "Agent":
@@ -157,11 +157,8 @@ class Agent:
         assert self._connection is not None, "entered before"
         connection = self._connection
         answer: asyncio.Future[tuple[int, list[Varbind]]] = asyncio.get_running_loop().create_future()
-        connection.allow()
         try:
-            self._generator.send_pdu(
-                connection.engine, connection.name, None, self._engines.login.context, pdu, _answered, answer
-            )
+            connection.ask(pdu, _answered, _Request(connection, pdu, answer))
             return await answer
         except PySnmpError as error:
             raise Retry(f"cannot be asked: {error}") from error
@@ -169,16 +166,35 @@ class Agent:
             connection.shut()
 
 
-def _answered(_engine: Any, _handle: Any, trouble: Any, pdu: Any, answer: "asyncio.Future[Any]") -> None:
+class _Request(NamedTuple):
+    """What waits for an answer; and how often the device may still say that it needs to be asked otherwise."""
+
+    connection: Connection
+    pdu: Any
+    answer: "asyncio.Future[tuple[int, list[Varbind]]]"
+    reports: int = 2
+
+
+def _answered(*said: Any) -> None:
     """What pysnmp calls, within its reading of the answer, or much later where none came."""
+    *_, pdu, trouble, _handle, request = said
+    answer = request.answer
     if answer.done():
         return
     if trouble:
-        answer.set_exception(Retry(str(trouble)))
+        why = trouble["errorIndication"]
+        if why in _ASK_AGAIN and request.reports:  # engine discovery, and the device's clock (RFC 3414, 4)
+            again = request._replace(reports=request.reports - 1)
+            try:
+                request.connection.ask(request.pdu, _answered, again)
+            except PySnmpError as error:
+                answer.set_exception(Retry(f"cannot be asked: {error}"))
+            return
+        answer.set_exception(Retry(str(why)))
         return
     cut = getattr(pdu, "cut", None)
-    if cut is None:
-        answer.set_exception(Reject("an answer without varbinds"))
+    if cut is None or v2c.apiPDU.get_request_id(pdu) != v2c.apiPDU.get_request_id(request.pdu):
+        answer.set_exception(Reject("an answer to another request"))
         return
     try:
         answer.set_result((int(v2c.apiPDU.get_error_status(pdu)), ber.varbinds(cut.data, *cut.span)))
