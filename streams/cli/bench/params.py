@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from streams.cli.bench.profiling import Profile
+
 Compression = Literal["none", "lz4", "zstd", "snappy", "gzip"]
 
 
@@ -22,6 +24,7 @@ class Params:
     slot_s: float = 0.05
     kill_every_s: float | None = None
     senders: int = 1
+    profile: Profile | None = None
 
     @property
     def warm_s(self) -> float:

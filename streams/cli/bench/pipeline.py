@@ -1,5 +1,6 @@
 """`railsight bench pipeline`: everything from Kafka to ClickHouse under the load of a fabric of any size."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,13 +29,19 @@ def pipeline(
         float | None, typer.Option(min=STEADY_S + 1, help="Kill a worker with SIGKILL every so many seconds.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of faults, rates and the order of reading.")] = 1,
+    profile: Annotated[
+        str | None, typer.Option(metavar="PART=FILE", help="Record where a Python part's time goes, with py-spy.")
+    ] = None,
     keep: Annotated[Path | None, typer.Option(help="Run in this new folder and leave it behind.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure the whole pipeline under a fabric's load; exit 1 if anything was lost, missed, invented or late."""
     import orjson
 
+    from streams.cli.bench.lineup import SINK
+    from streams.cli.bench.lineup import workers as workers_of
     from streams.cli.bench.params import Params
+    from streams.cli.bench.profiling import asked
     from streams.cli.bench.shown import lines
     from streams.cli.bench.whole import folder_of, measured
 
@@ -43,6 +50,8 @@ def pipeline(
             folder, gpus, cadence, seconds, partitions, workers, _compression(compression), seed,
             kill_every_s=kill_every, senders=senders,
         )  # fmt: skip
+        if profile is not None:
+            params = replace(params, profile=asked(profile, [*workers_of(params), SINK]))
         report = measured(params)
     if as_json:
         typer.echo(orjson.dumps(report.as_dict()))

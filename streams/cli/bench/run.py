@@ -6,6 +6,7 @@ follows from it concluding.py's. Whoever calls stops the supervisor.
 
 import asyncio
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +18,7 @@ from streams.cli.bench.concluding import conclude
 from streams.cli.bench.load import plant as plants
 from streams.cli.bench.load.spec import Sent, Spec, read_sent, write_spec
 from streams.cli.bench.params import Params
+from streams.cli.bench.profiling import recording
 from streams.cli.bench.report import Report
 from streams.cli.bench.stored import Held, held, rows_of_samples
 from streams.cli.bench.watching import Watch
@@ -34,6 +36,7 @@ PREPARED_S = 120.0
 READY_S = 180.0
 ROWS_S = 60.0
 """How long is waited for rows when no more come."""
+PROFILED_S = 30.0
 DRAIN_S = 90.0
 """Beyond the lateness: silences, settling, and room for a slow machine."""
 
@@ -49,6 +52,7 @@ class Bench:
     settings: Settings = field(init=False)
     watch: Watch = field(init=False)
     generator: Guarded | None = None
+    profiler: subprocess.Popen[bytes] | None = None
 
     async def run(self) -> Report:
         """Start everything, load it, and conclude."""
@@ -67,6 +71,9 @@ class Bench:
                     task.cancel()
             return await asyncio.to_thread(conclude, self.watch, plant, sent, there, start_s, self.problems)
         finally:
+            if self.profiler is not None:
+                self.profiler.terminate()
+                self.profiler.wait()
             if self.generator is not None:
                 self.generator.stop()
             if hasattr(self, "watch"):
@@ -133,11 +140,16 @@ class Bench:
         await self._alive_until(began.began_ns + round(params.warm_s * 1e9))
         self.phase = f"measuring for {params.seconds:g} s"
         self.watch.begin()
+        self._profile()
         await self._alive_until(time.time_ns() + round(params.seconds * 1e9))
         self.watch.end()
         self.phase = "draining under load: the last windows become final"
         await self._drain(max(time.time_ns(), began.over_ns))
         self.watch.stop_hearing()
+        if self.profiler is not None:
+            profiler = self.profiler
+            if not await self._until(lambda: profiler.poll() is not None, PROFILED_S) or profiler.returncode:
+                self.problems.append("py-spy recorded no profile")
         self.phase = "stopping the load"
         await asyncio.to_thread(self.generator.stop)
         sent = read_sent(said)
@@ -145,6 +157,12 @@ class Bench:
         if not sent.done:
             raise Misconfigured(f"the load generator did not end in order (log: {params.folder / 'load.log'})")
         return sent
+
+    def _profile(self) -> None:
+        profile = self.params.profile
+        for state in self.supervisor.states():
+            if profile is not None and state.name == profile.part and state.pid is not None:
+                self.profiler = recording(profile, state.pid, self.params.seconds)
 
     async def _drain(self, over_ns: int) -> None:
         """Faults that began in the window end, and what they led to becomes final, while the load goes on."""
