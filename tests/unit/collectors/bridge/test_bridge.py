@@ -164,6 +164,29 @@ async def test_a_bridge_that_was_killed_goes_on_after_what_is_acknowledged() -> 
         assert [number for _, number, _ in said] == [round_ * 4 + n + 1 for n in range(4)]
 
 
+async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowledged() -> None:
+    """Kafka takes 4,096 characters there: past a hundred declared cuts what is gathered waits, and then goes out."""
+    topic = Topic()
+    async with running(topic, quiet_s=0.01, wait_s=0.01) as (kafka, reader, _):
+        await until(lambda: topic.committed is not None)
+        kafka.is_open = False
+        longest, count = 0, 0
+        while len(kafka.of(Samples)) < 100:
+            topic.records.append(octets(START_NS + count * S // 10, count, port=f"Eth{count % 2}"))
+            count += 1
+            said = len(kafka.of(Samples))
+            await until(lambda said=said: len(kafka.of(Samples)) > said)
+            assert topic.committed is not None
+            longest = max(longest, len(topic.committed[1]))
+        topic.records.append(octets(START_NS + count * S // 10, count, port=f"Eth{count % 2}"))
+        await until(lambda: reader.at == len(topic.records))
+        await asyncio.sleep(0.1)  # ten times what a cut takes: time enough to do it wrong
+        assert len(kafka.of(Samples)) == 100
+        assert longest < 1000
+        kafka.is_open = True
+        await kafka.until(lambda: len(kafka.of(Samples)) == 101)
+
+
 async def test_a_commit_that_fails_is_made_again_before_anything_is_said() -> None:
     """The cut of which nobody knows whether it is declared is declared again, at the same place."""
     topic = Topic()
