@@ -1,0 +1,87 @@
+"""An agent of pysnmp's own: the same values as pysnmp reads of it, and what is said where a login is wrong."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pysnmp.hlapi.v3arch import asyncio as hlapi
+
+from collectors.core.counts import Counts
+from collectors.snmp import ber, mib
+from collectors.snmp.engine import V2C, Engines, Login
+from collectors.snmp.read import Agent
+from streams.wire.errors import Retry
+from tests.bench.snmp_agent import AUTH_SECRET, COMMUNITY, PRIVACY_SECRET, USER
+from tests.bench.snmp_cost import LOGINS, TABLES, agent
+
+PORTS = 8
+V3 = LOGINS["v3 authPriv"]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Yield the port of an agent of a few ports."""
+    with agent(PORTS) as found:
+        yield found
+
+
+def plain(value: Any) -> ber.Value:
+    """A value of pysnmp's as ours."""
+    if hasattr(value, "asOctets"):
+        return bytes(value.asOctets())
+    return ber.oid_bytes(value.asTuple()) if hasattr(value, "asTuple") else int(value)
+
+
+async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]:
+    """Both tables, read by pysnmp alone."""
+    engine = hlapi.SnmpEngine()
+    who: Any = hlapi.CommunityData(COMMUNITY, mpModel=1)
+    if login.version != V2C:
+        protocols = {"authProtocol": hlapi.USM_AUTH_HMAC192_SHA256, "privProtocol": hlapi.USM_PRIV_CFB128_AES}
+        who = hlapi.UsmUserData(USER, AUTH_SECRET, PRIVACY_SECRET, **protocols)
+    where = await hlapi.UdpTransportTarget.create(("127.0.0.1", port), timeout=10)
+    found: dict[tuple[int, ...], ber.Value] = {}
+    try:
+        for table in TABLES:
+            asked = hlapi.ObjectType(hlapi.ObjectIdentity(table))
+            async for trouble, status, _, said in hlapi.bulk_walk_cmd(
+                engine, who, where, hlapi.ContextData(), 0, 20, asked, lookupMib=False, lexicographicMode=False
+            ):
+                assert not trouble and not status
+                found |= {tuple(name): plain(value) for name, value in said}
+    finally:
+        engine.close_dispatcher()
+    return found
+
+
+@pytest.mark.parametrize("version", LOGINS)
+async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None:
+    """All 41 columns of both tables, whether encrypted or not."""
+    login = LOGINS[version]
+    async with Agent("a", ("127.0.0.1", port), Engines(login), Counts(), timeout_s=10, tries=1) as asked:
+        read = await asked.columns(map(ber.oid_bytes, TABLES))
+    ours = {
+        (*table, *ber.sub_identifiers(row)): value
+        for table in TABLES
+        for row, value in read[ber.oid_bytes(table)].items()
+    }
+    assert len(ours) == 41 * PORTS
+    assert ours == await by_pysnmp(port, login)
+
+
+@pytest.mark.parametrize(
+    ("login", "why"),
+    [
+        (V3._replace(authentication_secret="another-secret"), "Wrong SNMP PDU digest"),
+        (V3._replace(user="nobody"), "Unknown USM user"),
+        (V3._replace(privacy_secret="another-secret"), "Ciphering"),
+        (V3._replace(privacy="none"), "Unsupported SNMP security level"),
+        (Login(V2C, community="another-secret"), "no answer"),
+    ],
+)
+async def test_a_wrong_login_says_what_is_wrong_and_shows_no_secret(port: int, login: Login, why: str) -> None:
+    """In the words of who refused it."""
+    async with Agent("a", ("127.0.0.1", port), Engines(login), Counts(), timeout_s=2, tries=1) as asked:
+        with pytest.raises(Retry, match=why) as refused:
+            await asked.get((mib.SYS_UP_TIME,))
+    assert "secret" not in str(refused.value)
