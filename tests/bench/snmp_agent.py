@@ -37,7 +37,11 @@ def cell(table: tuple[int, ...], column: int, port: int) -> Any:
             return rfc1902.Counter32(1_000_003 * port * column % 2**32)
         if column in (5, 21):
             return rfc1902.Gauge32(4_294_967_295 if column == 5 else 0)
-        return rfc1902.TimeTicks(1_692_177_370) if column == 9 else rfc1902.Integer32({1: port, 3: 6, 4: 9214}.get(column, 1))
+        return (
+            rfc1902.TimeTicks(1_692_177_370)
+            if column == 9
+            else rfc1902.Integer32({1: port, 3: 6, 4: 9214}.get(column, 1))
+        )
     if column in (1, 18):
         return rfc1902.OctetString(f"Ethernet{port}" if column == 1 else "")
     if column in _COUNTER32[1]:
