@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class _Skipping(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class _Skipping(selectors.DefaultSelector):
     """Does not wait: tells how long it would have waited."""
 
     def __init__(self) -> None:
