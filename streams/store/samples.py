@@ -50,15 +50,15 @@ class SampleBuilder:
 
 def _wide(readings: Sequence[Reading]) -> list[Rows]:
     """Rows of `samples`, for the messages that have any scalar."""
-    groups: dict[int, list[Reading]] = {}
-    for reading in readings:
+    alike: dict[int, list[Reading]] = {}
+    for reading in sorted(readings, key=_as_stored):
         if reading.layout.has_scalars and reading.message.row:
-            groups.setdefault(id(reading.layout), []).append(reading)
-    if not groups:
+            alike.setdefault(id(reading.layout), []).append(reading)
+    if not alike:
         return []
-    for group in groups.values():
-        group.sort(key=_as_stored)
-    ordered = [reading for group in groups.values() for reading in group]
+    # Met in the order of the table: hosts before switches, where their names have it so.
+    groups = list(alike.values())
+    ordered = [reading for group in groups for reading in group]
     heights = np.array([len(reading.message.row) for reading in ordered])
     columns = [
         *_identity_columns([reading.message for reading in ordered], heights),
@@ -69,7 +69,7 @@ def _wide(readings: Sequence[Reading]) -> list[Rows]:
             heights,
         ),
     ]
-    for metric, values in _stacked(groups.values(), int(heights.sum())).items():
+    for metric, values in _stacked(groups, int(heights.sum())).items():
         counter = CATALOGUE[metric].counter
         absent = values == ABSENT_COUNTER if counter else np.isnan(values)
         columns.append(Numbers(column_of(metric), "UInt64" if counter else "Float64", values, absent))

@@ -100,6 +100,13 @@ def test_messages_of_the_same_columns_stand_in_the_order_of_the_table() -> None:
     ]
 
 
+def test_messages_of_other_columns_stand_where_their_first_device_does() -> None:
+    """Hosts before switches, where their names have it so, also where a switch spoke first."""
+    sent = (message("pod-1-t0", 0, 2, TWO), message("host-2", 0, 1, OTHER), message("host-1", 0, 1, OTHER))
+    found = [row["device"] for row in table(built(sent)["samples"])]
+    assert found == ["host-1", "host-2", "pod-1-t0", "pod-1-t0"]
+
+
 def test_lanes_have_a_row_for_each_value_that_is_there() -> None:
     """A lane that a port does not have has no row; a counter stands in `counter`, a gauge in `gauge`."""
     found = table(built(SENT)["sample_lanes"])
