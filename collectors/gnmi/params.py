@@ -12,11 +12,11 @@ from pydantic import (
     Field,
     SecretStr,
     TypeAdapter,
-    ValidationError,
     model_validator,
 )
 
 from collectors.core.params import TargetParams
+from collectors.core.told import read, read_json
 from streams.wire.errors import Misconfigured
 
 
@@ -94,7 +94,7 @@ class Params(TargetParams):
 
     def all_targets(self) -> tuple[Target, ...]:
         """Every device to read; raises Misconfigured where there is none, one is there twice, or a file is no good."""
-        targets = self.targets + (_read_targets(self.targets_file) if self.targets_file else ())
+        targets = self.targets + (read_json("gnmi", self.targets_file, _TARGETS) if self.targets_file else ())
         names = [target.name for target in targets]
         twice = sorted({name for name in names if names.count(name) > 1})
         if not targets:
@@ -112,23 +112,8 @@ class Params(TargetParams):
     def secret(self) -> str:
         """The password; raises Misconfigured where its file cannot be read."""
         if self.password_file is not None:
-            return _read(self.password_file).decode().rstrip("\r\n")
+            return read("gnmi", self.password_file).decode().rstrip("\r\n")
         return self.password.get_secret_value() if self.password else ""
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Misconfigured(f"collect.gnmi: {path}: {error.strerror}") from error
-
-
 _TARGETS = TypeAdapter(tuple[Target, ...])
-
-
-def _read_targets(path: Path) -> tuple[Target, ...]:
-    try:
-        return _TARGETS.validate_json(_read(path))
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise Misconfigured(f"collect.gnmi: {path}: {'.'.join(map(str, first['loc']))} {first['msg']}") from error

@@ -12,11 +12,11 @@ from pydantic import (
     Field,
     SecretStr,
     TypeAdapter,
-    ValidationError,
     model_validator,
 )
 
 from collectors.core.params import TargetParams
+from collectors.core.told import read, read_json
 from collectors.snmp.engine import V2C, V3, Login
 from streams.wire.errors import Misconfigured
 
@@ -124,7 +124,7 @@ class Params(TargetParams):
 
     def all_targets(self) -> tuple[Target, ...]:
         """Every device to read; raises Misconfigured where there is none, one is there twice, or a file is no good."""
-        targets = self.targets + (_read_targets(self.targets_file) if self.targets_file else ())
+        targets = self.targets + (read_json("snmp", self.targets_file, _TARGETS) if self.targets_file else ())
         names = [target.name for target in targets]
         twice = sorted({name for name in names if names.count(name) > 1})
         if not targets:
@@ -154,25 +154,16 @@ class Params(TargetParams):
         file: Path | None = getattr(self, f"{name}_file")
         if (given is None) == (file is None):
             raise Misconfigured(f"collect.snmp: give one of {name} and {name}_file")
-        said = _read(file).decode().rstrip("\r\n") if file is not None else given.get_secret_value() if given else ""
+        said = (
+            read("snmp", file).decode().rstrip("\r\n")
+            if file is not None
+            else given.get_secret_value()
+            if given
+            else ""
+        )
         if len(said) < shortest:
             raise Misconfigured(f"collect.snmp: {name} is shorter than {shortest} characters")
         return said
 
 
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise Misconfigured(f"collect.snmp: {path}: {error.strerror}") from error
-
-
 _TARGETS = TypeAdapter(tuple[Target, ...])
-
-
-def _read_targets(path: Path) -> tuple[Target, ...]:
-    try:
-        return _TARGETS.validate_json(_read(path))
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        raise Misconfigured(f"collect.snmp: {path}: {'.'.join(map(str, first['loc']))} {first['msg']}") from error
