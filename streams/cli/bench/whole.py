@@ -1,7 +1,6 @@
 """A run as a call: in a folder of its own, progress on standard error, and nothing left running however it ends."""
 
 import asyncio
-import contextlib
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import typer
 from streams.cli.bench.params import Params
 from streams.cli.bench.report import Report
 from streams.cli.bench.run import Bench
+from streams.cli.foreground import until_signalled
 from streams.runtime.supervise import Supervisor
 from streams.wire.errors import Misconfigured
 
@@ -40,7 +40,7 @@ def measured(params: Params) -> Report:
     bench = Bench(params, supervisor)
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
-        report = asyncio.run(_until_signalled(bench))
+        report = asyncio.run(until_signalled(bench.run(), _tell(bench)))
     finally:
         # A second Ctrl-C must not leave half of it running; stopping is bounded.
         for number in _SIGNALS:
@@ -51,30 +51,6 @@ def measured(params: Params) -> Report:
     if report is None:
         raise typer.Exit(INTERRUPTED)
     return report
-
-
-async def _until_signalled(bench: Bench) -> Report | None:
-    loop = asyncio.get_running_loop()
-    doing = asyncio.ensure_future(bench.run())
-    for number in _SIGNALS:
-        loop.add_signal_handler(number, doing.cancel)
-    telling = asyncio.ensure_future(_tell(bench))
-    try:
-        return await doing
-    except asyncio.CancelledError:
-        return None
-    except ExceptionGroup as group:
-        raise _first(group) from group
-    finally:
-        telling.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await telling
-
-
-def _first(group: "ExceptionGroup[Exception]") -> Exception:
-    """The error that ended the others."""
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 async def _tell(bench: Bench) -> None:

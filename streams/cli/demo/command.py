@@ -1,7 +1,6 @@
 """`railsight demo`: everything on this machine, a simulated fabric with faults or a recording, and its score."""
 
 import asyncio
-import contextlib
 import fcntl
 import os
 import shutil
@@ -21,6 +20,7 @@ from streams.cli.demo.board import Board
 from streams.cli.demo.player import files_of, tape_of
 from streams.cli.demo.report import Report
 from streams.cli.demo.run import Demo, Plan, Play
+from streams.cli.foreground import until_signalled
 from streams.cli.options import AsJson
 from streams.embedded.folders import data_folder
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
@@ -61,7 +61,7 @@ def demo(
         running = Demo(Plan(folder, seconds, play, alertmanager), Board(started_s), supervisor)
         on_screen = sys.stdout.isatty() and not headless and not as_json
         try:
-            report = asyncio.run(_run(running, on_screen))
+            report = asyncio.run(until_signalled(running.run(), _show(running) if on_screen else _tell(running)))
         finally:
             # A second Ctrl-C must not leave half of it running; stopping is bounded.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -147,31 +147,6 @@ def _locked(folder: Path) -> int | None:
         os.close(lock)
         return None
     return lock
-
-
-async def _run(running: Demo, on_screen: bool) -> Report | None:
-    """The demo's report, None where a signal ended it."""
-    loop = asyncio.get_running_loop()
-    doing = asyncio.ensure_future(running.run())
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, doing.cancel)
-    showing = asyncio.ensure_future(_show(running) if on_screen else _tell(running))
-    try:
-        return await doing
-    except asyncio.CancelledError:
-        return None
-    except ExceptionGroup as group:
-        raise _first(group) from group
-    finally:
-        showing.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await showing
-
-
-def _first(group: "ExceptionGroup[Exception]") -> Exception:
-    """The error that ended the others."""
-    first = group.exceptions[0]
-    return _first(first) if isinstance(first, ExceptionGroup) else first
 
 
 async def _show(running: Demo) -> None:
