@@ -1,10 +1,11 @@
-"""`railsight bench NAME`: which benchmarks there are.
+"""`railsight bench NAME`: which benchmarks there are; the collectors' own are added where they are installed.
 
 Each benchmark's own module declares its options and imports what it measures only when it is called.
 """
 
 import typer
 
+from streams.cli.bench.collectors import benches
 from streams.cli.bench.growth import growth
 from streams.cli.bench.peers.command import peers
 from streams.cli.bench.pipeline import pipeline
@@ -22,3 +23,5 @@ bench.command()(pipeline)
 bench.command()(growth)
 bench.command()(peers)
 bench.command()(sizing)
+for _name, _collectors_own in benches().items():
+    bench.command(_name)(_collectors_own)

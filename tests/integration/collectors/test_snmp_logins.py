@@ -8,11 +8,12 @@ from pysnmp.hlapi.v3arch import asyncio as hlapi
 
 from collectors.core.counts import Counts
 from collectors.snmp import ber, mib
+from collectors.snmp.bench.agent import AUTH_SECRET, COMMUNITY, PRIVACY_SECRET, USER
+from collectors.snmp.bench.clients import LOGINS, TABLES
+from collectors.snmp.bench.compare import switch
 from collectors.snmp.engine import V2C, Engines, Login
 from collectors.snmp.read import Agent
 from streams.wire.errors import Retry
-from tests.bench.snmp_agent import AUTH_SECRET, COMMUNITY, PRIVACY_SECRET, USER
-from tests.bench.snmp_cost import LOGINS, TABLES, agent
 
 PORTS = 8
 V3 = LOGINS["v3 authPriv"]
@@ -21,7 +22,7 @@ V3 = LOGINS["v3 authPriv"]
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """Yield the port of an agent of a few ports."""
-    with agent(PORTS) as found:
+    with switch(PORTS) as found:
         yield found
 
 

@@ -1,6 +1,6 @@
 """An SNMP agent to measure against: a switch of as many ports as wanted, every column of ifTable and ifXTable.
 
-    python -m tests.bench.snmp_agent PORTS
+    python -m collectors.snmp.bench.agent PORTS
 
 pysnmp's own engine and responders, v2c (`public`) and v3 authPriv (`rail`, SHA-256 and AES-128), on a free port of
 loopback, which it says on standard output. It runs in a process of its own, so that its CPU is nobody's.

@@ -1,0 +1,153 @@
+"""The clients that are measured: each opens a way to poll the switch, and a poll says how many values it read.
+
+A poll is every cell of ifTable and ifXTable, 41 columns. `COLLECTOR` is a poll as it is really done: the columns that
+mean something, made into Samples and encoded.
+"""
+
+import asyncio
+import random
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pysnmp.hlapi.v3arch import asyncio as hlapi
+
+from collectors.core.clock import SystemClock
+from collectors.core.counts import Counts
+from collectors.core.emitter import Emitter
+from collectors.core.once import Nobody
+from collectors.snmp.bench.agent import AUTH_SECRET, COMMUNITY, IF_TABLE, IFX_TABLE, PRIVACY_SECRET, USER
+from collectors.snmp.ber import oid_bytes
+from collectors.snmp.device import DeviceReader
+from collectors.snmp.engine import V2C, V3, Engines, Login
+from collectors.snmp.params import Params, Target
+from collectors.snmp.read import Agent
+from streams.wire.errors import Retry
+from streams.wire.models import Source
+
+TABLES = (IF_TABLE, IFX_TABLE)
+LOGINS = {
+    "v2c": Login(V2C, community=COMMUNITY),
+    "v3 authPriv": Login(V3, "", USER, "sha256", AUTH_SECRET, "aes128", PRIVACY_SECRET),
+}
+_PATIENCE_S = 10.0
+"""The switch shares the machine with the clients: what is measured is CPU, and nothing shall be asked twice."""
+
+Poll = Callable[[], Awaitable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The switch, and how it is asked."""
+
+    port: int
+    login: Login
+    at_once: int
+
+
+Way = Callable[[Asked], AbstractAsyncContextManager[Poll]]
+
+
+@asynccontextmanager
+async def walked(asked: Asked) -> AsyncIterator[Poll]:
+    """Ours: a walk of both tables."""
+    counts, engines = Counts(), Engines(asked.login)
+    address = "127.0.0.1", asked.port
+    async with Agent(
+        "bench", address, engines, counts, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once
+    ) as agent:  # fmt: skip
+
+        async def poll() -> int:
+            found = [await agent.columns([oid_bytes(table)]) for table in TABLES]
+            return sum(len(cells) for columns in found for cells in columns.values())
+
+        yield poll
+
+
+@asynccontextmanager
+async def collected(asked: Asked) -> AsyncIterator[Poll]:
+    """Ours: a reading of the collector, to encoded Samples."""
+    counts = Counts()
+    target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
+    params = Params(
+        targets=(target,), varbinds_a_request=asked.at_once, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
+    )
+    emitter = Emitter(Nobody(), "bench", 1, Source.SOURCE_SNMP)
+    reader = DeviceReader(target, params, Engines(asked.login), emitter, counts, SystemClock(), random.Random(1))  # noqa: S311 — jitter
+
+    async def poll() -> int:
+        before = counts.of("updates")
+        await reader.read()
+        return counts.of("updates") - before
+
+    try:
+        yield poll
+    finally:
+        reader.close()
+
+
+def by_pysnmp(*, looks_up: bool) -> Way:
+    """Plain pysnmp; `looks_up` is as it comes: the names of what it reads."""
+
+    @asynccontextmanager
+    async def way(asked: Asked) -> AsyncIterator[Poll]:
+        engine = hlapi.SnmpEngine()
+        login = asked.login
+        who: Any = hlapi.CommunityData(login.community, mpModel=1)  # noqa: S508 — what it costs is the question
+        if login.version == V3:
+            who = hlapi.UsmUserData(
+                login.user, login.authentication_secret, login.privacy_secret,
+                authProtocol=hlapi.USM_AUTH_HMAC192_SHA256, privProtocol=hlapi.USM_PRIV_CFB128_AES,
+            )  # fmt: skip
+        where = await hlapi.UdpTransportTarget.create(("127.0.0.1", asked.port), timeout=_PATIENCE_S)
+
+        async def poll() -> int:
+            values = 0
+            for table in TABLES:
+                walk = hlapi.bulk_walk_cmd(
+                    engine, who, where, hlapi.ContextData(), 0, asked.at_once,
+                    hlapi.ObjectType(hlapi.ObjectIdentity(table)), lookupMib=looks_up, lexicographicMode=False,
+                )  # fmt: skip
+                async for trouble, status, _, found in walk:
+                    if trouble or status:
+                        raise Retry(f"pysnmp: {trouble or status}")
+                    values += len(found)
+            return values
+
+        try:
+            yield poll
+        finally:
+            engine.close_dispatcher()
+
+    return way
+
+
+def by_snmpbulkwalk(program: str) -> Way:
+    """net-snmp's walk of both tables, a process for each; `program` is where it is."""
+
+    @asynccontextmanager
+    async def way(asked: Asked) -> AsyncIterator[Poll]:
+        login = asked.login
+        how = ["-v2c", "-c", login.community]
+        if login.version == V3:
+            how = ["-v3", "-l", "authPriv", "-u", login.user, "-a", "SHA-256", "-A", login.authentication_secret,
+                   "-x", "AES", "-X", login.privacy_secret]  # fmt: skip
+        how += ["-m", "", f"-Cr{asked.at_once}", "-On", "-t", f"{_PATIENCE_S:g}", f"127.0.0.1:{asked.port}"]
+
+        async def poll() -> int:
+            values = 0
+            for table in TABLES:
+                process = await asyncio.create_subprocess_exec(
+                    program, *how, ".".join(map(str, table)), stdout=subprocess.PIPE
+                )
+                out, _ = await process.communicate()
+                if process.returncode:
+                    raise Retry(f"{program}: ended with {process.returncode}")
+                values += sum(b"No more variables" not in line for line in out.splitlines())
+            return values
+
+        yield poll
+
+    return way

@@ -1,0 +1,27 @@
+"""`railsight bench snmp`: ours, plain pysnmp and net-snmp's snmpbulkwalk against the same switch, in one run."""
+
+from typing import Annotated
+
+import typer
+
+_MANY, _WHAT = 100_000, "values"
+
+
+def snmp(
+    ports: Annotated[int, typer.Option(min=1, max=4096, help="How many ports the switch has.")] = 64,
+    polls: Annotated[int, typer.Option(min=1, help="How often each client reads both interface tables.")] = 20,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Values that a request asks for.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """CPU of reading a switch by SNMP, v2c and v3 authPriv, beside plain pysnmp and snmpbulkwalk."""
+    import orjson
+
+    from collectors.core.costs import as_dict, lines
+    from collectors.snmp.bench.compare import compare
+
+    costs = compare(ports, polls, at_once)
+    if as_json:
+        typer.echo(orjson.dumps(as_dict(costs, _MANY, _WHAT)))
+        return
+    for line in lines(costs, _MANY, _WHAT):
+        typer.echo(line)

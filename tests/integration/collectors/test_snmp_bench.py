@@ -1,0 +1,46 @@
+"""`railsight bench snmp` in small: every client reads the same switch, and says so or says why not."""
+
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from collectors.snmp.bench.clients import LOGINS
+from streams.cli.bench.command import bench
+from tests.integration.collectors.snmp_peers import program
+
+PORTS, POLLS = 4, 1
+CELLS = 41 * PORTS * POLLS
+
+
+def clients() -> dict[tuple[str, str], dict[str, object]]:
+    """What the command prints, by load and client."""
+    done = CliRunner().invoke(bench, ["snmp", "--ports", str(PORTS), "--polls", str(POLLS), "--json"])
+    assert done.exit_code == 0, done.output
+    told = orjson.loads(done.stdout.splitlines()[-1])
+    assert (told["per"], told["what"]) == (100_000, "values")
+    return {(row["load"], row["client"]): row for row in told["clients"]}
+
+
+@pytest.mark.peer("snmpbulkwalk")
+def test_every_client_reads_every_cell_of_both_tables() -> None:
+    """By v2c and by v3 authPriv; the collector what it needs of them."""
+    program("snmpbulkwalk")
+    found = clients()
+    for load in LOGINS:
+        for client in ("railsight", "pysnmp", "pysnmp, looking up names", "snmpbulkwalk"):
+            assert found[load, client]["count"] == CELLS
+        assert 0 < int(str(found[load, "railsight, the collector"]["count"])) < CELLS
+        assert found[load, "railsight"]["ratio"] == 1
+    assert len(found) == 5 * len(LOGINS)
+
+
+def test_without_net_snmp_the_others_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not installed is named, and no figure is made up for it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = clients()
+    for load in LOGINS:
+        row = found[load, "snmpbulkwalk"]
+        assert row["skipped"] == "snmpbulkwalk is not installed" and row["cpu_s"] is None
+        assert found[load, "pysnmp"]["count"] == CELLS
