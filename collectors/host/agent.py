@@ -11,13 +11,14 @@ from collectors.core.statuses import StatusSchedule
 from collectors.host import facts, lldp
 from collectors.host.asks import Asks
 from collectors.host.compose import Composer
-from collectors.host.discover import find
 from collectors.host.gpu import Gpu, Gpus
 from collectors.host.listening import Listening
 from collectors.host.params import Params
-from collectors.host.ports import HostPort, Names, judged
+from collectors.host.ports import KnownPorts
 from collectors.host.sampling import Sampler
-from collectors.host.tree import Tree
+from collectors.kernel.discover import Discovery
+from collectors.kernel.ports import Port
+from collectors.kernel.tree import Tree
 from streams.wire.errors import Reject
 from streams.wire.models import CollectorStatus, Component, Facts, Neighbor, RowKind, Samples, Source
 
@@ -25,7 +26,7 @@ _log = structlog.get_logger("railsight.host")
 
 _SOONEST_S = 1.0
 """Between two looks for ports that the log tells of and nobody knows."""
-Found = tuple[tuple[HostPort, ...], dict[str, str], facts.Machine]
+Found = tuple[tuple[Port, ...], dict[str, str], facts.Machine]
 
 
 class HostAgent:
@@ -39,8 +40,9 @@ class HostAgent:
         self._counts = means.counts
         self._clock = means.clock
         self._chance = means.chance
-        self.names = Names(params.port_name)
-        self.listening = Listening(params, tree, means, self.names)
+        self._discovery = Discovery(tree, params.exclude, params.max_ports)
+        self.known = KnownPorts(params.port_name, params.fabric, params.management)
+        self.listening = Listening(params, tree, means, self.known)
         self._emitter = self.listening.emitter
         self._finding: Asks[Found] = Asks(params.deadline_s)
         self._finding_gpus: Asks[tuple[Gpu, ...]] = Asks(params.deadline_s)
@@ -80,7 +82,7 @@ class HostAgent:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._found_s >= self._params.discover_every_s:
             await self.find()
-        ports, gpus = await self._sampler.read(self.names.ports, self._gpu_folders, self._gpus_found)
+        ports, gpus = await self._sampler.read(self.known.ports, self._gpu_folders, self._gpus_found)
         for name in self._sampler.hung:
             self._warn(f"{name} does not answer: left to itself")
         samples = [
@@ -104,11 +106,9 @@ class HostAgent:
 
     async def _find(self) -> None:
         self._found_s = asyncio.get_running_loop().time()
-        params = self._params
 
         def look() -> Found:
-            ports = judged(find(self._tree, params.exclude, params.max_ports), params.fabric, params.management)
-            return ports, facts.gpu_folders(self._tree), facts.machine(self._tree)
+            return self._discovery.ports(), facts.gpu_folders(self._tree), facts.machine(self._tree)
 
         asked = [("ports", look)]
         gpus, found = await asyncio.gather(
@@ -116,7 +116,7 @@ class HostAgent:
         )
         if "ports" in found:
             ports, self._gpu_folders, self._machine = found["ports"]
-            self.names.adopt(ports)
+            self.known.adopt(ports)
         else:
             self._warn("looking for ports: a device does not answer")
         if "gpus" in gpus:
@@ -126,7 +126,7 @@ class HostAgent:
         """Beside the listening, which goes on while a device does not answer."""
         while True:
             await asyncio.sleep(_SOONEST_S)
-            if self.names.wants_look:
+            if self.known.wants_look:
                 await self.find()
 
     async def ask_neighbors(self) -> None:
@@ -141,7 +141,7 @@ class HostAgent:
         except Reject:
             self._counts.add("unreadable", "lldp")
             return
-        ports = ((self.names.by_netdev(neighbor.port), neighbor) for neighbor in heard)
+        ports = ((self.known.by_netdev(neighbor.port), neighbor) for neighbor in heard)
         self._neighbors = tuple(
             Neighbor(port.name if port else heard.port, heard.remote_device, heard.remote_port) for port, heard in ports
         )
@@ -173,7 +173,7 @@ class HostAgent:
         now_s = asyncio.get_running_loop().time()
         gpus = {pci: self._gpus_found.get(pci, Gpu(pci)) for pci in {**self._gpu_folders, **self._gpus_found}}
         parts: tuple[Component, ...] = facts.components(
-            self._machine.parts, self._gpus.driver, self.names.ports, gpus
+            self._machine.parts, self._gpus.driver, self.known.ports, gpus
         )  # fmt: skip
         said = (parts, self._neighbors, self._machine)
         if said == self._said and now_s - self._facts_s < self._params.facts_every_s:

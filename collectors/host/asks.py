@@ -4,10 +4,10 @@ A driver may keep whoever asks it for as long as its firmware sleeps. What still
 """
 
 import asyncio
-import contextlib
-import threading
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
+
+from collectors.core.threads import in_thread
 
 Answer = TypeVar("Answer")
 
@@ -28,33 +28,8 @@ class Asks(Generic[Answer]):
         """The answers that come in time, by name; an answer that came too late is nobody's."""
         hung = self.hung
         self._asked = {name: future for name, future in self._asked.items() if name in hung}
-        asked = {name: _in_thread(question) for name, question in questions if name not in hung}
+        asked = {name: in_thread(question, "railsight-host") for name, question in questions if name not in hung}
         self._asked |= asked
         if asked:
             await asyncio.wait(asked.values(), timeout=self._deadline_s)
         return {name: future.result() for name, future in asked.items() if future.done()}
-
-
-def _in_thread(work: Callable[[], Answer]) -> "asyncio.Future[Answer]":
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Answer] = loop.create_future()
-
-    def settle(result: Answer | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)  # type: ignore[arg-type] # there is one where there is no error
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:  # noqa: BLE001 — it is raised where the future is awaited
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=run, name="railsight-host", daemon=True).start()
-    return future

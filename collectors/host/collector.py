@@ -11,7 +11,7 @@ from collectors.core.spec import Core, Spec
 from collectors.host.agent import HostAgent
 from collectors.host.gpu import Gpus, nvml_of_this_machine
 from collectors.host.params import Params
-from collectors.host.tree import Tree
+from collectors.kernel.tree import Tree
 from streams.wire.errors import Misconfigured
 
 

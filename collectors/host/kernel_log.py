@@ -11,8 +11,9 @@ from collectors.host.bound import Bound
 from collectors.host.lines import Line, parse, record
 from collectors.host.logs import LogSource, Place
 from collectors.host.messages import About, Told, is_renaming, told
-from collectors.host.ports import Names
+from collectors.host.ports import KnownPorts
 from collectors.host.times import Times
+from collectors.kernel.ports import Role
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 
@@ -29,12 +30,12 @@ class KernelLog:
     """Follows one log. `say` takes an event and the time at which it was read."""
 
     def __init__(
-        self, source: LogSource, times: Times, names: Names, bound: Bound, counts: Counts,
+        self, source: LogSource, times: Times, ports: KnownPorts, bound: Bound, counts: Counts,
         say: Callable[[Happening, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
     ) -> None:  # fmt: skip
         self._source = source
         self._times = times
-        self._names = names
+        self._ports = ports
         self._bound = bound
         self._counts = counts
         self._say = say
@@ -94,7 +95,7 @@ class KernelLog:
             return None
         at_ns = self._times.at_ns(line, now_ns, waited_ns)
         if is_renaming(line.message):
-            self._names.wants_look = True
+            self._ports.wants_look = True
         if (said := told(line.message)) is None:
             return None
         if at_ns is None:
@@ -109,12 +110,12 @@ class KernelLog:
         detail = line.message[:_DETAIL]
         if said.about is not About.NIC:
             return Happening(said.kind, said.pci if said.about is About.GPU else "", at_ns, detail, said.code)
-        port = self._names.of(said.pci, said.netdev)
+        port = self._ports.of(said.pci, said.netdev)
         if port is None:
-            self._names.wants_look = True
+            self._ports.wants_look = True
             if said.kind in _LINK:
                 # Nobody knows whether it is a port of this host's own: a function handed to a guest has links, too.
                 self._counts.add("unnamed", LABEL)
                 return None
             return Happening(said.kind, said.pci, at_ns, detail, said.code)
-        return Happening(said.kind, port.name, at_ns, detail, said.code) if port.is_fabric else None
+        return Happening(said.kind, port.name, at_ns, detail, said.code) if port.role is Role.FABRIC else None

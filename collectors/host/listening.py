@@ -10,16 +10,16 @@ from collectors.core.emitter import Emitter, Happening
 from collectors.core.means import Means
 from collectors.core.publisher import Publisher
 from collectors.host.bound import Bound
-from collectors.host.facts import boot_time_ns
 from collectors.host.kernel_log import KernelLog
 from collectors.host.kmsg import kmsg_of
 from collectors.host.logfile import LogFile
 from collectors.host.logs import LogSource, Place
 from collectors.host.params import Params
-from collectors.host.ports import Names
+from collectors.host.ports import KnownPorts
 from collectors.host.positions import Positions
 from collectors.host.times import OwnZero, Times, Zero
-from collectors.host.tree import Tree
+from collectors.kernel.tree import Tree
+from collectors.kernel.values import boot_time_ns
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind, Source
 from streams.wire.topics import EVENTS, Record
@@ -50,17 +50,17 @@ class TreeZero:
         self._tree = tree
 
     def zero_ns(self) -> int:
-        return boot_time_ns(self._tree.text(f"{self._tree.proc}/stat") or "") if self._tree.proc else 0
+        return boot_time_ns(self._tree.of_kernel("stat"))
 
 
 class Listening:
     """One for a host. `emitter` is what all of the host's messages go through."""
 
-    def __init__(self, params: Params, tree: Tree, means: Means, names: Names) -> None:
+    def __init__(self, params: Params, tree: Tree, means: Means, ports: KnownPorts) -> None:
         self._params = params
         self._tree = tree
         self._means = means
-        self._names = names
+        self._ports = ports
         self._tally = Tally(means.publisher)
         self.emitter = Emitter(self._tally, means.collector, means.run, Source.SOURCE_HOST)
         self._device = params.device_name()
@@ -89,7 +89,7 @@ class Listening:
             return
         not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
         self.log = KernelLog(
-            source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._names,
+            source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._ports,
             Bound(self._params.events_per_s, self._params.events_burst), self._means.counts, self._say,
             boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
         )  # fmt: skip

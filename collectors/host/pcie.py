@@ -6,8 +6,8 @@ The files are those of the kernel's `drivers/pci/pci-sysfs.c`; asking one costs 
 import re
 from collections.abc import Callable
 
-from collectors.host.discover import pci_of
-from collectors.host.tree import Tree
+from collectors.kernel.tree import Refusal, Tree
+from collectors.kernel.values import pci_address
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 
@@ -46,8 +46,8 @@ class PcieReader:
 
     def read(self, folder: str) -> Values:
         """The link of a PCI function in its folder; what is unknown is absent."""
-        while folder and pci_of(folder) != folder.rpartition("/")[2]:  # a virtio or USB device below the function
-            folder = folder.rpartition("/")[0] if pci_of(folder) else ""
+        while folder and pci_address(folder) != folder.rpartition("/")[2]:  # a virtio or USB device below the function
+            folder = folder.rpartition("/")[0] if pci_address(folder) else ""
         if not folder:
             return {}
         found: Values = {}
@@ -64,17 +64,17 @@ class PcieReader:
         ):
             own = self._value(f"{folder}/{says}", parse)
             # Without a slot in view (the root complex of a guest) the device's own is all that can be said.
-            theirs = self._value(f"{slot}/{says}", parse) if pci_of(slot) == slot.rpartition("/")[2] else None
+            theirs = self._value(f"{slot}/{says}", parse) if pci_address(slot) == slot.rpartition("/")[2] else None
             if own is not None:
                 found[metric, -1] = own if theirs is None else min(own, theirs)
         return found
 
     def _value(self, path: str, parse: Callable[[str], float | None]) -> float | None:
-        text = self._tree.text(path)
-        if text is None:
-            return None
         try:
-            return parse(text)
+            text = self._tree.text(path)
+            return None if text is None else parse(text)
+        except Refusal:  # a guest may not read its slot: absent
+            return None
         except Reject:
             self.refused += 1
             return None

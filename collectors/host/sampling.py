@@ -7,8 +7,8 @@ from collectors.host.asks import Asks
 from collectors.host.compose import Said, merged
 from collectors.host.gpu import Gpu, Gpus
 from collectors.host.pcie import PcieReader, Values
-from collectors.host.ports import HostPort
-from collectors.host.tree import Tree
+from collectors.host.ports import KnownPort
+from collectors.kernel.tree import Tree
 from streams.instrument.clock import Clock
 
 Rows = dict[str, Said]
@@ -30,11 +30,11 @@ class Sampler:
         return self._asks.hung
 
     async def read(
-        self, ports: Iterable[HostPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
+        self, ports: Iterable[KnownPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
     ) -> tuple[Rows, Rows]:
         """What ports and GPUs say, by name; `folders` are those of the GPUs' PCI functions."""
-        physical = [port for port in ports if not port.is_virtual]
-        links = {port.pci: port.folder for port in physical if port.pci} | dict(folders)
+        physical = [known for known in ports if not known.port.is_virtual]
+        links = {known.port.pci: known.port.folder for known in physical if known.port.pci} | dict(folders)
         reader = PcieReader(self._tree)
         answers = await self._asks.ask(
             [(f"pcie {pci}", self._link(reader, folder)) for pci, folder in links.items()]
@@ -43,7 +43,7 @@ class Sampler:
         if reader.refused:
             self._counts.add("unreadable", "pcie", reader.refused)
         nothing = Said(0, {})
-        of_ports = [(port.name, answers.get(f"pcie {port.pci}", nothing)) for port in physical]
+        of_ports = [(known.name, answers.get(f"pcie {known.port.pci}", nothing)) for known in physical]
         of_gpus = [(pci, answers.get(f"{what} {pci}", nothing))
                    for pci in {**folders, **gpus} for what in ("pcie", "gpu")]  # fmt: skip
         return merged(of_ports), merged(of_gpus)

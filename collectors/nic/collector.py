@@ -8,11 +8,11 @@ from collectors.core.means import Means
 from collectors.core.once import Nobody
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
+from collectors.kernel.ports import Role
+from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.host import HostReader
 from collectors.nic.params import Params
-from collectors.nic.ports import Role
-from collectors.nic.tree import Tree
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Source
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 import structlog
 
-from collectors.nic.tree import Refusal, Tree
-from collectors.nic.values import ethtool_statistics
+from collectors.kernel.tree import Refusal, Tree
+from collectors.kernel.values import ethtool_statistics
 
 _log = structlog.get_logger("railsight.nic")
 

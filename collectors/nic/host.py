@@ -10,17 +10,18 @@ from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
 from collectors.core.poll import Pace, poll
 from collectors.core.statuses import StatusSchedule
-from collectors.nic import values
+from collectors.core.threads import in_thread
+from collectors.kernel import values
+from collectors.kernel.discover import Discovery
+from collectors.kernel.parts import components
+from collectors.kernel.ports import Names, Port, Role
+from collectors.kernel.roles import roles
+from collectors.kernel.tree import Tree
 from collectors.nic.compose import Composer
-from collectors.nic.discover import Discovery
 from collectors.nic.ethtool import Ethtool
-from collectors.nic.facts import components
 from collectors.nic.params import Params
-from collectors.nic.ports import Names, Port, Role
 from collectors.nic.reading import PortReader, PortReading
-from collectors.nic.roles import roles
-from collectors.nic.rounds import Rounds, in_thread
-from collectors.nic.tree import Refusal, Tree
+from collectors.nic.rounds import Rounds
 from streams.instrument.clock import Clock
 from streams.wire.models import CollectorStatus, Component, Facts, Samples
 
@@ -53,7 +54,7 @@ class HostReader:
         self._births: object = None
         self._discovered_s = self._facts_s = -math.inf
         self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
-        self._discovering: asyncio.Future[object] | None = None
+        self._discovering: asyncio.Future[tuple[Port, ...]] | None = None
         self._boot_id = self._booted_ns = 0
         self._said: tuple[Component, ...] | None = None
         self._lost_by = ""
@@ -91,13 +92,12 @@ class HostReader:
                 return
             self._births, self._discovered_s = births, now_s
             restricted = frozenset(i for i, reader in self._readers.items() if reader.is_restricted)
-            self._discovering = in_thread(lambda: self._discovery.ports(restricted))
+            self._discovering = in_thread(lambda: self._discovery.ports(restricted), "railsight-nic")
             await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
         if not self._discovering.done():
             self._warn("", "looking for ports: a device does not answer")
             return
         found, self._discovering = self._discovering.result(), None
-        assert isinstance(found, tuple)
         self._adopt(found)
 
     def _adopt(self, ports: tuple[Port, ...]) -> None:
@@ -109,8 +109,8 @@ class HostReader:
             _log.info("ports", device=self.device, found=said)
         self._ports, self._role_of = ports, role_of
         self._name_of = self._names.name(ports)
-        self._boot_id = values.boot_id(self._proc("sys/kernel/random/boot_id"))
-        self._booted_ns = values.boot_time_ns(self._proc("stat"))
+        self._boot_id = values.boot_id(self._tree.of_kernel("sys/kernel/random/boot_id"))
+        self._booted_ns = values.boot_time_ns(self._tree.of_kernel("stat"))
         kept, self._readers = self._readers, {}
         for port in ports:
             if role_of[port.identity] not in self._wanted:
@@ -134,14 +134,6 @@ class HostReader:
     def _close(self, reader: PortReader | None) -> None:
         if reader is not None and reader.port.card not in self._rounds.hung:  # a thread may still be in it
             reader.close()
-
-    def _proc(self, name: str) -> str | None:
-        if not self._tree.proc:
-            return None
-        try:
-            return self._tree.text(f"{self._tree.proc}/{name}")
-        except Refusal:
-            return None
 
     def _take_note(self, readings: dict[str, PortReading]) -> None:
         for identity, reading in readings.items():
@@ -195,7 +187,7 @@ class HostReader:
         now_s = asyncio.get_running_loop().time()
         if self._births is None or self._discovering is not None:
             return
-        said = components(self._ports, self._name_of, self._role_of)
+        said = components((port, self._name_of[port.identity], self._role_of[port.identity]) for port in self._ports)
         if said == self._said and now_s - self._facts_s < self._params.facts_every_s:
             return
         self._said, self._facts_s = said, now_s

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from collectors.core.params import CollectorParams
-from collectors.nic.ports import Role
+from collectors.kernel.ports import Role
 
 
 class Params(CollectorParams):

@@ -7,12 +7,12 @@ burst that never was. A metric that turns up later is added.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from collectors.nic import values
+from collectors.kernel import values
+from collectors.kernel.ports import Port
+from collectors.kernel.signals import SATURATES
+from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
 from collectors.nic.patience import Patience
-from collectors.nic.ports import Port
-from collectors.nic.signals import SATURATES
-from collectors.nic.tree import Refusal, Tree
 from collectors.nic.witnesses import COUNTERS, ETHTOOL, HW_COUNTERS, Slot, Witness, best, files, statistics
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock

@@ -5,11 +5,11 @@ it makes no headway for the deadline, the card that it hangs on is left to it, a
 """
 
 import asyncio
-import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from collectors.core.threads import in_thread
 from collectors.nic.reading import PortReader, PortReading
 
 
@@ -47,7 +47,7 @@ class _Worker:
         self._on = ""
         self._left_to: set[str] | None = None
         self._read = 0
-        self._done = in_thread(self._work)
+        self._done = in_thread(self._work, "railsight-nic")
 
     async def finished(self, deadline_s: float) -> bool:
         """Wait until it is through; False where it made no headway for so long."""
@@ -89,29 +89,3 @@ class _Worker:
                 self._found[reader.port.identity] = reading
                 self._read += 1
             self._on = ""
-
-
-def in_thread(work: Callable[[], object]) -> "asyncio.Future[object]":
-    """Do it in a thread that does not keep the process from ending."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[object] = loop.create_future()
-
-    def settle(result: object, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = work()
-        except BaseException as raised:  # noqa: BLE001 — it is raised where the future is awaited
-            error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=run, name="railsight-nic", daemon=True).start()
-    return future

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from collectors.nic import signals
-from collectors.nic.signals import Rank, Signal
-from collectors.nic.tree import Tree
+from collectors.kernel import signals
+from collectors.kernel.signals import Rank, Signal
+from collectors.kernel.tree import Tree
 from streams.fabric.catalogue import Metric
 
 Slot = tuple[Metric, int]

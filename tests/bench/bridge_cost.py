@@ -21,15 +21,16 @@ from collectors.bridge.fold import Fold, Gathered, Position
 from collectors.bridge.params import Format, Params
 from collectors.bridge.records import Source
 from collectors.bridge.stamped import Stamp
-from collectors.bridge.tables import openconfig, telegraf_ethtool
+from collectors.bridge.tables import openconfig
 from collectors.core.counts import Counts
+from collectors.kernel.signals import PHYSICAL
 from streams.fabric.catalogue import CATALOGUE
 
 START_NS = 1_700_000_000 * 10**9
 CADENCE_NS = 10 * 10**9
 _KNOWN = [name for name, signal in openconfig.PORTS.items() if signal.metric and CATALOGUE[signal.metric].counter]
 LEAVES = (_KNOWN + [name for name in openconfig.PORTS if name not in _KNOWN and "lane" not in name])[:24]
-STATISTICS = [*list(telegraf_ethtool.FIELDS)[:24], *(f"rx{n}_xdp_redirect" for n in range(1976))]
+STATISTICS = [*list(PHYSICAL)[:24], *(f"rx{n}_xdp_redirect" for n in range(1976))]
 
 
 def value(leaf: str, number: int) -> object:

@@ -22,11 +22,11 @@ from pathlib import Path
 from collectors.core.clock import SystemClock
 from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
+from collectors.kernel.ports import Role
+from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Source, Statistics, ethtool_of
 from collectors.nic.host import HostReader
 from collectors.nic.params import Params
-from collectors.nic.ports import Role
-from collectors.nic.tree import Tree
 from collectors.sim import clos
 from collectors.sim.sysfs_face import SysfsFace, host_tree
 from collectors.sim.world import World

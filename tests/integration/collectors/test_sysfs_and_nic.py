@@ -12,10 +12,10 @@ import pytest
 
 from collectors.core.clock import SystemClock
 from collectors.core.means import Means
+from collectors.kernel.tree import Tree
 from collectors.nic.collector import collect
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.params import Params
-from collectors.nic.tree import Tree
 from collectors.sim import clos
 from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.sysfs_face import SysfsFace, guid

@@ -5,37 +5,36 @@ import pytest
 
 from collectors.bridge.signals import Kind
 from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
-from collectors.nic import signals as nic
+from collectors.kernel import signals as nic
 from streams.fabric.catalogue import CATALOGUE, Metric
 from tests.unit.collectors.bridge.peers import START_NS, all_of, fold_of, merged
 
-NIC_NAMES = [*nic.STATISTICS, *nic._PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", "rx_prio0_pause_duration",
-             "tx_prio7_pause_transition", "rx_pfc_ena_frames_pri2"]  # fmt: skip
+ETHTOOL = [*nic.STATISTICS, *nic.PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", *telegraf_ethtool.OWN]
 
 
-@pytest.mark.parametrize("name", NIC_NAMES)
-def test_ethtools_statistics_are_what_the_nic_collector_takes_them_for(name: str) -> None:
-    """The same metric and the same lane or priority; a physical counter before a driver's."""
-    theirs, ours = nic.ethtool_signal(name), telegraf_ethtool.signal(name)
-    assert theirs is not None and ours is not None
-    assert (ours.metric, ours.lane) == (theirs.metric, theirs.lane)
-    generic = telegraf_ethtool.FIELDS["rx_bytes"].rank
-    assert (ours.rank > generic) is (theirs.rank is nic.Rank.PHYSICAL)
+def test_of_ethtools_statistics_the_wires_own_is_the_better_witness() -> None:
+    """A driver's generic counters miss what RDMA carries; a lane or priority is in the name."""
+    wire, driver = telegraf_ethtool.signal("rx_bytes_phy"), telegraf_ethtool.signal("rx_bytes")
+    lane, priority = telegraf_ethtool.signal("rx_err_lane_3_phy"), telegraf_ethtool.signal("tx_prio5_pause")
+    assert wire and driver and lane and priority and telegraf_ethtool.signal("rx_xdp_drop") is None
+    assert wire.metric is driver.metric is Metric.RX_BYTES and wire.rank > driver.rank
+    assert (lane.metric, lane.lane, priority.metric, priority.lane) == (
+        Metric.LANE_RAW_ERRORS, 3, Metric.PFC_TX_FRAMES, 5,
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [*nic.COUNTERS, *nic.HW_COUNTERS])
-def test_infinibands_counters_are_what_the_nic_collector_takes_them_for(name: str) -> None:
-    """The same metric in the same unit."""
-    theirs = nic.COUNTERS.get(name) or nic.HW_COUNTERS[name]
-    ours = telegraf_infiniband.FIELDS[name]
-    assert ours.metric is theirs.metric
-    assert ours.read(3) == 3 * theirs.factor
+def test_infinibands_data_is_in_words_of_four_bytes() -> None:
+    """Everything else is as it is."""
+    said = telegraf_infiniband.FIELDS
+    assert said["port_xmit_data"].read(3) == 12 and said["port_xmit_packets"].read(3) == 3
+    assert (said["port_xmit_data"].metric, said["np_cnp_sent"].metric) == (Metric.TX_BYTES, Metric.CNP_SENT)
 
 
 def test_every_signal_fits_the_catalogue() -> None:
     """What reads as a counter is one there, and nothing else is; a lane is said where the metric has one."""
-    tables = (openconfig.PORTS, openconfig.OTHERS, telegraf_ethtool.FIELDS, telegraf_infiniband.FIELDS,
-              telegraf_snmp.FIELDS)  # fmt: skip
+    ethtool = {name: found for name in ETHTOOL if (found := telegraf_ethtool.signal(name)) is not None}
+    assert len(ethtool) == len(set(ETHTOOL))
+    tables = (openconfig.PORTS, openconfig.OTHERS, ethtool, telegraf_infiniband.FIELDS, telegraf_snmp.FIELDS)
     for table in tables:
         for name, signal in table.items():
             if signal.kind is Kind.VALUE:

@@ -9,7 +9,7 @@ from collectors.core.means import Means
 from collectors.host.agent import HostAgent
 from collectors.host.gpu import Gpus
 from collectors.host.params import Params
-from collectors.host.tree import Tree
+from collectors.kernel.tree import Tree
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Event, Samples
 from streams.wire.topics import EVENTS, Record
 from tests.fakes.nvml import FakeGpu, FakeNvml

@@ -12,7 +12,7 @@ from collectors.core.spec import Core
 from collectors.host.collector import SPEC, host_agent
 from collectors.host.compose import Said, merged
 from collectors.host.gpu import Gpu
-from collectors.host.ports import HostPort
+from collectors.kernel.ports import Port
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, EventKind, Facts, Neighbor, RowKind, Samples, Source
@@ -172,7 +172,7 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
     asked = program(tmp_path, f"cat {tmp_path}/answer")
     found = whole(Path("/"), state_file=tmp_path / "state.json", lldpcli=asked)
     await found.agent.find()
-    found.agent.names.adopt([HostPort(rdma="mlx5_7", netdev="ens8np0", number=1)])
+    found.agent.known.adopt([Port(rdma="mlx5_7", netdev="ens8np0", number=1)])
     await found.agent.ask_neighbors()
     await found.agent.read_once()
     heard = (Neighbor("eno8", "mgmt", "ge-0/0/1"), Neighbor("mlx5_7", "leaf1", "Ethernet12"))

@@ -16,9 +16,8 @@ from collectors.host.kernel_log import KernelLog
 from collectors.host.kmsg import Kmsg
 from collectors.host.lines import MOST_BYTES, parse
 from collectors.host.messages import told
-from collectors.host.ports import Names
+from collectors.host.ports import KnownPorts
 from collectors.host.times import Times
-from collectors.host.vpd import fields
 from streams.wire.errors import Reject
 from tests.fakes.kmsg import FakeKmsg
 from tests.unit.collectors.host.agents import START_NS, whole
@@ -74,10 +73,10 @@ def spoilt(text: bytes, chance: random.Random) -> bytes:
 async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
     """Each that is no record is one refusal; the last one, which is one, is an event."""
     chance = random.Random(20261121)
-    ring, counts, names = FakeKmsg(), Counts(), Names("rdma")
+    ring, counts, names = FakeKmsg(), Counts(), KnownPorts("rdma")
     found = whole(machine(tmp_path))
     await found.agent.find()
-    names.adopt(found.agent.names.ports)
+    names.adopt(known.port for known in found.agent.known.ports)
     said: list[Happening] = []
     log = KernelLog(
         Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, Bound(1.0, 20), counts,
@@ -168,13 +167,6 @@ async def test_every_link_that_makes_no_sense_is_counted(tmp_path: Path) -> None
             refused += not is_width
         await found.agent.read_once()
     assert found.counts.of("unreadable") == refused > 100
-
-
-@given(st.binary(max_size=400))
-def test_vital_product_data_of_any_bytes_is_read_to_its_end(data: bytes) -> None:
-    """What makes no sense says nothing."""
-    fields(data)
-    fields(b"\x90\x40\x00" + data)
 
 
 @given(st.text(max_size=300) | st.builds(lambda a, b: a + b, st.sampled_from(STAMPS), st.text(max_size=200)))

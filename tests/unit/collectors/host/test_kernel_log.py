@@ -9,7 +9,7 @@ from collectors.core.counts import Counts
 from collectors.host.bound import Bound
 from collectors.host.kernel_log import KernelLog
 from collectors.host.kmsg import Kmsg
-from collectors.host.ports import Names
+from collectors.host.ports import KnownPorts
 from collectors.host.times import Times
 from streams.wire.models import Event, EventKind
 from tests.fakes.kmsg import FakeKmsg
@@ -83,7 +83,7 @@ async def test_what_is_no_port_of_the_fabric_opens_no_link(tmp_path: Path) -> No
         file.write(f"<14>[ 1000.000000] mlx5_core {NIC0} ens1np0: Link down\n")
     found.look(0.25)
     assert brief(found.events()) == [(EventKind.NIC_FIRMWARE_ERROR, "0000:77:00.0", 0)]
-    assert found.counts.of("unnamed") == 1 and found.agent.names.wants_look
+    assert found.counts.of("unnamed") == 1 and found.agent.known.wants_look
 
 
 async def test_a_restart_neither_repeats_nor_leaves_out(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_pa
             while found.agent.listening.log is None:  # noqa: ASYNC110 — it opens it, and tells nobody
                 await asyncio.sleep(0)
             machine(tmp_path)
-            while not found.agent.names.ports:
+            while not found.agent.known.ports:
                 say(tmp_path, START_NS, f"mlx5_core {NIC0} ens1np0: Link up")
                 await asyncio.sleep(0.05)
             say(tmp_path, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
@@ -228,7 +228,7 @@ def test_of_a_ring_that_nobody_knows_only_the_newest_is_said() -> None:
     for since_s in (100, 200, 999):
         ring.say(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
     log = KernelLog(
-        Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), Names("rdma"), Bound(1.0, 20), Counts(),
+        Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"), Bound(1.0, 20), Counts(),
         lambda happening, _: said.append(happening.code), boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
     )  # fmt: skip
     assert log.look(START_NS, 0.0) and said == [999]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from collectors.host.pcie import PcieReader, speed, width
-from collectors.host.tree import Tree
+from collectors.kernel.tree import Tree
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from tests.unit.collectors.host.trees import GPU, NIC0, folder, machine, pcie

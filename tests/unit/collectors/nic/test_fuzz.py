@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.nic import signals
-from collectors.nic.vpd import vpd
+from collectors.kernel import signals
+from collectors.kernel.vpd import vpd
 from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, rows, whole, write
 
 FILES = 10_000

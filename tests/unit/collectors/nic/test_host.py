@@ -9,9 +9,9 @@ import pytest
 
 from collectors.core.means import Means
 from collectors.core.spec import Core
+from collectors.kernel.ports import Role
+from collectors.kernel.tree import Tree
 from collectors.nic.collector import SPEC, host_reader
-from collectors.nic.ports import Role
-from collectors.nic.tree import Tree
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Facts
 from tests.fakes.publisher import KeptRecords

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from collectors.kernel.ports import Port
+from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
 from collectors.nic.patience import Patience
-from collectors.nic.ports import Port
 from collectors.nic.reading import PortReader, PortReading
-from collectors.nic.tree import Refusal, Tree
 from streams.fabric.catalogue import Metric
 from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, SetClock, rows, whole, write
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.nic import signals, values
+from collectors.kernel import signals, values
 from tests.recordings import DATA
 from tests.unit.collectors.nic.trees import rows, whole, write
 

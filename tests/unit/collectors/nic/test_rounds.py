@@ -3,10 +3,10 @@
 import threading
 from pathlib import Path
 
-from collectors.nic.ports import Port
+from collectors.kernel.ports import Port
+from collectors.kernel.tree import Tree
 from collectors.nic.reading import PortReader
 from collectors.nic.rounds import Rounds
-from collectors.nic.tree import Tree
 from tests.unit.collectors.nic.trees import SetClock, write
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
+from collectors.kernel.ports import Role
+from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.host import HostReader
 from collectors.nic.params import Params
-from collectors.nic.ports import Role
-from collectors.nic.tree import Tree
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Samples, Source
 from tests.fakes.publisher import KeptRecords
 

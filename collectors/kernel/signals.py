@@ -155,7 +155,7 @@ NETDEV: dict[str, Signal] = _all(
 )
 """Files of a netdev itself."""
 
-_PHYSICAL: dict[str, Metric] = {
+PHYSICAL: dict[str, Metric] = {
     # mlx5
     "rx_bytes_phy": Metric.RX_BYTES,
     "tx_bytes_phy": Metric.TX_BYTES,
@@ -194,6 +194,8 @@ _PHYSICAL: dict[str, Metric] = {
     "port.rx_dropped": Metric.RX_DISCARDS,
     "port.rx_crc_errors": Metric.RX_FCS_ERRORS,
 }
+"""Statistics of ethtool that the card counts at the wire."""
+
 _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
     (re.compile(r"(rx)_err_lane_(\d{1,2})_phy"), {"rx": Metric.LANE_RAW_ERRORS}),
     (
@@ -218,7 +220,7 @@ _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
 
 def ethtool_signal(name: str) -> Signal | None:
     """What a driver's statistic is to us, None where it is nothing."""
-    if (metric := _PHYSICAL.get(name)) is not None:
+    if (metric := PHYSICAL.get(name)) is not None:
         return Signal(metric, Rank.PHYSICAL)
     if (generic := STATISTICS.get(name)) is not None:
         return Signal(generic.metric, Rank.DRIVER)

@@ -6,10 +6,10 @@ Nothing here asks the hardware for a counter, and a port that the settings exclu
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from collectors.nic import values
-from collectors.nic.ports import Port
-from collectors.nic.tree import Refusal, Tree
-from collectors.nic.vpd import Vpd, vpd
+from collectors.kernel import values
+from collectors.kernel.ports import Port
+from collectors.kernel.tree import Refusal, Tree
+from collectors.kernel.vpd import Vpd, vpd
 from streams.wire.errors import Reject
 
 _NVIDIA = "0x15b3"
@@ -47,9 +47,7 @@ class Discovery:
 
         Those known to be `restricted`, by identity, are not asked for their speed.
         """
-        routes = values.default_routes(
-            self._say(f"{self._tree.proc}/net/route"), self._say(f"{self._tree.proc}/net/ipv6_route")
-        )
+        routes = values.default_routes(self._tree.of_kernel("net/route"), self._tree.of_kernel("net/ipv6_route"))
         netdevs = {port.netdev: port for port in self._netdevs(routes)}
         found: dict[str, Port] = {}
         joined: set[str] = set()
@@ -62,13 +60,6 @@ class Discovery:
                 found.setdefault(port.identity, port)
         wanted = (port for port in found.values() if not port.matches(self._exclude))
         return tuple(self._completed(port, asks=port.identity not in restricted) for port in wanted)
-
-    def _say(self, path: str) -> str:
-        """What a file says that is not worth a word when it says nothing."""
-        try:
-            return self._tree.text(path) or ""
-        except Refusal:
-            return ""
 
     def _netdevs(self, routes: frozenset[str]) -> Iterator[Port]:
         for name, born in self._tree.births(self._net):
@@ -84,19 +75,20 @@ class Discovery:
                 uppers.add(self._tree.target(f"{base}/master").rpartition("/")[2])
             yield Port(
                 netdev=name,
-                mac=values.mac(self._say(f"{base}/address")),
+                mac=values.mac(self._tree.said(f"{base}/address")),
                 pci=pci,
                 function="" if last == pci else last,
-                link_layer="InfiniBand" if self._say(f"{base}/type") == _IPOIB else "Ethernet",
+                folder=device,
+                link_layer="InfiniBand" if self._tree.said(f"{base}/type") == _IPOIB else "Ethernet",
                 dev_port=self._dev_port(base),
-                is_virtual=not device or self._is_virtual(device, self._say(f"{base}/phys_port_name")),
+                is_virtual=not device or self._is_virtual(device, self._tree.said(f"{base}/phys_port_name")),
                 has_default_route=bool(routes & {name, *uppers}),
                 born=(born,),
             )
 
     def _dev_port(self, base: str) -> int:
         """Which port of its function a netdev is; before kernel 3.15 `dev_id` said so."""
-        port, number = self._say(f"{base}/dev_port"), self._say(f"{base}/dev_id")
+        port, number = self._tree.said(f"{base}/dev_port"), self._tree.said(f"{base}/dev_id")
         if port.isdecimal():
             return int(port)
         try:
@@ -118,13 +110,14 @@ class Discovery:
                     rdma=name,
                     number=number,
                     of_several=len(numbers) > 1,
-                    node_guid=values.guid(self._say(f"{base}/node_guid")),
-                    port_guid=values.port_guid(self._say(f"{base}/ports/{number}/gids/0")),
+                    node_guid=values.guid(self._tree.said(f"{base}/node_guid")),
+                    port_guid=values.port_guid(self._tree.said(f"{base}/ports/{number}/gids/0")),
                     pci=values.pci_address(device),
-                    link_layer=self._say(f"{base}/ports/{number}/link_layer"),
-                    board=self._say(f"{base}/board_id"),
-                    model=self._say(f"{base}/hca_type"),
-                    firmware=self._say(f"{base}/fw_ver"),
+                    folder=device,
+                    link_layer=self._tree.said(f"{base}/ports/{number}/link_layer"),
+                    board=self._tree.said(f"{base}/board_id"),
+                    model=self._tree.said(f"{base}/hca_type"),
+                    firmware=self._tree.said(f"{base}/fw_ver"),
                     is_virtual=bool(device) and self._is_virtual(device, ""),
                     born=(born,),
                 )
@@ -132,7 +125,7 @@ class Discovery:
 
     def _with_netdev(self, port: Port, netdevs: dict[str, Port]) -> Port:
         """The netdev of an RDMA port: the kernel's own word, else the one at the same place of the same function."""
-        said = self._say(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+        said = self._tree.said(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
         of_function = [
             net
             for net in netdevs.values()
@@ -152,12 +145,12 @@ class Discovery:
     def _completed(self, port: Port, *, asks: bool) -> Port:
         """With what is asked of the device itself: driver, model, vital product data, and how fast it runs."""
         device = f"{self._rdma}/{port.rdma}/device" if port.rdma else f"{self._net}/{port.netdev}/device"
-        vendor = self._say(f"{device}/vendor")
+        vendor = self._tree.said(f"{device}/vendor")
         said = self._vital(device, port) if vendor == _NVIDIA and not port.is_virtual else Vpd()
         port = replace(
             port,
             vendor=vendor,
-            model=port.model or self._say(f"{device}/device"),
+            model=port.model or self._tree.said(f"{device}/device"),
             driver=self._tree.target(f"{device}/driver").rpartition("/")[2],
             part_number=said.part_number,
             serial=said.serial,
@@ -177,9 +170,9 @@ class Discovery:
     def _speed(self, port: Port) -> float | None:
         try:
             if port.speaks_ethernet:
-                said = self._say(f"{self._net}/{port.netdev}/speed")
+                said = self._tree.said(f"{self._net}/{port.netdev}/speed")
                 return values.speed_bps(said) if said else None
-            rate = self._say(f"{self._rdma}/{port.rdma}/ports/{port.number}/rate") if port.rdma else ""
+            rate = self._tree.said(f"{self._rdma}/{port.rdma}/ports/{port.number}/rate") if port.rdma else ""
             return values.rate_bps(rate) if rate else None
         except Reject:
             return None

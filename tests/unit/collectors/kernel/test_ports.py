@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from collectors.nic.facts import components
-from collectors.nic.ports import Names, Port, Role
-from collectors.nic.roles import roles
+from collectors.kernel.parts import components
+from collectors.kernel.ports import Names, Port, Role
+from collectors.kernel.roles import roles
 
 FABRIC = Port(
     rdma="mlx5_2", number=1, netdev="ens11np0", mac="94:6d:ae:00:00:02", node_guid="946d:ae03:0000:0002",
@@ -92,9 +92,9 @@ def test_a_bond_does_not_change_who_its_members_are() -> None:
 def test_facts_carry_every_other_name_of_a_port_and_leave_out_what_is_none() -> None:
     """Netdev, RDMA device with its port, MAC, GUIDs and PCI address."""
     ports = (ONBOARD, FABRIC, Port(netdev="bond0", is_virtual=True))
-    names = {port.identity: port.name("rdma") for port in ports}
-    kinds = {identity: role for identity, (role, _) in roles(ports).items()}
-    found = {component.name: component for component in components(ports, names, kinds)}
+    judged = roles(ports)
+    triples = [(port, port.name("rdma"), judged[port.identity][0]) for port in ports]
+    found = {component.name: component for component in components(triples)}
     assert {name: component.kind for name, component in found.items()} == {"mlx5_2": "nic", "eno1": "nic-management"}
     assert set(found["mlx5_2"].alias) == {
         "mlx5_2/1", "ens11np0", "94:6d:ae:00:00:02", "946d:ae03:0000:0002", "0000:1a:00.0",

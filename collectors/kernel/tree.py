@@ -38,6 +38,17 @@ class Tree:
         data = self.data(path)
         return None if data is None else data.decode("utf-8", "replace").strip()
 
+    def said(self, path: str) -> str:
+        """The same of a file whose refusal is not worth a word: empty where there is nothing, or nothing to be had."""
+        try:
+            return self.text(path) or ""
+        except Refusal:
+            return ""
+
+    def of_kernel(self, name: str) -> str:
+        """What a file of procfs says; empty where there is no procfs beside this sysfs, too."""
+        return self.said(f"{self.proc}/{name}") if self.proc else ""
+
     def data(self, path: str, most: int = _MOST_BYTES) -> bytes | None:
         """The first bytes of a file, in one read; None where there is none. Raises Refusal."""
         try:

@@ -34,6 +34,8 @@ class Port:
     pci: str = ""
     function: str = ""
     """The innermost device, where that is no PCI function itself: `virtio2`, `1-1:1.0` of a USB adapter."""
+    folder: str = ""
+    """Where the device is in the tree; empty where none is behind the port."""
     link_layer: str = ""
     dev_port: int = 0
     is_virtual: bool = False

@@ -13,6 +13,7 @@ _RATE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) Gb/sec\b", re.ASCII)
 _STATE = re.compile(r"(\d{1,2}):", re.ASCII)
 _PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _NUMBER = re.compile(r"\d{1,20}", re.ASCII)
+_SECONDS = re.compile(r"\d{1,10}", re.ASCII)
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5,31}", re.ASCII)
 _GUID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", re.ASCII)
 _IFF_UP = 0x1
@@ -151,18 +152,18 @@ def default_routes(ipv4: str, ipv6: str) -> frozenset[str]:
     return frozenset(found - {"lo"})
 
 
-def boot_id(text: str | None) -> int:
+def boot_id(text: str) -> int:
     """The kernel's own random number of this boot, 64 bits of it; 0 where unknown."""
-    digits = (text or "").replace("-", "")[:16]
+    digits = text.replace("-", "")[:16]
     try:
-        return int(digits, 16) if len(digits) == 16 else 0
+        return int(digits, 16) if len(digits) == 16 and digits.isalnum() else 0
     except ValueError:
         return 0
 
 
-def boot_time_ns(stat: str | None) -> int:
+def boot_time_ns(stat: str) -> int:
     """`btime` of `/proc/stat`; 0 where unknown."""
-    for line in (stat or "").splitlines():
-        if line.startswith("btime ") and _NUMBER.fullmatch(line[6:].strip()):
+    for line in stat.splitlines():
+        if line.startswith("btime ") and _SECONDS.fullmatch(line[6:].strip()):
             return int(line[6:]) * 10**9
     return 0

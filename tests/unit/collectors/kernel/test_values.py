@@ -2,8 +2,8 @@
 
 import pytest
 
-from collectors.nic import values
-from collectors.nic.vpd import vpd
+from collectors.kernel import values
+from collectors.kernel.vpd import vpd
 from streams.wire.errors import Reject
 
 
@@ -107,9 +107,9 @@ def test_a_default_route_names_its_netdev() -> None:
 def test_a_boot_is_known_by_the_kernels_own_number() -> None:
     """0 stands for unknown."""
     assert values.boot_id("6f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0") == 0x6F1E2D3C4B5A6978
-    assert values.boot_id(None) == values.boot_id("junk") == 0
+    assert values.boot_id("") == values.boot_id("junk") == 0
     assert values.boot_time_ns("cpu 1 2\nbtime 1700000000\n") == 1_700_000_000 * 10**9
-    assert values.boot_time_ns(None) == values.boot_time_ns("btime x") == 0
+    assert values.boot_time_ns("") == values.boot_time_ns("btime x") == 0
 
 
 def test_vital_product_data_names_the_part_and_its_restriction() -> None:

@@ -6,7 +6,7 @@ low must stay one.
 
 from collections.abc import Iterable, Sequence
 
-from collectors.nic.ports import Port, Role
+from collectors.kernel.ports import Port, Role
 
 _MUCH_SLOWER = 4
 """A card of another model at this fraction of the fastest port or less is not there for the same traffic: 100G beside
