@@ -1,4 +1,4 @@
-"""The files that a simulated fabric leaves for others: its inventory, its targets, its truth."""
+"""The files that a simulated fabric leaves for others: its inventory, where its devices answer, its truth."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -11,23 +11,57 @@ from collectors.sim.faults import Truth
 from streams.fabric.inventory import Inventory, write_folder
 
 
+class HostFiles(NamedTuple):
+    """What a collector of one host is given: `root` for sysfs and procfs, `ethtool_dir`, and `kernel_log`."""
+
+    root: Path | None = None
+    ethtool_dir: Path | None = None
+    kernel_log: Path | None = None
+
+
+class Faces(NamedTuple):
+    """Where devices answer, by name; nothing where a face was not started."""
+
+    gnmi: Mapping[str, str] = {}
+    snmp: Mapping[str, str] = {}
+    hosts: Mapping[str, HostFiles] = {}
+
+
 class Files(NamedTuple):
     """Where they are."""
 
     inventory: Path
     targets: Path
+    snmp_targets: Path
+    hosts: Path
     truth: Path
 
 
-def write(folder: Path, inventory: Inventory, addresses: Mapping[str, str], truth: Sequence[Truth]) -> Files:
+def write(folder: Path, inventory: Inventory, faces: Faces, truth: Sequence[Truth]) -> Files:
     """Write all of them; the targets last, so that whoever waits for those finds the rest."""
-    files = Files(folder / "inventory", folder / "targets.json", folder / "truth.csv")
+    files = Files(
+        folder / "inventory", folder / "targets.json", folder / "snmp-targets.json", folder / "hosts.json",
+        folder / "truth.csv",
+    )  # fmt: skip
     write_folder(inventory, files.inventory)
     _write_csv(files.truth, list(Truth._fields), [row._asdict() for row in truth])
-    fresh = files.targets.with_suffix(".new")
-    fresh.write_bytes(orjson.dumps([{"name": name, "address": address} for name, address in addresses.items()]))
-    fresh.replace(files.targets)
+    _write_json(files.hosts, [
+        {"name": name} | {key: str(path.resolve()) for key, path in host._asdict().items() if path is not None}
+        for name, host in faces.hosts.items()
+    ])  # fmt: skip
+    _write_json(files.snmp_targets, _targets(faces.snmp))
+    _write_json(files.targets, _targets(faces.gnmi))
     return files
+
+
+def _targets(addresses: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "address": address} for name, address in addresses.items()]
+
+
+def _write_json(path: Path, said: object) -> None:
+    fresh = path.with_suffix(".new")
+    fresh.write_bytes(orjson.dumps(said))
+    fresh.replace(path)
 
 
 def _write_csv(path: Path, columns: list[str], rows: Sequence[Mapping[str, Any]]) -> None:

@@ -59,7 +59,7 @@ class KernelLogFace:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of the world."""
-        return tuple(device.name for device in self._world.inventory.devices if device.kind == "host")
+        return self._world.hosts
 
     def file(self, host: str) -> Path:
         """What the host agent is given as its kernel log."""
@@ -68,7 +68,7 @@ class KernelLogFace:
     async def __aenter__(self) -> "KernelLogFace":
         self._folder.mkdir(parents=True, exist_ok=True)
         for host in self.hosts:
-            self.file(host).touch()
+            self.file(host).write_text("", encoding="ascii")  # an earlier run's lines are of another world
         self._task = asyncio.create_task(self._keep())
         return self
 

@@ -1,14 +1,17 @@
-"""Runs a whole simulated fabric: its switches answer gNMI, its inventory is published, its faults come and go.
+"""Runs a whole simulated fabric: its devices show their faces, its inventory is published, its faults come and go.
 
+All faces are of one world, so a fault is seen in each of them: gNMI and SNMP of the switches, the kernel's trees and
+log of the hosts.
 Writes three files into its folder (see files.py) and says on standard output, as one line of JSON, where they are.
 """
 
 import asyncio
+import contextlib
 import random
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
@@ -20,17 +23,24 @@ from collectors.core.spec import Core, Spec
 from collectors.sim import clos, files
 from collectors.sim.faults import plan, truth
 from collectors.sim.gnmi_face import GnmiFace
+from collectors.sim.kernel_log_face import KernelLogFace
+from collectors.sim.snmp_face import SnmpFace
+from collectors.sim.sysfs_face import SysfsFace
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
+from streams.instrument.clock import Clock
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, encode
+
+Face = Literal["gnmi", "snmp", "sysfs", "kernel-log"]
 
 
 class Params(BaseModel):
     """Settings of `[collect.sim]`.
 
-    `faults_s` is how long the faults are spread over, 0 for none; the first begins `settle_s` after the start.
+    `faults_s` is how long the faults are spread over, 0 for none; the first begins `settle_s` after the start. SNMP
+    agents have an address of loopback each, whatever `host` is.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -41,6 +51,15 @@ class Params(BaseModel):
     faults_s: float = Field(default=60.0, ge=0, le=86_400)
     settle_s: float = Field(default=3.0, ge=0)
     host: str = "127.0.0.1"
+    faces: tuple[Face, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
+    community: str = Field(default="public", min_length=1)
+    traps: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
+    """Where the SNMP agents send their traps; nowhere where nothing is said."""
+
+    def traps_address(self) -> tuple[str, int] | None:
+        """Host and port of `traps`."""
+        host, _, port = self.traps.partition(":")
+        return (host, int(port)) if host else None
 
 
 def world_of(params: Params, now_ns: int) -> World:
@@ -65,19 +84,45 @@ def _unix_ns(at: datetime) -> int:
     return int(at.timestamp()) * 10**9
 
 
+async def entered(params: Params, world: World, clock: Clock, stack: contextlib.AsyncExitStack) -> files.Faces:
+    """Show the faces that are wanted until the stack is unwound."""
+    gnmi = snmp = sysfs = log = None
+    if "gnmi" in params.faces:
+        gnmi = await stack.enter_async_context(GnmiFace(world, clock, params.host))
+    if "snmp" in params.faces:
+        snmp = SnmpFace(world, clock, params.community, params.traps_address())
+        await stack.enter_async_context(snmp)
+    folder = params.folder / "hosts"
+    if "sysfs" in params.faces:
+        sysfs = await stack.enter_async_context(SysfsFace(world, clock, folder))
+    if "kernel-log" in params.faces:
+        log = await stack.enter_async_context(KernelLogFace(world, clock, folder))
+    hosts = {
+        host: files.HostFiles(
+            sysfs.root(host) if sysfs else None, sysfs.ethtool_dir(host) if sysfs else None,
+            log.file(host) if log else None,
+        )
+        for host in world.hosts
+        if sysfs or log
+    }  # fmt: skip
+    return files.Faces(gnmi.addresses if gnmi else {}, snmp.addresses if snmp else {}, hosts)
+
+
 async def run(params: Params, core: Core) -> None:
     """Serve until cancelled; without Kafka, publish nothing."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     world = world_of(params, now_ns)
-    async with GnmiFace(world, clock, params.host) as face:
+    async with contextlib.AsyncExitStack() as stack:
+        faces = await entered(params, world, clock, stack)
         if core.client_options is not None:
             async with KafkaPublisher(core, Counts()) as publisher:
                 publish(world.inventory, publisher, now_ns)
                 await publisher.flushed()
-        written = files.write(params.folder, world.inventory, face.addresses, truth(world.faults))
+        written = files.write(params.folder, world.inventory, faces, truth(world.faults))
         said: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
-        sys.stdout.write(orjson.dumps(said | {"switches": len(face.addresses)}).decode() + "\n")
+        said |= {"switches": len(world.switches), "hosts_shown": len(faces.hosts)}
+        sys.stdout.write(orjson.dumps(said).decode() + "\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

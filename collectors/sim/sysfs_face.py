@@ -21,6 +21,10 @@ _ETHTOOL = "ethtool"
 _FIRMWARE, _MODEL, _BOARD = "28.42.1000", "MT4129", "MT_0000000838"
 _MANAGEMENT = "eno1"
 _UP, _DISABLED = "0x1003", "0x1002"
+_PCIE = {
+    "current_link_width": "16", "current_link_speed": "32.0 GT/s PCIe",
+    "max_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
+}  # fmt: skip
 _QUIET = (
     "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "out_of_sequence",
     "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "req_transport_retries_exceeded",
@@ -82,7 +86,7 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState) -> None:
         f"{device}/net/{net}/device": f"../../../{address}",
         f"{device}/driver": "../../../bus/pci/drivers/mlx5_core",
     })  # fmt: skip
-    says = {"vendor": "0x15b3", "device": "0x1021"}
+    says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE}
     says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net).items()}
     says |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
     tree.files.update({f"{device}/{path}": text for path, text in says.items()})
@@ -177,7 +181,7 @@ def _add_management(tree: HostTree, host: str, up_s: int) -> None:
 class SysfsFace:
     """The trees of all hosts of a world, one folder each; written anew every `every_s` until left."""
 
-    def __init__(self, world: World, clock: Clock, folder: Path, every_s: float = 0.5) -> None:
+    def __init__(self, world: World, clock: Clock, folder: Path, every_s: float = 1.0) -> None:
         self._world = world
         self._clock = clock
         self._folder = folder
@@ -188,7 +192,7 @@ class SysfsFace:
     @property
     def hosts(self) -> tuple[str, ...]:
         """The hosts of the world."""
-        return tuple(device.name for device in self._world.inventory.devices if device.kind == "host")
+        return self._world.hosts
 
     def root(self, host: str) -> Path:
         """What the NIC collector is given as its root."""

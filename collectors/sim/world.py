@@ -134,8 +134,13 @@ class World:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """The devices that speak for themselves; hosts are seen from their leaves."""
+        """The devices that speak gNMI and SNMP."""
         return tuple(device.name for device in self.inventory.devices if device.kind == "switch")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The hosts, whose NICs are the lower ends of links."""
+        return tuple(device.name for device in self.inventory.devices if device.kind == "host")
 
     def device(self, name: str, at_ns: int) -> DeviceState:
         """A device at a moment."""

@@ -53,7 +53,7 @@ def test_a_short_demo_leaves_out_what_could_not_be_told_in_it() -> None:
 def test_the_files_are_read_back_as_what_was_written(tmp_path: Path) -> None:
     """The inventory folder is one that `railsight inventory check` takes."""
     faults = plan(INVENTORY, START, 60, random.Random(1))
-    written = files.write(tmp_path / "sim", INVENTORY, {"spine1": "127.0.0.1:1"}, truth(faults))
+    written = files.write(tmp_path / "sim", INVENTORY, files.Faces({"spine1": "127.0.0.1:1"}), truth(faults))
     assert read_folder(written.inventory) == INVENTORY
     assert written.targets.read_text() == '[{"name":"spine1","address":"127.0.0.1:1"}]'
     head, *rows = written.truth.read_text().splitlines()

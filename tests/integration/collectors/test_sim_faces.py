@@ -1,0 +1,141 @@
+"""One `railsight collect sim`, and every collector beside it: the same fault is seen in each face."""
+
+import asyncio
+import contextlib
+import csv
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from collectors.core.means import Means
+from collectors.host.collector import collect
+from collectors.host.params import Params
+from streams.fabric.ids import Port
+from streams.fabric.inventory import read_folder
+from streams.wire.models import Event, EventKind
+from tests.fakes.publisher import KeptRecords
+
+pytestmark = pytest.mark.timeout(180)
+
+RAILSIGHT = (sys.executable, "-m", "streams.cli.main")
+
+
+class Sim:
+    """A simulated fabric in a process of its own, and what it left in its folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        settings = (f"folder={folder}", "shape.pods=1", "shape.hosts=2", "settle_s=4", "faults_s=60")
+        command = [*RAILSIGHT, "collect", "sim", *(word for said in settings for word in ("--set", said))]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        self.said: dict[str, Any] = json.loads(self._process.stdout.readline())
+        self.links = read_folder(folder / "inventory").links
+        with (folder / "truth.csv").open(newline="") as file:
+            self.truth = list(csv.DictReader(file))
+        self.hosts = {host["name"]: host for host in json.loads((folder / "hosts.json").read_bytes())}
+
+    def end(self) -> None:
+        """Stop it."""
+        with self._process:
+            self._process.terminate()
+
+    def host_link_down(self) -> tuple[Port, Port, float, float]:
+        """The host's and the leaf's end of the link that goes down, from when until when in Unix seconds."""
+        for row in self.truth:
+            if row["condition"] == "link_down" and row["device"] in self.hosts:
+                (link,) = [each for each in self.links if (each.a_device, each.a_port) == (row["device"], row["port"])]
+                return link.a, link.z, int(row["start"]) / 1e9, int(row["end"]) / 1e9
+        raise AssertionError("no host's link goes down")
+
+
+@pytest.fixture
+def sim(tmp_path: Path) -> Iterator[Sim]:
+    """A fabric whose faults begin in some seconds."""
+    found = Sim(tmp_path / "sim")
+    yield found
+    found.end()
+
+
+def rows(kind: str, *arguments: str) -> dict[tuple[str, str], dict[str, float]]:
+    """What `railsight collect KIND --once --print` prints, by device and port."""
+    ran = subprocess.run(
+        [*RAILSIGHT, "collect", kind, *arguments, "--once", "--print"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    return {(line["device"], line["port"]): line["metrics"] for line in lines}
+
+
+@contextlib.asynccontextmanager
+async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[KeptRecords]:
+    """The host agent of one host, as it runs."""
+    kept = KeptRecords()
+    params = Params(
+        device=host["name"], root=Path(host["root"]), kernel_log=Path(host["kernel_log"]), log_poll_s=0.1,
+        cadence_s=0.5, state_file=folder / "state.json",
+    )  # fmt: skip
+    with contextlib.ExitStack() as at_end:
+        work = asyncio.create_task(collect(params, Means(kept, "host", chance=random.Random(1)), at_end))
+        try:
+            yield kept
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+
+
+async def test_a_link_that_goes_down_is_seen_in_every_face(sim: Sim, tmp_path: Path) -> None:
+    """The switch says it by gNMI and SNMP, the host by its NIC and its kernel log; each of its own end of the link."""
+    host_end, leaf_end, start_s, end_s = sim.host_link_down()
+    host = sim.hosts[host_end.device]
+
+    def states() -> dict[str, float]:
+        nic_settings = (f"root={host['root']}", f"ethtool_dir={host['ethtool_dir']}", f"device={host['name']}")
+        nic = [word for said in nic_settings for word in ("--set", said)]
+        snmp_targets = str(sim.folder / "snmp-targets.json")
+        return {
+            "gnmi": rows("gnmi", "--targets", str(sim.folder / "targets.json"))[leaf_end]["oper_up"],
+            "snmp": rows("snmp", "--targets", snmp_targets, "--set", "community=public")[leaf_end]["oper_up"],
+            "nic": rows("nic", *nic)[host_end]["oper_up"],
+        }
+
+    async with listening(host, tmp_path) as kept:
+        assert time.time() < start_s, "the machine was too slow to see it before the fault"
+        while time.time() < start_s + 1.5:  # noqa: ASYNC110 — the fault is another process's; its moment is known
+            await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(states) == {"gnmi": 0.0, "snmp": 0.0, "nic": 0.0}
+        assert time.time() < end_s, "the machine was too slow to see it during the fault"
+        await kept.until(lambda: any(_is_of(event, host_end) for event in kept.of(Event)))
+        told = next(event for event in kept.of(Event) if _is_of(event, host_end))
+        assert told.kind is EventKind.LINK_DOWN and abs(told.at_ns / 1e9 - start_s) < 1.0
+        links = rows("host", "--set", f"root={host['root']}", "--set", f"device={host['name']}")
+        assert links[host_end]["pcie_width_lanes"] == 16
+
+
+def _is_of(event: Event, end: Port) -> bool:
+    return (event.device, event.port) == end
+
+
+def test_a_face_that_is_not_wanted_is_not_shown(tmp_path: Path) -> None:
+    """`faces` says which; the files of the others are empty lists."""
+    command = [*RAILSIGHT, "collect", "sim", "--set", f"folder={tmp_path}", "--set", 'faces=["gnmi"]']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            said = json.loads(process.stdout.readline())
+            assert (said["switches"], said["hosts_shown"]) == (20, 0)
+            assert len(json.loads((tmp_path / "targets.json").read_bytes())) == 20
+            assert json.loads((tmp_path / "snmp-targets.json").read_bytes()) == []
+            assert not (tmp_path / "hosts").exists()
+        finally:
+            process.terminate()
+            process.wait(10)
