@@ -14,8 +14,6 @@ from collectors.gnmi.params import Params, Target
 from collectors.gnmi.read import credentials
 from streams.wire.models import Source
 
-_ONCE_BOUND_S = 20.0
-
 
 class Asked(NamedTuple):
     """One device and all that decides how it is asked."""
@@ -27,7 +25,7 @@ class Asked(NamedTuple):
 
 def asked(params: Params) -> dict[str, Asked]:
     """The devices by name; raises Misconfigured before anything is connected."""
-    secret = params.secret() if params.username else ""
+    secret = params.secret()
     if params.tls:
         credentials(params)
     return {target.name: Asked(target, params, secret) for target in params.all_targets()}
@@ -55,7 +53,7 @@ async def run(params: Params, core: Core) -> None:
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
     """One reading of every target as lines of JSON; raises Retry naming those that gave none in time."""
     devices = [target.name for target in params.all_targets()]
-    bound_s = max(_ONCE_BOUND_S, 2 * params.cadence_s)
+    bound_s = max(params.once_s, 2 * params.cadence_s)
     async for line in first_readings(devices, core, lambda means: collect(params, means), bound_s):
         yield line
 

@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncGenerator, Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -19,9 +20,10 @@ from collectors.gnmi import plans
 from collectors.gnmi.facts import facts_of
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection, DeviceMemory, Output
-from collectors.gnmi.plans import Plan
+from collectors.gnmi.plans import Way
+from collectors.gnmi.profile import Ask, Said, chosen
 from collectors.gnmi.read import Wire
-from collectors.gnmi.v1 import gnmi_lite_pb2
+from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import CollectorStatus, Facts, Neighbor
@@ -31,6 +33,7 @@ _log = structlog.get_logger("railsight.gnmi")
 _SILENT_CADENCES = 3
 _SILENT_AT_LEAST_S = 15.0
 _FACTS_BOUND_S = 15.0
+_PROBE_S = 3.0
 
 
 class DeviceReader:
@@ -53,7 +56,11 @@ class DeviceReader:
         self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
         self._error = "not reached yet"
         self._failures = 0
-        self._way: tuple[Plan, int] | None = None
+        self._cadence_ns = int(params.cadence_s * 1e9)
+        self._said = Said()
+        self._taken: Way | None = None
+        self._facts: tuple[Ask, ...] = ()
+        self._unsynced = 0
         self._window_s, self._window_updates = 0.0, 0
         self._bursting = asyncio.Event()
 
@@ -84,60 +91,89 @@ class DeviceReader:
 
     async def _read(self, wire: Wire) -> None:
         """Try each way of asking until the device takes one, then read until it ends."""
-        ways = list(plans.attempts(self._params.encoding, await wire.encodings()))
-        if self._way in ways:
-            ways = [self._way, *(way for way in ways if way != self._way)]
+        said = await wire.capabilities()
+        profiles = chosen(self._target.profiles, said)
+        self._facts = tuple(ask for profile in profiles for ask in profile.facts)
         refused = Reject("the device can encode nothing that is read here")
-        for way in ways:
+        if said != self._said:  # another release, or another device at this address
+            self._said, self._taken = said, None
+        if self._taken is not None:
             try:
-                await self._subscribe(wire, way)
+                return await self._subscribe(wire, self._taken)
+            except Reject:
+                self._taken = None
+        for way in plans.ways(self._params.encoding, profiles, said):
+            try:
+                return await self._subscribe(wire, way)
             except Reject as error:
-                if self._way == way:
-                    self._way = None
                 refused = error
-            else:
-                return
+            less = replace(way, asks=await self._narrow(wire, way))
+            if less.asks and less.asks != way.asks:
+                with contextlib.suppress(Reject):
+                    return await self._subscribe(wire, less)
         raise refused
 
-    async def _subscribe(self, wire: Wire, way: tuple[Plan, int]) -> None:
-        plan, encoding = way
+    async def _narrow(self, wire: Wire, way: Way) -> tuple[Ask, ...]:
+        """What the device takes when it is asked for one path after the other, in another mode, or less."""
+        taken: list[Ask] = []
+        for ask in way.asks:
+            for less in ask.less():
+                if await self._takes(wire, plans.stream_request([less], way.encoding, self._cadence_ns)):
+                    taken.append(less)
+                    break
+            else:
+                _log.info("refused", device=self.name, path=ask.path)
+        return tuple(dict.fromkeys(taken))
+
+    async def _takes(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> bool:
+        """Whether a device takes a request: silence is consent, for there may be nothing to tell."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROBE_S), contextlib.aclosing(wire.stream(request)) as stream:
+                try:
+                    async for _ in stream:
+                        break
+                except Reject:
+                    return False
+        return True
+
+    async def _subscribe(self, wire: Wire, way: Way) -> None:
         connection = Connection(
-            self.name, self._params, self._memory, self._counts, on_change=bool(plan.on_change)
-        )  # fmt: skip
-        request = plan.request(encoding, int(self._params.cadence_s * 1e9))
+            self.name, self._params, self._memory, self._counts, on_change=way.on_change, words=way.words
+        )
+        streams = [wire.stream(request) for request in way.requests(self._cadence_ns)]
+        self._unsynced = len(streams)
         watch = asyncio.create_task(self._watch(connection))
-        facts = asyncio.create_task(self._ask_facts(wire, encoding))
-        stream = wire.stream(request)
-        reading = asyncio.create_task(self._take_all(stream, connection, way))
+        facts = asyncio.create_task(self._ask_facts(wire, way))
+        readings = [asyncio.create_task(self._take_all(stream, connection, way)) for stream in streams]
         try:
-            await asyncio.wait({watch, reading}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (watch, reading):
-                if task.done():
-                    task.result()
+            done, _ = await asyncio.wait({watch, *readings}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
         finally:
-            await end(watch, facts, reading)
+            await end(watch, facts, *readings)
 
     async def _take_all(
         self,
         stream: AsyncGenerator[gnmi_lite_pb2.SubscribeResponse],
         connection: Connection,
-        way: tuple[Plan, int],
+        way: Way,
     ) -> None:
         async with contextlib.aclosing(stream):
             async for response in stream:
                 if not self.reachable:
-                    self._way, self._failures = way, 0
-                    _log.info("reading", device=self.name, plan=way[0].name, encoding=plans.name_of(way[1]))
+                    self._taken, self._failures = way, 0
+                    _log.info("reading", device=self.name, way=str(way))
                     self._now(reachable=True)
-                if response.sync_response:
-                    connection.synced()
                 if response.HasField("update"):
-                    notification = response.update
                     received_ns = self._clock.now_ns()
-                    self._hand_on(connection.take(notification, received_ns), received_ns)
+                    self._hand_on(connection.take(response.update, received_ns), received_ns)
                     if connection.is_bursting:
                         self._bursting.set()
-                    await self._fair_share(len(notification.update) + len(notification.delete) + 1)
+                    await self._fair_share(connection.work)
+                elif response.sync_response:
+                    self._unsynced -= 1
+                    if not self._unsynced:
+                        connection.synced()
 
     def _hand_on(self, outputs: Iterable[Output], received_ns: int) -> None:
         for output in outputs:
@@ -177,14 +213,17 @@ class DeviceReader:
             elif loop.time() - last_s > silent_s:
                 raise Retry(f"no samples for {silent_s:.0f} s")
 
-    async def _ask_facts(self, wire: Wire, encoding: int) -> None:
+    async def _ask_facts(self, wire: Wire, way: Way) -> None:
         """Ask for what the device is, now and then; what it does not tell stays unknown."""
         while True:
-            connection = Connection(self.name, self._params, self._memory, self._counts, on_change=False)
-            for path in plans.FACTS:
+            connection = Connection(
+                self.name, self._params, self._memory, self._counts, on_change=False, words=way.words
+            )  # fmt: skip
+            for ask in self._facts:
                 with contextlib.suppress(Reject, Retry, TimeoutError):
                     async with asyncio.timeout(_FACTS_BOUND_S):
-                        async with contextlib.aclosing(wire.stream(plans.once_request(path, encoding))) as stream:
+                        request = plans.once_request(ask, way.encoding)
+                        async with contextlib.aclosing(wire.stream(request)) as stream:
                             async for response in stream:
                                 if not response.HasField("update"):
                                     continue

@@ -12,11 +12,13 @@ from pydantic import (
     Field,
     SecretStr,
     TypeAdapter,
+    field_validator,
     model_validator,
 )
 
 from collectors.core.params import TargetParams
 from collectors.core.told import read, read_json
+from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
 
 
@@ -25,10 +27,21 @@ class _Strict(BaseModel):
 
 
 class Target(_Strict):
-    """One device: its name in the inventory, and where its gNMI server listens (`host:port`)."""
+    """One device: its name in the inventory, and where its gNMI server listens (`host:port`).
+
+    `profiles` are its vendor's, where its Capabilities do not tell.
+    """
 
     name: str = Field(min_length=1)
     address: str = Field(pattern=r"^.+:\d{1,5}$")
+    profiles: tuple[str, ...] = ()
+
+    @field_validator("profiles")
+    @classmethod
+    def _there(cls, named: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := set(named) - profiles().keys():
+            raise ValueError(f"no such profile: {', '.join(sorted(unknown))}; there are {', '.join(profiles())}")
+        return named
 
     @property
     def is_loopback(self) -> bool:
@@ -54,7 +67,7 @@ class Params(TargetParams):
     targets: Annotated[tuple[Target, ...], BeforeValidator(_targets)] = ()
     targets_file: Path | None = None
     cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
-    encoding: Literal["auto", "proto", "json_ietf", "json"] = "auto"
+    encoding: Literal["auto", "proto", "json_ietf", "json", "ascii"] = "auto"
     quiet_s: float = Field(default=0.05, ge=0.005, le=5)
     """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
     connect_s: float = Field(default=5.0, gt=0)
@@ -79,8 +92,13 @@ class Params(TargetParams):
     username: str = ""
     password: SecretStr | None = None
     password_file: Path | None = None
+    token: SecretStr | None = None
+    """Sent as `authorization: Bearer ...`, instead of a username and password."""
+    token_file: Path | None = None
     clear_text: bool = False
-    """Allow a password without TLS to leave this machine."""
+    """Allow a password or token without TLS to leave this machine."""
+    once_s: float = Field(default=20.0, gt=0)
+    """`--once` waits so long, and at least two cadences, for a device's first reading."""
 
     @model_validator(mode="after")
     def _complete(self) -> "Params":
@@ -90,6 +108,8 @@ class Params(TargetParams):
             raise ValueError("ca_file, cert_file, key_file and server_name need tls = true")
         if (self.password is not None) + (self.password_file is not None) != bool(self.username):
             raise ValueError("username goes with one of password and password_file")
+        if (self.token is not None) + (self.token_file is not None) + bool(self.username) > 1:
+            raise ValueError("one of username, token and token_file")
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
@@ -101,19 +121,21 @@ class Params(TargetParams):
             raise Misconfigured("collect.gnmi: no targets: give targets or targets_file")
         if twice:
             raise Misconfigured(f"collect.gnmi: targets named twice: {', '.join(twice)}")
-        if self.username and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
-            raise Misconfigured("collect.gnmi: a password without TLS would cross the network: set tls, or clear_text")
+        shown = "a password" if self.username else "a token" if self.token or self.token_file else ""
+        if shown and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
+            raise Misconfigured(f"collect.gnmi: {shown} without TLS would cross the network: set tls, or clear_text")
         return targets
 
     def files(self) -> tuple[Path, ...]:
-        named = (self.targets_file, self.password_file)
+        named = (self.targets_file, self.password_file, self.token_file)
         return tuple(path for path in named if path is not None)
 
     def secret(self) -> str:
-        """The password; raises Misconfigured where its file cannot be read."""
-        if self.password_file is not None:
-            return read("gnmi", self.password_file).decode().rstrip("\r\n")
-        return self.password.get_secret_value() if self.password else ""
+        """The password or the token; raises Misconfigured where its file cannot be read."""
+        if (file := self.password_file or self.token_file) is not None:
+            return read("gnmi", file).decode().rstrip("\r\n")
+        given = self.password or self.token
+        return given.get_secret_value() if given else ""
 
 
 _TARGETS = TypeAdapter(tuple[Target, ...])

@@ -27,9 +27,15 @@ _STEP = re.compile(r"/?([^/\[\]]+)((?:\[[^=\]]+=(?:[^\]\\]|\\.)*\])*)")
 _KEY = re.compile(r"\[([^=\]]+)=((?:[^\]\\]|\\.)*)\]")
 
 
+_MODULE = re.compile(r"[A-Za-z_][\w.-]*:(?=[A-Za-z_])")
+
+
 def bare(name: str) -> str:
-    """A name without the module that some devices put before it: `oc-if:interfaces` is `interfaces`."""
-    return name.rpartition(":")[2] if ":" in name else name
+    """A name without the module that some devices put before it: `oc-if:interfaces` is `interfaces`.
+
+    No identifier of YANG begins with a digit, so `Ethernet68:1`, a queue of SONiC, stays whole.
+    """
+    return _MODULE.sub("", name, count=1) if ":" in name and _MODULE.match(name) else name
 
 
 def elem(name: str, keys: Mapping[str, str] | None = None) -> Elem:
@@ -39,8 +45,11 @@ def elem(name: str, keys: Mapping[str, str] | None = None) -> Elem:
     return Elem(bare(name), tuple(sorted((bare(key), value) for key, value in keys.items())))
 
 
-def from_text(text: str) -> Elems:
-    """Read `/interfaces/interface[name=Ethernet1/1]/state`; raises Reject on what is not a path."""
+def from_text(text: str, *, modules: bool = False) -> Elems:
+    """Read `/interfaces/interface[name=Ethernet1/1]/state`; raises Reject on what is not a path.
+
+    `modules` keeps the modules that some devices want to be asked with.
+    """
     found, at = [], 0
     stripped = text.strip().rstrip("/")
     while at < len(stripped):
@@ -48,7 +57,7 @@ def from_text(text: str) -> Elems:
         if step is None:
             raise Reject(f"not a gNMI path: {text}")
         keys = {name: re.sub(r"\\(.)", r"\1", value) for name, value in _KEY.findall(step[2])}
-        found.append(elem(step[1], keys))
+        found.append(Elem(step[1], tuple(sorted(keys.items()))) if modules else elem(step[1], keys))
         at = step.end()
     return tuple(found)
 

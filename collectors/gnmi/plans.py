@@ -1,21 +1,17 @@
-"""What a device is asked for, and in which order less is asked where it refuses. Pure."""
+"""What a device is asked for, in which encoding, and what is left of it where it refuses. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from collectors.gnmi import paths
+from collectors.gnmi.leaves import Vocabulary, names_of, vocabulary
+from collectors.gnmi.profile import Ask, Profile, Said
 from collectors.gnmi.v1 import gnmi_pb2
 
-_COUNTERS = "/interfaces/interface/state/counters"
-_ETHERNET = "/interfaces/interface/ethernet/state/counters"
-_STATES = ("/interfaces/interface/state/oper-status", "/interfaces/interface/state/admin-status")
-_SPEED = "/interfaces/interface/ethernet/state/port-speed"
-_BOOT = "/system/state/boot-time"
-FACTS = ("/system/state", "/components/component/state", "/lldp/interfaces/interface/neighbors")
-"""Asked one by one, once: each is refused alone."""
-
-ENCODINGS = {"proto": gnmi_pb2.PROTO, "json_ietf": gnmi_pb2.JSON_IETF, "json": gnmi_pb2.JSON}
-"""In the order of what they cost to read."""
+ENCODINGS = {
+    "proto": gnmi_pb2.PROTO, "json_ietf": gnmi_pb2.JSON_IETF, "json": gnmi_pb2.JSON, "ascii": gnmi_pb2.ASCII,
+}  # fmt: skip
 
 
 def name_of(encoding: int) -> str:
@@ -24,51 +20,78 @@ def name_of(encoding: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """One way of asking: what is sampled, and what is to be told when it changes."""
+class Way:
+    """One way of asking a device that it may take."""
 
-    name: str
-    sampled: tuple[str, ...]
-    on_change: tuple[str, ...]
+    encoding: int
+    asks: tuple[Ask, ...]
+    words: Vocabulary
 
-    def request(self, encoding: int, cadence_ns: int) -> gnmi_pb2.SubscribeRequest:
-        """The message that opens the stream."""
-        wanted = gnmi_pb2.SubscriptionList(
-            mode=gnmi_pb2.SubscriptionList.STREAM, encoding=gnmi_pb2.Encoding.ValueType(encoding)
-        )
-        for text in self.sampled:
-            wanted.subscription.add(path=_path(text), mode=gnmi_pb2.SAMPLE, sample_interval=cadence_ns)
-        for text in self.on_change:
-            wanted.subscription.add(path=_path(text), mode=gnmi_pb2.ON_CHANGE)
-        return gnmi_pb2.SubscribeRequest(subscribe=wanted)
+    @property
+    def on_change(self) -> frozenset[tuple[str, ...]]:
+        """What is told when it changes, and not sampled."""
+        return frozenset(names_of(paths.from_text(ask.path)) for ask in self.asks if ask.mode == "on_change")
 
+    def requests(self, cadence_ns: int) -> list[gnmi_pb2.SubscribeRequest]:
+        """The messages that open the streams: one for each schema, for a subscription has one target and origin."""
+        by_schema = sorted(self.asks, key=lambda ask: ask.schema_of)
+        return [
+            stream_request(list(asks), self.encoding, cadence_ns)
+            for _, asks in groupby(by_schema, key=lambda ask: ask.schema_of)
+        ]
 
-PLANS = (
-    Plan("all, states on change", (_COUNTERS, _ETHERNET), (*_STATES, _SPEED, _BOOT)),
-    Plan("interfaces, states on change", (_COUNTERS,), (*_STATES, _BOOT)),
-    Plan("all sampled", (_COUNTERS, _ETHERNET, *_STATES, _SPEED, _BOOT), ()),
-    Plan("interfaces sampled", (_COUNTERS, *_STATES, _BOOT), ()),
-    Plan("interface state only", ("/interfaces/interface/state",), ()),
-)
+    def __str__(self) -> str:
+        told = sum(ask.mode == "on_change" for ask in self.asks)
+        return f"{len(self.asks) - told} sampled, {told} on change, {name_of(self.encoding)}"
 
 
-def attempts(encoding: str, supported: frozenset[int] | None) -> Iterator[tuple[Plan, int]]:
-    """Every way of asking, best first. `supported`: what the device says it can encode, None where it does not say."""
-    wanted = [encoding] if encoding != "auto" else list(ENCODINGS)
-    known = [name for name in wanted if supported is None or ENCODINGS[name] in supported]
-    for name in known or wanted:
-        for plan in PLANS:
-            yield plan, ENCODINGS[name]
+def ways(encoding: str, profiles: Sequence[Profile], said: Said) -> Iterator[Way]:
+    """Every way of asking, best first: of the encodings that the profiles prefer those that the device has."""
+    asks = asked(profiles, said)
+    words = vocabulary(tuple(profile.name for profile in profiles[:-1]))
+    for name in encodings(encoding, profiles, said):
+        yield Way(ENCODINGS[name], asks, words)
 
 
-def once_request(text: str, encoding: int) -> gnmi_pb2.SubscribeRequest:
-    """The message that asks for what is below a path, once."""
-    wanted = gnmi_pb2.SubscriptionList(
-        mode=gnmi_pb2.SubscriptionList.ONCE, encoding=gnmi_pb2.Encoding.ValueType(encoding)
+def encodings(wanted: str, profiles: Sequence[Profile], said: Said) -> list[str]:
+    """The encodings to try; all of the preferred ones where the device says none that is known here."""
+    preferred: list[str] = (
+        [wanted] if wanted != "auto" else list(dict.fromkeys(name for p in profiles for name in p.encodings))
     )
-    wanted.subscription.add(path=_path(text))
+    return [name for name in preferred if ENCODINGS[name] in said.encodings] or preferred
+
+
+def asked(profiles: Iterable[Profile], said: Said) -> tuple[Ask, ...]:
+    """What these profiles ask for; what belongs to a model that the device does not list is left out."""
+    return tuple(
+        ask for profile in profiles for ask in profile.ask if not said.models or not ask.models or said.has(ask.models)
+    )
+
+
+def stream_request(asks: Sequence[Ask], encoding: int, cadence_ns: int) -> gnmi_pb2.SubscribeRequest:
+    """The message that opens a stream of paths of one schema."""
+    wanted = _list(asks[0], encoding, gnmi_pb2.SubscriptionList.STREAM)
+    for ask in asks:
+        if ask.mode == "sample":
+            wanted.subscription.add(path=_path(ask), mode=gnmi_pb2.SAMPLE, sample_interval=cadence_ns)
+        else:
+            wanted.subscription.add(path=_path(ask), mode=gnmi_pb2.ON_CHANGE)
     return gnmi_pb2.SubscribeRequest(subscribe=wanted)
 
 
-def _path(text: str) -> gnmi_pb2.Path:
-    return paths.to_message(paths.from_text(text))
+def once_request(ask: Ask, encoding: int) -> gnmi_pb2.SubscribeRequest:
+    """The message that asks for what is below a path, once."""
+    wanted = _list(ask, encoding, gnmi_pb2.SubscriptionList.ONCE)
+    wanted.subscription.add(path=_path(ask))
+    return gnmi_pb2.SubscribeRequest(subscribe=wanted)
+
+
+def _list(ask: Ask, encoding: int, mode: gnmi_pb2.SubscriptionList.Mode.ValueType) -> gnmi_pb2.SubscriptionList:
+    wanted = gnmi_pb2.SubscriptionList(mode=mode, encoding=gnmi_pb2.Encoding.ValueType(encoding))
+    if ask.target:
+        wanted.prefix.target = ask.target
+    return wanted
+
+
+def _path(ask: Ask) -> gnmi_pb2.Path:
+    return paths.to_message(paths.from_text(ask.path, modules=True), origin=ask.origin)

@@ -8,10 +8,12 @@ import grpc
 import grpc.aio
 
 from collectors.gnmi.params import Params, Target
+from collectors.gnmi.profile import Said
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.wire.errors import Misconfigured, Reject, Retry
 
 _CALL_S = 10.0
+_MOST_MODELS = 10_000
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.UNIMPLEMENTED,
@@ -27,9 +29,7 @@ class Wire:
 
     def __init__(self, target: Target, params: Params, secret: str) -> None:
         self._params = params
-        self._metadata: tuple[tuple[str, str], ...] = (
-            (("username", params.username), ("password", secret)) if params.username else ()
-        )
+        self._metadata: tuple[tuple[str, str], ...] = _login(params, secret)
         options = _options(params)
         self._channel = (
             grpc.aio.secure_channel(target.address, credentials(params), options=options)
@@ -61,8 +61,8 @@ class Wire:
         except TimeoutError as error:
             raise Retry("does not answer") from error
 
-    async def encodings(self) -> frozenset[int] | None:
-        """What the device says it can encode; None where it has no Capabilities."""
+    async def capabilities(self) -> Said:
+        """What the device says of itself; nothing where it has no Capabilities, which is allowed."""
         ask = self._channel.unary_unary(
             "/gnmi.gNMI/Capabilities",
             request_serializer=gnmi_pb2.CapabilityRequest.SerializeToString,
@@ -72,9 +72,11 @@ class Wire:
             said = await ask(gnmi_pb2.CapabilityRequest(), timeout=_CALL_S, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             if error.code() in _REFUSALS:
-                return None
+                return Said()
             raise _retry(error) from error
-        return frozenset(said.supported_encodings) or None
+        return Said(
+            frozenset(said.supported_encodings), tuple(model.name for model in said.supported_models[:_MOST_MODELS])
+        )
 
     async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[gnmi_lite_pb2.SubscribeResponse]:
         """What the device sends, until it ends the stream."""
@@ -90,6 +92,12 @@ class Wire:
             raise await _status_of(call) from error
         finally:
             call.cancel()
+
+
+def _login(params: Params, secret: str) -> tuple[tuple[str, str], ...]:
+    if params.username:
+        return ("username", params.username), ("password", secret)
+    return (("authorization", f"Bearer {secret}"),) if secret else ()
 
 
 def _options(params: Params) -> list[tuple[str, Any]]:

@@ -3,6 +3,8 @@
 Absent is not zero: what cannot be read is None.
 """
 
+import base64
+import binascii
 import contextlib
 import math
 import re
@@ -25,7 +27,9 @@ def of(value: gnmi_lite_pb2.TypedValue) -> Json:
             return _json(getattr(value, which))
         case "decimal_val":
             return _decimal(value.decimal_val)
-        case None | "leaflist_val" | "proto_bytes":
+        case "leaflist_val":
+            return _leaf_list(value.leaflist_val)
+        case None | "proto_bytes":
             return None
         case _:
             scalar: Scalar = getattr(value, which)
@@ -46,6 +50,44 @@ def _decimal(data: bytes) -> float | None:
     return None
 
 
+def _leaf_list(data: bytes) -> list[Json] | None:
+    with contextlib.suppress(DecodeError):
+        items = gnmi_pb2.ScalarArray.FromString(data).element
+        return [of(gnmi_lite_pb2.TypedValue.FromString(item.SerializeToString())) for item in items]
+    return None
+
+
+def container(text: str) -> Json:
+    """JSON that came as text; anything else is None."""
+    return _json(text.encode()) if text[:1] in ("{", "[") else None
+
+
+def only(value: Json) -> Scalar:
+    """The one value of a list that holds one, as some devices send a leaf; what holds more or less is None."""
+    while isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return None if isinstance(value, dict | list) else value
+
+
+_LONGEST_NUMBER = 64
+"""Characters; Python reads integers of thousands, which no column of ours can hold."""
+_ABSENT = {"", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "UNSPECIFIED", "INF", "_INF", "+INF", "NAN", "TESTING"}
+
+
+def says_nothing(value: Scalar) -> bool:
+    """Whether the device says that there is nothing to say, which is no error: "NA", no light at all."""
+    match value:
+        case None:
+            return True
+        case str():
+            return _word(value) in _ABSENT
+        case float():
+            return not math.isfinite(value)
+        case bytes():
+            return len(value) == 4 and not math.isfinite(struct.unpack(">f", value)[0])
+    return False
+
+
 def number(value: Scalar) -> float | None:
     """A number, whatever it came as; integers stay integers. Four bytes are OpenConfig's ieeefloat32, big-endian."""
     match value:
@@ -55,7 +97,7 @@ def number(value: Scalar) -> float | None:
             return value
         case float():
             return value if math.isfinite(value) else None
-        case str():
+        case str() if len(value) <= _LONGEST_NUMBER:
             return _number_of_text(value.strip())
         case bytes() if len(value) == 4:
             return number(struct.unpack(">f", value)[0])
@@ -70,8 +112,28 @@ def _number_of_text(text: str) -> float | None:
     try:
         found = float(text)
     except ValueError:
-        return None
+        return _number_of_base64(text)
     return found if math.isfinite(found) else None
+
+
+def _number_of_base64(text: str) -> float | None:
+    """Four bytes as JSON carries bytes (RFC 7951 6.6)."""
+    if len(text) != 8 or not text.endswith("=="):
+        return None
+    try:
+        return number(base64.b64decode(text, validate=True))
+    except binascii.Error:
+        return None
+
+
+def flag(value: Scalar) -> float | None:
+    """1 for true, 0 for false, whichever way it is said."""
+    match value:
+        case bool() | int() if value in (0, 1):
+            return int(value)
+        case str():
+            return {"TRUE": 1.0, "YES": 1.0, "1": 1.0, "FALSE": 0.0, "NO": 0.0, "0": 0.0}.get(_word(value))
+    return None
 
 
 def text(value: Scalar) -> str | None:
@@ -99,13 +161,13 @@ def _word(value: Scalar) -> str:
     return value.rpartition(":")[2].strip().upper().replace("-", "_") if isinstance(value, str) else ""
 
 
-_SPEED = re.compile(r"SPEED_(\d+(?:\.\d+)?)(K|M|G|T)B")
+_SPEED = re.compile(r"(?:SPEED_)?(\d+(?:\.\d+)?)(K|M|G|T)(?:B|BPS)?(?:_.*)?")
 _SCALE = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def port_speed(value: Scalar) -> float | None:
-    """OpenConfig's ETHERNET_SPEED (`SPEED_400GB`) in bit/s; SPEED_UNKNOWN is None."""
-    found = _SPEED.search(_word(value))
+    """OpenConfig's ETHERNET_SPEED (`SPEED_400GB`), or `400G`, in bit/s; SPEED_UNKNOWN is None."""
+    found = _SPEED.fullmatch(_word(value))
     return float(found[1]) * _SCALE[found[2]] if found else None
 
 

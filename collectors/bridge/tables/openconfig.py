@@ -41,6 +41,7 @@ PORTS: dict[str, Signal] = {
     "optics/lanediags/lane/lane-laser-receiver-power-dbm": gauge(Metric.RX_POWER_DBM, values.power),
     "optics/lanediags/lane/lane-laser-output-power-dbm": gauge(Metric.TX_POWER_DBM, values.power),
     "optics/lanediags/lane/lane-laser-bias-current": gauge(Metric.BIAS_MA, values.power),
+    "optics/lanediags/lane/lane-rx-loss-of-signal-alarm": gauge(Metric.RX_LOS, values.is_set),
 }
 """Below PORT."""
 

@@ -1,13 +1,11 @@
-"""What the gNMI collector refuses before it connects to anything, and in which order it asks for less."""
+"""What the gNMI collector refuses before it connects to anything."""
 
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
-from collectors.gnmi import plans
 from collectors.gnmi.params import Params, Target
-from collectors.gnmi.v1 import gnmi_pb2
 from streams.wire.errors import Misconfigured
 
 LEAF = Target(name="leaf1", address="127.0.0.1:57400")
@@ -15,7 +13,8 @@ LEAF = Target(name="leaf1", address="127.0.0.1:57400")
 
 def test_unknown_and_incomplete_settings_are_refused_by_name() -> None:
     """A misspelt key, a certificate without its key, a password without a user."""
-    for wrong in ({"cadence": 5}, {"cert_file": "x", "tls": True}, {"password": "x"}, {"ca_file": "x"}):
+    for wrong in ({"cadence": 5}, {"cert_file": "x", "tls": True}, {"password": "x"}, {"ca_file": "x"},
+                  {"username": "u", "password": "x", "token": "t"}, {"token": "t", "token_file": "x"}):  # fmt: skip
         with pytest.raises(ValidationError):
             Params.model_validate(wrong)
 
@@ -46,12 +45,3 @@ def test_a_password_does_not_leave_the_machine_in_clear_text_unasked() -> None:
         Params.model_validate({"targets": [far], **login}).all_targets()
     assert Params.model_validate({"targets": [far], "clear_text": True, **login}).all_targets()
     assert "p" not in repr(Params.model_validate({"targets": [LEAF], **login}).password)
-
-
-def test_the_cheapest_encoding_is_tried_first_and_only_what_the_device_knows() -> None:
-    """A device that does not say what it can is tried with all."""
-    known = list(plans.attempts("auto", frozenset({gnmi_pb2.JSON, gnmi_pb2.JSON_IETF})))
-    assert {encoding for _, encoding in known} == {gnmi_pb2.JSON, gnmi_pb2.JSON_IETF}
-    assert known[0] == (plans.PLANS[0], gnmi_pb2.JSON_IETF)
-    assert {encoding for _, encoding in plans.attempts("auto", None)} == set(plans.ENCODINGS.values())
-    assert {encoding for _, encoding in plans.attempts("json", frozenset({gnmi_pb2.PROTO}))} == {gnmi_pb2.JSON}

@@ -131,6 +131,7 @@ def test_a_change_of_state_is_told_at_once_and_its_first_value_is_not() -> None:
     """How a port stands when we connect is no event; what changes after is, with the device's words and time."""
     device = Device()
     assert device.says({"oper-status": "UP", "admin-status": "UP"}, prefix=STATE.format("e1")) == []
+    assert value(device.reading(), "e1", Metric.OPER_UP) == 1
     told = device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 5 * S)
     assert told == [Happening(EventKind.LINK_DOWN, "e1", T + 5 * S, "oper-status DOWN")]
     assert device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 6 * S) == []
