@@ -49,7 +49,7 @@ async def run(params: Params, core: Core) -> None:
     """Bridge to Kafka until cancelled; raises Misconfigured."""
     if not params.topics:
         raise Misconfigured("collect bridge: which topics? (topics)")
-    if params.publisher.spool is not None:
+    if not params.takes_spool and params.publisher.spool is not None:
         raise Misconfigured("collect bridge: publisher.spool: it needs none: what is not acknowledged is read again")
     core = replace(core, collector=collector_name(params, core))
     await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means, core))

@@ -2,7 +2,7 @@
 
 import ssl
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
@@ -41,6 +41,7 @@ def _object(value: object) -> object:
 class Params(CollectorParams):
     """Settings of `[collect.bridge]`."""
 
+    takes_spool: ClassVar[bool] = False
     topics: Annotated[tuple[SourceTopic, ...], BeforeValidator(_topics)] = ()
     group: str = Field(default="railsight-bridge", min_length=1)
     """Processes of one group share the topics' partitions; where each has come to is kept under this name."""

@@ -1,9 +1,11 @@
 """The settings that every collector has, whatever it reads: `[collect.<name>]` begins with these."""
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from collectors.core.affinity import Cpu
 from collectors.core.bounds import PublisherParams
 from collectors.core.statuses import EVERY_S
 
@@ -16,6 +18,10 @@ class CollectorParams(BaseModel):
     status_every_s: float = Field(default=EVERY_S, ge=0.5)
     """How often a target is said to be reached while its samples say it; otherwise that is said at each cadence."""
     publisher: PublisherParams = PublisherParams()
+    cpu: Cpu | None = None
+    """The CPU that the process stays on: its number, or `one` for any one; where the scheduler likes if unset."""
+    takes_spool: ClassVar[bool] = True
+    """Whether what it reads is gone once read, so that a spool is worth its disk."""
 
     def files(self) -> tuple[Path, ...]:
         """The files that these settings name and that are read again when they change."""

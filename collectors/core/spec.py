@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from collectors.core.affinity import hold
 from collectors.core.bounds import PublisherParams
 from collectors.core.params import CollectorParams
 from streams.wire.topics import Partitions
@@ -63,6 +64,8 @@ class Spec:
     async def _run(self, params: BaseModel, core: Core) -> None:
         if isinstance(params, CollectorParams):
             core = replace(core, publisher=params.publisher)
+            if params.cpu is not None:
+                hold(params.cpu, core.collector or self.name)
         await self.run(params, core)
 
     async def _print_once(self, params: BaseModel, write: Callable[[str], None], core: Core) -> None:

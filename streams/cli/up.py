@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import BaseModel
 
 from streams.cli import parts
 from streams.cli.parts import USERS, railsight
@@ -92,5 +93,13 @@ def pipeline(settings: Settings, config: Path) -> Iterator[Part]:
     yield Part("persist", railsight("persist", *at), USERS)
     if "alertmanagers" in settings.notify.model_fields_set:
         yield Part("notify", railsight("notify", *at), USERS)
-    for name in settings.collectors:
-        yield Part(f"collect-{name}", railsight("collect", name, *at), USERS)
+    for name, params in settings.collectors.items():
+        yield Part(f"collect-{name}", railsight("collect", name, *at, *_spool(params)), USERS)
+
+
+def _spool(params: BaseModel) -> tuple[str, ...]:
+    """Where a collector's readings wait while Kafka is away, unless the configuration says it."""
+    publisher = getattr(params, "publisher", None)
+    if publisher is None or publisher.spool is not None or not getattr(params, "takes_spool", False):
+        return ()
+    return ("--set", f"publisher.spool={data_folder() / 'spool'}")

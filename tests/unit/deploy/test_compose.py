@@ -14,8 +14,10 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from collectors.core.params import CollectorParams
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
+from streams.cli.specs import params_of_collectors
 from streams.config.settings import load
 from streams.wire.topics import STAGES
 
@@ -114,6 +116,17 @@ def test_the_configuration_is_one_that_railsight_reads(project: dict[str, Any]) 
     assert hosts == {"kafka", "clickhouse", "alertmanager"} <= set(project["services"])
     assert (settings.runtime.metrics_host, settings.runtime.metrics_port) == ("0.0.0.0", 9100)
     assert settings.store.user == project["services"]["clickhouse"]["environment"]["CLICKHOUSE_USER"]
+
+
+def test_a_collector_keeps_what_it_read_while_kafka_is_away(project: dict[str, Any]) -> None:
+    """Its spool is on a volume, which its user may write to, and goes by a name that outlives the container."""
+    params = load(FOLDER / "railsight.toml", params_of_collectors(), environ={}).collectors["gnmi"]
+    assert isinstance(params, CollectorParams)
+    spool = str(params.publisher.spool)
+    service = project["services"]["collect-gnmi"]
+    assert f"spool:{spool}" in service["volumes"] and "spool" in project["volumes"]
+    assert f"--owner=10001 --group=10001 {spool}" in (FOLDER / "Dockerfile").read_text()
+    assert "--name" in service["command"]
 
 
 def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_path: Path) -> None:

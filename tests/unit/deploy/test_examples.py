@@ -1,0 +1,48 @@
+"""deploy/examples: every collector has settings to begin with, and they are ones that it takes."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from collectors.core.params import CollectorParams
+from streams.cli.collect import settings_of_collector
+from streams.cli.specs import params_of_collectors
+from streams.config.settings import load
+
+FOLDER = Path(__file__).parents[3] / "deploy/examples"
+EXAMPLES = {kind: FOLDER / ("sim.toml" if kind == "sim" else "collectors.toml") for kind in params_of_collectors()}
+
+
+def read(kind: str) -> BaseModel:
+    """The settings of a kind, as `railsight collect KIND --config` reads them."""
+    return settings_of_collector(kind, params_of_collectors()[kind], EXAMPLES[kind], {}).collectors[kind]
+
+
+@pytest.mark.parametrize("kind", EXAMPLES)
+def test_the_example_says_more_than_the_defaults(kind: str) -> None:
+    """A section of its own, in which something is said; a key that is not one would be refused by name."""
+    assert read(kind).model_fields_set
+
+
+@pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - {"sim"}))
+def test_what_is_gone_once_read_has_a_spool_within_a_bound(kind: str) -> None:
+    """Whoever copies the example loses nothing to an outage of Kafka; what it may take of the disk is written there."""
+    params = read(kind)
+    assert isinstance(params, CollectorParams)
+    assert (params.publisher.spool is not None) is params.takes_spool
+    assert not params.takes_spool or "spool_bytes" in params.publisher.model_fields_set
+
+
+@pytest.mark.parametrize("path", sorted(set(EXAMPLES.values())))
+def test_a_whole_file_is_one_that_railsight_reads(path: Path) -> None:
+    """With all of its collectors at once."""
+    settings = load(path, params_of_collectors(), environ={})
+    assert set(settings.collectors) == {kind for kind, its in EXAMPLES.items() if its == path}
+
+
+def test_ports_go_by_one_name_in_what_the_nic_collector_and_the_host_agent_say() -> None:
+    """They want the same values for what both have."""
+    nic, host = read("nic"), read("host")
+    for name in ("device", "port_name", "fabric", "management", "exclude"):
+        assert getattr(nic, name) == getattr(host, name)
