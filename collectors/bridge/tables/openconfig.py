@@ -21,6 +21,7 @@ PORTS: dict[str, Signal] = {
     "state/counters/in-errors": counter(Metric.RX_ERRORS),
     "state/counters/out-errors": counter(Metric.TX_ERRORS),
     "state/counters/in-fcs-errors": counter(Metric.RX_FCS_ERRORS, rank=9),
+    "state/counters/in-crc-error-pkts": counter(Metric.RX_FCS_ERRORS, rank=1),  # a device's own, below OpenConfig's
     # Two transitions a flap in all three; `link-transitions` is before damping, so it is the one taken first.
     "state/counters/link-transitions": counter(Metric.LINK_TRANSITIONS, rank=3),
     "state/counters/interface-transitions": counter(Metric.LINK_TRANSITIONS, rank=2),

@@ -57,7 +57,7 @@ def test_the_key_that_is_missing_from_the_path_is_taken_from_the_name() -> None:
     assert name == '\\"1\\'
     assert {metric for metric, _ in values} == {
         Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_PACKETS, Metric.TX_PACKETS, Metric.RX_DISCARDS, Metric.RX_ERRORS,
-        Metric.TX_ERRORS,
+        Metric.TX_ERRORS, Metric.RX_FCS_ERRORS,
     }  # fmt: skip
     assert set(values.values()) == {0.0}
 
