@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
+from collectors.core.counts import Counts
 from streams.wire.topics import Record
 
 _RECORD_OVERHEAD = 200
@@ -68,8 +69,9 @@ class Buffer(Protocol):
 class MemoryBuffer:
     """A Buffer in memory: what it holds ends with the process, and was never acknowledged."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(self, limit_bytes: int, counts: Counts | None = None) -> None:
         self._limit = limit_bytes
+        self._counts = counts if counts is not None else Counts()
         self._held: deque[Held] = deque()
         self.size_bytes = 0
 
@@ -85,9 +87,11 @@ class MemoryBuffer:
         return list(islice(self._held, limit))
 
     def drop(self, count: int) -> None:
-        """Let the oldest go."""
+        """Let the oldest go: they are kept elsewhere, or will be nowhere."""
         for _ in range(count):
-            self.size_bytes -= self._held.popleft().size
+            gone = self._held.popleft()
+            self.size_bytes -= gone.size
+            self._counts.add("settled", gone.record.topic.name)
 
     async def open(self) -> None:
         return

@@ -11,7 +11,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 Name = Literal[
     "offered",  # records handed to the publisher, by topic
-    "acknowledged",  # of these, written to Kafka with acks=all
+    "acknowledged",  # written to Kafka with acks=all, what an earlier process left in the spool too
+    "settled",  # of those offered to this process, those that Kafka or the spool has, or that Kafka will never take
     "acknowledged_rows",  # rows of samples in them
     "refused",  # past the buffer's bound: lost, never acknowledged
     "rejected",  # Kafka will never take them: too large, or not allowed

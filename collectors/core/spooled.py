@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 def buffer_of(params: PublisherParams, collector: str, counts: Counts) -> Buffer:
     """The buffer that these settings ask for; a spool is the collector's own file in the folder that they name."""
     if params.spool is None:
-        return MemoryBuffer(params.memory_bytes)
+        return MemoryBuffer(params.memory_bytes, counts)
     spool = Spool(params.spool / f"{quote(collector, safe='@')}.spool", params.spool_bytes)
     return SpooledBuffer(spool, params.memory_bytes, params.spool_after_s, counts)
 
@@ -42,7 +42,7 @@ class SpooledBuffer:
 
     def __init__(self, spool: Spool, limit_bytes: int, after_s: float, counts: Counts) -> None:
         self._spool = spool
-        self._memory = MemoryBuffer(limit_bytes)
+        self._memory = MemoryBuffer(limit_bytes, counts)
         self._limit = limit_bytes
         self._after_s = after_s
         self._counts = counts

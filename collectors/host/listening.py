@@ -123,12 +123,14 @@ class Listening:
         self.save()
 
     def save(self) -> None:
-        """Write how far the log is read, as far as its events are acknowledged, or will never be."""
-        counts = self._means.counts
-        self._positions.save(counts.of("acknowledged", EVENTS.name) + counts.of("rejected", EVENTS.name))
+        """Write how far the log is read, as far as its events are kept by Kafka or the spool, or never will be.
+
+        What an earlier process left in the spool is none of them: its acknowledgements say nothing of this one's.
+        """
+        self._positions.save(self._means.counts.of("settled", EVENTS.name))
 
     def close(self) -> None:
-        """Say what waits, and let go of the log. What is acknowledged afterwards counts at the next `save`."""
+        """Say what waits, and let go of the log. What is settled afterwards counts at the next `save`."""
         if self.log is not None:
             self.log.close(self._means.clock.now_ns())
             if (place := self.log.place()) is not None:

@@ -1,4 +1,4 @@
-"""Keeps on disk how far the kernel log was read and its events acknowledged. I/O only.
+"""Keeps on disk how far the kernel log was read and its events kept. I/O only.
 
 A place counts only once all events before it are: killed before that, a process repeats a few rather than lose one.
 """
@@ -38,7 +38,7 @@ class Positions:
         self._waiting.append((events, place))
 
     def save(self, settled: int) -> None:
-        """Write the last place of which all events, `settled` since the process began, are acknowledged or refused."""
+        """Write the last place of which all events, `settled` since the process began, are kept or refused."""
         while self._waiting and self._waiting[0][0] <= settled:
             self._known = self._waiting.popleft()[1]
         if self._known is None or self._known == self._written:

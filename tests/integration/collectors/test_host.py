@@ -11,6 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from collectors.core.bounds import PublisherParams
 from collectors.core.clock import SystemClock
 from collectors.core.counts import Counts
 from collectors.core.means import Means
@@ -151,7 +152,8 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
     await admin.close()
     root, log = machine(tmp_path), tmp_path / "kern.log"
     log.touch()
-    core = Core(client_options={"bootstrap_servers": broker}, partitions=Partitions(telemetry=1), collector="host@test")
+    core = Core(client_options={"bootstrap_servers": broker}, partitions=Partitions(telemetry=1), collector="host@test",
+                publisher=PublisherParams(spool=tmp_path / "spool"))  # fmt: skip
     params = Params(
         device="gpu17", root=root, kernel_log=log, log_poll_s=0.05, cadence_s=0.5, state_file=tmp_path / "state.json"
     )

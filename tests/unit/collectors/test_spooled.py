@@ -83,6 +83,9 @@ async def test_a_new_run_gives_first_what_the_last_one_left(tmp_path: Path) -> N
         assert await now.all() == [1, 2, 3, 4, 5]
         await now.buffer.release(5)
         assert await now.all() == [6]
+        assert now.counts.of("settled") == 0  # nothing of this run's, so nobody takes it for their own
+        await now.buffer.release(1)
+        assert now.counts.of("settled") == 1
 
 
 async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:

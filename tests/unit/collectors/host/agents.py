@@ -41,7 +41,7 @@ class Acknowledging:
     def offer(self, record: Record, rows: int = 0) -> bool:
         taken = self.kept.offer(record, rows)
         if taken and record.topic is EVENTS and self.is_there:
-            self.counts.add("acknowledged", EVENTS.name)
+            self.counts.add("settled", EVENTS.name)
         return taken
 
 
