@@ -218,12 +218,23 @@ _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
 """The lane or priority is in the name: `rx_err_lane_3_phy`."""
 
 
+_MODULE: dict[str, int] = {
+    "module_unplug": 0,
+    "module_bus_stuck": 1,
+    "module_high_temp": 2,
+    "module_bad_shorted": 3,
+}
+"""What befell the module of an mlx5 port, by the index that it has as a metric: a person, then three faults."""
+
+
 def ethtool_signal(name: str) -> Signal | None:
     """What a driver's statistic is to us, None where it is nothing."""
     if (metric := PHYSICAL.get(name)) is not None:
         return Signal(metric, Rank.PHYSICAL)
     if (generic := STATISTICS.get(name)) is not None:
         return Signal(generic.metric, Rank.DRIVER)
+    if (kind := _MODULE.get(name)) is not None:
+        return Signal(Metric.MODULE_EVENTS, Rank.PHYSICAL, kind)
     for pattern, metrics in _BY_NUMBER:
         if said := pattern.fullmatch(name):
             return Signal(metrics[said[1]], Rank.PHYSICAL, int(said[2]))

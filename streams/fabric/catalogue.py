@@ -52,6 +52,7 @@ class Metric(IntEnum):
     HOST_SNR_DB = 66
     RX_LOS = 67
     TX_FAULT = 68
+    MODULE_EVENTS = 69
     PFC_RX_FRAMES = 80
     PFC_TX_FRAMES = 81
     PFC_RX_PAUSE_USECONDS = 82
@@ -113,7 +114,7 @@ class Meaning:
     """How to read one metric.
 
     `unit` is that of the value as it travels; `index` says what the column index counts (lane, priority, queue,
-    bin, link), None where the metric is a scalar of the row.
+    bin, link, kind), None where the metric is a scalar of the row.
     """
 
     counter: bool
@@ -171,6 +172,7 @@ CATALOGUE: dict[Metric, Meaning] = {
     Metric.HOST_SNR_DB: _gauge("dB", "lane"),
     Metric.RX_LOS: _gauge("bool", "lane"),
     Metric.TX_FAULT: _gauge("bool", "lane"),
+    Metric.MODULE_EVENTS: _counter("events", "kind"),
     Metric.PFC_RX_FRAMES: _counter("frames", "priority"),
     Metric.PFC_TX_FRAMES: _counter("frames", "priority"),
     Metric.PFC_RX_PAUSE_USECONDS: _counter("µs", "priority"),

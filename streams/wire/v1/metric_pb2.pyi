@@ -87,6 +87,8 @@ class _MetricEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Metric.ValueTy
     RX_LOS: _Metric.ValueType  # 67
     """1 while there is no light"""
     TX_FAULT: _Metric.ValueType  # 68
+    MODULE_EVENTS: _Metric.ValueType  # 69
+    """counter; index: 0 unplugged (a person), 1 its bus stuck, 2 too hot, 3 shorted"""
     PFC_RX_FRAMES: _Metric.ValueType  # 80
     """Flow control and queues: counters unless said; index: priority or queue.
     the far side paused this port
@@ -228,6 +230,8 @@ HOST_SNR_DB: Metric.ValueType  # 66
 RX_LOS: Metric.ValueType  # 67
 """1 while there is no light"""
 TX_FAULT: Metric.ValueType  # 68
+MODULE_EVENTS: Metric.ValueType  # 69
+"""counter; index: 0 unplugged (a person), 1 its bus stuck, 2 too hot, 3 shorted"""
 PFC_RX_FRAMES: Metric.ValueType  # 80
 """Flow control and queues: counters unless said; index: priority or queue.
 the far side paused this port

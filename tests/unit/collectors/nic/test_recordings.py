@@ -171,3 +171,14 @@ async def test_a_bad_cable_shows_in_one_lane(tmp_path: Path) -> None:
     assert (said["rx_fcs_errors"], said["fec_corrected_bits"], said["pcs_symbol_errors"]) == (386, 17750739, 386)
     there = dict(values.ethtool_statistics(text))
     assert (said["rx_bytes"], said["tx_bytes"]) == (there["rx_bytes_phy"], there["tx_bytes_phy"])
+
+
+async def test_what_befell_a_module_is_told_by_its_kind(tmp_path: Path) -> None:
+    """A person who pulls it, and three faults; zero is what a good one says, and no statistic is nothing."""
+    text = (NIC / "mlx5_ethtool_S_real.txt").read_text()
+    text = text.replace("module_unplug: 0", "module_unplug: 3").replace("module_high_temp: 0", "module_high_temp: 1")
+    write(tmp_path, {"sys/class/net/ens1np0/operstate": "up", "ethtool/ens1np0.statistics": text})
+    write(tmp_path, {"sys/class/net/ens2np0/operstate": "up"})
+    said = rows(await whole(tmp_path).host.read_once())
+    assert [said["ens1np0"][f"module_events[{kind}]"] for kind in range(4)] == [3, 0, 1, 0]
+    assert not [name for name in said["ens2np0"] if name.startswith("module_events")]
