@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,9 +12,10 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.publishing import publish
+from streams.fabric.checks import Problem
 from streams.fabric.generate import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.fabric.generate import generate as made_by
-from streams.fabric.inventory import InvalidInventory, Inventory, digest, read_folder, write_folder
+from streams.fabric.inventory import Inventory, digest, examine, write_folder
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.topics import INVENTORY, Record, encode
@@ -52,8 +54,15 @@ def generate(
 
 @inventory.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
-    """Say what is wrong with an inventory, all at once; exit 1 if anything is."""
-    _say(_read(folder), folder, "fine", as_json)
+    """Say everything that is wrong with an inventory, or stands against itself in it; exit 1 if anything does."""
+    examined = examine(folder, time.time_ns())
+    if not examined.problems:
+        _say(examined.inventory, folder, "fine", as_json)
+        return
+    if as_json:
+        typer.echo(orjson.dumps({"inventory": str(folder), "is": "wrong", "problems": _plain(examined.problems)}))
+    _warn(examined.problems)
+    raise typer.Exit(1)
 
 
 @inventory.command()
@@ -67,7 +76,10 @@ def apply(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check an inventory and publish it as one version."""
+    """Check an inventory and publish it as one version.
+
+    One that is impossible is refused; what only stands against itself, as it may while a fabric is built, is said.
+    """
     kafka = settings_of(config, bootstrap).kafka
     read = _read(folder)
     at_ns = time.time_ns() if effective is None else round(effective.timestamp() * 1e9)
@@ -82,12 +94,20 @@ def records_of(read: Inventory, effective_ns: int) -> list[Record]:
 
 
 def _read(folder: Path) -> Inventory:
-    try:
-        return read_folder(folder)
-    except InvalidInventory as error:
-        for problem in error.problems:
-            typer.echo(f"railsight inventory: {problem}", err=True)
-        raise typer.Exit(1) from error
+    examined = examine(folder, time.time_ns())
+    _warn(examined.problems)
+    if examined.impossible:
+        raise typer.Exit(1)
+    return examined.inventory
+
+
+def _warn(problems: Sequence[Problem]) -> None:
+    for problem in problems:
+        typer.echo(f"railsight inventory: {problem}", err=True)
+
+
+def _plain(problems: Sequence[Problem]) -> list[dict[str, object]]:
+    return [problem._asdict() for problem in problems]
 
 
 def _say(read: Inventory, folder: Path, what: str, as_json: bool, named: str = "") -> None:

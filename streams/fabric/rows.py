@@ -5,11 +5,12 @@ that each value is judged once and kept once. Where a column cannot be, row by r
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import repeat
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
-from pydantic import AfterValidator, BeforeValidator, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from streams.fabric.ids import Port
 
@@ -35,7 +36,10 @@ def _aware(value: datetime) -> datetime:
 
 
 Name = Annotated[str, AfterValidator(_named)]
-OptionalInt = Annotated[int | None, BeforeValidator(_blank_is_none)]
+Number = Annotated[int, Field(ge=0, lt=2**15)]
+"""Of a rail or a plane, counted from 0; published fabrics have 8 at most."""
+OptionalNumber = Annotated[Number | None, BeforeValidator(_blank_is_none)]
+OptionalSpeed = Annotated[Annotated[int, Field(ge=1, lt=2**63)] | None, BeforeValidator(_blank_is_none)]
 Time = Annotated[datetime, AfterValidator(_aware)]
 OptionalTime = Annotated[Time | None, BeforeValidator(_blank_is_none)]
 
@@ -47,10 +51,10 @@ class Device(NamedTuple):
     kind: Literal["switch", "host"]
     tier: Name
     pod: str = ""
-    plane: OptionalInt = None
+    plane: OptionalNumber = None
     vendor: str = ""
     model: str = ""
-    gpus: Annotated[int, BeforeValidator(_blank_is_zero)] = 0
+    gpus: Annotated[int, Field(ge=0, lt=2**31), BeforeValidator(_blank_is_zero)] = 0
     id: str = ""
     serial: str = ""
     firmware: str = ""
@@ -67,9 +71,9 @@ class Link(NamedTuple):
     z_device: Name
     z_port: Name
     role: Literal["host-link", "fabric-link"]
-    rail: OptionalInt = None
-    plane: OptionalInt = None
-    speed_bps: OptionalInt = None
+    rail: OptionalNumber = None
+    plane: OptionalNumber = None
+    speed_bps: OptionalSpeed = None
     id: str = ""
 
     @property
@@ -102,6 +106,17 @@ class Job(NamedTuple):
 
 
 Row = Device | Link | PortName | Job
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """All tables of one version."""
+
+    devices: tuple[Device, ...] = ()
+    links: tuple[Link, ...] = ()
+    ports: tuple[PortName, ...] = ()
+    jobs: tuple[Job, ...] = ()
+
 
 ROW_OF: dict[str, type[Any]] = {"devices": Device, "links": Link, "ports": PortName, "jobs": Job}
 _TABLE: dict[str, TypeAdapter[Any]] = {table: TypeAdapter(tuple[row, ...]) for table, row in ROW_OF.items()}  # type: ignore[valid-type]

@@ -1,0 +1,103 @@
+"""Links that contradict each other or the devices at their ends: a port in two links, a rail used twice on a host."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import chain
+from operator import itemgetter
+
+import numpy as np
+
+from streams.fabric.checks.problem import Problem
+from streams.fabric.checks.tables import ABSENT, Mask, Tables, groups, one_number
+
+
+def _each(tables: Tables, wrong: Mask, rule: str, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
+    """A problem without its words for each link where a mask holds."""
+    for index in np.flatnonzero(wrong).tolist():
+        yield index, Problem("links", (tables.row("links", index),), rule, tables.link_said(index), impossible)
+
+
+def port_in_two_links(tables: Tables) -> Iterator[Problem]:
+    """A port holds one cable, and a cable ends at two ports."""
+    rows = tables.inventory.links
+    ends = list(chain(map(itemgetter(0, 1), rows), map(itemgetter(2, 3), rows)))
+    if len(set(ends)) == len(ends):
+        return
+    used: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, end in enumerate(ends):
+        used[end].append(place % len(rows))
+    for (device, port), indexes in used.items():
+        distinct = sorted(set(indexes))
+        if len(distinct) > 1:
+            says = f"{device}/{port} is an end of {len(distinct)} links"
+            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, impossible=True)
+        elif len(indexes) > 1:
+            says = f"{device}/{port} is both ends"
+            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, impossible=True)
+
+
+def unknown_device(tables: Tables) -> Iterator[Problem]:
+    """Both ends are on devices that the table of devices has."""
+    links = tables.links
+    for index in np.flatnonzero((links.a == ABSENT) | (links.z == ABSENT)).tolist():
+        link = tables.inventory.links[index]
+        for device in dict.fromkeys((link.a_device, link.z_device)):
+            if not tables.is_known(device):
+                says = f"{device} is not among the devices"
+                yield Problem("links", (tables.row("links", index),), "unknown-device", says, impossible=True)
+
+
+def both_ends_on_one_device(tables: Tables) -> Iterator[Problem]:
+    """A cable from a device to itself carries nothing between devices."""
+    links = tables.links
+    for index, problem in _each(tables, (links.a == links.z) & (links.a != ABSENT), "link-within-a-device"):
+        link = tables.inventory.links[index]
+        if link.a_port != link.z_port:
+            yield problem._replace(says=f"{problem.says} joins {link.a_device} to itself")
+
+
+def between_two_hosts(tables: Tables) -> Iterator[Problem]:
+    """Hosts meet at switches."""
+    links, is_host = tables.links, tables.is_host
+    wrong = is_host[links.a] & is_host[links.z] & (links.a != links.z)
+    for _, problem in _each(tables, wrong, "link-between-hosts"):
+        yield problem._replace(says=f"{problem.says} joins two hosts")
+
+
+def role_against_ends(tables: Tables) -> Iterator[Problem]:
+    """A host-link has a host at one end, a fabric-link none; what joins two hosts is said as that."""
+    links, is_host = tables.links, tables.is_host
+    known = (links.a != ABSENT) & (links.z != ABSENT)
+    no_host, a_host = ~is_host[links.a] & ~is_host[links.z], is_host[links.a] != is_host[links.z]
+    wrong = known & np.where(links.is_host_link, no_host, a_host)
+    for index, problem in _each(tables, wrong, "role-against-ends"):
+        what = "joins two switches" if tables.inventory.links[index].role == "host-link" else "ends at a host"
+        yield problem._replace(says=f"{problem.says} is a {tables.inventory.links[index].role} and {what}")
+
+
+def identity_twice(tables: Tables) -> Iterator[Problem]:
+    """An id is of one link."""
+    if not any(map(itemgetter(-1), tables.inventory.links)):
+        return
+    said: dict[str, list[int]] = defaultdict(list)
+    for index, link in enumerate(tables.inventory.links):
+        said[link.id].append(index)
+    for identity, indexes in said.items():
+        if identity and len(indexes) > 1:
+            says = f"id {identity} is that of {len(indexes)} links: {' and '.join(map(tables.link_said, indexes[:4]))}"
+            yield Problem("links", tables.rows("links", indexes), "link-id-twice", says)
+
+
+def rail_used_twice(tables: Tables) -> Iterator[Problem]:
+    """A host has one port for each rail in each plane."""
+    links = tables.links
+    counted = np.flatnonzero((links.host != ABSENT) & (links.rail >= 0))
+    keys = one_number(links.host[counted], links.rail[counted], links.plane[counted])
+    for members in groups(keys):
+        indexes = counted[members]
+        first, plane = int(indexes[0]), int(links.plane[indexes[0]])
+        host = tables.inventory.devices[int(links.host[first])].name
+        of = f"{host} has {len(indexes)} links of rail {int(links.rail[first])}"
+        within = f" in plane {plane}" if plane != ABSENT else ""
+        said = " and ".join(tables.link_said(index) for index in indexes[:4].tolist())
+        yield Problem("links", tables.rows("links", indexes), "rail-used-twice", f"{of}{within}: {said}")

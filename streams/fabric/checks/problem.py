@@ -1,0 +1,34 @@
+"""A contradiction: in which rows of which table it stands, which rule it breaks, and what the rows say."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_MOST_ROWS = 12
+"""Row numbers that a line of text holds; JSON has all of them."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong; `rows` count from 1 and do not count a CSV's header."""
+
+    table: str
+    rows: tuple[int, ...]
+    rule: str
+    says: str
+    impossible: bool = False
+    """Whether no pipeline can run with it."""
+    column: str = ""
+    """Where one value of one row is wrong."""
+
+    def __str__(self) -> str:
+        if not self.table:
+            return self.says
+        if not self.rows:
+            return f"{self.table}: {self.says}"
+        rows = f"{'row' if len(self.rows) == 1 else 'rows'} {listed(self.rows, _MOST_ROWS)}"
+        return f"{self.table} {rows}{self.column and ', ' + self.column}: {self.says}"
+
+
+def listed(values: Sequence[object], most: int = 4) -> str:
+    """A few of them, and how many more there are."""
+    said = ", ".join(map(str, values[:most]))
+    return said if len(values) <= most else f"{said} and {len(values) - most} more"

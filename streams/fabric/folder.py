@@ -1,0 +1,252 @@
+"""The folder that people keep an inventory in: `devices`, `links`, `ports` and `jobs`, each as CSV or as Parquet.
+
+Reads whole tables by their columns, and says of what cannot be read every row, with its table, its number and why. A
+row that cannot be read does not keep the others from being held against each other.
+Parquet is read by pyarrow, which the pipeline has anyway for its own tables; a host that only collects has neither.
+"""
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice, repeat
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from streams.fabric.checks import Problem, Tables, contradictions
+from streams.fabric.rows import ROW_OF, Inventory, Row, from_columns, from_rows
+
+TABLES = tuple(ROW_OF)
+_NEEDED = ("devices", "links")
+_BLOCK = 10_000
+"""Lines of CSV that are split at once: their texts live no longer than the block."""
+
+
+class InvalidInventory(ValueError):
+    """An inventory that cannot be: `problems` has one line for each thing that is wrong, `found` the same in parts."""
+
+    def __init__(self, found: Sequence[Problem]) -> None:
+        self.found = list(found)
+        self.problems = [str(problem) for problem in found]
+        super().__init__("; ".join(self.problems))
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What could be read of a folder, and everything that is wrong with it."""
+
+    inventory: Inventory
+    problems: list[Problem]
+
+    @property
+    def impossible(self) -> list[Problem]:
+        """What no pipeline can run with."""
+        return [problem for problem in self.problems if problem.impossible]
+
+
+@dataclass(slots=True)
+class _Read:
+    """A table as far as it could be read: its rows, their numbers where some are missing, and who is missing."""
+
+    rows: tuple[Any, ...] = ()
+    numbers: Sequence[int] | None = None
+    unread: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+class _NoTable(ValueError):
+    """A file that holds no such table."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = problems
+
+
+def read_folder(folder: Path) -> Inventory:
+    """Read the tables of an inventory folder; raises InvalidInventory with every problem that makes it impossible."""
+    examined = examine(folder)
+    if examined.impossible:
+        raise InvalidInventory(examined.impossible)
+    return examined.inventory
+
+
+def examine(folder: Path, now_ns: int = 0) -> Examined:
+    """Read a folder and say everything that is wrong with it; `now_ns` is when maintenance counts as over."""
+    if not folder.is_dir():
+        return Examined(Inventory(), [_of_file(f"{folder}: no such folder")])
+    problems: list[Problem] = []
+    tables: dict[str, _Read] = {}
+    for table in TABLES:
+        try:
+            tables[table] = _read_table(folder, table)
+        except _NoTable as error:
+            problems += error.problems
+        except (OSError, ValueError, csv.Error) as error:
+            problems.append(_of_file(f"{folder / table}: {error}"))
+    for read in tables.values():
+        problems += read.problems
+    inventory = Inventory(**{table: read.rows for table, read in tables.items()})
+    if "devices" in tables:  # without them everything would be unknown
+        numbers = {table: read.numbers for table, read in tables.items() if read.numbers is not None}
+        problems += contradictions(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unread)))
+    return Examined(inventory, problems)
+
+
+def _of_file(says: str) -> Problem:
+    return Problem("", (), "unreadable", says, impossible=True)
+
+
+def _read_table(folder: Path, table: str) -> _Read:
+    """A table as far as it can be read; raises OSError, ValueError or csv.Error where the file is none."""
+    as_csv, as_parquet = folder / f"{table}.csv", folder / f"{table}.parquet"
+    if as_csv.exists():
+        if as_parquet.exists():
+            raise _NoTable(_of_file(f"{folder}: {table}.csv and {table}.parquet; which one holds?"))
+        return _read_csv(as_csv, table)
+    if as_parquet.exists():
+        return _read_parquet(as_parquet, table)
+    if table in _NEEDED:
+        raise _NoTable(_of_file(f"{folder}: no {table}.csv or {table}.parquet"))
+    return _Read()
+
+
+def _read_csv(path: Path, table: str) -> _Read:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(file, strict=True)
+        header = next(lines, [])
+        if wrong := _wrong_columns(table, header):
+            raise _NoTable(*wrong)
+        columns = _columns(header, lines)
+        rows = None if columns is None else from_columns(table, columns)
+        if rows is not None:
+            return _Read(rows)
+        file.seek(0)
+        return _one_by_one(table, csv.DictReader(file, strict=True))
+
+
+def _wrong_columns(table: str, header: Sequence[str]) -> list[Problem]:
+    """Columns that are not known, missing, or there twice: said once, and not for each row."""
+    row = ROW_OF[table]
+    known = ", ".join(row._fields)
+    says = [f"{name or 'a blank'} is no column of it; those are {known}" for name in header if name not in row._fields]
+    says += [f"no column {name}" for name in row._fields if name not in row._field_defaults and name not in header]
+    says += [f"column {name} is there {header.count(name)} times" for name in dict.fromkeys(header)
+             if header.count(name) > 1]  # fmt: skip
+    return [Problem(table, (), "wrong-columns", said, impossible=True) for said in says]
+
+
+def _columns(header: Sequence[str], lines: Iterable[list[str]]) -> dict[str, list[str]] | None:
+    """The columns of a table; None where a line has not as many fields as the header."""
+    lines = iter(lines)
+    columns: list[list[str]] = [[] for _ in header]
+    seen: dict[str, str] = {}
+    while block := list(islice(lines, _BLOCK)):
+        if any(len(line) != len(header) for line in block):
+            return None
+        for column, values in zip(columns, zip(*block, strict=True), strict=True):
+            column.extend(map(seen.setdefault, values, values))
+    return dict(zip(header, columns, strict=True))
+
+
+def _one_by_one(table: str, rows: Iterable[Mapping[Any, Any]]) -> _Read:
+    """The rows that can be read, and what is wrong with each other one."""
+    given = list(rows)
+    read = _Read()
+    bad: set[int] = set()
+    for number, row in enumerate(given):
+        if None in row or None in row.values():
+            bad.add(number)
+            fields = "more" if None in row else "fewer"
+            read.problems.append(_unreadable(table, number, f"has {fields} fields than the header"))
+    whole = [number for number in range(len(given)) if number not in bad]
+    try:
+        read.rows = from_rows(table, map(given.__getitem__, whole))
+    except ValidationError as error:
+        for detail in error.errors():
+            place, *column = detail["loc"]
+            assert isinstance(place, int)
+            bad.add(whole[place])
+            read.problems.append(_unreadable(table, whole[place], detail["msg"], ".".join(map(str, column))))
+        whole = [number for number in whole if number not in bad]
+        read.rows = from_rows(table, map(given.__getitem__, whole))
+    read.problems.sort(key=lambda problem: problem.rows)
+    read.numbers = [number + 1 for number in whole]
+    read.unread = [str(given[number].get("name")) for number in bad]
+    return read
+
+
+def _unreadable(table: str, index: int, says: str, column: str = "") -> Problem:
+    return Problem(table, (index + 1,), "unreadable-row", says, impossible=True, column=column)
+
+
+def _read_parquet(path: Path, table: str) -> _Read:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as error:
+        raise _NoTable(_of_file(f"{path}: is read by pyarrow, which comes with railsight[pipeline]")) from error
+    try:
+        read = pq.read_table(path)
+        if wrong := _wrong_columns(table, read.column_names):
+            raise _NoTable(*wrong)
+        columns = {name: _values(read[name]) for name in read.column_names}
+        rows = from_columns(table, columns, none_is_absent=True)
+        if rows is not None:
+            return _Read(rows)
+        return _one_by_one(table, ({k: v for k, v in row.items() if v is not None} for row in read.to_pylist()))
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+
+
+def _values(column: Any) -> list[Any]:
+    """A column of Parquet as Python values, each distinct one made once."""
+    import pyarrow as pa
+
+    if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
+        return list(column.to_pylist())
+    encoded = column.combine_chunks().dictionary_encode()
+    values = [*encoded.dictionary.to_pylist(), None]
+    return list(map(values.__getitem__, encoded.indices.fill_null(len(values) - 1).to_pylist()))
+
+
+def write_folder(inventory: Inventory, folder: Path, form: Literal["csv", "parquet"] = "csv") -> None:
+    """Write every table that has rows, as files that `read_folder` reads; columns that hold nothing are left out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for table in TABLES:
+        rows: tuple[Row, ...] = getattr(inventory, table)
+        other = folder / f"{table}.{'parquet' if form == 'csv' else 'csv'}"
+        other.unlink(missing_ok=True)
+        path = folder / f"{table}.{form}"
+        if not rows and table not in _NEEDED:
+            path.unlink(missing_ok=True)
+            continue
+        columns = _said(table, rows)
+        if form == "csv":
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file)
+                writer.writerow(columns)
+                writer.writerows(zip(*map(_as_text, columns.values()), strict=True))
+        else:
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            pq.write_table(pa.table(columns), path)
+
+
+def _said(table: str, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
+    """The columns that any row says anything in, and those that every row must."""
+    row = ROW_OF[table]
+    defaults = row._field_defaults
+    columns = zip(*rows, strict=True) if rows else repeat(())
+    return {
+        name: values
+        for name, values in zip(row._fields, columns, strict=False)
+        if name not in defaults or any(value != defaults[name] for value in set(values))
+    }
+
+
+def _as_text(values: Sequence[Any]) -> Iterable[Any]:
+    """A column as CSV holds it: times in RFC 3339, the rest as `csv` writes it."""
+    return (v.isoformat() if isinstance(v, datetime) else v for v in values)
