@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from streams.fabric.ids import Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
+from streams.fabric.placement import Placement
 
 
 class Cable(NamedTuple):
@@ -44,7 +45,7 @@ class Topology:
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
         self.jobs = inventory.jobs
-        self._jobs_on = _by_device(inventory.jobs)
+        self.placement = Placement.of(inventory.jobs)
         self.cables: dict[str, Cable] = {}
         self._by_port: dict[Port, Cable] = {}
         cables_of: dict[str, list[Cable]] = defaultdict(list)
@@ -116,25 +117,9 @@ class Topology:
         """The same fabric with these jobs; all other look-ups are shared."""
         fresh = copy.copy(self)
         fresh._joined_to = self  # noqa: SLF001 — lives as long, so that whoever keeps it weakly finds it
-        fresh.jobs, fresh._jobs_on = jobs, _by_device(jobs)  # noqa: SLF001 — a Topology of our own making
+        fresh.jobs, fresh.placement = jobs, Placement.of(jobs)
         return fresh
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """The jobs that hold any of these devices at a time, sorted."""
-        return tuple(
-            sorted(
-                {
-                    job.job
-                    for device in devices
-                    for job in self._jobs_on.get(device, ())
-                    if job.start.timestamp() * 1e9 <= at_ns and (job.end is None or at_ns < job.end.timestamp() * 1e9)
-                }
-            )
-        )
-
-
-def _by_device(jobs: Iterable[Job]) -> dict[str, list[Job]]:
-    held: dict[str, list[Job]] = defaultdict(list)
-    for job in jobs:
-        held[job.device].append(job)
-    return held
+        return self.placement.jobs_on(devices, at_ns)
