@@ -10,9 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
+from streams.fabric.graph import Graph, Likeness
 from streams.fabric.ids import Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.placement import Placement
+
+PEERS: tuple[Likeness, ...] = ("role", "tier", "pod", "plane", "rail")
+"""What links have in common that carry the same kind of traffic in the same place."""
 
 
 class Cable(NamedTuple):
@@ -42,6 +46,7 @@ class Topology:
     def __init__(self, inventory: Inventory, digest: str = "") -> None:
         self.digest = digest
         self._joined_to: Topology | None = None
+        self._made: dict[str, Graph] = {}
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
         self.jobs = inventory.jobs
@@ -75,6 +80,28 @@ class Topology:
                 plane = plane_of[upper.device]  # noqa: PLW2901 — the row's own, or that of the switch it leads to
             pod = pod_of[lower.device]
             yield Cable(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps)
+
+    @property
+    def graph(self) -> Graph:
+        """The same as arrays; made when first asked for, once for all that differ only in their jobs."""
+        made = self._made.get("graph")
+        if made is None:
+            made = self._made["graph"] = Graph(self.devices, self.uplinks_of)
+        return made
+
+    def ends_of(self, identity: str) -> tuple[Port, Port] | None:
+        """Both ends of a link by its id, the lower first; None of an unknown one."""
+        cable = self.cables.get(identity)
+        return None if cable is None else (cable.lower, cable.upper)
+
+    def peers_of(self, cable: Cable, alike: Collection[Likeness] = PEERS) -> tuple[Cable, ...]:
+        """The other links that are alike in these: by default what may be compared with it.
+
+        Of a host link the same rail and plane of the other hosts of its pod; `("lower", "role")` are its host's other
+        rails and planes.
+        """
+        graph = self.graph
+        return graph.cables_at(graph.like(graph.number_of(cable), alike))
 
     def port(self, device: str, name: str) -> Port:
         """The port that a source calls `name`."""

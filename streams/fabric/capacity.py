@@ -1,0 +1,185 @@
+"""What hosts lose when links go: shares of capacity, rails that are down, and the paths that a switch keeps upwards.
+
+A link up carries its share of what its lower end has upwards; a switch that lost half of its paths to the top brings
+half to each port below it (CorrOpt counts the same paths; SIGCOMM 2017). So one plane of two is a loss of 50 % to each
+host and no rail is down, the only plane is all of it, and one of 64 spines is 1.6 % to a pod.
+Only what lies below the links that went is computed: microseconds for a cable, milliseconds for a plane of the largest
+fabric.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from streams.fabric.graph import NONE, Floats, Graph, Ints
+from streams.fabric.topology import Topology
+
+_LEAST = 1e-12
+"""Below this a share is what rounding left."""
+
+
+class Impact(Enum):
+    """How a loss stands: nobody has less, some have less, or a rail of a host has no plane left."""
+
+    NONE = "none"
+    DEGRADED = "degraded"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """What going links take from hosts, by their numbers; `share` is what each loses of what it was built with.
+
+    `rails_down` are pairs of a host's number and a rail that keeps no plane (or a link without a rail, as ABSENT).
+    """
+
+    graph: Graph
+    host: Ints
+    share: Floats
+    rails_down: Ints
+    capacity: Floats
+    """Of each of these hosts, in bits a second, or in links."""
+    fabric_capacity: float
+
+    @property
+    def impact(self) -> Impact:
+        """DOWN where a host's rail keeps nothing: what runs over all rails stops."""
+        if len(self.rails_down):
+            return Impact.DOWN
+        return Impact.DEGRADED if len(self.host) else Impact.NONE
+
+    def hosts(self, least: float = 0.0) -> tuple[str, ...]:
+        """The hosts that lose something, and at least this share, sorted."""
+        return tuple(sorted(self.graph.names[number] for number in self.host[self.share >= least].tolist()))
+
+    @property
+    def cut_off(self) -> tuple[str, ...]:
+        """The hosts that keep nothing, sorted."""
+        return self.hosts(1 - _LEAST)
+
+    @property
+    def rails(self) -> tuple[tuple[str, int], ...]:
+        """The hosts' rails that keep no plane, sorted."""
+        return tuple(sorted((self.graph.names[host], rail) for host, rail in self.rails_down.tolist()))
+
+    @property
+    def gpus(self) -> int:
+        """In the hosts that lose something."""
+        return int(self.graph.gpus[self.host].sum())
+
+    @property
+    def of_theirs(self) -> float:
+        """The share of the capacity of these hosts."""
+        total = float(self.capacity.sum())
+        return float((self.share * self.capacity).sum()) / total if total else 0.0
+
+    @property
+    def of_fabric(self) -> float:
+        """The share of the capacity of all hosts."""
+        return float((self.share * self.capacity).sum()) / self.fabric_capacity if self.fabric_capacity else 0.0
+
+
+def lose(graph: Graph, links: Ints, broken: Ints = NONE) -> Loss:
+    """What hosts lose when these links go; what `broken` ones took already is not counted again."""
+    gone = np.union1d(links, broken)
+    after = _shares(graph, gone)
+    before = _shares(graph, broken) if len(broken) else np.ones(len(graph.names))
+    lost = before - after
+    hosts = np.flatnonzero((lost > _LEAST) & graph.is_host)
+    down = _rails_without(graph, hosts, after, gone)
+    if len(broken):
+        was = _rails_without(graph, hosts, before, broken)
+        down = np.array(sorted({tuple(pair) for pair in down.tolist()} - {tuple(pair) for pair in was.tolist()}),
+                        np.int64).reshape(-1, 2)  # fmt: skip
+    return Loss(graph, hosts, lost[hosts], down, _capacity(graph, hosts), graph.host_capacity)
+
+
+def jobs_behind(topology: Topology, loss: Loss, at_ns: int, least: float = 0.0) -> tuple[str, ...]:
+    """The jobs on hosts that lose at least this share, at a time, sorted."""
+    return topology.jobs_on(loss.hosts(least), at_ns)
+
+
+def paths_up(graph: Graph, device: str, missing: Ints = NONE) -> tuple[int, int]:
+    """How many ways there are from a device to the top of the fabric without these links, and with all of them.
+
+    A device with nothing above it is the top, with one way. Unknown devices have none of none.
+    """
+    number = graph.number.get(device)
+    if number is None:
+        return 0, 0
+    cone = _cone(graph, np.array([number], np.int64))
+    left, built = (np.ones(len(graph.names), np.int64) for _ in range(2))
+    is_there = np.ones(len(graph.cables), np.bool_)
+    is_there[missing] = False
+    for rank in np.unique(graph.rank[cone])[::-1]:
+        devices = cone[graph.rank[cone] == rank]
+        links, starts, devices = _upwards(graph, devices)
+        if len(devices):
+            left[devices] = np.add.reduceat(left[graph.upper[links]] * is_there[links], starts)
+            built[devices] = np.add.reduceat(built[graph.upper[links]], starts)
+    return int(left[number]), int(built[number])
+
+
+def devices_above(graph: Graph, devices: Iterable[str]) -> tuple[str, ...]:
+    """All that lies on the ways from these devices to the top, sorted; not they themselves."""
+    own = np.array([number for name in devices if (number := graph.number.get(name)) is not None], np.int64)
+    return tuple(sorted(graph.names[number] for number in np.setdiff1d(_cone(graph, own), own).tolist()))
+
+
+def _cone(graph: Graph, devices: Ints) -> Ints:
+    """These devices and all above them."""
+    found = edge = np.unique(devices)
+    while len(edge):
+        links = graph.above(edge)
+        edge = np.setdiff1d(graph.upper[links[graph.is_up[links]]], found)
+        found = np.union1d(found, edge)
+    return found
+
+
+def _upwards(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
+    """The links up of devices, where those of each begin, and the devices that have any."""
+    links = graph.above(devices)
+    links = links[graph.is_up[links]]
+    own, starts = np.unique(graph.lower[links], return_index=True)
+    return links, starts, own
+
+
+def _shares(graph: Graph, gone: Ints) -> Floats:
+    """Of each device the share of its ways upwards that is left; computed from the top for those below what went."""
+    shares = np.ones(len(graph.names))
+    is_there = np.ones(len(graph.cables), np.bool_)
+    is_there[gone] = False
+    touched = np.zeros(len(graph.names), np.bool_)
+    touched[graph.lower[gone[graph.is_up[gone]]]] = True
+    for rank in range(int(graph.rank.max(initial=0)), -1, -1):
+        devices = np.flatnonzero(touched & (graph.rank == rank))
+        links, starts, devices = _upwards(graph, devices)
+        if not len(devices):
+            continue
+        speed = graph.speed[links]
+        left = np.add.reduceat(speed * is_there[links] * shares[graph.upper[links]], starts)
+        shares[devices] = left / np.add.reduceat(speed, starts)
+        lower = graph.below(devices)
+        touched[graph.lower[lower[graph.is_up[lower]]]] = True
+    return shares
+
+
+def _rails_without(graph: Graph, hosts: Ints, shares: Floats, gone: Ints) -> Ints:
+    """The pairs of host and rail that keep nothing."""
+    links, _, _ = _upwards(graph, hosts)
+    if not len(links):
+        return np.zeros((0, 2), np.int64)
+    carries = shares[graph.upper[links]] * ~np.isin(links, gone)
+    rails = graph.rail[links]
+    cells, cell = np.unique(graph.lower[links] * (int(rails.max()) + 2) + rails + 1, return_inverse=True)
+    empty = np.bincount(cell, carries) <= _LEAST
+    host, rail = np.divmod(cells[empty], int(rails.max()) + 2)
+    return np.stack((host, rail - 1), axis=1)
+
+
+def _capacity(graph: Graph, hosts: Ints) -> Floats:
+    """What each of these hosts was built with; all of them have links up."""
+    links, starts, _ = _upwards(graph, hosts)
+    return np.add.reduceat(graph.speed[links], starts) if len(links) else np.zeros(0)

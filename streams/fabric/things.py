@@ -1,0 +1,66 @@
+"""Which links go with a thing: a device, a port, a link, a rail of a host, a plane or a pod, by its subject id."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from streams.fabric.graph import NONE, Ints
+from streams.fabric.ids import Port
+from streams.fabric.topology import Topology
+
+
+def links_with(topology: Topology, subject_id: str) -> Ints:
+    """The numbers of the links that carry nothing while it is gone; none of what the inventory does not know.
+
+    Of a pod these are the links of its devices, of a plane all of that plane, of a port that of its cable.
+    """
+    kind, _, name = subject_id.partition(":")
+    found = _OF.get(kind)
+    return NONE if found is None else np.unique(found(topology, name))
+
+
+def links_with_all(topology: Topology, subject_ids: Iterable[str]) -> Ints:
+    """The same of several things, each link once."""
+    found = [links_with(topology, subject_id) for subject_id in subject_ids]
+    return np.unique(np.concatenate(found)) if found else NONE
+
+
+def _of_link(topology: Topology, name: str) -> Ints:
+    cable = topology.cables.get(f"link:{name}")
+    return NONE if cable is None else topology.graph.numbers_of([cable])
+
+
+def _of_port(topology: Topology, name: str) -> Ints:
+    device, _, port = name.partition("/")  # a device's name holds no slash, a port's may
+    cable = topology.cable_at(Port(device, port))
+    return NONE if cable is None else topology.graph.numbers_of([cable])
+
+
+def _of_device(topology: Topology, name: str) -> Ints:
+    graph = topology.graph
+    number = graph.number.get(name)
+    return NONE if number is None else graph.at(np.array([number], np.int64))
+
+
+def _of_rail(topology: Topology, name: str) -> Ints:
+    host, _, rail = name.partition("/")
+    return topology.graph.of_hosts([host], rail=int(rail)) if rail.isdecimal() else NONE
+
+
+def _of_plane(topology: Topology, name: str) -> Ints:
+    return np.flatnonzero(topology.graph.plane == int(name)) if name.isdecimal() else NONE
+
+
+def _of_pod(topology: Topology, name: str) -> Ints:
+    members = [number for number, device in enumerate(topology.devices.values()) if device.pod == name != ""]
+    return topology.graph.at(np.array(members, np.int64))
+
+
+_OF: dict[str, Callable[[Topology, str], Ints]] = {
+    "link": _of_link,
+    "port": _of_port,
+    "device": _of_device,
+    "rail": _of_rail,
+    "plane": _of_plane,
+    "pod": _of_pod,
+}
