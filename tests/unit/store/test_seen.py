@@ -49,6 +49,9 @@ def test_silent_runs_are_forgotten_and_gaps_are_bounded() -> None:
     for sequence in range(0, 4 * MOST_SPANS, 2):
         seen.fresh(RUN, sequence, 200_000)
     assert len(seen._runs[RUN].lows) == MOST_SPANS
+    many = range(0, 4 * MOST_SPANS, 2)
+    seen.restore(RUN, many, many, 200_000)
+    assert len(seen._runs[RUN].lows) == MOST_SPANS and not seen.fresh(RUN, many[-1], 200_000)
 
 
 def test_keys_are_known_for_their_window() -> None:
