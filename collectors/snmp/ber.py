@@ -119,6 +119,11 @@ def encoded(tag: int, content: bytes) -> bytes:
     return bytes((tag, 0x80 | len(length))) + length + content
 
 
+def integer(number: int) -> bytes:
+    """The content of a number that is not negative."""
+    return number.to_bytes(number.bit_length() // 8 + 1, "big")
+
+
 def oid_bytes(oid: Iterable[int]) -> bytes:
     """The content of an OID on the wire."""
     first, second, *rest = oid

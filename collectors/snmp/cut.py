@@ -1,8 +1,9 @@
-"""Keeps pyasn1 from a response's varbinds: they are cut out before it sees the message, and travel with the PDU.
+"""Keeps pyasn1 from varbinds: a response's are cut out before it sees the message, and travel beside the PDU.
 
 pysnmp's engine, message processing and security do all else. These are subclasses of its own parts, given to an engine
-of ours; nothing of pysnmp is changed for anybody else. A digest is checked on the message as it came: what is cut
-away is cut after that, or handed around it.
+of ours; nothing of pysnmp is changed for anybody else. What is asked is a Question, what comes back an Answer. Of v2c,
+which has neither digest nor header, nothing is left for pyasn1; of v3 a digest is checked on the message as it came:
+what is cut away is cut after that, or handed around it.
 """
 
 from collections.abc import Callable
@@ -11,34 +12,50 @@ from typing import Any, NamedTuple
 from pysnmp.proto import errind, error
 from pysnmp.proto.mpmod.rfc2576 import SnmpV2cMessageProcessingModel
 from pysnmp.proto.mpmod.rfc3412 import SnmpV3MessageProcessingModel
+from pysnmp.proto.secmod.rfc2576 import SnmpV2cSecurityModel
 from pysnmp.proto.secmod.rfc3414 import SnmpUSMSecurityModel
 
 from collectors.snmp import ber
+from collectors.snmp.question import Question, written
 from streams.wire.errors import Reject
 
 _PDU = 7
 """The place of the PDU in what `prepare_data_elements` returns."""
 _LARGEST_REPORT = 2048
 """A Report holds one counter; pyasn1 reads it, so it shall not be given more than that."""
+_VERSION_2C = b"\x02\x01\x01"
+_NO_VARBINDS = b"\x30\x00"
 
 
-class Cut(NamedTuple):
-    """A message without its varbinds, and where they are in what came."""
+class Answer(NamedTuple):
+    """A Response: the number that it answers, its error status, and where its varbinds are in what came."""
 
-    rest: bytes
+    number: int
+    status: int
     data: bytes
     span: ber.Span
 
+    def varbinds(self) -> list[ber.Varbind]:
+        """Raises Reject."""
+        return ber.varbinds(self.data, *self.span)
 
-def cut_v2c(message: bytes) -> Cut:
-    """Raises Reject for anything but one whole v2c Response."""
+
+class Cut(NamedTuple):
+    """A message without its varbinds, and what was cut out."""
+
+    rest: bytes
+    answer: Answer
+
+
+def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
+    """The community and the Response. Raises Reject for anything but one whole v2c Response."""
     body = ber.element(message, 0, len(message), ber.SEQUENCE)
     if body.end != len(message):
         raise Reject("bytes after the message")
     version = ber.element(message, body.start, body.end, ber.INTEGER)
     community = ber.element(message, version.end, body.end, ber.OCTETS)
-    pdu, span = _cut_pdu(message, community.end, body.end)
-    return Cut(ber.encoded(ber.SEQUENCE, message[body.start : community.end] + pdu), message, span)
+    _, answer = _response(message, community.end, body.end)
+    return message[community.start : community.end], answer
 
 
 def cut_v3(message: bytes) -> Cut | None:
@@ -53,7 +70,7 @@ def cut_v3(message: bytes) -> Cut | None:
         return None
     if (scoped := cut_scoped(message, security.end, body.end)) is None:
         return None
-    return Cut(ber.encoded(ber.SEQUENCE, message[body.start : security.end] + scoped.rest), message, scoped.span)
+    return Cut(ber.encoded(ber.SEQUENCE, message[body.start : security.end] + scoped.rest), scoped.answer)
 
 
 def cut_scoped(data: bytes, start: int, end: int) -> Cut | None:
@@ -65,43 +82,94 @@ def cut_scoped(data: bytes, start: int, end: int) -> Cut | None:
         if end - start > _LARGEST_REPORT:
             raise Reject("a report of impossible length")
         return None
-    pdu, span = _cut_pdu(data, context.end, body.end)
-    return Cut(ber.encoded(ber.SEQUENCE, data[body.start : context.end] + pdu), data, span)
+    numbers, answer = _response(data, context.end, body.end)
+    pdu = ber.encoded(ber.RESPONSE, data[numbers.start : numbers.end] + _NO_VARBINDS)
+    return Cut(ber.encoded(ber.SEQUENCE, data[body.start : context.end] + pdu), answer)
 
 
-def _cut_pdu(data: bytes, start: int, end: int) -> tuple[bytes, ber.Span]:
+def _response(data: bytes, start: int, end: int) -> tuple[ber.Span, Answer]:
+    """Where the numbers of the PDU are, and the PDU."""
     pdu = ber.element(data, start, end, ber.RESPONSE)
     if pdu.end != end:
         raise Reject("bytes after the PDU")
-    i = pdu.start
+    i, numbers = pdu.start, []
     for _ in ("request-id", "error-status", "error-index"):
         number = ber.element(data, i, pdu.end, ber.INTEGER)
         if not 0 < number.end - number.start <= 4:
             raise Reject("a number of impossible length")
+        numbers.append(int.from_bytes(data[number.start : number.end], "big", signed=True))
         i = number.end
     span = ber.element(data, i, pdu.end, ber.SEQUENCE)
     if span.end != pdu.end:
         raise Reject("bytes after the varbinds")
-    return ber.encoded(ber.RESPONSE, data[pdu.start : i] + b"\x30\x00"), span
+    return ber.Span(pdu.start, i), Answer(numbers[0], numbers[1], data, span)
+
+
+class Community(SnmpV2cSecurityModel):  # type: ignore[misc]
+    """The community-based security model, for messages that are not pyasn1's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: bytes | None = None
+        """None until something was asked."""
+
+    def of(self, engine: Any, name: Any) -> bytes:
+        """The community of a security name: an engine of ours has one, which does not change."""
+        if self.known is None:
+            self.known = bytes(self._sec2com(engine, name, engine.snmpEngineID, b""))
+        return self.known
 
 
 class CutV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
-    """Message processing of v2c; the PDU that it returns carries its own varbinds as `cut`."""
+    """Message processing of v2c: sends a Question and returns an Answer. On the wire each has a number of pysnmp's."""
+
+    def __init__(self, security: Community) -> None:
+        super().__init__()
+        self._security = security
+
+    def prepare_outgoing_message(
+        self, engine: Any, domain: Any, address: Any, _model: Any, security_model: Any, name: Any, level: Any,
+        _engine_id: Any, context: Any, _version: Any, pdu: Question, expects: Any, handle: Any,
+    ) -> Any:  # fmt: skip
+        """See pysnmp."""
+        number = self._cache.new_message_id()
+        community = self._security.of(engine, name)
+        inside = ber.encoded(ber.OCTETS, community) + ber.encoded(pdu.tag, pdu.content(number))
+        self._cache.push_by_message_id(
+            number, sendPduHandle=handle, asked=pdu.number, about=(security_model, name, level)
+        )
+        return domain, address, ber.encoded(ber.SEQUENCE, _VERSION_2C + inside)
 
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         """See pysnmp. Raises Reject."""
-        found = cut_v2c(message)
-        said = super().prepare_data_elements(engine, domain, address, found.rest)
-        said[_PDU].cut = found
-        return said
+        community, answer = answer_v2c(message)
+        if community != self._security.known:
+            raise error.StatusInformation(errorIndication=errind.unknownCommunityName)
+        try:
+            asked = self._cache.pop_by_message_id(answer.number)
+        except error.ProtocolError as why:
+            raise error.StatusInformation(errorIndication=errind.dataMismatch) from why
+        security_model, name, level = asked["about"]
+        return (
+            1, security_model, name, level, engine.snmpEngineID, b"", 1, answer._replace(number=asked["asked"]), None,
+            asked["sendPduHandle"], None, None, None,
+        )  # fmt: skip
 
 
 class CutV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
-    """Message processing of v3. What its security model cut out of the same message is the PDU's, nothing older."""
+    """Message processing of v3: sends a Question and returns an Answer.
+
+    What its security model cut out of the same message is that message's, nothing older.
+    """
 
     def __init__(self, security: "CutUsm") -> None:
         super().__init__()
         self._security = security
+
+    def prepare_outgoing_message(self, *given: Any) -> Any:
+        """See pysnmp."""
+        *before, pdu, expects, handle = given
+        return super().prepare_outgoing_message(*before, written(pdu), expects, handle)
 
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         """See pysnmp. Raises Reject."""
@@ -109,10 +177,11 @@ class CutV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
         self._security.begin(message, found)
         try:
             said = super().prepare_data_elements(engine, domain, address, found.rest if found else message)
-            said[_PDU].cut = self._security.found
+            if (found := self._security.found) is None:
+                return said
+            return (*said[:_PDU], found.answer, *said[_PDU + 1 :])
         finally:
             self._security.begin(b"", None)
-        return said
 
 
 class CutUsm(SnmpUSMSecurityModel):  # type: ignore[misc]

@@ -19,10 +19,10 @@ from pysnmp.error import PySnmpError
 from pysnmp.proto.error import StatusInformation
 from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
-from pysnmp.proto.secmod.rfc2576 import SnmpV2cSecurityModel
 
 from collectors.snmp import ber
-from collectors.snmp.cut import CutUsm, CutV2c, CutV3
+from collectors.snmp.cut import Community, CutUsm, CutV2c, CutV3
+from collectors.snmp.question import Question
 from streams.wire.errors import Reject
 
 GARBAGE = (
@@ -187,7 +187,9 @@ class _Guarded:
             self._refused("more datagrams than were asked for")
             return
         self.allowed -= 1
-        super().datagram_received(data, address)  # type: ignore[misc]
+        if self._callback_function is not None:  # type: ignore[attr-defined]
+            # At once, where pysnmp would have the loop go round before it reads.
+            self._callback_function(self, address, data)  # type: ignore[attr-defined]
 
     def error_received(self, why: Exception) -> None:
         """An ICMP error; the request's own time-out ends the wait."""
@@ -208,8 +210,9 @@ class Connection:
         version = login.version
         self.engine = SnmpEngine(msgAndPduDsp=Dispatcher(mibs, version, refused))
         if version == V2C:
-            models: dict[int, Any] = {V2C: _HeardV2c()}
-            security: dict[int, Any] = {2: SnmpV2cSecurityModel()}
+            community = Community()
+            models: dict[int, Any] = {V2C: _HeardV2c(community)}
+            security: dict[int, Any] = {2: community}
         else:
             usm = CutUsm()
             models, security = {V3: _HeardV3(usm)}, {3: usm}
@@ -240,7 +243,7 @@ class Connection:
         self._transport = transport
         return address[0]
 
-    def ask(self, pdu: Any, answered: Callable[..., None], context: Any) -> None:
+    def ask(self, question: Question, answered: Callable[..., None], context: Any) -> None:
         """Send a request, and let in what answers it. `answered` is called as pysnmp calls its applications.
 
         Without a target in pysnmp's tables: all engines share them, and each indexes them anew after each change.
@@ -251,7 +254,7 @@ class Connection:
         self.engine.message_dispatcher.send_pdu(
             self.engine, self._domain, self._address, self._version, 2 if is_v2c else 3,
             self._security_name, _LEVELS[self._login.level], None, self._context, 1,
-            pdu, True, _EXPIRY_S / _TICK_S, answered, context,
+            question, True, _EXPIRY_S / _TICK_S, answered, context,
         )  # fmt: skip
 
     def shut(self) -> None:

@@ -14,7 +14,9 @@ from pysnmp.proto.api import v2c
 from collectors.core.counts import Counts
 from collectors.snmp import ber
 from collectors.snmp.ber import Column, Value, Varbind
+from collectors.snmp.cut import Answer
 from collectors.snmp.engine import Connection, Engines
+from collectors.snmp.question import GET, GETBULK, Question, question
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
@@ -70,10 +72,7 @@ class Agent:
 
     async def get(self, oids: Sequence[bytes]) -> dict[bytes, Value]:
         """The values of single instances; what is not there is left out. Raises Retry and Reject."""
-        pdu = v2c.GetRequestPDU()
-        v2c.apiPDU.set_defaults(pdu)
-        v2c.apiPDU.set_varbinds(pdu, [(ber.oid_numbers(oid), v2c.null) for oid in oids])
-        status, found = await self._ask(pdu)
+        status, found = await self._ask(question(GET, v2c.getNextRequestID(), oids))
         if status:
             raise Reject(f"answers GET with error {status}")
         wanted = set(oids)
@@ -132,33 +131,28 @@ class Agent:
                     last[prefix] = mine[-1][0]
 
     async def _bulk(self, oids: Sequence[bytes], repetitions: int) -> tuple[int, list[Varbind]]:
-        pdu = v2c.GetBulkRequestPDU()
-        v2c.apiBulkPDU.set_defaults(pdu)
-        v2c.apiBulkPDU.set_non_repeaters(pdu, 0)
-        v2c.apiBulkPDU.set_max_repetitions(pdu, repetitions)
-        v2c.apiBulkPDU.set_varbinds(pdu, [(ber.oid_numbers(oid), v2c.null) for oid in oids])
-        status, found = await self._ask(pdu)
+        status, found = await self._ask(question(GETBULK, v2c.getNextRequestID(), oids, repetitions))
         if len(found) > len(oids) * repetitions:
             raise Reject("answers GETBULK with more than was asked for")
         return status, found
 
-    async def _ask(self, pdu: Any) -> tuple[int, list[Varbind]]:
+    async def _ask(self, asked: Question) -> tuple[int, list[Varbind]]:
         """The error status and the varbinds of the answer."""
         for _ in range(self._tries):
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._once(pdu)
+                    return await self._once(asked)
             except TimeoutError:
                 continue
         why = f"; refused: {self.last_refusal}" if self.last_refusal else ""
         raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
 
-    async def _once(self, pdu: Any) -> tuple[int, list[Varbind]]:
+    async def _once(self, asked: Question) -> tuple[int, list[Varbind]]:
         assert self._connection is not None, "entered before"
         connection = self._connection
         answer: asyncio.Future[tuple[int, list[Varbind]]] = asyncio.get_running_loop().create_future()
         try:
-            connection.ask(pdu, _answered, _Request(connection, pdu, answer))
+            connection.ask(asked, _answered, _Request(connection, asked, answer))
             return await answer
         except PySnmpError as error:
             raise Retry(f"cannot be asked: {error}") from error
@@ -170,14 +164,14 @@ class _Request(NamedTuple):
     """What waits for an answer; and how often the device may still say that it needs to be asked otherwise."""
 
     connection: Connection
-    pdu: Any
+    asked: Question
     answer: "asyncio.Future[tuple[int, list[Varbind]]]"
     reports: int = 2
 
 
 def _answered(*said: Any) -> None:
     """What pysnmp calls, within its reading of the answer, or much later where none came."""
-    *_, pdu, trouble, _handle, request = said
+    *_, given, trouble, _handle, request = said
     answer = request.answer
     if answer.done():
         return
@@ -186,17 +180,16 @@ def _answered(*said: Any) -> None:
         if why in _ASK_AGAIN and request.reports:  # engine discovery, and the device's clock (RFC 3414, 4)
             again = request._replace(reports=request.reports - 1)
             try:
-                request.connection.ask(request.pdu, _answered, again)
+                request.connection.ask(request.asked, _answered, again)
             except PySnmpError as error:
                 answer.set_exception(Retry(f"cannot be asked: {error}"))
             return
         answer.set_exception(Retry(str(why)))
         return
-    cut = getattr(pdu, "cut", None)
-    if cut is None or v2c.apiPDU.get_request_id(pdu) != v2c.apiPDU.get_request_id(request.pdu):
+    if not isinstance(given, Answer) or given.number != request.asked.number:
         answer.set_exception(Reject("an answer to another request"))
         return
     try:
-        answer.set_result((int(v2c.apiPDU.get_error_status(pdu)), ber.varbinds(cut.data, *cut.span)))
+        answer.set_result((given.status, given.varbinds()))
     except Reject as error:
         answer.set_exception(error)

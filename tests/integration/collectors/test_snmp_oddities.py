@@ -76,11 +76,33 @@ class Device(asyncio.DatagramProtocol):
         self._transport.sendto(encoded(ber.SEQUENCE, data[body.start : community.end] + whole), address)
 
 
+class Forger(Device):
+    """Sends, before each of its answers, what somebody would who saw the question pass but may not answer it."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(self)
+        self._socket = transport
+
+    def sendto(self, data: bytes, address: Any) -> None:
+        pdu = ber.element(data, data.index(b"public") + len(b"public"), len(data))
+        number = ber.element(data, pdu.start, pdu.end)
+        for forged in (
+            data.replace(b"public", b"pub1ic"),
+            data[: number.end - 1] + bytes((data[number.end - 1] ^ 1,)) + data[number.end :],
+            data[:-1],
+            data + b"\0",
+        ):
+            self._socket.sendto(forged, address)
+        self._socket.sendto(data, address)
+
+
 @asynccontextmanager
-async def device(answer: Answer, **settings: Any) -> AsyncIterator[tuple[Agent, Device, Counts]]:
+async def device(
+    answer: Answer, kind: type[Device] = Device, **settings: Any
+) -> AsyncIterator[tuple[Agent, Device, Counts]]:
     """One that answers so, and who asks it."""
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.create_datagram_endpoint(lambda: Device(answer), local_addr=("127.0.0.1", 0))
+    transport, protocol = await loop.create_datagram_endpoint(lambda: kind(answer), local_addr=("127.0.0.1", 0))
     where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), Counts()
     given = {"timeout_s": 1.0, "tries": 1} | settings
     with contextlib.closing(transport):
@@ -132,6 +154,13 @@ async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read
         found = await agent.columns((A, B))
         assert len(found[A]) == ROWS and not found[B]
         assert counts.of("unreadable", "odd") == 1
+
+
+async def test_what_answers_another_question_is_refused_and_the_answer_still_awaited() -> None:
+    """Another community, another number, a byte too few or too many: each counted, none taken, the question open."""
+    async with device(well, Forger) as (agent, protocol, counts):
+        assert whole(await agent.columns((A, B)))
+        assert counts.of("unreadable", "odd") == 4 * len(protocol.asked)
 
 
 def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Said]:

@@ -7,6 +7,7 @@ from typing import Any
 from pyasn1.codec.ber import encoder
 from pysnmp.proto import rfc1902
 from pysnmp.proto.api import v2c
+from pysnmp.proto.mpmod.rfc3412 import ScopedPDU
 
 VALUES: list[Any] = [
     rfc1902.Integer32(-(2**31)), rfc1902.Integer32(0), rfc1902.Integer32(2**31 - 1), rfc1902.Counter32(2**32 - 1),
@@ -27,6 +28,19 @@ def response(varbinds: list[tuple[tuple[int, ...], Any]], request: int = 7, comm
     v2c.apiMessage.set_community(message, community)
     v2c.apiMessage.set_pdu(message, pdu)
     return bytes(encoder.encode(message))
+
+
+def scoped(varbinds: list[tuple[tuple[int, ...], Any]], request: int = 7) -> bytes:
+    """What is inside of a v3 message once it is decrypted, by pyasn1."""
+    pdu = v2c.GetResponsePDU()
+    v2c.apiPDU.set_defaults(pdu)
+    v2c.apiPDU.set_request_id(pdu, request)
+    v2c.apiPDU.set_varbinds(pdu, varbinds)
+    whole = ScopedPDU()
+    whole.setComponentByPosition(0, b"\x80\x00\x00\x00\x01device")
+    whole.setComponentByPosition(1, b"")
+    whole.setComponentByPosition(2).getComponentByPosition(2).setComponentByType(pdu.tagSet, pdu)
+    return bytes(encoder.encode(whole))
 
 
 def trap(community: str = "public") -> bytes:
@@ -50,7 +64,12 @@ def trap(community: str = "public") -> bytes:
 
 def table(rows: int = 20) -> bytes:
     """A response of as many rows."""
-    return response([((1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 6, n), VALUES[n % len(VALUES)]) for n in range(1, rows + 1)])
+    return response(cells(rows))
+
+
+def cells(rows: int = 20) -> list[tuple[tuple[int, ...], Any]]:
+    """A column of values of every kind."""
+    return [((1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 6, n), VALUES[n % len(VALUES)]) for n in range(1, rows + 1)]
 
 
 def damaged(whole: bytes, count: int, seed: int) -> Iterator[bytes]:
