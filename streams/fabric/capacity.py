@@ -13,7 +13,7 @@ from enum import Enum
 
 import numpy as np
 
-from streams.fabric.graph import NONE, Floats, Graph, Ints
+from streams.fabric.graph import ABSENT, NONE, Floats, Graph, Ints, Mask
 from streams.fabric.topology import Topology
 
 _LEAST = 1e-12
@@ -83,16 +83,15 @@ class Loss:
 
 def lose(graph: Graph, links: Ints, broken: Ints = NONE) -> Loss:
     """What hosts lose when these links go; what `broken` ones took already is not counted again."""
-    gone = np.union1d(links, broken)
-    after = _shares(graph, gone)
-    before = _shares(graph, broken) if len(broken) else np.ones(len(graph.names))
+    was_there = np.ones(len(graph.cables), np.bool_)
+    was_there[broken] = False
+    is_there = was_there.copy()
+    is_there[links] = False
+    before = _shares(graph, was_there, broken)
+    after = _shares(graph, is_there, np.concatenate((links, broken)))
     lost = before - after
     hosts = np.flatnonzero((lost > _LEAST) & graph.is_host)
-    down = _rails_without(graph, hosts, after, gone)
-    if len(broken):
-        was = _rails_without(graph, hosts, before, broken)
-        down = np.array(sorted({tuple(pair) for pair in down.tolist()} - {tuple(pair) for pair in was.tolist()}),
-                        np.int64).reshape(-1, 2)  # fmt: skip
+    down = _rails(graph, hosts, before, was_there, after, is_there)
     return Loss(graph, hosts, lost[hosts], down, _capacity(graph, hosts), graph.host_capacity)
 
 
@@ -142,19 +141,20 @@ def _upwards(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
     """The links up of devices, where those of each begin, and the devices that have any."""
     links = graph.above(devices)
     links = links[graph.is_up[links]]
-    own, starts = np.unique(graph.lower[links], return_index=True)
-    return links, starts, own
+    lower = graph.lower[links]  # one device after the other
+    starts = np.flatnonzero(np.diff(lower, prepend=ABSENT))
+    return links, starts, lower[starts]
 
 
-def _shares(graph: Graph, gone: Ints) -> Floats:
+def _shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
     """Of each device the share of its ways upwards that is left; computed from the top for those below what went."""
     shares = np.ones(len(graph.names))
-    is_there = np.ones(len(graph.cables), np.bool_)
-    is_there[gone] = False
     touched = np.zeros(len(graph.names), np.bool_)
     touched[graph.lower[gone[graph.is_up[gone]]]] = True
     for rank in range(int(graph.rank.max(initial=0)), -1, -1):
         devices = np.flatnonzero(touched & (graph.rank == rank))
+        if not len(devices):
+            continue
         links, starts, devices = _upwards(graph, devices)
         if not len(devices):
             continue
@@ -166,17 +166,19 @@ def _shares(graph: Graph, gone: Ints) -> Floats:
     return shares
 
 
-def _rails_without(graph: Graph, hosts: Ints, shares: Floats, gone: Ints) -> Ints:
-    """The pairs of host and rail that keep nothing."""
-    links, _, _ = _upwards(graph, hosts)
+def _rails(graph: Graph, hosts: Ints, before: Floats, was_there: Mask, after: Floats, is_there: Mask) -> Ints:
+    """The pairs of host and rail that kept something before and keep nothing after."""
+    links, starts, _ = _upwards(graph, hosts)
     if not len(links):
         return np.zeros((0, 2), np.int64)
-    carries = shares[graph.upper[links]] * ~np.isin(links, gone)
+    place = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(links)))
     rails = graph.rail[links]
-    cells, cell = np.unique(graph.lower[links] * (int(rails.max()) + 2) + rails + 1, return_inverse=True)
-    empty = np.bincount(cell, carries) <= _LEAST
-    host, rail = np.divmod(cells[empty], int(rails.max()) + 2)
-    return np.stack((host, rail - 1), axis=1)
+    width = int(rails.max()) + 2  # ABSENT is the first
+    cell, upper = place * width + rails + 1, graph.upper[links]
+    kept = np.bincount(cell, before[upper] * was_there[links])
+    keeps = np.bincount(cell, after[upper] * is_there[links])
+    host, rail = np.divmod(np.flatnonzero((kept > _LEAST) & (keeps <= _LEAST)), width)
+    return np.stack((hosts[host], rail - 1), axis=1)
 
 
 def _capacity(graph: Graph, hosts: Ints) -> Floats:

@@ -8,6 +8,7 @@ fabric (`python -m tests.bench.inventory_cost`). An index for peers is made at t
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -42,15 +43,15 @@ class Graph:
         ups = [uplinks_of.get(name, ()) for name in self.names]
         self.cables: tuple[Cable, ...] = tuple(chain.from_iterable(ups))
         self.first_up = _starts(np.fromiter(map(len, ups), np.int64, len(ups)))
-        columns: Iterable[Sequence[Any]] = zip(*self.cables, strict=True) if self.cables else ((),) * 8
-        _, _, uppers, roles, rails, planes, pods, speeds = columns
+        _, _, uppers, roles, rails, planes, pods, speeds = (list(map(itemgetter(n), self.cables)) for n in range(8))
         self.lower: Ints = np.repeat(np.arange(len(self.names)), np.diff(self.first_up))
-        self.upper: Ints = _coded([port[0] for port in uppers], self.number)
+        self.upper: Ints = _coded(list(map(itemgetter(0), uppers)), self.number)
         self.role, self.roles = _distinct(roles)
         self.pod, self.pods = _distinct(pods)
         self.rail, self.plane = _numbers(rails), _numbers(planes)
-        known = 0 not in speeds and None not in speeds
-        self.speed: Floats = np.array(speeds if known else [1.0] * len(speeds), np.float64)
+        distinct = set(speeds)
+        meant = {speed: float(speed) if all(distinct) else 1.0 for speed in distinct}
+        self.speed: Floats = np.fromiter(map(meant.__getitem__, speeds), np.float64, len(speeds))
         """Bits a second; where one is not known, all links count alike."""
         self.rank: Ints = np.array([tier_rank(device.tier) for device in self._devices], np.int64)
         self.is_host: Mask = np.array([device.kind == "host" for device in self._devices], np.bool_)
@@ -111,8 +112,9 @@ class Graph:
     def like(self, link: int, alike: Collection[Likeness]) -> Ints:
         """The other links that are alike in these, in their order."""
         keys, order, ordered = self._order(tuple(sorted(set(alike))))
-        found: Ints = order[np.searchsorted(ordered, keys[link]) : np.searchsorted(ordered, keys[link], side="right")]
-        return found[found != link]
+        first = int(np.searchsorted(ordered, keys[link]))
+        found = order[first : int(np.searchsorted(ordered, keys[link], side="right"))]
+        return without(found, link)
 
     def _order(self, by: tuple[Likeness, ...]) -> tuple[Ints, Ints, Ints]:
         """A key for each link, equal where these are; the links in the order of the keys; the keys in that order."""
@@ -151,6 +153,12 @@ def ranges(starts: Ints, stops: Ints) -> Ints:
     lengths = stops - starts
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def without(links: Ints, link: int) -> Ints:
+    """All but one."""
+    kept: Ints = links[links != link]
+    return kept
 
 
 def _starts(lengths: Ints) -> Ints:

@@ -10,13 +10,13 @@ from streams.fabric.topology import Topology
 
 
 def links_with(topology: Topology, subject_id: str) -> Ints:
-    """The numbers of the links that carry nothing while it is gone; none of what the inventory does not know.
+    """The numbers of the links that carry nothing while it is gone, each once; none of what is not known.
 
     Of a pod these are the links of its devices, of a plane all of that plane, of a port that of its cable.
     """
     kind, _, name = subject_id.partition(":")
     found = _OF.get(kind)
-    return NONE if found is None else np.unique(found(topology, name))
+    return NONE if found is None else found(topology, name)
 
 
 def links_with_all(topology: Topology, subject_ids: Iterable[str]) -> Ints:
