@@ -68,8 +68,8 @@ class Params(TargetParams):
     timeout_s: float = Field(default=2.0, ge=0.05, le=60)
     tries: int = Field(default=3, ge=1, le=10)
     """How often a request is sent; UDP loses some."""
-    varbinds_a_request: int = Field(default=50, ge=1, le=1000)
-    """About 50 stay near one MTU (COLLECTORS.md); more cost less CPU where the network carries fragments."""
+    varbinds_a_request: int = Field(default=100, ge=1, le=1000)
+    """Two frames; where the network drops fragments it finds that out by itself and asks for less (size.py)."""
     optics_every_s: float = Field(default=60.0, ge=0)
     """Reading a module's sensors is slow on many switches; 0 leaves them alone."""
     facts_every_s: float = Field(default=3600.0, ge=1)

@@ -17,12 +17,13 @@ from collectors.snmp.ber import Column, Value, Varbind
 from collectors.snmp.cut import Answer
 from collectors.snmp.engine import Connection, Engines
 from collectors.snmp.question import GET, GETBULK, Question, question
+from collectors.snmp.size import ONE_FRAME, Size, repetitions
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
 _ASK_AGAIN = (errind.notInTimeWindow, errind.unknownEngineID)
 _COLUMNS_AT_ONCE = 5
-"""Each costs some 30 µs a request to encode; fewer waste more at a table's end: 64 rows by 10 are 7 requests."""
+"""More would be fewer rows a request, and more requests for the last of them."""
 
 
 class Agent:
@@ -39,7 +40,9 @@ class Agent:
         self._timeout_s = timeout_s
         self._tries = tries
         self._most = max_varbinds
-        self.at_once = at_once
+        self._size = Size(at_once)
+        self._rows: dict[bytes, int] = {}
+        """How many rows a column had when it was last read."""
         self._connection: Connection | None = None
         self.last_refusal = ""
 
@@ -84,20 +87,25 @@ class Agent:
         found: dict[bytes, Column] = {prefix: {} for prefix in wanted}
         for i in range(0, len(wanted), _COLUMNS_AT_ONCE):
             await self._walk(wanted[i : i + _COLUMNS_AT_ONCE], found)
+            self._size.walked()
+        self._rows.update((prefix, len(column)) for prefix, column in found.items())
         return found
 
     async def _walk(self, group: list[bytes], found: dict[bytes, Column]) -> None:
         last = {prefix: prefix for prefix in group}
-        at_once = self.at_once
         while last:
             asked = list(last)
-            repetitions = max(1, at_once // len(asked))
-            status, said = await self._bulk([last[prefix] for prefix in asked], repetitions)
-            if status == _TOO_BIG and repetitions > 1:
-                at_once = max(1, at_once // 2)
+            most = max(1, self._size.values // len(asked))
+            # One row more than there were tells that there are no others.
+            left = max(self._rows.get(prefix, -1) + 1 - len(found[prefix]) for prefix in asked)
+            rows = repetitions(left, most)
+            status, said = await self._bulk([last[prefix] for prefix in asked], rows)
+            if status == _TOO_BIG and rows > 1:
+                self._size.was_too_big(rows * len(asked))
                 continue
             if status and len(asked) > 1:
                 for prefix in asked:  # one of them is the device's trouble
+                    found[prefix].clear()
                     await self._walk([prefix], found)
                 return
             if status:
@@ -130,20 +138,27 @@ class Agent:
                 if mine:
                     last[prefix] = mine[-1][0]
 
-    async def _bulk(self, oids: Sequence[bytes], repetitions: int) -> tuple[int, list[Varbind]]:
-        status, found = await self._ask(question(GETBULK, v2c.getNextRequestID(), oids, repetitions))
-        if len(found) > len(oids) * repetitions:
+    async def _bulk(self, oids: Sequence[bytes], rows: int) -> tuple[int, list[Varbind]]:
+        asked = question(GETBULK, v2c.getNextRequestID(), oids, rows)
+        status, found = await self._ask(asked, min(rows, max(1, ONE_FRAME // len(oids))))
+        if len(found) > len(oids) * rows:
             raise Reject("answers GETBULK with more than was asked for")
         return status, found
 
-    async def _ask(self, asked: Question) -> tuple[int, list[Varbind]]:
-        """The error status and the varbinds of the answer."""
+    async def _ask(self, asked: Question, rows: int = 0) -> tuple[int, list[Varbind]]:
+        """The error status and the varbinds of the answer. Only `rows` are asked for where no answer came in time."""
+        sent = asked
         for _ in range(self._tries):
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._once(asked)
+                    answer = await self._once(sent)
             except TimeoutError:
+                if sent.repetitions > rows:
+                    sent = asked._replace(number=v2c.getNextRequestID(), repetitions=rows)
                 continue
+            if sent is not asked:
+                self._size.was_lost()
+            return answer
         why = f"; refused: {self.last_refusal}" if self.last_refusal else ""
         raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
 

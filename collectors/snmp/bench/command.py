@@ -10,7 +10,7 @@ _MANY, _WHAT = 100_000, "values"
 def snmp(
     ports: Annotated[int, typer.Option(min=1, max=4096, help="How many ports the switch has.")] = 64,
     polls: Annotated[int, typer.Option(min=1, help="How often each client reads both interface tables.")] = 20,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Values that a request asks for.")] = 50,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Values that a request asks for.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """CPU of reading a switch by SNMP, v2c and v3 authPriv, beside plain pysnmp and snmpbulkwalk."""

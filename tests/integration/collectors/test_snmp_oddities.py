@@ -96,6 +96,18 @@ class Forger(Device):
         self._socket.sendto(data, address)
 
 
+class BehindAFilter(Device):
+    """Its answers come through as long as they are of one frame."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(self)
+        self._socket = transport
+
+    def sendto(self, data: bytes, address: Any) -> None:
+        if len(data) <= 1472:
+            self._socket.sendto(data, address)
+
+
 @asynccontextmanager
 async def device(
     answer: Answer, kind: type[Device] = Device, **settings: Any
@@ -142,6 +154,38 @@ async def test_an_agent_to_which_an_answer_is_too_big_is_asked_for_less() -> Non
     async with device(small) as (agent, protocol, _):
         assert whole(await agent.columns((A, B)))
         assert max(repetitions for _, repetitions in protocol.asked[3:]) <= 6
+
+
+async def test_where_fragments_get_lost_a_frame_is_asked_for_and_only_now_and_then_more() -> None:
+    """The first large answer is waited for once; then small ones are asked for, for a while."""
+    async with device(well, BehindAFilter, at_once=100, timeout_s=0.3, tries=2) as (agent, protocol, _):
+        assert whole(await agent.columns((A, B)))
+        assert protocol.asked[:2] == [(2, 50), (2, 25)]
+        agent._rows.clear()  # as large a question again as of a table that nobody knows
+        assert whole(await agent.columns((A, B)))
+        assert all(columns * rows <= 50 for columns, rows in protocol.asked[1:])
+
+
+async def test_of_a_table_that_is_known_no_more_is_asked_for_than_it_has() -> None:
+    """One row more tells that there are no others; a column that is not there is asked for one."""
+    async with device(well, at_once=100) as (agent, protocol, _):
+        absent = oid("1.3.6.1.2.1.2.2.1.9")
+        for _ in range(2):
+            before = len(protocol.asked)
+            found = await agent.columns((A, B))
+            assert whole(found) and not (await agent.columns((absent,)))[absent]
+        assert protocol.asked[before:] == [(2, ROWS + 1), (1, 1)]
+
+
+async def test_an_agent_that_fails_in_the_middle_of_a_table_is_asked_column_by_column() -> None:
+    """From the beginning of each: what was read before does not count twice."""
+
+    def failing(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+        late = any(name.startswith(B) and len(name) > len(B) for name in oids)
+        return (GEN_ERR, []) if len(oids) > 1 and late else well(oids, repetitions)
+
+    async with device(failing, at_once=6) as (agent, _, _):
+        assert whole(await agent.columns((A, B)))
 
 
 async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read() -> None:

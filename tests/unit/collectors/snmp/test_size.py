@@ -1,0 +1,52 @@
+"""How much a request asks for: even shares, and small ones where large ones get lost."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.snmp.size import ONE_FRAME, Size, repetitions
+
+
+@given(st.integers(1, 5000), st.integers(1, 1000))
+def test_shares_are_even_and_no_more_of_them_than_needed(rows: int, most: int) -> None:
+    """As many requests as the largest would take, and each as small as that allows."""
+    share = repetitions(rows, most)
+    requests = -(-rows // most)
+    assert 1 <= share <= most
+    assert requests * share >= rows > requests * (share - 1)
+
+
+def test_of_an_unknown_number_of_rows_the_most_is_asked_for() -> None:
+    """A table that was never read, or that has grown."""
+    assert [repetitions(rows, 20) for rows in (0, -1, -40)] == [20, 20, 20]
+
+
+def test_after_a_loss_small_ones_are_asked_for_each_time_for_twice_as_long() -> None:
+    """And large ones are tried again in between, at the latest after 1024 walks."""
+    size, pauses = Size(200), []
+    for _ in range(10):
+        assert size.values == 200
+        size.was_lost()
+        walks = 0
+        while size.values == ONE_FRAME:
+            size.walked()
+            walks += 1
+        pauses.append(walks)
+    assert pauses == [8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]
+
+
+def test_losses_within_a_pause_are_one() -> None:
+    """Several requests may be lost before the first small answer."""
+    size = Size(200)
+    for _ in range(5):
+        size.was_lost()
+    for _ in range(8):
+        size.walked()
+    assert size.values == 200
+
+
+def test_what_a_device_called_too_big_is_not_asked_for_again() -> None:
+    """Half of it, and half of that, down to one."""
+    size = Size(100)
+    for asked, left in ((96, 48), (40, 20), (1, 1)):
+        size.was_too_big(asked)
+        assert size.values == left
