@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import replace
 
 import structlog
+from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
@@ -18,8 +19,9 @@ from collectors.core.statuses import StatusSchedule
 from collectors.core.tasks import end
 from collectors.gnmi import plans
 from collectors.gnmi.facts import facts_of
+from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params, Target
-from collectors.gnmi.parse import Connection, DeviceMemory, Output
+from collectors.gnmi.parse import Connection, Output
 from collectors.gnmi.plans import Way
 from collectors.gnmi.profile import Ask, Said, chosen
 from collectors.gnmi.read import Wire
@@ -154,12 +156,14 @@ class DeviceReader:
 
     async def _take_all(
         self,
-        stream: AsyncGenerator[gnmi_lite_pb2.SubscribeResponse],
+        stream: AsyncGenerator[bytes],
         connection: Connection,
         way: Way,
     ) -> None:
         async with contextlib.aclosing(stream):
-            async for response in stream:
+            async for message in stream:
+                if (response := self._read_message(message)) is None:
+                    continue
                 if not self.reachable:
                     self._taken, self._failures = way, 0
                     _log.info("reading", device=self.name, way=str(way))
@@ -174,6 +178,14 @@ class DeviceReader:
                     self._unsynced -= 1
                     if not self._unsynced:
                         connection.synced()
+
+    def _read_message(self, message: bytes) -> gnmi_lite_pb2.SubscribeResponse | None:
+        """The message; None, and counted, where it is none: the next may be."""
+        try:
+            return gnmi_lite_pb2.SubscribeResponse.FromString(message)
+        except DecodeError:
+            self._counts.add("unreadable", self.name)
+            return None
 
     def _hand_on(self, outputs: Iterable[Output], received_ns: int) -> None:
         for output in outputs:
@@ -224,8 +236,9 @@ class DeviceReader:
                     async with asyncio.timeout(_FACTS_BOUND_S):
                         request = plans.once_request(ask, way.encoding)
                         async with contextlib.aclosing(wire.stream(request)) as stream:
-                            async for response in stream:
-                                if not response.HasField("update"):
+                            async for message in stream:
+                                response = self._read_message(message)
+                                if response is None or not response.HasField("update"):
                                     continue
                                 now_ns = self._clock.now_ns()
                                 outputs = connection.take(response.update, now_ns)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from collectors.gnmi.parse import DeviceMemory
+from collectors.gnmi.memory import DeviceMemory
 
 
 def facts_of(memory: DeviceMemory) -> dict[str, Any]:

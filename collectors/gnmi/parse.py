@@ -12,10 +12,11 @@ from typing import cast
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
 from collectors.core.emitter import Happening
-from collectors.core.skew import AHEAD_NS, Skew
+from collectors.core.skew import AHEAD_NS
 from collectors.gnmi import values
 from collectors.gnmi.known import SAMPLED, STATES, KnownPaths, Node, OnChange, Slots
 from collectors.gnmi.leaves import Kind, Vocabulary, vocabulary
+from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params
 from collectors.gnmi.paths import Elem, from_bytes
 from collectors.gnmi.v1 import gnmi_lite_pb2
@@ -23,14 +24,12 @@ from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import ABSENT_COUNTER, EventKind
 
-_SAME_BOOT_NS = 2_000_000_000
-"""Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
 _MAX_DELAY_US = 2**31 - 1
 _DEEPEST_JSON = 64
 _MOST_IN_JSON = 200_000
-"""Members and items in what one message says: a chassis of 512 ports with all that it has says a third of it."""
-_DELETED_A_TURN = 64
-"""Slots looked at for a delete in the time that one update takes (0.3 µs and 20 µs, measured)."""
+"""Members and items of JSON that are read of one message."""
+_DELETED_A_TURN = 16
+"""So many slots looked at for a delete are reckoned as an update."""
 _UNKNOWN = 2**31
 _EVENTS = {
     (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
@@ -40,18 +39,6 @@ _EVENTS = {
 }
 
 Output = Reading | Happening
-
-
-@dataclass
-class DeviceMemory:
-    """What is known of a device beyond one connection. `facts` is by (what, whose)."""
-
-    boot_id: int = 0
-    boot_seen_ns: int = 0
-    facts: dict[tuple[str, str], str] = field(default_factory=dict)
-    facts_changed: bool = False
-    skew: Skew = field(default_factory=Skew)
-    last_sample_at_ns: int = 0
 
 
 @dataclass(slots=True)
@@ -280,9 +267,10 @@ class Connection:
             case Kind.STATE if node.slot >= 0:
                 self._state(node, value)
             case Kind.BOOT_TIME:
-                self._boot_time(cast("int | None", leaf.read(value)))
+                if (told := self._memory.booted(cast("int | None", leaf.read(value)), self._at_ns)) is not None:
+                    self._out.append(told)
             case Kind.FACT:
-                self._fact((leaf.fact, leaf.row), cast("str | None", leaf.read(value)))
+                self._memory.learn((leaf.fact, leaf.row), cast("str | None", leaf.read(value)))
             case Kind.NAME if not leaf.row:
                 self._name = str(value or "")
             case Kind.MODULE if leaf.row and value:
@@ -305,26 +293,6 @@ class Connection:
         if kind is not None and before is not None and before != now:
             detail = f"{node.elems[-1].name} {value!s}"
             self._out.append(Happening(kind, node.row, self._at_ns, detail))
-
-    def _boot_time(self, boot_ns: int | None) -> None:
-        memory = self._memory
-        if boot_ns is None:
-            return
-        seen, memory.boot_seen_ns = memory.boot_seen_ns, boot_ns
-        if memory.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
-            return
-        if memory.boot_id:
-            # Told at the time of the notice: a switch takes minutes to boot, and an event of then would be late.
-            self._out.append(
-                Happening(EventKind.DEVICE_REBOOT, "", self._at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
-            )
-        memory.boot_id = boot_ns
-        memory.facts_changed = True
-
-    def _fact(self, key: tuple[str, str], said: str | None) -> None:
-        if said is not None and self._memory.facts.get(key) != said and len(self._memory.facts) < 100_000:
-            self._memory.facts[key] = said
-            self._memory.facts_changed = True
 
     def _delete_all(self, prefix: bytes, deleted: Iterable[bytes]) -> None:
         for path in deleted:

@@ -6,10 +6,11 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.profile import Said
-from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
+from collectors.gnmi.v1 import gnmi_pb2
 from streams.wire.errors import Misconfigured, Reject, Retry
 
 _CALL_S = 10.0
@@ -36,10 +37,11 @@ class Wire:
             if params.tls
             else grpc.aio.insecure_channel(target.address, options=options)
         )
-        self._subscribe = self._channel.stream_stream(
+        self._subscribe: grpc.aio.StreamStreamMultiCallable[Any, Any] = self._channel.stream_stream(
             "/gnmi.gNMI/Subscribe",
             request_serializer=gnmi_pb2.SubscribeRequest.SerializeToString,
-            response_deserializer=gnmi_lite_pb2.SubscribeResponse.FromString,
+            # grpc.aio hands on None for what its deserializer cannot read: so the bytes are read by who asks.
+            response_deserializer=None,
         )
 
     async def __aenter__(self) -> "Wire":
@@ -63,13 +65,16 @@ class Wire:
 
     async def capabilities(self) -> Said:
         """What the device says of itself; nothing where it has no Capabilities, which is allowed."""
-        ask = self._channel.unary_unary(
+        ask: grpc.aio.UnaryUnaryMultiCallable[Any, Any] = self._channel.unary_unary(
             "/gnmi.gNMI/Capabilities",
             request_serializer=gnmi_pb2.CapabilityRequest.SerializeToString,
-            response_deserializer=gnmi_pb2.CapabilityResponse.FromString,
+            response_deserializer=None,
         )
         try:
-            said = await ask(gnmi_pb2.CapabilityRequest(), timeout=_CALL_S, metadata=self._metadata)
+            answer = await ask(gnmi_pb2.CapabilityRequest(), timeout=_CALL_S, metadata=self._metadata)
+            said = gnmi_pb2.CapabilityResponse.FromString(answer)
+        except DecodeError:
+            return Said()
         except grpc.aio.AioRpcError as error:
             if error.code() in _REFUSALS:
                 return Said()
@@ -78,8 +83,8 @@ class Wire:
             frozenset(said.supported_encodings), tuple(model.name for model in said.supported_models[:_MOST_MODELS])
         )
 
-    async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[gnmi_lite_pb2.SubscribeResponse]:
-        """What the device sends, until it ends the stream."""
+    async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[bytes]:
+        """The messages that the device sends, as they came, until it ends the stream."""
         call = self._subscribe(metadata=self._metadata)
         try:
             await call.write(request)

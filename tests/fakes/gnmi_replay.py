@@ -69,3 +69,28 @@ async def replaying(replay: Replay) -> AsyncIterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         await server.stop(None)
+
+
+@asynccontextmanager
+async def raw(messages: Sequence[bytes]) -> AsyncIterator[str]:
+    """A target that answers each Subscribe with these bytes, whatever they are; the address."""
+
+    async def subscribe(
+        requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, Any]
+    ) -> AsyncIterator[bytes]:
+        await anext(aiter(requests))
+        for message in messages:
+            yield message
+        await asyncio.Event().wait()
+
+    server = grpc.aio.server()
+    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Subscribe": grpc.stream_stream_rpc_method_handler(subscribe, None, None)
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("gnmi.gNMI", handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)

@@ -9,8 +9,9 @@ from collectors.core.columns import Reading
 from collectors.core.counts import Counts
 from collectors.core.emitter import Happening
 from collectors.gnmi.facts import facts_of
+from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params
-from collectors.gnmi.parse import Connection, DeviceMemory
+from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, EventKind

@@ -5,8 +5,9 @@ import pytest
 from google.protobuf import json_format
 
 from collectors.core.counts import Counts
+from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params
-from collectors.gnmi.parse import Connection, DeviceMemory
+from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.fabric.catalogue import Metric
 from tests.recordings import DATA

@@ -1,0 +1,109 @@
+"""Devices that refuse, that ask who is there, and that send what is no gNMI: over real gRPC."""
+
+from contextlib import AsyncExitStack
+
+import pytest
+
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.paths import from_text, to_message
+from collectors.gnmi.v1 import gnmi_pb2
+from streams.fabric.catalogue import Metric
+from streams.wire.models import CollectorStatus, Samples
+from tests.fakes.gnmi_replay import Replay, raw, replaying
+from tests.integration.collectors.fabric import collecting
+
+COUNTERS = "/interfaces/interface/state/counters"
+OPER = "/interfaces/interface/state/oper-status"
+MODELS = [gnmi_pb2.ModelData(name=name) for name in ("openconfig-interfaces", "openconfig-if-ethernet")]
+
+
+def capabilities(*encodings: gnmi_pb2.Encoding.ValueType) -> gnmi_pb2.CapabilityResponse:
+    return gnmi_pb2.CapabilityResponse(supported_models=MODELS, supported_encodings=encodings)
+
+
+def said(**values: str) -> gnmi_pb2.SubscribeResponse:
+    """One port of a device that has no clock."""
+    response = gnmi_pb2.SubscribeResponse()
+    response.update.prefix.CopyFrom(to_message(from_text("/interfaces/interface[name=e1]/state")))
+    for name, value in values.items():
+        path = to_message(from_text(name.replace("__", "/").replace("_", "-")))
+        response.update.update.add(path=path).val.string_val = value
+    return response
+
+
+def asked(request: gnmi_pb2.SubscribeRequest) -> dict[str, int]:
+    """The mode of each path."""
+    return {"/" + "/".join(step.name for step in one.path.elem): one.mode for one in request.subscribe.subscription}
+
+
+async def test_on_change_that_is_refused_is_sampled_and_a_path_that_is_refused_is_left_out() -> None:
+    """One refusal refuses a whole subscription: what the device takes of it is found path by path."""
+    ethernet = "/interfaces/interface/ethernet/state/counters"
+    refuses = {(OPER, gnmi_pb2.ON_CHANGE), (ethernet, gnmi_pb2.SAMPLE), (ethernet, gnmi_pb2.ON_CHANGE)}
+    device = Replay(
+        [said(oper_status="UP", counters__in_octets="5")], capabilities(gnmi_pb2.JSON_IETF), frozenset(refuses)
+    )  # fmt: skip
+    async with replaying(device) as address:
+        params = Params(targets=(Target(name="d", address=address),), cadence_s=1)
+        async with collecting(params) as (kept, _):
+            await kept.until(lambda: bool(kept.of(Samples)))
+            (samples,) = kept.of(Samples)
+    assert Metric.OPER_UP in samples.gauges.metric and Metric.RX_BYTES in samples.counters.metric
+    streams = [r for r in device.requests if r.subscribe.mode == gnmi_pb2.SubscriptionList.STREAM]
+    last = asked(streams[-1])
+    assert last[COUNTERS] == gnmi_pb2.SAMPLE and last[OPER] == gnmi_pb2.SAMPLE
+    assert last["/interfaces/interface/state/admin-status"] == gnmi_pb2.ON_CHANGE
+    assert ethernet not in last
+    assert {request.subscribe.encoding for request in device.requests} == {gnmi_pb2.JSON_IETF}
+    assert streams[-1].subscribe.subscription[0].sample_interval == 10**9
+
+
+async def test_a_device_without_the_container_of_counters_is_asked_for_the_state_above_it() -> None:
+    """What stands in for a path comes after both of its modes."""
+    refuses = {(COUNTERS, gnmi_pb2.SAMPLE), (COUNTERS, gnmi_pb2.ON_CHANGE)}
+    device = Replay([said(counters__in_octets="5")], capabilities(gnmi_pb2.ASCII), frozenset(refuses))
+    async with (
+        replaying(device) as address,
+        collecting(Params(targets=(Target(name="d", address=address),), cadence_s=1)) as (kept, _),
+    ):
+        await kept.until(lambda: bool(kept.of(Samples)))
+    last = [asked(r) for r in device.requests if r.subscribe.mode == gnmi_pb2.SubscriptionList.STREAM][-1]
+    assert last["/interfaces/interface/state"] == gnmi_pb2.SAMPLE
+    assert COUNTERS not in last
+
+
+@pytest.mark.parametrize(
+    ("login", "shown"),
+    [
+        ({"token": "t0ken"}, {"authorization": "Bearer t0ken"}),
+        ({"username": "u", "password": "p"}, {"username": "u", "password": "p"}),
+        ({}, {}),
+    ],
+)
+async def test_a_login_is_shown_to_the_device(login: dict[str, str], shown: dict[str, str]) -> None:
+    """A token, or a user and password, in the metadata of each call."""
+    device = Replay([said(counters__in_octets="5")])
+    async with replaying(device) as address:
+        params = Params.model_validate({"targets": [{"name": "d", "address": address}], "cadence_s": 1} | login)
+        async with collecting(params) as (kept, _):
+            await kept.until(lambda: bool(kept.of(Samples)))
+    names = {"authorization", "username", "password"}
+    assert {key: value for key, value in device.metadata[0].items() if key in names} == shown
+
+
+async def test_what_is_no_gnmi_is_counted_and_harms_nobody() -> None:
+    """Bytes that are no message, and a message past the bound: other devices are read, and so is what follows."""
+    good, whole = Replay([said(counters__in_octets="5")]), said(counters__in_octets="7").SerializeToString()
+    garbage = [b"\xff\xff\xff", b"\x0a\x7f", whole]
+    huge = [b"\x0a" * (1 << 20)]
+    async with AsyncExitStack() as stack:
+        addresses = [await stack.enter_async_context(raw(sent)) for sent in (garbage, huge)]
+        addresses.append(await stack.enter_async_context(replaying(good)))
+        targets = [{"name": f"d{number}", "address": address} for number, address in enumerate(addresses)]
+        params = Params.model_validate({"targets": targets, "cadence_s": 1, "max_message_bytes": 1 << 16})
+        async with collecting(params) as (kept, counts):
+            await kept.until(lambda: bool(kept.of(Samples, "d0")) and bool(kept.of(Samples, "d2")))
+            await kept.until(lambda: any("RESOURCE_EXHAUSTED" in s.error for s in kept.of(CollectorStatus, "d1")))
+            assert counts.of("unreadable", "d0") >= 2
+            assert not kept.of(Samples, "d1")
+            assert kept.of(CollectorStatus, "d2")[-1].reachable

@@ -1,0 +1,164 @@
+"""Ten thousand notifications that no device should send: nothing breaks, nothing stalls, what is refused is counted."""
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+import orjson
+from google.protobuf.message import DecodeError
+
+from collectors.core.columns import Reading
+from collectors.core.counts import Counts
+from collectors.gnmi.facts import facts_of
+from collectors.gnmi.memory import DeviceMemory
+from collectors.gnmi.params import Params
+from collectors.gnmi.parse import Connection
+from collectors.gnmi.paths import from_text, to_message
+from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
+from streams.fabric.catalogue import Metric
+from streams.wire.models import Samples, Source
+from streams.wire.topics import SAMPLES, decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = 1_700_000_000_000_000_000
+MANY = 10_000
+LONGEST_S = 1.0
+"""For one message, on a machine that does other things too; whole blobs take some tens of milliseconds."""
+Chance = random.Random
+PATHS = (
+    "/interfaces/interface[name=e1]/state/counters/in-octets", "/interfaces/interface[name=e2]/state/oper-status",
+    "/interfaces/interface/state/counters/out-octets", "/interfaces/interface/state/counters/name", "/system/state",
+    "/interfaces/interface[name=e1]/ethernet/state/port-speed", "/interfaces", "/", "/system/state/boot-time",
+    "/components/component[name=x1]/transceiver/physical-channels/channel[index=3]/state/input-power/instant",
+    "/components/component[name=x1]/state/temperature/instant", "/interfaces/interface[name=e1]/state/transceiver",
+    "/qos/interfaces/interface[interface-id=e1]/output/queues/queue[name=q3]/state/dropped-pkts",
+    "/COUNTERS/Ethernet*", "/COUNTERS/Ethernet*/Queues/Ethernet0:3/SAI_QUEUE_STAT_PACKETS", "/PORT_TABLE",
+    "/lldp/interfaces/interface[name=e1]/neighbors/neighbor[id=1]/state/system-name",
+)  # fmt: skip
+
+
+def word(chance: Chance) -> str:
+    known = ("NA", "-inf", "1e999", "9" * 5000, "UP", "", "18446744073709551616", "Qk+AAA==", "0x10", "{", "[1", "nan")
+    return chance.choice(known) if chance.random() < 0.8 else "".join(map(chr, chance.choices(range(1, 0x500), k=9)))
+
+
+def json_of(chance: Chance, depth: int = 0) -> object:
+    """Anything that JSON can hold, with names that mean something among it."""
+    names = ("interface", "name", "state", "counters", "in-octets", "oc-if:oper-status", "index", "Ethernet0:1", "x")
+    match chance.randrange(7 if depth < 5 else 4):
+        case 0:
+            return word(chance)
+        case 1:
+            return chance.choice((0, -1, 2**63, 1.5, 1e308, True, None))
+        case 2:
+            return [word(chance)]
+        case 3:
+            return {}
+        case 4:
+            return [json_of(chance, depth + 1) for _ in range(chance.randrange(4))]
+        case _:
+            return {chance.choice(names): json_of(chance, depth + 1) for _ in range(chance.randrange(1, 5))}
+
+
+def deep(chance: Chance) -> bytes:
+    """JSON that is nested as deeply as its reader takes it, of objects, lists or both."""
+    levels = chance.choice((40, 500, 1000, 5000))
+    opening, closing = chance.choice(((b'{"state":', b"}"), (b"[", b"]"), (b'{"interface":[', b"]}")))
+    return opening * levels + b"1" + closing * levels
+
+
+def set_value(value: gnmi_pb2.TypedValue, chance: Chance) -> None:
+    """A value of any kind."""
+    kinds: tuple[Callable[[], object], ...] = (
+        lambda: setattr(value, "uint_val", chance.choice((0, 1, 2**64 - 1))),
+        lambda: setattr(value, "int_val", chance.choice((-1, -(2**63), 7))),
+        lambda: setattr(value, "string_val", word(chance)),
+        lambda: setattr(value, "ascii_val", word(chance)),
+        lambda: setattr(value, "bool_val", True),
+        lambda: setattr(value, "float_val", chance.choice((float("nan"), float("inf"), 3.5))),
+        lambda: setattr(value, "double_val", chance.choice((1e308, float("-inf"), 0.0))),
+        lambda: setattr(value, "bytes_val", chance.randbytes(chance.choice((0, 3, 4, 5)))),
+        lambda: value.decimal_val.MergeFrom(gnmi_pb2.Decimal64(digits=2**62, precision=chance.choice((0, 2**32 - 1)))),
+        lambda: value.leaflist_val.element.add(string_val=word(chance)),
+        lambda: setattr(value, "json_val", orjson.dumps(json_of(chance))),
+        lambda: setattr(value, "json_ietf_val", chance.choice((deep(chance), b"{", b"\xff", b"null", b'"NA"'))),
+        lambda: setattr(value, "proto_bytes", b"x"),
+        lambda: None,
+    )
+    chance.choice(kinds)()
+
+
+def message(chance: Chance) -> bytes:
+    """A message of any paths and values, a third of them with bytes that are no longer what they were."""
+    sent = gnmi_pb2.SubscribeResponse()
+    told = sent.update
+    told.timestamp = chance.choice((0, -1, 2**63 - 1, T, T + chance.randrange(10**12)))
+    if chance.random() < 0.3:
+        told.prefix.CopyFrom(to_message(from_text(chance.choice(PATHS)), origin="x:y", target="t"))
+    for _ in range(chance.randrange(5)):
+        update = told.update.add()
+        if chance.random() < 0.95:
+            update.path.CopyFrom(to_message(from_text(chance.choice(PATHS))))
+        if chance.random() < 0.1:
+            update.path.elem.add(name=word(chance)[:300], key={word(chance)[:300]: word(chance)[:300]})
+        set_value(update.val, chance)
+    for _ in range(chance.randrange(3)):
+        told.delete.append(to_message(from_text(chance.choice(PATHS))))
+    data = bytearray(sent.SerializeToString())
+    if data and chance.random() < 0.35:
+        for _ in range(chance.randrange(1, 6)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+    return bytes(data)
+
+
+def checked(reading: Reading) -> None:
+    """A reading is one that Kafka can have, and that says nothing impossible."""
+    samples = Samples(
+        "leaf1", Source.SOURCE_GNMI, "c", 1, 1, max(1, reading.sampled_at_ns), reading.received_at_ns, 0, 1,  # type: ignore[arg-type]
+        reading.row, reading.rows_digest, reading.counters, reading.gauges, reading.row_delay_us,
+    )  # fmt: skip
+    record = encode(SAMPLES, samples)
+    again = decode(SAMPLES, record.value, record.headers)
+    assert isinstance(again, Samples)
+    assert not np.isinf(again.gauges.values).any()
+
+
+def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
+    """No message breaks the reader or holds it up, what it remembers stays bounded, and a true counter still comes."""
+    chance = random.Random(7)
+    counts, memory = Counts(), DeviceMemory()
+    params = Params(max_ports=64, max_paths=1000)
+    connection = Connection("leaf1", params, memory, counts, on_change=True)
+    refused = readings = 0
+    longest_s = 0.0
+    for number in range(MANY):
+        data, now_ns = message(chance), T + number * 10**9
+        began_s = time.thread_time()
+        try:
+            said = gnmi_lite_pb2.SubscribeResponse.FromString(data)
+        except DecodeError:
+            refused += 1
+            continue
+        outputs = connection.take(said.update, now_ns)
+        flushed = connection.flush(now_ns + 10**12)
+        longest_s = max(longest_s, time.thread_time() - began_s)
+        for reading in [*outputs, flushed]:
+            if isinstance(reading, Reading):
+                readings += 1
+                checked(reading)
+    facts_of(memory)
+    assert longest_s < LONGEST_S
+    assert refused > 100 and readings > 500
+    assert counts.of("unreadable") > 1000 and counts.of("unnamed") > 100 and counts.of("out_of_bounds") > 100
+    true = gnmi_pb2.Notification(timestamp=T)
+    update = true.update.add(path=to_message(from_text("/interfaces/interface[name=e1]/state/counters/in-octets")))
+    update.val.uint_val = 42
+    connection.take(gnmi_lite_pb2.Notification.FromString(true.SerializeToString()), T + MANY * 10**9)
+    last = connection.flush(T + (MANY + 10**4) * 10**9)
+    assert last is not None
+    column, row = last.counters.metric.index(Metric.RX_BYTES), last.row.index("e1")
+    assert last.counters.values[column, row] == 42
+    assert len(last.row) <= params.max_ports

@@ -1,0 +1,247 @@
+"""Vendor profiles: what devices are asked for, and what they say in their own words becomes the catalogue's."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+from pydantic import ValidationError
+
+from collectors.core.columns import Reading
+from collectors.core.counts import Counts
+from collectors.gnmi import plans
+from collectors.gnmi.facts import facts_of
+from collectors.gnmi.leaves import Vocabulary, vocabulary
+from collectors.gnmi.memory import DeviceMemory
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.parse import Connection
+from collectors.gnmi.paths import from_text, to_message
+from collectors.gnmi.profile import COMMON, Profile, Said, chosen, profiles
+from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER
+from tests.unit.collectors.notifications import S, notification
+
+T = 1_700_000_000 * S
+PAGE = Path(__file__).parents[3] / "docs/collectors/gnmi.md"
+Values = dict[str, int | str | bytes]
+
+
+class Device:
+    """A device that speaks; what was read of it by (port, metric, lane)."""
+
+    def __init__(self, words: Vocabulary | None = None) -> None:
+        self.memory = DeviceMemory()
+        self.counts = Counts()
+        self.connection = Connection("leaf1", Params(), self.memory, self.counts, on_change=True, words=words)
+
+    def says(self, values: Values, prefix: str = "", at_ns: int = T) -> None:
+        self.connection.take(notification(at_ns, values, prefix=prefix), at_ns)
+
+    def read(self, now_ns: int = T + S) -> dict[tuple[str, str, int], float]:
+        self.connection.synced()
+        reading = self.connection.flush(now_ns)
+        assert isinstance(reading, Reading)
+        found = {}
+        for table, absent in ((reading.counters, ABSENT_COUNTER), (reading.gauges, None)):
+            for metric, index, values in zip(table.metric, table.index, table.values, strict=True):
+                for row, value in zip(reading.row, values, strict=True):
+                    if value != absent and not np.isnan(value):
+                        found[row, Metric(metric).name.lower(), int(index)] = float(value)
+        return found
+
+
+def blob(value: object) -> bytes:
+    return orjson.dumps(value)
+
+
+def test_every_profile_is_on_the_page_and_asks_for_paths() -> None:
+    """A profile is found by its file, is named on the page, and what it asks for is a path."""
+    page = PAGE.read_text()
+    for name, profile in profiles().items():
+        assert f"| `{name}` |" in page
+        assert profile.source
+        assert name == COMMON or profile.models
+        for ask in (*profile.ask, *profile.facts):
+            assert from_text(ask.path)
+            for instead in ask.instead:
+                assert from_text(instead)
+
+
+def test_every_leaf_of_every_profile_is_found_by_its_path() -> None:
+    """A line of a table that no path reaches would be a metric that is silently never read."""
+    words = vocabulary()
+    for profile in profiles().values():
+        for section in profile.section:
+            for below in section.below:
+                for path in section.leaves:
+                    text = f"{below}/{path}".replace("{row}", "e1").replace("{lane}", "2").replace("{other}", "o")
+                    leaf = words.leaf(from_text(text))
+                    assert leaf is not None, (profile.name, text)
+                    if leaf.metric is not None and "{lane}" in f"{below}/{path}":
+                        assert leaf.row == "e1"
+                        assert leaf.index in (1, 2)
+
+
+def test_a_profile_that_means_nothing_is_refused() -> None:
+    """A misspelt metric or word is an error of the file, not a value that never comes."""
+    whole = {"name": "x", "source": "y"}
+    for leaves in ({"a": {"metric": "rx_bites"}}, {"a": {"metric": "rx_bytes", "ranc": 1}}):
+        with pytest.raises(ValidationError):
+            Profile.model_validate(whole | {"section": [{"below": ["/a"], "leaves": leaves}]})
+    with pytest.raises(ValidationError, match="no such profile"):
+        Target(name="a", address="b:1", profiles=("nobody",))
+
+
+def test_capabilities_choose_profiles_models_and_encodings() -> None:
+    """A vendor's models bring its profile, what belongs to no listed model is left out, the encoding is one it has."""
+    everything = chosen((), Said())
+    assert [profile.name for profile in everything] == [COMMON]
+    assert len(plans.asked(everything, Said())) == len(profiles()[COMMON].ask)
+    said = Said(frozenset({gnmi_pb2.JSON_IETF, gnmi_pb2.JSON}), ("sonic-port", "http://oc:openconfig-interfaces"))
+    own = chosen((), said)
+    assert [profile.name for profile in own] == ["sonic", COMMON]
+    asked = plans.asked(own, said)
+    assert {ask.path for ask in asked if ask.target} >= {"/COUNTERS/Ethernet*", "/PORT_TABLE"}
+    assert "/interfaces/interface/state/counters" in {ask.path for ask in asked}
+    assert not any(ask.path.startswith(("/qos", "/components")) for ask in asked)
+    assert plans.encodings("auto", own, said) == ["json_ietf", "json"]
+    assert plans.encodings("auto", everything, Said(frozenset({gnmi_pb2.ASCII}))) == ["ascii"]
+    assert plans.encodings("auto", everything, Said(frozenset({gnmi_pb2.BYTES}))) == [
+        "proto",
+        "json_ietf",
+        "json",
+        "ascii",
+    ]
+    assert plans.encodings("json", everything, Said(frozenset({gnmi_pb2.PROTO}))) == ["json"]
+    assert [p.name for p in chosen(("nokia-srl",), said)] == ["nokia-srl", COMMON]
+
+
+def test_a_subscription_has_one_target_and_origin() -> None:
+    """SONiC's databases and OpenConfig are streams of their own; modules of a native path stay as they are asked."""
+    said = Said(models=("sonic-port", "openconfig-interfaces", "huawei-ifm"))
+    way = next(plans.ways("json_ietf", chosen((), said), said))
+    requests = [request.subscribe for request in way.requests(10 * S)]
+    assert sorted(request.prefix.target for request in requests) == ["", "APPL_DB", "COUNTERS_DB", "STATE_DB"]
+    assert sum(len(request.subscription) for request in requests) == len(way.asks)
+    modes = {asked.path.elem[0].name: asked.mode for request in requests for asked in request.subscription}
+    assert modes["PORT_TABLE"] == gnmi_pb2.ON_CHANGE and modes["COUNTERS"] == gnmi_pb2.SAMPLE
+    assert "huawei-ifm:ifm" in modes
+    assert ("PORT_TABLE",) in way.on_change and (
+        "ifm",
+        "interfaces",
+        "interface",
+        "dynamic",
+        "oper-status",
+    ) in way.on_change
+
+
+def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
+    """Tables of JSON under the name of each port: PFC, queues, FEC's bins, state and speed, light from lane 1."""
+    device = Device()
+    port = {"SAI_PORT_STAT_PFC_3_RX_PKTS": "7", "SAI_PORT_STAT_IF_IN_OCTETS": "9",
+            "SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S15": "2", "SAI_PORT_STAT_PFC_3_ON2OFF_RX_PKTS": "1"}  # fmt: skip
+    device.says({"/COUNTERS/Ethernet*": blob({"Ethernet0": port, "Ethernet4": {"SAI_PORT_STAT_PFC_0_TX_PKTS": "3"}})})
+    device.says({"/COUNTERS/Ethernet*/Queues": blob({"Ethernet0:5": {"SAI_QUEUE_STAT_DROPPED_PACKETS": "4"}})})
+    device.says({"/PORT_TABLE": blob({"Ethernet0": {"oper_status": "up", "admin_status": "up", "speed": "400000"}})})
+    light = {"rx1power": "-1.5", "rx8power": "-inf", "tx1bias": "N/A", "temperature": "41.5"}
+    device.says({"/TRANSCEIVER_DOM_SENSOR": blob({"Ethernet0": light})})
+    assert device.read() == {
+        ("Ethernet0", "pfc_rx_frames", 3): 7, ("Ethernet0", "rx_bytes", -1): 9, ("Ethernet0", "oper_up", -1): 1,
+        ("Ethernet0", "fec_codewords_by_errors", 15): 2, ("Ethernet0", "pfc_rx_transitions", 3): 1,
+        ("Ethernet4", "pfc_tx_frames", 0): 3, ("Ethernet0", "queue_dropped_packets", 5): 4,
+        ("Ethernet0", "admin_up", -1): 1, ("Ethernet0", "speed_bps", -1): 400e9,
+        ("Ethernet0", "rx_power_dbm", 0): -1.5, ("Ethernet0", "module_temperature_c", -1): 41.5,
+    }  # fmt: skip
+    assert device.counts.of("unreadable") == 0
+    device.says({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
+    assert facts_of(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
+
+
+def test_priorities_of_other_vendors() -> None:
+    """Cumulus has them in the leaf's name, Enterprise SONiC in a list's key, as leaves and as JSON."""
+    device = Device()
+    device.says({"in-pfc3-packets": 5}, "/interfaces/interface[name=swp1]/ethernet/state/counters")
+    below = "/qos/interfaces/interface[interface-id=Eth1]/pfc/pfc-priorities"
+    device.says({"pfc-priority[dot1p=4]/state/statistics/pause-frames-rx": 6}, below)
+    device.says({below: blob({"pfc-priority": [{"dot1p": 5, "state": {"statistics": {"pause-frames-tx": "8"}}}]})})
+    assert device.read() == {
+        ("swp1", "pfc_rx_frames", 3): 5, ("Eth1", "pfc_rx_frames", 4): 6, ("Eth1", "pfc_tx_frames", 5): 8,
+    }  # fmt: skip
+
+
+def test_sr_linux_speaks_its_own_model() -> None:
+    """Statistics as text, `enable` and `up`, speed as `400G`, channels from 1."""
+    device = Device()
+    interface = {"oper-state": "up", "admin-state": "enable", "ethernet": {"port-speed": "400G"},
+                 "statistics": {"in-octets": "5"},
+                 "transceiver": {"channel": [{"index": 1, "input-power": {"latest-value": "-2.5"}}]}}  # fmt: skip
+    device.says({"/srl_nokia-interfaces:interface[name=ethernet-1/1]": blob(interface)})
+    e1 = "ethernet-1/1"
+    assert device.read() == {
+        (e1, "oper_up", -1): 1, (e1, "admin_up", -1): 1, (e1, "speed_bps", -1): 400e9, (e1, "rx_bytes", -1): 5,
+        (e1, "rx_power_dbm", 0): -2.5,
+    }  # fmt: skip
+
+
+CHANNEL = "/components/component[name={}]/transceiver/physical-channels/channel[index={}]/state"
+
+
+def test_a_modules_light_is_its_ports_where_the_port_says_which_it_holds() -> None:
+    """Told under the component until then; one module of several ports stays by itself; other sensors are nobody's."""
+    device = Device()
+    device.says({"output-power/instant": "-1.25"}, CHANNEL.format("xcvr1", 0))
+    device.says({"instant": "50"}, "/components/component[name=xcvr1]/state/temperature")
+    device.says({"instant": "33"}, "/components/component[name=Inlet]/state/temperature")
+    assert device.read() == {("xcvr1", "tx_power_dbm", 0): -1.25, ("xcvr1", "module_temperature_c", -1): 50}
+    device.says({"/interfaces/interface[name=e1]/state/transceiver": "xcvr1"}, at_ns=T + 10 * S)
+    device.says({"output-power/instant": "-1.5"}, CHANNEL.format("xcvr1", 0), at_ns=T + 10 * S)
+    assert device.read(T + 14 * S) == {("e1", "tx_power_dbm", 0): -1.5}
+    device.says({"/interfaces/interface[name=e2]/state/transceiver": "xcvr1"}, at_ns=T + 20 * S)
+    device.says({"output-power/instant": "-1.75"}, CHANNEL.format("xcvr1", 1), at_ns=T + 20 * S)
+    assert device.read(T + 24 * S) == {("xcvr1", "tx_power_dbm", 1): -1.75}
+
+
+def test_a_default_that_is_left_out_is_known_beside_others_of_its_section_only() -> None:
+    """A profile says that; without one, and for a row that said nothing, absent stays absent."""
+    section = {"below": ["/p[name={row}]"], "leaves": {"in": "rx_bytes", "bad": {"metric": "rx_errors", "default": 0}}}
+    other = {"below": ["/q[name={row}]"], "leaves": {"out": "tx_bytes"}}
+    profile = Profile.model_validate({"name": "x", "source": "y", "section": [section, other]})
+    device = Device(Vocabulary([profile]))
+    device.says({"/p[name=e1]/in": 5, "/q[name=e2]/out": 6})
+    assert device.read() == {("e1", "rx_bytes", -1): 5, ("e1", "rx_errors", -1): 0, ("e2", "tx_bytes", -1): 6}
+    device.says({"/p[name=e1]/bad": 3, "/p[name=e1]/in": 7}, at_ns=T + 10 * S)
+    assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 7, ("e1", "rx_errors", -1): 3}
+    device.says({"/q[name=e1]/out": 1}, at_ns=T + 20 * S)
+    assert device.read(T + 24 * S) == {("e1", "tx_bytes", -1): 1}
+
+
+def test_values_in_every_form_that_the_specification_has() -> None:
+    """The same light as a float, a double, a decimal, bytes, base64, text, ASCII and a list of one."""
+    path = to_message(from_text(CHANNEL.format("x", 0) + "/input-power"))
+    forms = [gnmi_pb2.TypedValue() for _ in range(9)]
+    forms[0].float_val, forms[1].double_val, forms[2].string_val, forms[3].ascii_val = -3.5, -3.5, "-3.5", " -3.5"
+    forms[4].decimal_val.digits, forms[4].decimal_val.precision = -35, 1
+    forms[5].bytes_val = struct.pack(">f", -3.5)
+    forms[6].json_ietf_val, forms[7].json_val = b'"wGAAAA=="', b"[-3.5]"
+    forms[8].leaflist_val.element.add().decimal_val.CopyFrom(gnmi_pb2.Decimal64(digits=-350, precision=2))
+    for value in forms:
+        device = Device()
+        sent = gnmi_pb2.Notification(timestamp=T)
+        sent.update.add(path=path, val=value)
+        device.connection.take(gnmi_lite_pb2.Notification.FromString(sent.SerializeToString()), T)
+        assert device.read() == {("x", "rx_power_dbm", 0): -3.5}, value
+
+
+def test_a_delete_of_a_container_covers_what_is_below_it_and_nothing_else() -> None:
+    """The state of one port is gone; its counters, and its neighbour's state, are not."""
+    device = Device()
+    for port in ("e1", "e2"):
+        device.says({"state/oper-status": "UP", "state/counters/in-octets": 1}, f"/interfaces/interface[name={port}]")
+    gone = notification(T, {}, delete=("/interfaces/interface[name=e1]/state/oper-status", "/interfaces/interface/x"))
+    device.connection.take(gone, T)
+    assert device.read() == {("e1", "rx_bytes", -1): 1, ("e2", "rx_bytes", -1): 1, ("e2", "oper_up", -1): 1}
+    device.connection.take(notification(T + 10 * S, {}, delete=("/interfaces/interface[name=e2]/state",)), T + 10 * S)
+    device.says({"state/counters/in-octets": 2}, "/interfaces/interface[name=e1]", at_ns=T + 10 * S)
+    assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 2}
