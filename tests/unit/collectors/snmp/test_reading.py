@@ -82,6 +82,41 @@ def test_a_speed_of_nothing_is_none(high: int | None, plain: int, expected: floa
     assert rows(Composer(), cells)["a"].get("speed_bps") == expected
 
 
+IF, IFX, DOT3 = "1.3.6.1.2.1.2.2.1", "1.3.6.1.2.1.31.1.1.1", "1.3.6.1.2.1.10.7"
+PFC = "1.3.111.2.802.1.1.21.1.1.1"
+SPOKEN = {  # metric: its 64-bit columns, then its 32-bit ones, as the MIBs number them
+    "rx_bytes": ((f"{IFX}.6",), (f"{IF}.10",)),
+    "tx_bytes": ((f"{IFX}.10",), (f"{IF}.16",)),
+    "rx_packets": ((f"{IFX}.7", f"{IFX}.8", f"{IFX}.9"), (f"{IF}.11", f"{IFX}.2", f"{IFX}.3")),
+    "tx_packets": ((f"{IFX}.11", f"{IFX}.12", f"{IFX}.13"), (f"{IF}.17", f"{IFX}.4", f"{IFX}.5")),
+    "rx_discards": ((), (f"{IF}.13",)),
+    "tx_discards": ((), (f"{IF}.19",)),
+    "rx_errors": ((), (f"{IF}.14",)),
+    "tx_errors": ((), (f"{IF}.20",)),
+    "rx_fcs_errors": ((f"{DOT3}.11.1.2",), (f"{DOT3}.2.1.3",)),
+    "rx_symbol_errors": ((f"{DOT3}.11.1.6",), (f"{DOT3}.2.1.18",)),
+    "pause_rx_frames": ((f"{DOT3}.10.1.5",), (f"{DOT3}.10.1.3",)),
+    "pause_tx_frames": ((f"{DOT3}.10.1.6",), (f"{DOT3}.10.1.4",)),
+    "pfc_tx_frames": ((), (f"{PFC}.2",)),
+    "pfc_rx_frames": ((), (f"{PFC}.3",)),
+}
+
+
+def test_each_metric_is_of_its_own_columns_and_of_the_wide_ones_where_there_are() -> None:
+    """Every column has a number of its own here: a mix-up of any two would show."""
+    every = sorted({column for ways in SPOKEN.values() for way in ways for column in way})
+    value = {column: 1000 + place**2 for place, column in enumerate(every)}
+    wide = {column for ways in SPOKEN.values() for column in ways[0]}
+    cells = switch({1: "a", 2: "b"}, IF_HIGH_SPEED={1: 10, 2: 10})
+    for column in every:
+        has_it = (2,) if column in wide else (1, 2)
+        cells[mib.oid(column)] = {row(n): value[column] for n in has_it}
+    said = rows(Composer(), cells)
+    for port, place in (("a", 1), ("b", 0)):
+        expected = {metric: sum(value[column] for column in ways[place] or ways[1]) for metric, ways in SPOKEN.items()}
+        assert {metric: said[port][metric] for metric in SPOKEN} == expected
+
+
 def test_a_32_bit_counter_goes_on_past_its_end_and_begins_anew_where_it_was_reset() -> None:
     """Down by more than half is a wrap; by less it was cleared."""
     carried = Carried()
