@@ -91,13 +91,14 @@ class Observed:
 
     def _hear(self, kept: _Source, cable: Cable, side: int, heard: Sequence[Neighbor]) -> None:
         far = cable.upper if side == LOWER else cable.lower
-        hears, meant, told = max(
-            ((*self._means(far, cable, each), each) for each in heard), key=lambda found: _WEIGHT[found[0]]
-        )
+        said = [(*self._means(far, cable, each), each) for each in heard]
+        hears, meant, told = max(said, key=lambda found: _WEIGHT[found[0]]) if len(said) > 1 else said[0]
         link = self._graph.number_of(cable)
         kept.hears[side, link] = hears
-        kept.end[side, link] = -1 if meant is None else self._end(meant)
-        if hears is not Hears.EXPECTED:
+        if hears is Hears.EXPECTED:
+            kept.end[side, link] = 2 * link + 1 - side
+        else:
+            kept.end[side, link] = -1 if meant is None else self._end(meant)
             kept.words[side, link] = (told.remote_device, told.remote_port)
 
     def _means(self, far: Port, cable: Cable, told: Neighbor) -> tuple[Hears, Port | None]:

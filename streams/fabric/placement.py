@@ -7,9 +7,10 @@ one sees the same jobs throughout; what is asked of it is put in order when it i
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from streams.fabric.rows import Job
@@ -49,54 +50,35 @@ def ns_of(when: datetime) -> int:
 class Placement:
     """The stays that are known."""
 
-    def __init__(self, stays: Iterable[Stay] = ()) -> None:
+    def __init__(self, stays: Iterable[Stay | Job] = ()) -> None:
         self._given = tuple(stays)
-
-    @classmethod
-    def of(cls, jobs: Sequence[Job]) -> "Placement":
-        """The stays of an inventory's table."""
-        times = {when: ns_of(when) for job in jobs for when in (job.start, job.end) if when is not None}
-        return cls(Stay(j.job, j.device, times[j.start], FOREVER if j.end is None else times[j.end]) for j in jobs)
 
     def told(self, news: Iterable[Stay]) -> "Placement":
         """The same with these; one of the same job, host and start replaces what was known of it.
 
         A stay that ends when it starts, or before, is one that never was.
         """
-        known = {stay[:3]: stay for stay in self._given}
+        known = {stay[:3]: stay for stay in map(_stay, self._given)}
         known.update((stay[:3], stay) for stay in news)
         return Placement(known.values())
 
     @cached_property
     def stays(self) -> tuple[Stay, ...]:
         """All of them, joined where they overlap or touch, by job, host and start."""
-        joined: list[Stay] = []
-        for stay in sorted(stay for stay in self._given if stay.start_ns < stay.end_ns):
-            last = joined[-1] if joined else None
-            if last is not None and last[:2] == stay[:2] and stay.start_ns <= last.end_ns:
-                joined[-1] = last._replace(end_ns=max(last.end_ns, stay.end_ns))
-            else:
-                joined.append(stay)
-        return tuple(joined)
+        return tuple(_joined(self._given))
 
     @cached_property
-    def _of_device(self) -> Mapping[str, "_Line"]:
-        held: dict[str, list[Stay]] = defaultdict(list)
-        for stay in self.stays:
-            held[stay.device].append(stay)
-        return {device: _Line(stays) for device, stays in held.items()}
+    def _of_device(self) -> "_Lines":
+        return _Lines(self._given, attrgetter("device"))
 
     @cached_property
-    def _of_job(self) -> Mapping[str, "_Line"]:
-        held: dict[str, list[Stay]] = defaultdict(list)
-        for stay in self.stays:
-            held[stay.job].append(stay)
-        return {job: _Line(stays) for job, stays in held.items()}
+    def _of_job(self) -> "_Lines":
+        return _Lines(self._given, attrgetter("job"))
 
     @property
     def jobs(self) -> tuple[str, ...]:
         """The names of all jobs that ever ran, sorted."""
-        return tuple(sorted(self._of_job))
+        return tuple(sorted({stay.job for stay in self.stays}))
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """The jobs that hold any of these hosts at a time, sorted."""
@@ -137,6 +119,44 @@ class Placement:
         """From a job's first start to its last end; None of an unknown one."""
         line = self._of_job.get(job)
         return None if line is None else (line.stays[0].start_ns, line.reach[-1])
+
+
+def _stay(row: Stay | Job) -> Stay:
+    if isinstance(row, Stay):
+        return row
+    return Stay(row.job, row.device, ns_of(row.start), FOREVER if row.end is None else ns_of(row.end))
+
+
+def _joined(rows: Iterable[Stay | Job]) -> list[Stay]:
+    """Those that are, with one for all of a job on a host that overlap or touch; by job, host and start."""
+    joined: list[Stay] = []
+    for stay in sorted(stay for stay in map(_stay, rows) if stay.start_ns < stay.end_ns):
+        last = joined[-1] if joined else None
+        if last is not None and last[:2] == stay[:2] and stay.start_ns <= last.end_ns:
+            joined[-1] = last._replace(end_ns=max(last.end_ns, stay.end_ns))
+        else:
+            joined.append(stay)
+    return joined
+
+
+class _Lines:
+    """Stays by host or by job; those of one are put in order when they are first asked for.
+
+    Jobs change while a stage waits: of 16,384 hosts at once that would be 100 ms.
+    """
+
+    def __init__(self, rows: Iterable[Stay | Job], key: Callable[[Stay | Job], str]) -> None:
+        self._raw: dict[str, list[Stay | Job]] = defaultdict(list)
+        for row in rows:
+            self._raw[key(row)].append(row)
+        self._made: dict[str, _Line] = {}
+
+    def get(self, key: str) -> "_Line | None":
+        """The stays of one; None where there are none."""
+        line = self._made.get(key)
+        if line is None and key in self._raw and (stays := _joined(self._raw[key])):
+            line = self._made[key] = _Line(stays)
+        return line
 
 
 class _Line:

@@ -50,7 +50,7 @@ class Topology:
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
         self.jobs = inventory.jobs
-        self.placement = Placement.of(inventory.jobs)
+        self.placement = Placement(inventory.jobs)
         self.cables: dict[str, Cable] = {}
         self._by_port: dict[Port, Cable] = {}
         cables_of: dict[str, list[Cable]] = defaultdict(list)
@@ -144,7 +144,7 @@ class Topology:
         """The same fabric with these jobs; all other look-ups are shared."""
         fresh = copy.copy(self)
         fresh._joined_to = self  # noqa: SLF001 — lives as long, so that whoever keeps it weakly finds it
-        fresh.jobs, fresh.placement = jobs, Placement.of(jobs)
+        fresh.jobs, fresh.placement = jobs, Placement(jobs)
         return fresh
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:

@@ -36,8 +36,10 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.capacity import jobs_behind, lose, paths_up
 from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.graph import Graph
+from streams.fabric.heard import Told
 from streams.fabric.ids import Port
 from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
+from streams.fabric.observed import Observed
 from streams.fabric.things import links_with
 from streams.fabric.topology import Topology
 from streams.runtime.admin import ensure_topics
@@ -203,6 +205,22 @@ def _questions(topology: Topology, graph: Graph) -> Said:
     said["paths_up_us"] = _each(
         lambda one: paths_up(graph, one, links_with(topology, things["link"])), [tiers["T0"].name] * 5
     )
+    return said | _observed(topology)
+
+
+def _observed(topology: Topology) -> Said:
+    """Every device tells all its neighbours; then verdicts on all links, and on one."""
+    said: Said = {}
+    told: dict[str, list[Told]] = {}
+    for cable in topology.cables.values():
+        for near, far in ((cable.lower, cable.upper), (cable.upper, cable.lower)):
+            told.setdefault(near.device, []).append(Told(near.port, *far))
+    observed = Observed(topology)
+    with _timed(said, "hear_all_s"):
+        for device, neighbors in told.items():
+            observed.take(device, 1, BEGIN_NS, neighbors)
+    said["verdicts_us"] = _each(observed.verdicts, [None] * 5)
+    said["verdict_us"] = _each(observed.verdict, list(topology.cables.values())[:LOOKUPS])
     return said
 
 

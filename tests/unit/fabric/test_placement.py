@@ -64,7 +64,7 @@ def test_news_replace_what_was_known_of_a_stay() -> None:
 def test_an_inventory_is_read_to_the_nanosecond() -> None:
     """A microsecond before its start a job is not there, which a float of today's time would not know."""
     start = "2026-11-21T20:00:00.000001+00:00"
-    own = Placement.of([job("j", "h", start, "2026-11-21T20:00:00.000002+00:00"), job("k", "h", start)])
+    own = Placement([job("j", "h", start, "2026-11-21T20:00:00.000002+00:00"), job("k", "h", start)])
     at = ns_of(datetime(2026, 11, 21, 20, 0, 0, 1, tzinfo=UTC))
     assert at % 1_000_000_000 == 1000
     assert [own.jobs_on(["h"], at + more) for more in (-1, 0, 999, 1000)] == [(), ("j", "k"), ("j", "k"), ("k",)]

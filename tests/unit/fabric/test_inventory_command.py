@@ -1,0 +1,60 @@
+"""`railsight inventory check`: everything that is wrong, as lines and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from streams.cli.main import main
+from streams.fabric.inventory import Inventory, examine, read_folder, write_folder
+from tests.unit.fabric.made import inventory, link
+
+DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
+"""A second cable of a rail: a contradiction, and nothing that keeps a pipeline from running."""
+
+
+def _run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def _folder(path: Path, *more: object) -> Path:
+    own = inventory()
+    write_folder(Inventory(own.devices, (*own.links, *more)), path)  # type: ignore[arg-type]
+    return path
+
+
+def test_everything_is_said_as_lines_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Table, rows, rule and words of each, and which of them no pipeline can run with; exit 1."""
+    folder = _folder(tmp_path, DOUBTFUL, link("p1-h1/y", "ghost/1", "host-link"))
+    assert _run("inventory", "check", str(folder), "--json") == 1
+    out, err = capsys.readouterr()
+    said = json.loads(out)
+    assert (said["inventory"], said["is"]) == (str(folder), "wrong")
+    assert [(each["rule"], each["table"], each["rows"], each["impossible"]) for each in said["problems"]] == [
+        ("unknown-device", "links", [26], True),
+        ("rail-used-twice", "links", [9, 25], False),
+    ]
+    assert err.splitlines() == [
+        "railsight inventory: links row 26: ghost is not among the devices",
+        "railsight inventory: links rows 9, 25: p1-h1 has 2 links of rail 0 in plane 0: "
+        "p1-l0/d1 to p1-h1/e0 and p1-l0/x to p1-h1/x",
+    ]
+
+
+def test_maintenance_that_is_over_is_no_contradiction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command knows the time; both leaves of a pod until 2020 are no matter, until 2999 they are."""
+    for until, code in (("2020-01-01T00:00:00+00:00", 0), ("2999-01-01T00:00:00+00:00", 1)):
+        write_folder(inventory(maintenance=["p1-l0", "p1-l1"], until=until), tmp_path)
+        assert _run("inventory", "check", str(tmp_path)) == code
+    assert "p1-l0, p1-l1 are in maintenance at once, until 2999-" in capsys.readouterr().err
+
+
+def test_what_only_stands_against_itself_is_read_all_the_same(tmp_path: Path) -> None:
+    """A fabric that is being built can be watched; what is impossible cannot."""
+    examined = examine(_folder(tmp_path, DOUBTFUL))
+    assert len(examined.problems) == 1
+    assert examined.impossible == []
+    assert read_folder(tmp_path) == examined.inventory
