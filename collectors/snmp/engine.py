@@ -21,7 +21,7 @@ from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
 
 from collectors.snmp import ber
-from collectors.snmp.cut import Community, CutUsm, CutV2c, CutV3
+from collectors.snmp.models import Community, CutUsm, CutV2c, CutV3
 from collectors.snmp.question import Question
 from streams.wire.errors import Reject
 

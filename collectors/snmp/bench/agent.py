@@ -21,6 +21,8 @@ from pysnmp.proto.rfc1905 import endOfMibView, noSuchInstance
 from pysnmp.smi.instrum import AbstractMibInstrumController
 
 COMMUNITY, USER, AUTH_SECRET, PRIVACY_SECRET = "public", "rail", "authentic-secret", "private-secret"
+CLEAR_USER = "clear"
+"""One that proves who speaks, and hides nothing (authNoPriv)."""
 IF_TABLE, IFX_TABLE = (1, 3, 6, 1, 2, 1, 2, 2, 1), (1, 3, 6, 1, 2, 1, 31, 1, 1, 1)
 _COUNTER32 = (*range(10, 21),), (2, 3, 4, 5)
 _COUNTER64 = tuple(range(6, 14))
@@ -102,6 +104,8 @@ async def serve(ports: int) -> None:
     )
     config.add_vacm_user(engine, 2, "public", "noAuthNoPriv", (1,))
     config.add_vacm_user(engine, 3, USER, "authPriv", (1,))
+    config.add_v3_user(engine, CLEAR_USER, config.USM_AUTH_HMAC192_SHA256, AUTH_SECRET)
+    config.add_vacm_user(engine, 3, CLEAR_USER, "authNoPriv", (1,))
     served = context.SnmpContext(engine)
     served.unregister_context_name(b"")
     served.register_context_name(b"", Columns(ports))

@@ -8,7 +8,7 @@ from pysnmp.hlapi.v3arch import asyncio as hlapi
 
 from collectors.core.counts import Counts
 from collectors.snmp import ber, mib
-from collectors.snmp.bench.agent import AUTH_SECRET, COMMUNITY, PRIVACY_SECRET, USER
+from collectors.snmp.bench.agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
 from collectors.snmp.bench.clients import LOGINS, TABLES
 from collectors.snmp.bench.compare import switch
 from collectors.snmp.engine import V2C, Engines, Login
@@ -17,6 +17,7 @@ from streams.wire.errors import Retry
 
 PORTS = 8
 V3 = LOGINS["v3 authPriv"]
+EVERY_LOGIN = LOGINS | {"v3 authNoPriv": V3._replace(user=CLEAR_USER, privacy="none", privacy_secret="")}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,9 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
     who: Any = hlapi.CommunityData(COMMUNITY, mpModel=1)
     if login.version != V2C:
         protocols = {"authProtocol": hlapi.USM_AUTH_HMAC192_SHA256, "privProtocol": hlapi.USM_PRIV_CFB128_AES}
-        who = hlapi.UsmUserData(USER, AUTH_SECRET, PRIVACY_SECRET, **protocols)
+        if login.privacy == "none":
+            del protocols["privProtocol"]
+        who = hlapi.UsmUserData(login.user, AUTH_SECRET, login.privacy_secret or None, **protocols)
     where = await hlapi.UdpTransportTarget.create(("127.0.0.1", port), timeout=10)
     found: dict[tuple[int, ...], ber.Value] = {}
     try:
@@ -55,10 +58,10 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
     return found
 
 
-@pytest.mark.parametrize("version", LOGINS)
+@pytest.mark.parametrize("version", EVERY_LOGIN)
 async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None:
     """All 41 columns of both tables, whether encrypted or not."""
-    login = LOGINS[version]
+    login = EVERY_LOGIN[version]
     async with Agent("a", ("127.0.0.1", port), Engines(login), Counts(), timeout_s=10, tries=1) as asked:
         read = await asked.columns(map(ber.oid_bytes, TABLES))
     ours = {

@@ -1,0 +1,208 @@
+"""pysnmp's message processing and security, of which pyasn1 does not see a varbind.
+
+These are subclasses of its own parts, given to an engine of ours; nothing of pysnmp is changed for anybody else. What
+is asked is a Question, what comes back an Answer. Of v2c, which has neither digest nor header, nothing is left for
+pyasn1. Of v3 the digest is checked, and the clock, on the message as it came; what is cut away is cut after that, or
+handed around it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyasn1.type import univ
+from pysnmp.proto import errind, error
+from pysnmp.proto.mpmod.rfc2576 import SnmpV2cMessageProcessingModel
+from pysnmp.proto.mpmod.rfc3412 import SnmpV3MessageProcessingModel
+from pysnmp.proto.secmod.rfc2576 import SnmpV2cSecurityModel
+from pysnmp.proto.secmod.rfc3414 import SnmpUSMSecurityModel
+
+from collectors.snmp import ber
+from collectors.snmp.cut import Cut, Sealed, answer_v2c, cut_scoped, cut_v3, sealed_v3
+from collectors.snmp.question import Question, written
+from streams.wire.errors import Reject
+
+_PDU = 7
+"""The place of the PDU in what `prepare_data_elements` returns."""
+_VERSION_2C = b"\x02\x01\x01"
+_USM, _AUTH_PRIV = 3, 3
+
+
+class Community(SnmpV2cSecurityModel):  # type: ignore[misc]
+    """The community-based security model, for messages that are not pyasn1's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: bytes | None = None
+        """None until something was asked."""
+
+    def of(self, engine: Any, name: Any) -> bytes:
+        """The community of a security name: an engine of ours has one, which does not change."""
+        if self.known is None:
+            self.known = bytes(self._sec2com(engine, name, engine.snmpEngineID, b""))
+        return self.known
+
+
+class CutV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
+    """Message processing of v2c: sends a Question and returns an Answer. On the wire each has a number of pysnmp's."""
+
+    def __init__(self, security: Community) -> None:
+        super().__init__()
+        self._security = security
+
+    def prepare_outgoing_message(
+        self, engine: Any, domain: Any, address: Any, _model: Any, security_model: Any, name: Any, level: Any,
+        _engine_id: Any, context: Any, _version: Any, pdu: Question, expects: Any, handle: Any,
+    ) -> Any:  # fmt: skip
+        """See pysnmp."""
+        number = self._cache.new_message_id()
+        community = self._security.of(engine, name)
+        inside = ber.encoded(ber.OCTETS, community) + ber.encoded(pdu.tag, pdu.content(number))
+        self._cache.push_by_message_id(
+            number, sendPduHandle=handle, asked=pdu.number, about=(security_model, name, level)
+        )
+        return domain, address, ber.encoded(ber.SEQUENCE, _VERSION_2C + inside)
+
+    def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
+        """See pysnmp. Raises Reject."""
+        community, answer = answer_v2c(message)
+        if community != self._security.known:
+            raise error.StatusInformation(errorIndication=errind.unknownCommunityName)
+        try:
+            asked = self._cache.pop_by_message_id(answer.number)
+        except error.ProtocolError as why:
+            raise error.StatusInformation(errorIndication=errind.dataMismatch) from why
+        security_model, name, level = asked["about"]
+        return (
+            1, security_model, name, level, engine.snmpEngineID, b"", 1, answer._replace(number=asked["asked"]), None,
+            asked["sendPduHandle"], None, None, None,
+        )  # fmt: skip
+
+
+class CutV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
+    """Message processing of v3: sends a Question and returns an Answer.
+
+    What its security model cut out of the same message is that message's, nothing older.
+    """
+
+    def __init__(self, security: "CutUsm") -> None:
+        super().__init__()
+        self._security = security
+
+    def prepare_outgoing_message(self, *given: Any) -> Any:
+        """See pysnmp."""
+        *before, pdu, expects, handle = given
+        return super().prepare_outgoing_message(*before, written(pdu), expects, handle)
+
+    def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
+        """See pysnmp. Raises Reject."""
+        sealed = sealed_v3(message)
+        if sealed is not None and (said := self._opened(engine, message, sealed)) is not None:
+            return said
+        found = None if sealed else cut_v3(message)
+        self._security.begin(message, found)
+        try:
+            said = super().prepare_data_elements(engine, domain, address, found.rest if found else message)
+            if (found := self._security.found) is None:
+                return said
+            return (*said[:_PDU], found.answer, *said[_PDU + 1 :])
+        finally:
+            self._security.begin(b"", None)
+
+    def _opened(self, engine: Any, message: bytes, sealed: Sealed) -> Any:
+        """A Response whose PDU was encrypted (RFC 3412, 7.2); None where it is none. Raises Reject."""
+        if sealed.flags & 3 != _AUTH_PRIV:
+            raise Reject("encrypted, and does not say so")
+        security = self._security
+        security.begin(message, None)
+        try:
+            _, name, _, largest, state = security.process_incoming_message(
+                engine, _USM, sealed.largest, sealed.security, _USM, _AUTH_PRIV, message, _Parts(sealed.encrypted)
+            )
+            found = security.found
+        except error.StatusInformation as why:
+            if (state := why.get("securityStateReference")) is not None:
+                security.release_state_information(state)
+            raise
+        finally:
+            security.begin(b"", None)
+        security.release_state_information(state)
+        if found is None:
+            return None
+        try:
+            asked = self._cache.pop_by_message_id(sealed.number)
+        except error.ProtocolError as why:
+            raise error.StatusInformation(errorIndication=errind.dataMismatch) from why
+        if (
+            asked["securityModel"] != _USM or asked["securityLevel"] != _AUTH_PRIV or asked["securityName"] != name
+            or asked["contextEngineId"] != found.context_engine or asked["contextName"] != found.context
+        ):  # fmt: skip
+            raise error.StatusInformation(errorIndication=errind.dataMismatch)
+        return (
+            _USM, _USM, name, _AUTH_PRIV, found.context_engine, found.context, 1, found.answer, None,
+            asked["sendPduHandle"], largest, None, None,
+        )  # fmt: skip
+
+
+class _Parts:
+    """As much of a message as the security model looks at: an encrypted PDU, and that it is not to be taken apart."""
+
+    _AS_IT_IS = univ.Any()
+
+    def __init__(self, encrypted: bytes) -> None:
+        self._parts = {0: self._AS_IT_IS, 1: univ.OctetString(encrypted), 3: self}
+
+    def getComponentByPosition(self, place: int) -> Any:  # noqa: N802 — pyasn1's name
+        """The message's data is at 3, of which the encrypted PDU is at 1."""
+        return self._parts[place]
+
+    def setComponentByPosition(self, _place: int) -> "_Parts":  # noqa: N802 — pyasn1's name
+        """It is what it is."""
+        return self
+
+
+class CutUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
+    """The user-based security model: checks the message as it came, and cuts what it decrypts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole = b""
+        self.found: Cut | None = None
+        services: dict[Any, Any] = SnmpUSMSecurityModel.PRIV_SERVICES
+        self.PRIV_SERVICES = {name: _Private(each, self._keep) for name, each in services.items()}
+
+    def begin(self, whole: bytes, found: Cut | None) -> None:
+        """Forget what was; `whole` is the message that is to be checked."""
+        self._whole, self.found = whole, found
+
+    def _keep(self, found: Cut | None) -> None:
+        self.found = found
+
+    def process_incoming_message(
+        self, engine: Any, model: Any, max_size: Any, parameters: Any, security_model: Any, level: Any, whole: bytes,
+        message: Any,
+    ) -> Any:  # fmt: skip
+        """See pysnmp."""
+        return super().process_incoming_message(
+            engine, model, max_size, parameters, security_model, level, self._whole or whole, message
+        )
+
+
+class _Private:
+    """A privacy protocol whose plain text is without its varbinds."""
+
+    def __init__(self, service: Any, keep: Callable[[Cut | None], None]) -> None:
+        self._service = service
+        self._keep = keep
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._service, name)
+
+    def decrypt_data(self, key: Any, parameters: Any, encrypted: Any) -> Any:
+        """See pysnmp."""
+        data = bytes(self._service.decrypt_data(key, parameters, encrypted))
+        try:
+            found = cut_scoped(data, 0, len(data))
+        except Reject as why:
+            raise error.StatusInformation(errorIndication=errind.decryptionError) from why
+        self._keep(found)
+        return found.rest if found else data

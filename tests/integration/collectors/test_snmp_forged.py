@@ -1,0 +1,112 @@
+"""Somebody between the collector and a device who sees every message, and forges answers: none is taken."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from pysnmp.carrier.asyncio.dgram import udp
+
+from collectors.core.counts import Counts
+from collectors.snmp import ber
+from collectors.snmp.bench.clients import LOGINS, TABLES
+from collectors.snmp.bench.compare import switch
+from collectors.snmp.engine import Engines
+from collectors.snmp.read import Agent
+from tests.unit.collectors.snmp.packets import damaged
+
+PORTS = 2
+CELLS = 41 * PORTS
+Forge = Callable[[bytes, list[bytes]], list[bytes]]
+
+
+class Between(asyncio.DatagramProtocol):
+    """Passes questions on, and before each answer what `forge` makes of it and of those that came before."""
+
+    def __init__(self, port: int, forge: Forge) -> None:
+        self._port = port
+        self._forge = forge
+        self.answers: list[bytes] = []
+        self.forged = 0
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        self._asker: Any = None
+
+    def datagram_received(self, data: bytes, address: Any) -> None:
+        if address[1] != self._port:
+            self._asker = address
+            self._transport.sendto(data, ("127.0.0.1", self._port))
+            return
+        for forged in self._forge(data, self.answers):
+            self.forged += 1
+            self._transport.sendto(forged, self._asker)
+        self._transport.sendto(data, self._asker)
+        self.answers.append(data)
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """Yield the port of an agent of few ports."""
+    with switch(PORTS) as found:
+        yield found
+
+
+@asynccontextmanager
+async def asked_through(port: int, version: str, forge: Forge) -> AsyncIterator[tuple[Agent, Between, Counts]]:
+    """Who asks, who is between, and what is counted."""
+    loop = asyncio.get_running_loop()
+    transport, between = await loop.create_datagram_endpoint(
+        lambda: Between(port, forge), local_addr=("127.0.0.1", 0)
+    )  # fmt: skip
+    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), Counts()
+    with contextlib.closing(transport):
+        async with Agent("a", where, Engines(LOGINS[version]), counts, timeout_s=3, tries=2, at_once=4) as agent:
+            yield agent, between, counts
+
+
+async def cells(agent: Agent) -> int:
+    """How many cells both tables have."""
+    return sum(map(len, (await agent.columns(map(ber.oid_bytes, TABLES))).values()))
+
+
+def flipped(data: bytes, _before: list[bytes]) -> list[bytes]:
+    """One bit of what is encrypted, or of a value; a byte too few; one too many."""
+    return [data[:-1] + bytes((data[-1] ^ 1,)), data[:-1], data + b"\0"] if len(data) > 200 else []
+
+
+def replayed(_data: bytes, before: list[bytes]) -> list[bytes]:
+    """The last two answers, which were genuine when they came."""
+    return before[-2:] if len(before) > 4 else []
+
+
+@pytest.mark.parametrize("version", LOGINS)
+async def test_an_answer_to_an_earlier_question_is_refused(port: int, version: str) -> None:
+    """Whether signed or not: each is counted, and every cell is what the device says."""
+    async with asked_through(port, version, replayed) as (agent, between, counts):
+        assert await cells(agent) == CELLS
+        assert between.forged > 10 and counts.of("unreadable", "a") == between.forged
+
+
+async def test_an_answer_that_was_changed_is_refused_where_answers_are_signed(port: int) -> None:
+    """And the genuine one that follows is read."""
+    async with asked_through(port, "v3 authPriv", flipped) as (agent, between, counts):
+        assert await cells(agent) == CELLS
+        assert between.forged > 10 and counts.of("unreadable", "a") == between.forged
+
+
+@pytest.mark.parametrize("version", LOGINS)
+async def test_after_ten_thousand_damaged_answers_the_device_is_still_read(port: int, version: str) -> None:
+    """Each made of a genuine one of this session: refused and counted, nothing raised, nothing slow."""
+    async with asked_through(port, version, lambda *_: []) as (agent, between, counts):
+        assert await cells(agent) == CELLS
+        assert agent._connection is not None
+        engine, began = agent._connection.engine, time.monotonic()
+        for data in damaged(max(between.answers, key=len), 10_000, seed=6):
+            engine.message_dispatcher.receive_message(engine, udp.DOMAIN_NAME, ("127.0.0.1", 161), data)
+        assert counts.of("unreadable", "a") == 10_000
+        assert time.monotonic() - began < 60
+        assert await cells(agent) == CELLS
