@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from streams.fabric.checks.problem import Problem
+from streams.fabric.checks.problem import Problem, Rule
 from streams.fabric.checks.tables import Tables
 from streams.fabric.rows import Device
 
@@ -29,12 +29,13 @@ def listed_twice(tables: Tables) -> Iterator[Problem]:
 
 def identity_twice(tables: Tables) -> Iterator[Problem]:
     """An id or a serial number is of one device, whatever its name."""
-    for column in ("id", "serial"):
+    rules: tuple[tuple[str, Rule], ...] = (("id", "device-id-twice"), ("serial", "device-serial-twice"))
+    for column, rule in rules:
         for value, indexes in _twice(tables, lambda device, column=column: getattr(device, column)):  # type: ignore[misc]
             names = sorted({tables.inventory.devices[index].name for index in indexes})
             if len(names) > 1:
                 says = f"{column} {value} is that of {' and '.join(names)}"
-                yield Problem("devices", tables.rows("devices", indexes), f"device-{column}-twice", says)
+                yield Problem("devices", tables.rows("devices", indexes), rule, says)
 
 
 def kind_against_tier(tables: Tables) -> Iterator[Problem]:

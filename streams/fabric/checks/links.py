@@ -7,11 +7,11 @@ from operator import itemgetter
 
 import numpy as np
 
-from streams.fabric.checks.problem import Problem
+from streams.fabric.checks.problem import Problem, Rule
 from streams.fabric.checks.tables import ABSENT, Mask, Tables, groups, one_number
 
 
-def _each(tables: Tables, wrong: Mask, rule: str, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
+def _each(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
     """A problem without its words for each link where a mask holds."""
     for index in np.flatnonzero(wrong).tolist():
         yield index, Problem("links", (tables.row("links", index),), rule, tables.link_said(index), impossible)

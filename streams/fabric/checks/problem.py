@@ -1,7 +1,34 @@
 """A contradiction: in which rows of which table it stands, which rule it breaks, and what the rows say."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Rule = Literal[
+    "alias-of-an-alias",
+    "alias-of-two-ports",
+    "asymmetric-plane",
+    "device-id-twice",
+    "device-listed-twice",
+    "device-serial-twice",
+    "job-ends-before-it-starts",
+    "job-on-a-switch",
+    "job-twice-on-a-host",
+    "kind-against-tier",
+    "link-between-hosts",
+    "link-id-twice",
+    "link-within-a-device",
+    "overlapping-maintenance",
+    "plane-against-switch",
+    "port-in-two-links",
+    "rail-used-twice",
+    "role-against-ends",
+    "switch-with-gpus",
+    "unknown-device",
+    "unreadable",
+    "unreadable-row",
+    "wrong-columns",
+]
+"""What may be wrong; docs/inventory.md says what each means."""
 
 _MOST_ROWS = 12
 """Row numbers that a line of text holds; JSON has all of them."""
@@ -12,7 +39,7 @@ class Problem(NamedTuple):
 
     table: str
     rows: tuple[int, ...]
-    rule: str
+    rule: Rule
     says: str
     impossible: bool = False
     """Whether no pipeline can run with it."""

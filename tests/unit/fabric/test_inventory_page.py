@@ -1,0 +1,25 @@
+"""docs/inventory.md says of every rule what it means, and of every table which columns it has."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from streams.fabric.checks.problem import Rule
+from streams.fabric.rows import ROW_OF
+
+PAGE = (Path(__file__).parents[3] / "docs" / "inventory.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_every_rule_and_no_other() -> None:
+    """A rule that nobody explains is a riddle, an explanation without a rule a lie."""
+    table = PAGE[PAGE.index("| rule |") : PAGE.index("## What follows")]
+    rows = [line for line in table.splitlines()[2:] if line.startswith("|")]
+    named = [name for line in rows for name in re.findall(r"`([a-z-]+)`", line.split("|")[1])]
+    assert sorted(named) == sorted(get_args(Rule))
+
+
+def test_the_page_has_every_column() -> None:
+    """By the table that has it."""
+    for table, row in ROW_OF.items():
+        (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{table}`")]
+        assert set(re.findall(r"`([a-z_]+)`", line)) >= {table, *row._fields}
