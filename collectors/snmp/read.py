@@ -17,13 +17,11 @@ from collectors.snmp.ber import Column, Value, Varbind
 from collectors.snmp.cut import Answer
 from collectors.snmp.engine import Connection, Engines
 from collectors.snmp.question import GET, GETBULK, Question, question
-from collectors.snmp.size import ONE_FRAME, Size, repetitions
+from collectors.snmp.size import ONE_FRAME, Size, columns, repetitions
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
 _ASK_AGAIN = (errind.notInTimeWindow, errind.unknownEngineID)
-_COLUMNS_AT_ONCE = 5
-"""More would be fewer rows a request, and more requests for the last of them."""
 
 
 class Agent:
@@ -85,8 +83,10 @@ class Agent:
         """Every cell of these columns, or subtrees; one that the device has not is empty. Raises Retry and Reject."""
         wanted = list(dict.fromkeys(prefixes))
         found: dict[bytes, Column] = {prefix: {} for prefix in wanted}
-        for i in range(0, len(wanted), _COLUMNS_AT_ONCE):
-            await self._walk(wanted[i : i + _COLUMNS_AT_ONCE], found)
+        known = [self._rows[prefix] + 1 for prefix in wanted if prefix in self._rows]
+        wide = columns(len(wanted), max(known, default=0), self._size.values)
+        for i in range(0, len(wanted), wide):
+            await self._walk(wanted[i : i + wide], found)
             self._size.walked()
         self._rows.update((prefix, len(column)) for prefix, column in found.items())
         return found

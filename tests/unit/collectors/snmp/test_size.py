@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.snmp.size import ONE_FRAME, Size, repetitions
+from collectors.snmp.size import ONE_FRAME, Size, columns, repetitions
 
 
 @given(st.integers(1, 5000), st.integers(1, 1000))
@@ -50,3 +50,24 @@ def test_what_a_device_called_too_big_is_not_asked_for_again() -> None:
     for asked, left in ((96, 48), (40, 20), (1, 1)):
         size.was_too_big(asked)
         assert size.values == left
+
+
+def requests(count: int, rows: int, most: int, wide: int) -> int:
+    """How many there are, of so many columns by a width."""
+    return -(-count // wide) * -(-rows // (most // wide))
+
+
+@given(st.integers(1, 60), st.integers(1, 600), st.integers(1, 200))
+def test_columns_are_grouped_for_the_fewest_requests(count: int, rows: int, most: int) -> None:
+    """Never more than one by one, and always something of each column in a request."""
+    wide = columns(count, rows, most)
+    assert 1 <= wide <= min(10, most)
+    assert requests(count, rows, most, wide) <= min(
+        requests(count, rows, most, other) for other in range(1, min(count, most, 10) + 1)
+    )
+
+
+def test_a_switch_of_64_ports_takes_22_requests_by_100() -> None:
+    """31 columns and the end of each."""
+    assert (columns(31, 65, 100), requests(31, 65, 100, 3)) == (3, 22)
+    assert columns(31, 0, 100) == 5
