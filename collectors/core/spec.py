@@ -52,14 +52,16 @@ class Spec:
     Params: type[BaseModel]
     run: Callable[[Any, Core], Awaitable[None]]
     once: Callable[[Any, Core], AsyncIterator[str]] | None = None
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+    """Makes the event loop that it runs on; asyncio's own where this is None."""
 
     def start(self, params: BaseModel, **core: Any) -> None:
         """Run until SIGTERM or SIGINT in an event loop of its own; `core` are the fields of Core."""
-        run_until_signalled(self._run(params, Core(**core)))
+        run_until_signalled(self._run(params, Core(**core)), self.new_loop)
 
     def print_once(self, params: BaseModel, write: Callable[[str], None], **core: Any) -> None:
         """Hand each line of one reading to `write`; nothing goes to Kafka."""
-        run_until_signalled(self._print_once(params, write, Core(**core)))
+        run_until_signalled(self._print_once(params, write, Core(**core)), self.new_loop)
 
     async def _run(self, params: BaseModel, core: Core) -> None:
         if isinstance(params, CollectorParams):
@@ -74,7 +76,9 @@ class Spec:
             write(line)
 
 
-def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
+def run_until_signalled(
+    work: Coroutine[Any, Any, None], new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> None:
     """Run `work` to its end, or cancel it at the first SIGTERM or SIGINT and wait until it has cleaned up."""
 
     async def main() -> None:
@@ -85,4 +89,5 @@ def run_until_signalled(work: Coroutine[Any, Any, None]) -> None:
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())

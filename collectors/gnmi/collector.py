@@ -1,7 +1,8 @@
 """The gNMI collector: many devices in one process. Wiring only."""
 
+import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 from collectors.core.means import Means
@@ -13,6 +14,15 @@ from collectors.gnmi.device import DeviceReader
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.read import credentials
 from streams.wire.models import Source
+
+new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+try:
+    import uvloop
+except ImportError:  # it is there on CPython
+    pass
+else:
+    new_loop = uvloop.new_event_loop
+"""A message wakes the loop: uvloop's costs a tenth of the whole less (COLLECTORS, and `railsight bench gnmi`)."""
 
 
 class Asked(NamedTuple):
@@ -58,4 +68,4 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
         yield line
 
 
-SPEC = Spec("gnmi", Params, run, once)
+SPEC = Spec("gnmi", Params, run, once, new_loop)

@@ -162,22 +162,37 @@ class DeviceReader:
     ) -> None:
         async with contextlib.aclosing(stream):
             async for message in stream:
-                if (response := self._read_message(message)) is None:
-                    continue
-                if not self.reachable:
-                    self._taken, self._failures = way, 0
-                    _log.info("reading", device=self.name, way=str(way))
-                    self._now(reachable=True)
-                if response.HasField("update"):
-                    received_ns = self._clock.now_ns()
-                    self._hand_on(connection.take(response.update, received_ns), received_ns)
-                    if connection.is_bursting:
-                        self._bursting.set()
-                    await self._fair_share(connection.work)
-                elif response.sync_response:
-                    self._unsynced -= 1
-                    if not self._unsynced:
-                        connection.synced()
+                received_ns = self._clock.now_ns()
+                outputs = connection.take_known(message, received_ns)
+                if outputs is None:
+                    if (response := self._read_message(message)) is None:
+                        continue
+                    if not self.reachable:
+                        self._reads(way)
+                    if response.HasField("update"):
+                        outputs = connection.take(response.update, received_ns, message)
+                    else:
+                        self._synced(connection)
+                        continue
+                if outputs:
+                    self._hand_on(outputs, received_ns)
+                if connection.is_bursting:
+                    self._bursting.set()
+                wait_s = self._share(connection.work)
+                if wait_s > 0:
+                    await asyncio.sleep(wait_s)
+
+    def _reads(self, way: Way) -> None:
+        """The device takes what it is asked."""
+        self._taken, self._failures = way, 0
+        _log.info("reading", device=self.name, way=str(way))
+        self._now(reachable=True)
+
+    def _synced(self, connection: Connection) -> None:
+        """One of the streams has said all that there is."""
+        self._unsynced -= 1
+        if not self._unsynced:
+            connection.synced()
 
     def _read_message(self, message: bytes) -> gnmi_lite_pb2.SubscribeResponse | None:
         """The message; None, and counted, where it is none: the next may be."""
@@ -195,15 +210,16 @@ class DeviceReader:
             else:
                 self._emitter.event(self.name, output, received_ns)
 
-    async def _fair_share(self, updates: int) -> None:
-        """Stop reading a device for the rest of a second in which it sent more than its share."""
-        now = asyncio.get_running_loop().time()
-        if now - self._window_s >= 1:
-            self._window_s, self._window_updates = now, 0
+    def _share(self, updates: int) -> float:
+        """How long to leave a device unread, for the rest of a second in which it sent more than its share."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._window_s >= 1:
+            self._window_s, self._window_updates = now_s, 0
         self._window_updates += updates
-        if self._window_updates > self._params.max_updates_per_s:
-            self._counts.add("throttled", self.name)
-            await asyncio.sleep(max(0.0, self._window_s + 1 - now))
+        if self._window_updates <= self._params.max_updates_per_s:
+            return 0.0
+        self._counts.add("throttled", self.name)
+        return max(0.0, self._window_s + 1 - now_s)
 
     async def _watch(self, connection: Connection) -> None:
         """Hand on each reading once the device is quiet; raise Retry when it has been silent for too long."""

@@ -19,6 +19,7 @@ from collectors.gnmi.leaves import Kind, Vocabulary, vocabulary
 from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params
 from collectors.gnmi.paths import Elem, from_bytes
+from collectors.gnmi.shapes import Shapes
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
@@ -74,6 +75,7 @@ class Connection:
         self._left = 0
         self.work = 0
         """What the last message cost, in updates: for who shares a process out among devices."""
+        self._shapes = Shapes(2 * params.max_ports)
         self._told: dict[int, float] = {}
         self._burst = _Burst()
         self._at_ns = 0
@@ -82,13 +84,34 @@ class Connection:
         self._unnamed: list[tuple[Node, gnmi_lite_pb2.TypedValue]] = []
         self._name = ""
 
-    def take(self, notification: gnmi_lite_pb2.Notification, received_ns: int) -> list[Output]:
-        """Take what the device sent; answer what there is to hand on now."""
+    def take_known(self, message: bytes, received_ns: int) -> list[Output] | None:
+        """Take a message as it came, where it is like one before; None where it is to be decoded."""
+        seen = self._shapes.find(message)
+        if seen is None:
+            return None
+        self._begin(seen.at_ns, received_ns)
+        shape = seen.shape
+        self._shapes.waiting.append(seen)
+        for row in shape.rows:
+            self._sampled(row)
+        self._counts.add("updates", self._device, shape.updates)
+        self._burst.updates += shape.updates
+        self.work = 1 + shape.updates
+        return self._out
+
+    def _begin(self, timestamp: int, received_ns: int) -> None:
         self._out = []
         self._received_ns = received_ns
-        self._at_ns = self._device_time(notification.timestamp)
-        self._left = _MOST_IN_JSON
+        self._at_ns = self._device_time(timestamp)
         self._end_of_last_burst()
+
+    def take(self, notification: gnmi_lite_pb2.Notification, received_ns: int, message: bytes = b"") -> list[Output]:
+        """Take what the device sent; answer what there is to hand on now.
+
+        `message` is what it came as: the next that is like it is then known.
+        """
+        self._begin(notification.timestamp, received_ns)
+        self._left = _MOST_IN_JSON
         prefix = notification.prefix
         known = self._known.below(prefix)
         if deleted := notification.delete:
@@ -103,10 +126,14 @@ class Connection:
             self._name_the_unnamed()
         self.work = 1 + count + len(deleted) + self._slots.asked // _DELETED_A_TURN + (_MOST_IN_JSON - self._left)
         self._slots.asked = 0
+        if message:
+            self._shapes.learn(message, notification, known)
         return self._out
 
     def _take_updates(self, known: dict[bytes, Node], prefix: bytes, updates: Iterable[gnmi_lite_pb2.Update]) -> None:
         slot_values = self._slots.values
+        if self._shapes.waiting:
+            self._shapes.settle(slot_values)
         row = ""
         for update in updates:
             path = update.path
@@ -176,6 +203,8 @@ class Connection:
         burst, self._burst = self._burst, _Burst()
         self._expected = burst.updates
         slots = self._slots
+        if self._shapes.waiting:
+            self._shapes.settle(slots.values)
         slots.fill()
         layout, chosen = slots.layout()
         slot_values = slots.values
@@ -295,6 +324,8 @@ class Connection:
             self._out.append(Happening(kind, node.row, self._at_ns, detail))
 
     def _delete_all(self, prefix: bytes, deleted: Iterable[bytes]) -> None:
+        if self._shapes.waiting:
+            self._shapes.settle(self._slots.values)
         for path in deleted:
             if not prefix and not path:
                 continue  # some devices send an empty path beside an update and mean nothing by it

@@ -1,0 +1,159 @@
+"""The clients that are measured, each in a process of its own, which stays on one CPU.
+
+    python -m collectors.gnmi.bench.clients CLIENT PORT UPDATES [BOOTSTRAP]
+
+prints as JSON how many updates it took and the CPU that it had for them, but for the first tenth, in which it learns
+what there is. `ours` is the whole
+collector, as `collect gnmi` runs it: to Kafka, or, without, to encoded messages. `plain` is what one writes first: the
+messages of gnmi.proto, every path walked, the last value of each kept by its path. `bytes` does not even decode.
+"""
+
+import asyncio
+import resource
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc.aio
+import orjson
+
+from collectors.core.affinity import hold
+from collectors.core.counts import Counts
+from collectors.core.means import Means
+from collectors.core.once import Nobody
+from collectors.core.publisher import KafkaPublisher, Publisher
+from collectors.core.spec import Core
+from collectors.core.tasks import end
+from collectors.gnmi.bench.load import CADENCE_NS, LEAVES, UPDATES
+from collectors.gnmi.collector import collect, new_loop
+from collectors.gnmi.params import Params, Target
+from collectors.gnmi.v1 import gnmi_pb2
+
+_POLL_S = 0.02
+
+
+class Meter:
+    """Counts from a tenth of what is to be read to its end."""
+
+    def __init__(self, updates: int) -> None:
+        self._updates = updates
+        self._began: tuple[int, float] | None = None
+        self.cost: dict[str, float] = {}
+
+    def read(self, taken: int) -> bool:
+        """So many were taken; whether that is enough."""
+        if self._began is None:
+            if taken >= self._updates // 10:
+                self._began = taken, _cpu_s()
+            return False
+        return taken >= self._updates
+
+    def end(self, taken: int) -> None:
+        """All that was taken is where it belongs."""
+        assert self._began is not None
+        self.cost = {"count": taken - self._began[0], "cpu_s": _cpu_s() - self._began[1]}
+
+
+Client = Callable[[int, Meter, str], Coroutine[Any, Any, None]]
+
+
+@asynccontextmanager
+async def _publisher(bootstrap: str, counts: Counts) -> AsyncIterator[Publisher]:
+    if not bootstrap:
+        yield Nobody()
+        return
+    core = Core(client_options={"bootstrap_servers": bootstrap}, collector="bench")
+    async with KafkaPublisher(core, counts) as publisher:
+        yield publisher
+        await publisher.flushed()
+
+
+async def ours(port: int, meter: Meter, bootstrap: str) -> None:
+    """The collector."""
+    counts = Counts()
+    params = Params(
+        targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9,
+        max_updates_per_s=1_000_000_000,
+    )  # fmt: skip
+    async with _publisher(bootstrap, counts) as publisher:
+        work = asyncio.create_task(collect(params, Means(publisher, "bench", counts)))
+        try:
+            while not meter.read(counts.of("updates", "bench")):
+                await asyncio.wait({work}, timeout=_POLL_S)
+                if work.done():
+                    await work
+        finally:
+            await end(work)
+    taken = counts.of("updates")
+    if bootstrap and counts.of("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
+        raise RuntimeError("Kafka has not got what was read")
+    meter.end(taken)
+
+
+def _walk(path: gnmi_pb2.Path) -> str:
+    steps = []
+    for elem in path.elem:
+        keys = "".join(f"[{key}={value}]" for key, value in sorted(elem.key.items()))
+        steps.append(elem.name + keys)
+    return "/".join(steps)
+
+
+async def plain(port: int, meter: Meter, _: str) -> None:
+    """Every path walked."""
+    last: dict[str, Any] = {}
+    taken = 0
+    async for said in _stream(port, gnmi_pb2.SubscribeResponse.FromString):
+        prefix = _walk(said.update.prefix)
+        for update in said.update.update:
+            last[f"{prefix}/{_walk(update.path)}"] = getattr(update.val, update.val.WhichOneof("value") or "uint_val")
+        taken += len(said.update.update)
+        if meter.read(taken):
+            break
+    meter.end(taken)
+
+
+async def undecoded(port: int, meter: Meter, _: str) -> None:
+    """Bytes, counted: what Python's transport costs."""
+    taken = 0
+    async for _said in _stream(port, None):
+        taken += len(LEAVES)
+        if meter.read(taken):
+            break
+    meter.end(taken)
+
+
+async def _stream(port: int, decode: Callable[[bytes], Any] | None) -> AsyncIterator[Any]:
+    wanted = gnmi_pb2.SubscribeRequest()
+    wanted.subscribe.encoding = gnmi_pb2.PROTO
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        call = channel.stream_stream(
+            "/gnmi.gNMI/Subscribe",
+            request_serializer=gnmi_pb2.SubscribeRequest.SerializeToString,
+            response_deserializer=decode,
+        )()
+        await call.write(wanted)
+        async for said in call:
+            yield said
+        call.cancel()
+
+
+CLIENTS: dict[str, Client] = {"ours": ours, "plain": plain, "bytes": undecoded}
+
+
+def _cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
+    """Read, and print what it took."""
+    hold("one", "bench")
+    meter = Meter(updates)
+    with asyncio.Runner(loop_factory=new_loop if client == "ours" else None) as runner:
+        runner.run(CLIENTS[client](port, meter, bootstrap))
+    print(orjson.dumps(meter.cost).decode())  # noqa: T201 — its answer
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), *sys.argv[4:])

@@ -1,0 +1,93 @@
+"""CPU of reading a fast switch by gNMI, client after client, in one run.
+
+All read the same target, which runs in a process of its own; each client is a process of its own too, and is measured
+several times in turn with the others. Of its runs the cheapest counts: what disturbs a run only ever adds to it.
+"""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from collectors.core.costs import Cost
+from collectors.gnmi.bench.load import LEAVES, PORTS, UPDATES
+from streams.wire.errors import Retry
+
+LOAD = f"{PORTS} ports, {len(LEAVES)} counters, PROTO"
+_OURS, _ENCODED = "railsight, to Kafka", "railsight, to encoded messages"
+_PLAIN, _BYTES = "plain, walking paths", "plain, bytes not decoded"
+_PATIENCE_S = 300.0
+
+
+@contextlib.contextmanager
+def target(updates: int) -> Iterator[int]:
+    """A switch that says so many updates; its port. Raises Retry."""
+    # One round more, for the last reading is told when the next begins.
+    command = [sys.executable, "-m", "collectors.gnmi.bench.load", str(-(-updates // UPDATES) + 2)]
+    with _running(command) as said:
+        yield int(said)
+
+
+@contextlib.contextmanager
+def kafka(bootstrap: str) -> Iterator[str]:
+    """Where Kafka is; without an address our own broker, in a folder that goes with it. Raises Retry."""
+    if bootstrap:
+        yield bootstrap
+        return
+    with tempfile.TemporaryDirectory(prefix="railsight-bench-") as folder:
+        command = [*_railsight("broker"), "--data", str(Path(folder) / "kafka")]
+        with _running(command) as said:
+            subprocess.run([*_railsight("topics"), "--bootstrap", said], check=True, capture_output=True, timeout=60)
+            yield said
+
+
+def _railsight(command: str) -> list[str]:
+    return [sys.executable, "-m", "streams.cli.main", command]
+
+
+@contextlib.contextmanager
+def _running(command: list[str]) -> Iterator[str]:
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline().strip()
+        if not said:
+            raise Retry(f"{command[2]} did not start")
+        yield said
+    finally:
+        process.terminate()
+        process.wait(30)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
+    """What each client took for so many updates: ours to Kafka first. Raises Retry."""
+    found: dict[str, list[Cost]] = {}
+    with contextlib.ExitStack() as stack:
+        port = stack.enter_context(target(updates))
+        skipped, where = "", ""
+        try:
+            where = stack.enter_context(kafka(bootstrap))
+        except (Retry, subprocess.SubprocessError) as error:
+            skipped = f"no Kafka: {error}"
+        for _ in range(times):
+            if where:
+                found.setdefault(_OURS, []).append(_measured(_OURS, "ours", port, updates, where))
+            for name, client in ((_ENCODED, "ours"), (_PLAIN, "plain"), (_BYTES, "bytes")):
+                found.setdefault(name, []).append(_measured(name, client, port, updates))
+    best = [min(costs, key=lambda cost: cost.cpu_s / cost.count) for costs in found.values()]
+    return best if not skipped else [Cost(LOAD, _OURS, skipped=skipped), *best]
+
+
+def _measured(name: str, client: str, port: int, updates: int, bootstrap: str = "") -> Cost:
+    command = [sys.executable, "-m", "collectors.gnmi.bench.clients", client, str(port), str(updates)]
+    ran = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    if ran.returncode:
+        raise Retry(f"{name}: {ran.stderr.strip().splitlines()[-1:]}")
+    cost = orjson.loads(ran.stdout.splitlines()[-1])
+    return Cost(LOAD, name, cost["count"], cost["cpu_s"])
