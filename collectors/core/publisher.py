@@ -17,6 +17,8 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, MessageSizeTo
 
 from collectors.core.buffer import Buffer, Held
 from collectors.core.counts import Counts
+from collectors.core.gathering import Gathering
+from collectors.core.patient import patient
 from collectors.core.spec import Core
 from collectors.core.spooled import buffer_of
 from streams.wire.errors import Misconfigured
@@ -60,6 +62,7 @@ class KafkaPublisher:
         self._counts = counts
         self._buffer: Buffer = buffer_of(core.publisher, core.collector, counts)
         self._more = asyncio.Event()
+        self._gathering = Gathering(_WINDOW)
         self._producer: AIOKafkaProducer | None = None
         self._checked: set[str] = set()
         self._failed: Misconfigured | None = None
@@ -92,6 +95,7 @@ class KafkaPublisher:
             self._counts.add("refused", record.topic.name)
             self._report_refusal()
             return False
+        self._gathering.offered(record, len(self._buffer))
         self._more.set()
         return True
 
@@ -100,6 +104,7 @@ class KafkaPublisher:
         while len(self._buffer):
             if self._failed:
                 raise self._failed
+            self._gathering.hurry()
             await asyncio.sleep(_LINGER_MS / 1000)
 
     async def failed(self) -> None:
@@ -112,7 +117,7 @@ class KafkaPublisher:
         while True:
             await self._more.wait()
             self._more.clear()
-            while window := await self._buffer.first(_WINDOW):
+            while window := await self._next_window():
                 try:
                     done = await self._send(window)
                 except Misconfigured as error:
@@ -122,6 +127,13 @@ class KafkaPublisher:
                 if done < len(window):
                     self._counts.add("retried", count=len(window) - done)
                     await asyncio.sleep(_RETRY_S)
+
+    async def _next_window(self) -> Sequence[Held]:
+        """What to send next, when it is time to; nothing where nothing waits."""
+        if not len(self._buffer):
+            return ()
+        await self._gathering.turn(len(self._buffer))
+        return await self._buffer.first(_WINDOW)
 
     async def _send(self, window: Sequence[Held]) -> int:
         """Send in order; answer how many of the oldest Kafka has (or will never take). Never raises KafkaError."""
@@ -182,6 +194,7 @@ class KafkaPublisher:
                 linger_ms=_LINGER_MS,
                 max_batch_size=_BATCH_BYTES,
             )
+            patient(producer, _RETRY_S)
             try:
                 await producer.start()
             except IncompatibleBrokerVersion as error:

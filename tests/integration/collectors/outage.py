@@ -89,7 +89,7 @@ def _say(path: Path, said: Said) -> None:
 def running(bootstrap: str, folder: Path, said: Path, cadence_s: float) -> Iterator[subprocess.Popen[bytes]]:
     """The collector as a process of its own, killed at the end where it still runs."""
     command = [sys.executable, "-m", __name__, bootstrap, str(folder), str(said), str(cadence_s)]
-    with subprocess.Popen(command) as process:
+    with said.with_suffix(".log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
         try:
             yield process
         finally:
@@ -106,6 +106,8 @@ class Outcome:
     twice: int
     twice_downstream: int
     records: int
+    complaints: int
+    """Lines that the collectors logged: a few a second, however long Kafka is away."""
 
 
 async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
@@ -133,7 +135,8 @@ async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
             await _until(files[2], lambda said: said.promised > 0)
             await _end(third)
         said = tuple(Said(**json.loads(path.read_text())) for path in files)
-        return await _judge(bootstrap, said)
+        complaints = sum(path.with_suffix(".log").read_bytes().count(b"\n") for path in files)
+        return await _judge(bootstrap, said, complaints)
     finally:
         await asyncio.to_thread(kafka.stop)
 
@@ -155,7 +158,7 @@ def _said(path: Path) -> Said | None:
     return Said(**json.loads(path.read_text())) if path.exists() else None
 
 
-async def _judge(bootstrap: str, said: tuple[Said, ...]) -> Outcome:
+async def _judge(bootstrap: str, said: tuple[Said, ...], complaints: int) -> Outcome:
     """Hold what Kafka has against what was promised, device by device."""
     taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
     downstream = Sequences(window_ms=3_600_000)
@@ -175,7 +178,7 @@ async def _judge(bootstrap: str, said: tuple[Said, ...]) -> Outcome:
         for one in said:
             promised = len(range(device, one.promised, DEVICES))
             missing += len({(one.run, number) for number in range(1, promised + 1)} - set(once))
-    return Outcome(said, missing, disordered, records - len(set(kept)), len(kept) - len(set(kept)), records)
+    return Outcome(said, missing, disordered, records - len(set(kept)), len(kept) - len(set(kept)), records, complaints)
 
 
 async def _read(bootstrap: str) -> list[Samples]:
