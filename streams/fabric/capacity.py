@@ -30,14 +30,16 @@ class Impact(Enum):
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """What going links take from hosts, by their numbers; `share` is what each loses of what it was built with.
+    """What going links take from hosts, by their numbers.
 
+    `share` is what each loses of what it was built with, `left` what it keeps of that.
     `rails_down` are pairs of a host's number and a rail that keeps no plane (or a link without a rail, as ABSENT).
     """
 
     graph: Graph
     host: Ints
     share: Floats
+    left: Floats
     rails_down: Ints
     capacity: Floats
     """Of each of these hosts, in bits a second, or in links."""
@@ -56,8 +58,8 @@ class Loss:
 
     @property
     def cut_off(self) -> tuple[str, ...]:
-        """The hosts that keep nothing, sorted."""
-        return self.hosts(1 - _LEAST)
+        """The hosts that lost something and keep nothing, sorted."""
+        return tuple(sorted(self.graph.names[number] for number in self.host[self.left <= _LEAST].tolist()))
 
     @property
     def rails(self) -> tuple[tuple[str, int], ...]:
@@ -92,7 +94,7 @@ def lose(graph: Graph, links: Ints, broken: Ints = NONE) -> Loss:
     lost = before - after
     hosts = np.flatnonzero((lost > _LEAST) & graph.is_host)
     down = _rails(graph, hosts, before, was_there, after, is_there)
-    return Loss(graph, hosts, lost[hosts], down, _capacity(graph, hosts), graph.host_capacity)
+    return Loss(graph, hosts, lost[hosts], after[hosts], down, _capacity(graph, hosts), graph.host_capacity)
 
 
 def jobs_behind(topology: Topology, loss: Loss, at_ns: int, least: float = 0.0) -> tuple[str, ...]:

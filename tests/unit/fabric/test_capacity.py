@@ -74,6 +74,7 @@ def test_what_is_broken_already_is_not_lost_again() -> None:
     """The second plane to go takes the half that was left, and the rail with it; the first one is not told again."""
     second = _lost(TOP, "link:p1-h1/e1--p1-l1/d1", broken=("link:p1-h1/e0--p1-l0/d1", "rail:p1-h2/0"))
     assert (second.hosts(), second.of_theirs, second.rails) == (("p1-h1",), 0.5, (("p1-h1", 0),))
+    assert second.cut_off == ("p1-h1",)
     again = _lost(TOP, "rail:p1-h2/0", broken=("device:p1-h2",))
     assert (again.hosts(), again.impact) == ((), Impact.NONE)
 
