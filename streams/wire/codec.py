@@ -23,6 +23,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from streams.wire import models
 from streams.wire.errors import Reject
 from streams.wire.repeating import Layouts, RowNames
+from streams.wire.stencils import Stencils
 from streams.wire.v1 import findings_pb2, internal_pb2, telemetry_pb2
 
 Model = TypeVar("Model")
@@ -194,11 +195,15 @@ def to_bytes(model: models.Message) -> bytes:
 
 def from_bytes(model: type[Model], data: bytes) -> Model:
     """Read a message; raises Reject on bytes that are not one."""
+    if model is models.Samples and (known := _STENCILS.read(data)) is not None:
+        return typing.cast("Model", known)
     message = _CLASSES[model]()
     try:
         message.ParseFromString(data)
         if model is models.Samples:
-            return typing.cast("Model", _samples(typing.cast("telemetry_pb2.Samples", message)))
+            samples = _samples(typing.cast("telemetry_pb2.Samples", message))
+            _STENCILS.learn(data, samples)
+            return typing.cast("Model", samples)
         return _read(model, message)
     except (DecodeError, ValueError) as error:
         raise Reject(f"not a {model.__name__}: {error}") from error
@@ -248,6 +253,7 @@ _SOURCES = {int(source): source for source in models.Source}
 _ROW_KINDS = {int(kind): kind for kind in models.RowKind}
 _LAYOUTS = Layouts()
 _ROW_NAMES = RowNames()
+_STENCILS = Stencils()
 
 
 def _samples(message: telemetry_pb2.Samples) -> models.Samples:
