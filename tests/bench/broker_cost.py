@@ -3,10 +3,11 @@
     python -m tests.bench.broker_cost [--seconds 60] [--warm 30] [--rate 1.0] [--compression none|lz4|zstd|snappy]
         [--jvm-flags="-Xmx512m"] [--consumer NAME:every_ms=250,min_bytes=1]... [--crash] [--json]
 
-A real broker is started; a paced producer writes the load of broker_load.py to 8 partitions, and a snapshot of 40 MB
-every 30 s beside it; consumers read it as the pipeline does. Each is a process of its own, and its CPU is read from
-/proc over the same seconds. `--jvm-flags` go after the product's own, by `_JAVA_OPTIONS`. `--rate 0` measures an idle
-broker, `--crash` ends with kill -9 and the time of the return.
+A real broker is started; a paced producer writes the load of broker_load.py to 8 partitions of samples and as many of
+statuses, and a snapshot of 40 MB every 30 s beside it; consumers read it as the pipeline does. Each is a process of
+its own, and its CPU is read from /proc over the same seconds. `--jvm-flags` go after the product's own, by
+`_JAVA_OPTIONS`. `--rate 0` measures an idle broker, `--crash` ends with kill -9 and the time of the return. What other
+work on the machine does to a run it does to another at the same time: compare two settings side by side.
 """
 
 import argparse
@@ -29,15 +30,19 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire import topics
-from tests.bench.broker_load import PORT_SAMPLES, one_second
+from tests.bench.broker_load import PORT_SAMPLES, Sent, one_second, statuses
 
 PARTITIONS = 8
-TOPIC = topics.SAMPLES.name
+TOPIC, STATUSES = topics.SAMPLES.name, topics.COLLECTOR_STATUS.name
 SNAPSHOTS = topics.SNAPSHOTS["measure"].name
 # What streams/runtime/admin.py gives the topics of snapshots.
 SNAPSHOT_SETTINGS = {"segment.bytes": str(16 << 20), "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
 SNAPSHOT_BYTES, SNAPSHOT_S, CHUNK_BYTES = 40 << 20, 30.0, 900_000
-CONSUMERS = ("measure:every_ms=250,min_bytes=1", "sink:every_ms=2000,min_bytes=1,partition_bytes=8388608")
+# As streams/runtime/bulk.py and streams/store/sink.py ask: the broker gathers for half a second.
+CONSUMERS = (
+    "measure:every_ms=0,min_bytes=4194304,wait_ms=500,partition_bytes=4194304",
+    "sink:every_ms=0,min_bytes=4194304,wait_ms=500,partition_bytes=2097152,crc=0",
+)
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
@@ -48,16 +53,18 @@ async def produce(bootstrap: str, compression: str, rate: float, tick_s: float) 
         bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, max_batch_size=1 << 20,
         max_request_size=4 << 20, compression_type=None if compression == "none" else compression,
     )  # fmt: skip
-    load = one_second(PARTITIONS)
+    loads = {TOPIC: one_second(PARTITIONS), STATUSES: statuses(PARTITIONS)}
+    sent = dict.fromkeys(loads, 0)
     await producer.start()
-    began, sent, due_snapshot, generation = time.monotonic(), 0, SNAPSHOT_S / 3, 0
+    began, due_snapshot, generation = time.monotonic(), SNAPSHOT_S / 3, 0
     pending: set[asyncio.Future[Any]] = set()
     while True:
         now = time.monotonic() - began
-        due = int(now * rate * len(load))
-        for partition, records in _grouped(load, sent, min(due, sent + len(load))).items():
-            pending.add(await _send(producer, partition, records))
-        sent = min(due, sent + len(load))
+        for topic, load in loads.items():
+            due = min(int(now * rate * len(load)), sent[topic] + len(load))
+            for partition, records in _grouped(load, sent[topic], due).items():
+                pending.add(await _send(producer, topic, partition, records))
+            sent[topic] = due
         if now > due_snapshot:
             pending |= {await _snapshot(producer, n % PARTITIONS, generation, n) for n in _chunks()}
             due_snapshot, generation = due_snapshot + SNAPSHOT_S, generation + 1
@@ -67,7 +74,7 @@ async def produce(bootstrap: str, compression: str, rate: float, tick_s: float) 
         await asyncio.sleep(max(0.0, tick_s - (time.monotonic() - began - now)))
 
 
-def _grouped(load: Sequence[Any], first: int, last: int) -> dict[int, list[Any]]:
+def _grouped(load: Sequence[Sent], first: int, last: int) -> dict[int, list[Sent]]:
     found = defaultdict(list)
     for i in range(first, last):
         record = load[i % len(load)]
@@ -75,15 +82,17 @@ def _grouped(load: Sequence[Any], first: int, last: int) -> dict[int, list[Any]]
     return found
 
 
-async def _send(producer: AIOKafkaProducer, partition: int, records: Sequence[Any]) -> "asyncio.Future[Any]":
+async def _send(
+    producer: AIOKafkaProducer, topic: str, partition: int, records: Sequence[Sent]
+) -> "asyncio.Future[Any]":
     """Send as one batch, or as several where one is full; what the last one becomes is returned."""
     batch = producer.create_batch()
     for record in records:
         if batch.append(key=record.key, value=record.value, timestamp=None) is None:
-            await producer.send_batch(batch, TOPIC, partition=partition)
+            await producer.send_batch(batch, topic, partition=partition)
             batch = producer.create_batch()
             batch.append(key=record.key, value=record.value, timestamp=None)
-    return await producer.send_batch(batch, TOPIC, partition=partition)  # type: ignore[no-any-return]
+    return await producer.send_batch(batch, topic, partition=partition)  # type: ignore[no-any-return]
 
 
 def _chunks() -> range:
@@ -106,14 +115,14 @@ async def consume(bootstrap: str, option: dict[str, int]) -> None:
         max_partition_fetch_bytes=option.get("partition_bytes", 1 << 20),
     )
     await consumer.start()
-    consumer.assign([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, number) for topic in (TOPIC, STATUSES) for number in range(PARTITIONS)])
     await consumer.seek_to_end()
     read = 0
     while True:
         began = time.monotonic()
-        for records in (await consumer.getmany(timeout_ms=option["every_ms"])).values():
+        for records in (await consumer.getmany(timeout_ms=option["every_ms"] or 500)).values():
             read += sum(len(record.value or b"") for record in records)
-        said = [await consumer.position(tp) for tp in consumer.assignment()]
+        said = [await consumer.position(tp) for tp in consumer.assignment() if tp.topic == TOPIC]
         sys.stdout.write(json.dumps({"position": sum(said), "bytes": read}) + "\n")
         sys.stdout.flush()
         await asyncio.sleep(max(0.0, option["every_ms"] / 1000 - (time.monotonic() - began)))
@@ -153,10 +162,10 @@ def disk_bytes(folder: Path, pattern: str, *, blocks: bool = False) -> int:
 
 
 async def make_topics(bootstrap: str, extra: dict[str, str]) -> None:
-    """The two topics as the product makes them."""
+    """The topics as the product makes them."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
-    wanted = {TOPIC: topics.SAMPLES.settings() | extra}
+    wanted = {TOPIC: topics.SAMPLES.settings() | extra, STATUSES: topics.COLLECTOR_STATUS.settings()}
     wanted[SNAPSHOTS] = topics.SNAPSHOTS["measure"].settings() | SNAPSHOT_SETTINGS
     answer = await admin.create_topics([NewTopic(n, PARTITIONS, 1, topic_configs=s) for n, s in wanted.items()])
     await admin.close()

@@ -1,8 +1,9 @@
 """What the largest fabric puts on the samples topic in a second, as bytes: 1,638 hosts of 8 ports, 512 switches of 128.
 
-A tenth of the 131,072-GPU fabric (DESIGN 8), which is read every 10 s. The values are as compressible as the real ones:
-a third of the counters differ widely from port to port, the others hardly move, gauges are what a healthy port shows,
-and 30 % of the ports are idle. Who sends it, and how often, is broker_cost.py's.
+A tenth of the 131,072-GPU fabric (DESIGN 8), which is read every 10 s, and what collectors say of a sixtieth of it.
+The values are as compressible as the real ones: a third of the counters differ widely from port to port, the others
+hardly move, gauges are what a healthy port shows, and 30 % of the ports are idle. Who sends it, and how often, is
+broker_cost.py's.
 """
 
 from dataclasses import dataclass
@@ -11,11 +12,12 @@ import numpy as np
 
 from streams.fabric.catalogue import Metric
 from streams.wire import topics
-from streams.wire.models import NO_INDEX, RowKind, Samples, Source, Table
+from streams.wire.models import NO_INDEX, CollectorStatus, RowKind, Samples, Source, Table
 
 HOSTS, HOST_PORTS = 1638, 8
 SWITCHES, SWITCH_PORTS = 512, 128
 PORT_SAMPLES = HOSTS * HOST_PORTS + SWITCHES * SWITCH_PORTS
+STATUSES = 10 * (HOSTS + SWITCHES) // 60  # one a device a minute
 IDLE = 0.3
 BUSY = (
     Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_PACKETS, Metric.TX_PACKETS, Metric.RX_BITS, Metric.FEC_CORRECTED_BITS,
@@ -49,6 +51,22 @@ def one_second(partitions: int) -> list[Sent]:
     return [_sent(devices[i][0], devices[i][1], partitions, chance) for i in order]
 
 
+def statuses(partitions: int) -> list[Sent]:
+    """The statuses of one second."""
+    return [_status(f"host-{i * 37:05}", partitions) for i in range(STATUSES)]
+
+
+def _status(device: str, partitions: int) -> Sent:
+    now_ns = 1_700_000_000 * 10**9
+    message = CollectorStatus("bench", 1, Source.SOURCE_NIC, device, now_ns, True, last_sample_at_ns=now_ns)
+    return _record(device, topics.encode(topics.COLLECTOR_STATUS, message), partitions)
+
+
+def _record(device: str, record: topics.Record, partitions: int) -> Sent:
+    assert record.value is not None
+    return Sent(topics.partition_of(device, partitions), record.key, record.value)
+
+
 def _sent(device: str, ports: int, partitions: int, chance: np.random.Generator) -> Sent:
     busy = chance.integers(1 << 40, 1 << 50, (len(BUSY), ports), dtype=np.uint64)
     busy[:, chance.random(ports) < IDLE] = 0
@@ -77,6 +95,4 @@ def _sent(device: str, ports: int, partitions: int, chance: np.random.Generator)
         counters=counters,
         gauges=Table(GAUGES, (NO_INDEX,) * len(GAUGES), gauges),
     )
-    record = topics.encode(topics.SAMPLES, message)
-    assert record.value is not None
-    return Sent(topics.partition_of(device, partitions), record.key, record.value)
+    return _record(device, topics.encode(topics.SAMPLES, message), partitions)

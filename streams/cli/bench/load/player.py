@@ -1,4 +1,6 @@
-"""Sends the load to Kafka on time: a slot every few milliseconds, one batch a partition, nothing made up for in bursts.
+"""Sends the load to Kafka on time: a slot every few milliseconds, nothing made up for in bursts.
+
+Events go out in the slot in which they happen; samples and statuses gather, as in a collector, one batch a partition.
 
 What counts as sent is what Kafka acknowledged. A slot that begins late is late, and said; the times in the messages
 are those at which it did begin.
@@ -7,7 +9,7 @@ are those at which it did begin.
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,8 @@ from streams.cli.bench.load.spec import Sent, Spec, Told
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES, Topic, encode, partition_of
 
 _MARK_EVERY_S = 1.0
+_GATHERED_S = 0.25
+"""As in collectors (collectors/core/gathering.py), where an event likewise takes along what was read before it."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,7 @@ class Player:
         self._began_ns = self._over_ns = 0
         self._last_s = max((at_s for at_s, _, _ in self._changes), default=0.0)
         self._producers: list[AIOKafkaProducer] = []
+        self._held: dict[tuple[Topic, int, int], list[Encoded]] = defaultdict(list)
 
     async def play(self, stop: asyncio.Event) -> None:
         """Send until told to stop, wait for what is under way, and write what was sent."""
@@ -67,6 +72,7 @@ class Player:
             self._over_ns = self._began_ns + round(self._last_s * 1e9)
             self._say(done=False)
             await self._slots(stop)
+            await self._let_go(range(self._spec.partitions))
             for producer in self._producers:
                 await producer.flush()
         finally:
@@ -90,6 +96,7 @@ class Player:
 
     async def _slots(self, stop: asyncio.Event) -> None:
         number, marked_s = 0, 0.0
+        gathered = max(1, round(_GATHERED_S / self._spec.slot_s))
         while not stop.is_set():
             number += 1
             due_s = number * self._spec.slot_s
@@ -103,8 +110,10 @@ class Player:
             self._tally.late_s.append(max(0.0, self._since() - due_s))
             await self._happen(due_s)
             now_ns = time.time_ns()
-            await self._send(SAMPLES, self._fleet.readings(due_s, now_ns), now_ns)
-            await self._send(COLLECTOR_STATUS, self._fleet.statuses(due_s, now_ns), now_ns)
+            self._hold(SAMPLES, self._fleet.readings(due_s, now_ns))
+            self._hold(COLLECTOR_STATUS, self._fleet.statuses(due_s, now_ns))
+            if number % gathered == 0:
+                await self._let_go(range(self._spec.partitions))
             if due_s - marked_s >= _MARK_EVERY_S:
                 marked_s = due_s
                 self._marks.append((time.time_ns(), self._tally.messages[SAMPLES.name], self._tally.rows))
@@ -121,25 +130,30 @@ class Player:
             now_ns = time.time_ns()
             lived.at_ns.append(now_ns)
             for device, event in self._fleet.change(lived.fault, number, now_ns):
+                await self._let_go([self._partition[device]])
                 record = encode(EVENTS, event)
                 future = await self._producers[self._sender(device)].send(
                     record.topic.name, value=record.value, key=record.key, partition=self._partition[device]
                 )
                 self._follow(future, EVENTS, 1, 0, len(record.value or b""))
 
-    async def _send(self, topic: Topic, messages: Iterable[Encoded], now_ns: int) -> None:
-        held: dict[tuple[int, int], list[Encoded]] = defaultdict(list)
+    def _hold(self, topic: Topic, messages: Iterable[Encoded]) -> None:
         for message in messages:
-            held[self._sender(message.device), self._partition[message.device]].append(message)
-        for (sender, partition), own in held.items():
+            self._held[topic, self._sender(message.device), self._partition[message.device]].append(message)
+
+    async def _let_go(self, partitions: Collection[int]) -> None:
+        """Send what was gathered for these: a batch of each sender, topic and partition, several where one is full."""
+        for topic, sender, partition in [key for key in self._held if key[2] in partitions]:
+            own = self._held.pop((topic, sender, partition))
             producer = self._producers[sender]
+            stamp_ms = time.time_ns() // 1_000_000
             batch = producer.create_batch()
             taken: list[Encoded] = []
             for message in own:
-                if batch.append(key=message.key, value=message.value, timestamp=now_ns // 1_000_000) is None:
+                if batch.append(key=message.key, value=message.value, timestamp=stamp_ms) is None:
                     await self._hand_over(producer, topic, partition, batch, taken)
                     batch, taken = producer.create_batch(), []
-                    batch.append(key=message.key, value=message.value, timestamp=now_ns // 1_000_000)
+                    batch.append(key=message.key, value=message.value, timestamp=stamp_ms)
                 taken.append(message)
             await self._hand_over(producer, topic, partition, batch, taken)
 
