@@ -91,6 +91,7 @@ def properties(node: int, ports: Sequence[Ports], log_dir: Path) -> dict[str, st
         # 128 MiB by default, half of the heap; 8 MiB at 24 bytes a key indexes 300,000 keys a pass.
         "log.cleaner.dedupe.buffer.size": 8 << 20,
         "log.cleaner.threads": 1,
+        # One of either: 3 % less CPU with samples alone (tests/bench/broker_cost.py), nothing with the whole pipeline.
         "num.network.threads": 2,
         "num.io.threads": 4,
         "background.threads": 2,
