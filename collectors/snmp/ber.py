@@ -1,8 +1,7 @@
 """As much of BER (X.690) as an SNMP response's varbinds need. Pure; every length is held against what is there.
 
-pyasn1 builds an object for every varbind, which is most of what pysnmp costs; without them a walk by v2c costs a
-quarter (`railsight bench snmp`), nearly all of it for the requests themselves. What the shape of SNMP does not allow
-is a Reject, whoever sent it.
+pyasn1 builds an object for every varbind, which is most of what pysnmp costs; this loop takes 1 µs for each
+(`railsight bench snmp` has the whole). What the shape of SNMP does not allow is a Reject, whoever sent it.
 """
 
 from collections.abc import Iterable
