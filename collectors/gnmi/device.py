@@ -36,6 +36,7 @@ _SILENT_CADENCES = 3
 _SILENT_AT_LEAST_S = 15.0
 _FACTS_BOUND_S = 15.0
 _PROBE_S = 3.0
+_SECOND_NS = 1_000_000_000
 
 
 class DeviceReader:
@@ -63,7 +64,7 @@ class DeviceReader:
         self._taken: Way | None = None
         self._facts: tuple[Ask, ...] = ()
         self._unsynced = 0
-        self._window_s, self._window_updates = 0.0, 0
+        self._window_ns, self._window_updates = 0, 0
         self._bursting = asyncio.Event()
 
     async def run(self) -> None:
@@ -178,7 +179,7 @@ class DeviceReader:
                     self._hand_on(outputs, received_ns)
                 if connection.is_bursting:
                     self._bursting.set()
-                wait_s = self._share(connection.work)
+                wait_s = self._share(connection.work, received_ns)
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
 
@@ -210,16 +211,16 @@ class DeviceReader:
             else:
                 self._emitter.event(self.name, output, received_ns)
 
-    def _share(self, updates: int) -> float:
+    def _share(self, updates: int, now_ns: int) -> float:
         """How long to leave a device unread, for the rest of a second in which it sent more than its share."""
-        now_s = asyncio.get_running_loop().time()
-        if now_s - self._window_s >= 1:
-            self._window_s, self._window_updates = now_s, 0
+        gone_ns = now_ns - self._window_ns
+        if not 0 <= gone_ns < _SECOND_NS:
+            self._window_ns, self._window_updates, gone_ns = now_ns, 0, 0
         self._window_updates += updates
         if self._window_updates <= self._params.max_updates_per_s:
             return 0.0
         self._counts.add("throttled", self.name)
-        return max(0.0, self._window_s + 1 - now_s)
+        return (_SECOND_NS - gone_ns) / _SECOND_NS
 
     async def _watch(self, connection: Connection) -> None:
         """Hand on each reading once the device is quiet; raise Retry when it has been silent for too long."""

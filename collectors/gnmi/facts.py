@@ -1,8 +1,10 @@
 """What a device says of itself, as Facts: its chassis' own words, else those of the system. Pure."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from collectors.gnmi.memory import DeviceMemory
+from streams.wire.models import Component
 
 
 def facts_of(memory: DeviceMemory) -> dict[str, Any]:
@@ -19,8 +21,19 @@ def facts_of(memory: DeviceMemory) -> dict[str, Any]:
         "serial": chassis.get("serial-no", ""),
         "os_version": said.get(("os_version", ""), "") or chassis.get("software-version", ""),
         "booted_at_ns": memory.boot_id,
+        "components": tuple(_modules(components, said)),
         "neighbors": _neighbors(said),
     }
+
+
+def _modules(components: dict[str, dict[str, str]], said: dict[tuple[str, str], str]) -> Iterator[Component]:
+    """The transceivers that have a number of their own; each goes by its port as well, where that says so."""
+    for name, own in sorted(components.items()):
+        part, serial = own.get("part-no", ""), own.get("serial-no", "")
+        if own.get("type", "").rpartition(":")[2] == "TRANSCEIVER" and (part or serial):
+            port = said.get(("module", name))
+            alias = (port,) if port else ()
+            yield Component(name, "transceiver", part, serial, own.get("firmware-version", ""), alias)
 
 
 def _neighbors(said: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:

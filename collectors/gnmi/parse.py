@@ -304,6 +304,7 @@ class Connection:
                 self._name = str(value or "")
             case Kind.MODULE if leaf.row and value:
                 self._slots.holds_module(str(value), leaf.row)
+                self._memory.learn(("module", str(value)), leaf.row)
             case _:
                 pass
 

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from collectors.core.columns import Reading
 from collectors.core.counts import Counts
+from collectors.core.params import TargetParams
 from collectors.gnmi import plans
 from collectors.gnmi.facts import facts_of
 from collectors.gnmi.leaves import Vocabulary, vocabulary
@@ -201,6 +202,26 @@ def test_a_modules_light_is_its_ports_where_the_port_says_which_it_holds() -> No
     device.says({"/interfaces/interface[name=e2]/state/transceiver": "xcvr1"}, at_ns=T + 20 * S)
     device.says({"output-power/instant": "-1.75"}, CHANNEL.format("xcvr1", 1), at_ns=T + 20 * S)
     assert device.read(T + 24 * S) == {("xcvr1", "tx_power_dbm", 1): -1.75}
+
+
+def test_modules_are_facts_by_number_and_port() -> None:
+    """Part, serial and firmware of each transceiver, and the port that holds it; a fan is none."""
+    device = Device()
+    for name, kind in (("x1", "oc-platform-types:TRANSCEIVER"), ("x2", "TRANSCEIVER"), ("fan", "FAN")):
+        said: Values = {"type": kind, "part-no": "P1", "serial-no": f"S-{name}", "firmware-version": "2.0"}
+        device.says(said, f"/components/component[name={name}]/state")
+    device.says({"/interfaces/interface[name=e1]/state/transceiver": "x1"})
+    assert [(c.name, c.kind, c.part_number, c.serial, c.firmware, c.alias)
+            for c in facts_of(device.memory)["components"]] == [
+        ("x1", "transceiver", "P1", "S-x1", "2.0", ("e1",)), ("x2", "transceiver", "P1", "S-x2", "2.0", ()),
+    ]  # fmt: skip
+
+
+def test_every_setting_is_on_the_page() -> None:
+    """What an operator may set stands there by its name."""
+    own = Params.model_fields.keys() - TargetParams.model_fields.keys()
+    page = PAGE.read_text()
+    assert [name for name in own if f"`{name}`" not in page] == []
 
 
 def test_a_default_that_is_left_out_is_known_beside_others_of_its_section_only() -> None:
