@@ -1,0 +1,18 @@
+"""Memory that a process frees and soon needs again stays with it."""
+
+import ctypes
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # glibc's malloc.h
+_KEPT_BYTES, _MAPPED_BYTES = 256 << 20, 32 << 20
+
+
+def keep_pages() -> None:
+    """Let malloc keep the pages that a block was in for the next one, where the C library is glibc.
+
+    Mapping and clearing them anew for each MiB cost an eighth of the embedded ClickHouse's CPU for inserts (1.07 and
+    0.93 s a million rows in blocks of 27 MB, medians of 6). 32 MiB is the most that malloc takes as a threshold.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
