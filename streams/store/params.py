@@ -27,11 +27,14 @@ class SinkParams(BaseModel):
     linger_s: float = Field(default=1.0, gt=0)
     """A block is closed this long after its first record at the latest: how old a row may be when it can be read."""
     linger_most_s: float = Field(default=10.0, gt=0)
-    """The same for samples whose block has `bulk_rows` after `linger_s`, and for what goes on and on (statuses,
-    progress, symptoms, events, facts) but for what comes after a silence of this length.
+    """The same for samples whose block has `bulk_rows` after `linger_s`, and for events that go on and on: all but
+    those that come after a silence of this length.
 
     Inserts take 2.2 CPU seconds a million rows in blocks of 10,000 rows (a second of a partition of the largest
     fabric), 1.7 of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
+    linger_slow_s: float = Field(default=30.0, gt=0)
+    """As `linger_most_s` for events, for what people look for elsewhere while it is new: statuses, symptoms, progress,
+    facts. An insert of a few rows takes ClickHouse 12 ms of CPU, and each partition of each topic has its own."""
     bulk_rows: int = Field(default=1000, ge=1)
     """Fewer in `linger_s`, and a block is stored at once: there a million rows take a quarter of an hour."""
     block_rows: int = Field(default=131_072, ge=1, le=1_000_000)

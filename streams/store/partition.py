@@ -203,15 +203,16 @@ class Partition:
 
     def _linger_s(self, block: Block) -> float:
         """How long a block's first record may wait: longer where much is to come, for small blocks cost more."""
-        params = self._means.params
-        match self._persisted.pace:
-            case Pace.BULK:
-                more = block.rows >= params.bulk_rows
-            case Pace.STEADY:
-                more = block.first_at < self._stored_at + params.linger_most_s
+        params, pace = self._means.params, self._persisted.pace
+        longest = max(params.linger_s, params.linger_slow_s if pace is Pace.SLOW else params.linger_most_s)
+        match pace:
             case Pace.PROMPT:
                 more = False
-        return max(params.linger_s, params.linger_most_s) if more else params.linger_s
+            case Pace.BULK:
+                more = block.rows >= params.bulk_rows
+            case Pace.STEADY | Pace.SLOW:
+                more = block.first_at < self._stored_at + longest
+        return longest if more else params.linger_s
 
     async def _in_order(self, record: Any) -> bool:
         """Whether a record follows what was stored; after a rewind of the topic, find the first that is new."""

@@ -46,6 +46,7 @@ class Pace(Enum):
     PROMPT = "prompt"  # people wait for them: `linger_s`
     BULK = "bulk"  # thousands a second at a large fabric: `linger_most_s` where `bulk_rows` came in `linger_s`
     STEADY = "steady"  # what goes on and on: `linger_most_s` but for a block that comes after as long a silence
+    SLOW = "slow"  # the same with `linger_slow_s`: nobody reads it from ClickHouse while it is new
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +147,8 @@ PERSISTED: tuple[Persisted, ...] = (
         _keyed(shapes.EVENTS, "device, source, collector, collector_run, sequence", _event),
         pace=Pace.STEADY,
     ),
-    _one(topics.FACTS, shapes.FACTS, Pace.STEADY),
-    _one(topics.COLLECTOR_STATUS, shapes.COLLECTOR_STATUS, Pace.STEADY),
+    _one(topics.FACTS, shapes.FACTS, Pace.SLOW),
+    _one(topics.COLLECTOR_STATUS, shapes.COLLECTOR_STATUS, Pace.SLOW),
     Persisted(topics.FINDINGS, ("findings",), _keyed(shapes.FINDINGS, "id, revision", _revision)),
     Persisted(topics.REMEDIATIONS, ("remediations",), _keyed(shapes.REMEDIATIONS, "id, revision", _revision)),
     _one(topics.REMEDIATION_RESULTS, shapes.REMEDIATION_RESULTS),
@@ -157,8 +158,8 @@ PERSISTED: tuple[Persisted, ...] = (
         ("rejected",),
         _keyed(shapes.REJECTED, "topic, partition, offset, stage", _rejection),
     ),
-    _one(topics.PROGRESS, shapes.PROGRESS, Pace.STEADY),
-    _one(topics.SYMPTOMS, shapes.SYMPTOMS, Pace.STEADY),
+    _one(topics.PROGRESS, shapes.PROGRESS, Pace.SLOW),
+    _one(topics.SYMPTOMS, shapes.SYMPTOMS, Pace.SLOW),
     Persisted(topics.EPISODES, ("episodes",), _keyed(shapes.EPISODES, "id, revision", _episode_revision)),
     Persisted(
         topics.INVENTORY,

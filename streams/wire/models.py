@@ -147,9 +147,9 @@ class SymptomKind(IntEnum):
     HEARD = 9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
 class Table:
-    """One of the two tables of Samples.
+    """One of the two tables of Samples; nobody changes one.
 
     `values` has shape (columns, rows): uint64 with ABSENT_COUNTER for counters, float64 with NaN for gauges.
     `metric` and `index` have one entry a column; index is NO_INDEX where the metric has none.
@@ -160,7 +160,7 @@ class Table:
     values: npt.NDArray[np.uint64] | npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Samples:
     device: str
     source: Source

@@ -218,18 +218,22 @@ async def test_where_rows_come_in_numbers_a_block_waits_for_more(pace: Pace) -> 
     assert (owner._means.counts.blocks == 1) is (pace is Pace.BULK)
 
 
-async def test_what_goes_on_gathers_and_what_comes_after_a_silence_does_not_wait() -> None:
-    """Of a steady topic the first block is stored after the short wait, and those that follow it are one."""
+@pytest.mark.parametrize("pace", [Pace.STEADY, Pace.SLOW])
+async def test_what_goes_on_gathers_and_what_comes_after_a_silence_does_not_wait(pace: Pace) -> None:
+    """The first block is stored after the short wait, and those that follow it are one."""
     made, tables = log(6), FakeTables(Fuse())
-    owner = lingering(made, tables, Pace.STEADY)
+    owner = lingering(made, tables, pace)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == list(range(6))
     assert owner._means.counts.blocks == 2
 
 
 def lingering(made: FakeLog, tables: FakeTables, pace: Pace) -> Partition:
-    """An owner that waits for two rows, or hardly at all, and then for half a second."""
-    params = SinkParams(linger_s=1e-9, linger_most_s=0.5, bulk_rows=2, block_rows=100, retry_first_s=0.001)
+    """An owner that waits for two rows, or hardly at all, and then for half a second, or for its slow topic longer."""
+    most_s = 1e-9 if pace is Pace.SLOW else 0.5
+    params = SinkParams(
+        linger_s=1e-9, linger_most_s=most_s, linger_slow_s=0.5, bulk_rows=2, block_rows=100, retry_first_s=0.001
+    )
     owner = partition(made, tables, Fuse(), most=2)
     owner._means = dataclasses.replace(owner._means, params=params)
     owner._persisted = dataclasses.replace(PERSISTED, pace=pace)
