@@ -18,10 +18,10 @@ from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, MessageSizeTo
 from collectors.core.buffer import Buffer, Held
 from collectors.core.counts import Counts
 from collectors.core.gathering import Gathering
-from collectors.core.patient import patient
 from collectors.core.spec import Core
 from collectors.core.spooled import buffer_of
 from streams.wire.errors import Misconfigured
+from streams.wire.patient import patient
 from streams.wire.topics import Partitions, Record, Spread
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from streams.runtime.fold import Fold, MakeStage
 from streams.runtime.inbox import Input
 from streams.runtime.owner import Owner, Surroundings
 from streams.runtime.versions import Versions
+from streams.wire.patient import patient
 
 if TYPE_CHECKING:
     from faust.types import TP
@@ -72,6 +73,7 @@ class Runner:
         self._bulk = BulkReader(kafka, runtime.bulk_s, membership, self._take) if bulk else None
         self._inputs = Split(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
         self._reading: asyncio.Task[None] | None = None
+        self._patient: Any = None
         self._around = Surroundings(kafka, runtime, clock, metrics, self._input, self._producer)
         self._owners: dict[int, tuple[int, Owner, asyncio.Task[None]]] = {}
         self._looked_at: int | None = None
@@ -188,4 +190,8 @@ class Runner:
         return consumer
 
     def _producer(self) -> Any:
-        return self.app.producer._producer  # noqa: SLF001 — Faust's own send hides when a delivery failed
+        producer = self.app.producer._producer  # noqa: SLF001 — Faust's own send hides when a delivery failed
+        if producer is not None and producer is not self._patient:
+            patient(producer)
+            self._patient = producer
+        return producer

@@ -25,6 +25,7 @@ from streams.store.rejects import Rejects
 from streams.store.writer import Writer
 from streams.wire import topics
 from streams.wire.errors import Retry
+from streams.wire.patient import patient
 
 _FETCH_BYTES = 2 << 20
 """A partition's fetch, compressed: two seconds of the largest fabric; every partition in work may hold two."""
@@ -90,6 +91,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _produce(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(**self._options, acks="all", enable_idempotence=True)
+        patient(producer)
         return await _started(producer)
 
     async def _consume(self) -> AIOKafkaConsumer:

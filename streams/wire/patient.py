@@ -2,15 +2,17 @@
 
 A broker that goes down in good order says of each partition that it leads it no more. The producer of aiokafka 0.14
 (`_sender_routine` of producer/sender.py) then asks for metadata again and again until its batches expire after 40 s,
-and where nothing listens each question fails at once: 90 % of a core and 5,000 lines of log a second, on every host
-that collects (tests/bench/outage.py).
+and where nothing listens each question fails at once: 90 % of a core and 5,000 lines of log a second, of every
+process that has something to send (tests/bench/outage.py).
 """
 
 import asyncio
 from typing import Any
 
+PAUSE_S = 0.5
 
-def patient(producer: Any, pause_s: float) -> None:
+
+def patient(producer: Any, pause_s: float = PAUSE_S) -> None:
     """Let a question for metadata that failed be answered `pause_s` later; one that was answered is not held up."""
     client = producer.client
     ask = client.force_metadata_update

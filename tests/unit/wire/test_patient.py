@@ -4,7 +4,7 @@ import asyncio
 
 from aiokafka import AIOKafkaProducer
 
-from collectors.core.patient import patient
+from streams.wire.patient import patient
 
 PAUSE_S = 0.1
 
