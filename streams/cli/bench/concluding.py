@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +10,10 @@ from streams.cli.bench.figures import Spread, grows, slope, spread, spread_of_co
 from streams.cli.bench.load.plant import Plant
 from streams.cli.bench.load.spec import Sent, Told
 from streams.cli.bench.machine import described
-from streams.cli.bench.report import Found, LoadFacts, PartCost, Report, StageRate, Stored
+from streams.cli.bench.report import Found, Killed, LoadFacts, PartCost, Report, StageRate, Stored
 from streams.cli.bench.stored import Held, Size, sizes
 from streams.cli.bench.verdicts import verdicts
-from streams.cli.bench.watching import LOAD, Edge, Watch
+from streams.cli.bench.watching import LOAD, RECOVERED_WITHIN_S, Edge, Watch
 from streams.fabric.ids import Port
 from streams.replay.report import as_dict
 from streams.replay.score import Truth, score
@@ -30,6 +30,8 @@ CONDITIONS = {
 """Which condition each kind of fault is; the others have no truth."""
 OPENS_AFTER_NS = 30_000_000_000
 """link/down's own wait, which its latency leaves out."""
+BEFORE_A_KILL_S = 1.0
+"""What came so shortly before a kill may have been on its way."""
 COMPLETES = 4
 """The change of a burst that is its third down: down, up, down, up, down."""
 
@@ -134,22 +136,36 @@ def _messages_per_s(first: Edge, last: Edge, seconds: float) -> float:
 
 
 def _latency(watch: Watch, sent: Sent, kind: str) -> Spread:
-    """From what completes a fault to the first revision of its finding; the load is the same until it ends."""
+    """From what completes a fault to the first revision of its finding; the load is the same until it ends.
+
+    Faults that were completed while a killed worker was on its way back are left out: how long that takes is said of
+    each kill.
+    """
     came: dict[Port, list[tuple[int, Finding]]] = defaultdict(list)
     for came_ns, finding in watch.revisions:
         if finding.condition is CONDITIONS[kind]:
             for end in (finding.subject.a, finding.subject.z):
                 if end is not None:
                     came[Port(end.device, end.port)].append((came_ns, finding))
+    assert watch.first is not None
     latencies = []
     for told in sent.faults:
         complete_ns = _complete_ns(told)
         if told.kind != kind or complete_ns is None:
             continue
+        if recovering(watch.kills, (complete_ns - watch.first.at_ns) / 1e9):
+            continue
         own = [came_ns for came_ns, _ in came[Port(told.device, told.port)] if came_ns >= told.at_ns[0]]
         if own:
             latencies.append((min(own) - complete_ns) / 1e9)
     return spread(latencies)
+
+
+def recovering(kills: Iterable[Killed], at_s: float) -> bool:
+    """Whether a killed worker was on its way back at this second of the window."""
+    return any(
+        kill.at_s - BEFORE_A_KILL_S <= at_s <= kill.at_s + (kill.caught_up_s or RECOVERED_WITHIN_S) for kill in kills
+    )
 
 
 def _complete_ns(told: Told) -> int | None:

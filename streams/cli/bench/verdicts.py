@@ -1,6 +1,7 @@
 """The judgement of a run: what must hold at any size, and the targets of DESIGN 8."""
 
 from collections.abc import Iterator
+from math import inf
 
 from streams.cli.bench.report import PROMISE, TARGET, Report, Verdict
 
@@ -9,6 +10,7 @@ MACHINE = 0.5
 FULL_P99_S, TENTH_P99_S = 0.25, 0.1
 TENTH_PER_S = 7_864.0
 """A tenth of 786,432 ports every 10 s."""
+OWNED_AGAIN_S = 30.0
 LATE_S = 0.5
 """A generator later than this did not make the load that it says it made."""
 
@@ -57,3 +59,11 @@ def verdicts(report: Report) -> Iterator[Verdict]:
         f"link-down event to finding p99 {p99} over {flap.count}, at most {allowed * 1000:.0f} ms",
         flap.p99 is not None and flap.p99 <= allowed,
     )
+    if report.kills:
+        slowest = max(kill.all_owned_s or inf for kill in report.kills)
+        yield Verdict(
+            TARGET,
+            f"{len(report.kills)} killed workers: every partition owned again after {slowest:.1f} s at worst, at most"
+            f" {OWNED_AGAIN_S:g} s",
+            slowest <= OWNED_AGAIN_S,
+        )

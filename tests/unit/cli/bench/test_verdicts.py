@@ -7,7 +7,7 @@ import pytest
 
 from streams.cli.bench.figures import Spread
 from streams.cli.bench.growth import HEAD, row
-from streams.cli.bench.report import Found, PartCost, StageRate
+from streams.cli.bench.report import Found, Killed, PartCost, StageRate
 from streams.cli.bench.shown import lines
 from tests.unit.cli.bench.reports import LOAD, report
 
@@ -104,3 +104,11 @@ def test_growth_has_a_line_a_run() -> None:
     assert shown.split()[0] == "4096"
     assert shown.endswith("  3.1 + 2.5")
     assert HEAD.index("  CPU s of each") == shown.index("  3.1 + 2.5")
+
+
+@pytest.mark.parametrize(("owned_s", "holds"), [(12.4, True), (30.5, False), (None, False)])
+def test_a_kill_is_judged_by_how_long_partitions_had_no_owner(owned_s: float | None, holds: bool) -> None:
+    """The slowest of all kills counts, and one after which nobody took over is the slowest."""
+    made = report(kills=(Killed("process", 10.0, 1.0, 6.0, 9.0), Killed("process", 40.0, 1.0, owned_s, 35.0)))
+    (verdict,) = [verdict for verdict in made.verdicts if "2 killed workers" in verdict.says]
+    assert verdict.holds is holds
