@@ -66,7 +66,9 @@ async def consume(task: Task) -> Tally:
     consumer = AIOKafkaConsumer(
         task.topic, bootstrap_servers=task.bootstrap, group_id=task.group, auto_offset_reset="earliest"
     )
-    producer = AIOKafkaProducer(bootstrap_servers=task.bootstrap, compression_type="snappy", linger_ms=20)
+    producer = AIOKafkaProducer(
+        bootstrap_servers=task.bootstrap, compression_type="snappy", linger_ms=20, enable_idempotence=True
+    )
     async with consumer, producer:
         while not tally.full:
             for records in (await consumer.getmany(timeout_ms=200, max_records=1000)).values():
