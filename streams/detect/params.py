@@ -101,6 +101,31 @@ class StaleParams(_Params):
         return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
 
 
+class WindowParams(_Params):
+    """What `measure` tells of ports by windows of event time; see docs/detectors/README.md."""
+
+    width_s: Seconds = 60
+    """Six readings at the usual cadence. Minutes decide nothing here, and a window is what a healthy port costs."""
+
+    watch: Annotated[int, Field(ge=1)] = 10
+    """Windows of a port that are told after one in which something was notable: those in which it is well, too."""
+
+    ber_step_decades: Annotated[float, Field(gt=0)] = 0.25
+    """A step of the pre-FEC BER: about 1.8 times. At 400 Gb/s a minute counts 2.4e13 bits: 1e-8 is known to 0.2 %."""
+
+    ber_told: Annotated[float, Field(gt=0, lt=1)] = 5e-6
+    """From here a pre-FEC BER is told each window: half of what DETECTION 3 calls failed."""
+
+    optics_step_db: Annotated[float, Field(gt=0)] = 0.5
+    """Power and SNR; modules read them to 0.1 dB, and a day's warmth moves them by some 0.3 dB."""
+
+    heat_step_c: Annotated[float, Field(gt=0)] = 10
+    """DETECTION 3: +10 degrees between readings."""
+
+    symbols_a_minute: Annotated[float, Field(gt=0)] = 2
+    """IBTA's 120 symbol errors an hour (DETECTION 3)."""
+
+
 class DetectParams(_Params):
     """All detectors' thresholds."""
 
@@ -115,6 +140,13 @@ class DetectParams(_Params):
     down: DownParams = DownParams()
     device_down: DeviceDownParams = DeviceDownParams()
     stale: StaleParams = StaleParams()
+    window: WindowParams = WindowParams()
+
+    @model_validator(mode="after")
+    def _late_is_within_one_window(self) -> Self:
+        if self.lateness_s > self.window.width_s:
+            raise ValueError("lateness_s is longer than a window of [detect.window] width_s")
+        return self
 
     @property
     def digest(self) -> str:
