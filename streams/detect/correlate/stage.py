@@ -12,15 +12,16 @@ from dataclasses import dataclass, field, replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect import link_down, link_flap
+from streams.detect import link_degrading, link_down, link_flap
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
+from streams.detect.minutes import WEEK_NS, Minutes
 from streams.detect.params import FLAP_PRESETS, DetectParams, ns
 from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Endpoint, Episode, Message, Subject, Symptom, SymptomKind
+from streams.wire.models import Endpoint, Episode, Message, Subject, Symptom, SymptomKind, Window
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -32,6 +33,8 @@ class LinkState:
     history: History
     flap: State = ()
     down: State = ()
+    minutes: Minutes = field(default_factory=Minutes)
+    degrading: State = ()
 
 
 @dataclass(slots=True)
@@ -90,11 +93,17 @@ class Correlate:
         into.history.off_since |= state.history.off_since
         into.history.forgotten_ns = max(into.history.forgotten_ns, state.history.forgotten_ns)
         into.flap, into.down = (*state.flap, *into.flap), (*state.down, *into.down)
+        for window in state.minutes.windows:
+            into.minutes.add(window)
+        into.minutes.forgotten_ns = max(into.minutes.forgotten_ns, state.minutes.forgotten_ns)
+        into.degrading = (*state.degrading, *into.degrading)
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         """One by one, so that how records were fetched does not decide which revisions there are."""
         outputs: list[Output] = []
         for message in batch:
+            if isinstance(message, Window):
+                outputs += self._look(self._read(message))
             if not isinstance(message, Symptom):
                 continue
             if message.port:
@@ -123,12 +132,21 @@ class Correlate:
             self._due_of[subject_id] = due_ns
             heapq.heappush(self._due, (due_ns, subject_id))
 
-    def _observe(self, symptom: Symptom) -> dict[str, None]:
-        subject = self._subject(Port(symptom.device, symptom.port))
+    def _state(self, port: Port) -> LinkState:
+        """The link that ends there."""
+        subject = self._subject(port)
         state = self._kept.links.get(subject.id)
         if state is None:
             state = self._kept.links[subject.id] = LinkState(History(subject))
-        return {subject.id: None} if state.history.add(symptom) else {}
+        return state
+
+    def _observe(self, symptom: Symptom) -> dict[str, None]:
+        state = self._state(Port(symptom.device, symptom.port))
+        return {state.history.subject.id: None} if state.history.add(symptom) else {}
+
+    def _read(self, window: Window) -> dict[str, None]:
+        state = self._state(Port(window.device, window.port))
+        return {state.history.subject.id: None} if state.minutes.add(window) else {}
 
     def _restarted(self, symptom: Symptom) -> dict[str, None]:
         spans = self._kept.restarts.get(symptom.device, [])
@@ -159,15 +177,26 @@ class Correlate:
             state.down, downs, down_due = link_down.step(
                 self._params, forget(state.down, horizon), state.history, watermark
             )
-            outputs += [self._output(episode) for episode in (*flaps, *downs)]
-            due = min(flap_due, down_due)
+            since_ns = min(horizon, state.minutes.windows[0].begin_ns) if state.minutes.windows else horizon
+            state.degrading, worse, degrading_due = link_degrading.step(
+                self._params,
+                forget(state.degrading, since_ns),
+                state.history,
+                state.minutes,
+                self._kept.restarts,
+                watermark,
+            )
+            outputs += [self._output(episode) for episode in (*flaps, *downs, *worse)]
+            due = min(flap_due, down_due, degrading_due)
             if due == FOREVER and state.history.symptoms:
                 due = state.history.symptoms[0].at_ns + self._horizon_ns + 1
+            if due == FOREVER and state.minutes.windows:
+                due = later if (later := state.minutes.windows[0].begin_ns + WEEK_NS + 1) > watermark else FOREVER
             if due != FOREVER:
                 self._schedule(subject_id, due)
             else:
                 self._due_of.pop(subject_id, None)
-                if not (state.history.down_since or state.history.off_since):
+                if not (state.history.down_since or state.history.off_since or state.minutes.windows):
                     del self._kept.links[subject_id]
         return outputs
 

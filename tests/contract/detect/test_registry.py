@@ -22,9 +22,11 @@ FLAPPING = World(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
 DOWN = World(down={"p2-l1/u0": [(100, 400)]})
 REBOOT = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
 UNREAD = World(unread={"p1-l0": [(100, 400)]})
+LOSING = World(losing={"p1-l0/d1": [(100, 500)]})
 LABELLED: dict[str, tuple[World, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
+    "link/degrading": (LOSING, Truth(at(100), at(500), Condition.LINK_DEGRADING, "p1-l0", "d1")),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }
