@@ -7,6 +7,7 @@ import pytest
 
 from streams.detect.attribute.stage import Attribute
 from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
@@ -23,6 +24,7 @@ from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 from tests.unit.detect.chain import World, findings, play
 from tests.unit.detect.seen import HOST, LEAF, after, at, correlated, down, flaps, last
+from tests.unit.detect.test_link_degrading import Values, minute, powers, told
 from tests.unit.fabric.made import inventory, job, topology
 
 DAY = 86_400
@@ -54,6 +56,26 @@ def _downs(*ports: str, top: Topology | None = None) -> list[Finding]:
 def _flap(port: str, top: Topology | None = None) -> Finding:
     (found,) = _attributed(last(correlated(flaps(port, 0, 10, 20), 30, top=top)), top)
     return found
+
+
+def _degrading(port: str, values: Values, top: Topology) -> Finding:
+    (found,) = _attributed(last(told([minute(port, n, values) for n in range(4)], 6)), top)
+    return found
+
+
+def test_a_link_that_loses_frames_is_critical_where_a_job_feels_it() -> None:
+    """On a host link under a running job; not for a BER that FEC corrects, nor between switches, nor without a job."""
+    lost: Values = {Metric.RX_FCS_ERRORS: 5, Metric.RX_PACKETS: 1e6}
+    assert _degrading(HOST, lost, topology(JOBS)).severity is Severity.CRITICAL
+    assert _degrading(HOST, lost, topology()).severity is Severity.WARNING
+    assert _degrading(HOST, {Metric.PRE_FEC_BER: 2e-5}, topology(JOBS)).severity is Severity.WARNING
+    assert _degrading("p1-l0/u0", lost, topology(JOBS)).severity is Severity.WARNING
+
+
+def test_light_that_fades_without_loss_is_for_information() -> None:
+    """Whoever runs a job there: nothing is lost yet."""
+    (found,) = _attributed(last(told(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
+    assert found.severity is Severity.INFO
 
 
 def test_a_host_link_is_critical_only_without_another_plane() -> None:

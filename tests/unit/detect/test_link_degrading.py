@@ -2,14 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
-from streams.wire.models import Condition, Finding, Message, Severity, Source, Status, Window
-from tests.unit.detect.seen import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, up
+from streams.wire.models import Condition, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
+from tests.unit.detect.seen import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
+from tests.unit.detect.test_measure import stage as measure_stage
+from tests.unit.detect.test_measure_windows import ended, minutes
 from tests.unit.fabric.made import topology
 
 GNMI, SNMP = Source.SOURCE_GNMI, Source.SOURCE_SNMP
@@ -266,3 +271,58 @@ def test_repeats_and_order_change_nothing() -> None:
     outputs += stage.advance(at(36_000))
     (shuffled,) = last(episodes(outputs))
     assert replace(shuffled, id="", revision=0) == replace(straight, id="", revision=0)
+
+
+def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> list[Finding]:
+    """The last revisions after `measure` and `correlate`, both restored from snapshots before message `cut`."""
+    first, second = measure_stage(), Correlate(DetectParams())
+    second.begin(1)
+    second.adopt(topology())
+    outputs = []
+    for number in range(0, len(messages), size):
+        if number <= cut < number + size:
+            first.restore(first.snapshot())
+            state = second.snapshot()
+            second = Correlate(DetectParams())
+            second.begin(2)
+            second.restore(state)
+            second.adopt(topology())
+        for output in first.process(messages[number : number + size]):
+            if isinstance(output.message, Window | Symptom):
+                outputs += second.process([output.message])
+    outputs += second.advance(at(100_000))
+    return [replace(f, revision=0) for f in last(episodes(outputs))]
+
+
+@settings(max_examples=20)
+@given(minutes(errors=(0, 3, 9)), st.randoms(use_true_random=False), st.integers(1, 7), st.integers(0, 20))
+def test_order_batches_repeats_and_restarts_on_the_way_change_no_final_revision(
+    messages: list[Samples], chance: Any, size: int, cut: int
+) -> None:
+    """Readings up to 29 s late, some twice, in batches, both stages restored in between: one finding, id and all."""
+    late = sorted([*messages, *messages[:5]], key=lambda m: m.sampled_at_ns + chance.uniform(0, 29e9))
+    assert _through_both(ended(late), size, cut) == _through_both(ended(messages))
+
+
+@settings(max_examples=15)
+@given(minutes(errors=(0, 3, 9)), st.integers(1, 10**6))
+def test_a_shift_by_whole_windows_shifts_the_finding_and_nothing_else(messages: list[Samples], by: int) -> None:
+    """Windows lie on the minutes of the clock, so the shift is one of minutes."""
+    by_ns = by * 60 * 10**9
+    moved = [
+        replace(m, sampled_at_ns=m.sampled_at_ns + by_ns, received_at_ns=m.received_at_ns + by_ns) for m in messages
+    ]
+
+    def brief(found: Sequence[Finding], back_ns: int) -> list[tuple[Any, ...]]:
+        return [
+            (f.started_at_ns - back_ns, f.observed_at_ns - back_ns, f.summary, f.cause, f.evidence[0].observed)
+            for f in found
+        ]
+
+    assert brief(_through_both(ended(moved)), by_ns) == brief(_through_both(ended(messages)), 0)
+
+
+def test_a_settled_rate_really_makes_findings_in_those_properties() -> None:
+    """Else they would hold of nothing."""
+    read = [samples("p1-l0", 20 * n, {FCS: {"d1": 5 * n}, PACKETS: {"d1": BUSY * n}}) for n in range(30)]
+    assert len(_through_both(read)) == 1

@@ -131,13 +131,13 @@ PORTS = ("d1", "d2")
 
 
 @st.composite
-def minutes(draw: st.DrawFn) -> list[Samples]:
+def minutes(draw: st.DrawFn, errors: Sequence[int] = (0, 0, 0, 0, 1, 7)) -> list[Samples]:
     """Readings of two ports, every 20 s with holes: errors now and then, a reset, a power that wanders."""
     counts = np.zeros((3, 2), np.uint64)
     power = np.full((1, 2), -3.0)
     messages = []
     for n in range(draw(st.integers(4, 16))):
-        counts[0, draw(st.integers(0, 1))] += draw(st.sampled_from([0, 0, 0, 0, 1, 7]))
+        counts[0, draw(st.integers(0, 1))] += draw(st.sampled_from(errors))
         counts[1] += np.uint64(A_MINUTE // 3)
         counts[2] += np.uint64(draw(st.sampled_from([0, 10**4, 10**8])))
         if draw(st.integers(0, 40)) == 0:
@@ -153,7 +153,7 @@ def minutes(draw: st.DrawFn) -> list[Samples]:
     return messages
 
 
-def _ended(messages: Sequence[Samples]) -> list[Message]:
+def ended(messages: Sequence[Samples]) -> list[Message]:
     """With a reading long after, so that all windows become final."""
     last = max(messages, key=lambda m: m.sampled_at_ns) if messages else None
     if last is None:
@@ -168,21 +168,21 @@ def _ended(messages: Sequence[Samples]) -> list[Message]:
 def test_order_within_the_lateness_and_repeats_change_nothing(messages: list[Samples], chance: Any) -> None:
     """Each reading up to 29 s late, and some twice: the same windows are told."""
     late = sorted([*messages, *messages[:5]], key=lambda m: m.sampled_at_ns + chance.uniform(0, 29e9))
-    assert windows(stage(), _ended(late)) == windows(stage(), _ended(messages))
+    assert windows(stage(), ended(late)) == windows(stage(), ended(messages))
 
 
 @settings(max_examples=15)
 @given(minutes(), st.integers(2, 9), st.integers(0, 16))
 def test_batches_and_restarts_change_nothing(messages: list[Samples], size: int, cut: int) -> None:
     """In batches of any size, and restored from a snapshot between any two readings, the same windows are told."""
-    expected = windows(stage(), _ended(messages))
-    assert windows(stage(), _ended(messages), size) == expected
+    expected = windows(stage(), ended(messages))
+    assert windows(stage(), ended(messages), size) == expected
     first, cut = stage(), min(cut, len(messages))
     told = windows(first, messages[:cut])
     second = stage()
     second.restore(first.snapshot())
     assert second.snapshot() == first.snapshot()
-    assert [*told, *windows(second, _ended(messages)[cut:])] == expected
+    assert [*told, *windows(second, ended(messages)[cut:])] == expected
 
 
 @settings(max_examples=20)
@@ -200,7 +200,7 @@ def test_errors_that_are_told_are_those_of_a_plain_model(messages: list[Samples]
             before = value
     said = [
         (w.port, w.begin_ns // (W * 10**9), grown)
-        for w in windows(stage(), _ended(messages))
+        for w in windows(stage(), ended(messages))
         if (grown := dict(zip(w.metric, w.value, strict=True)).get(FCS))
     ]
     assert sorted(said) == sorted(expected)
