@@ -35,6 +35,7 @@ POLICY: tuple[Rule, ...] = (
         "move traffic off, then the part that the finding's cause names: transceiver, cable or port",
         Severity.WARNING,
     ),
+    Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
     Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
     Rule(Condition.TELEMETRY_STALE, 1, Action.OBSERVE),
 )

@@ -10,6 +10,7 @@ from streams.wire.models import (
     Finding,
     Message,
     Progress,
+    Rails,
     RemediationResult,
     Samples,
     Symptom,
@@ -25,7 +26,7 @@ def event_time_ns(message: Message) -> int | None:
             return min(at, received) if received else at
         case Event(at_ns=at) | CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
             return at
-        case Window(end_ns=at):
+        case Window(end_ns=at) | Rails(end_ns=at):
             return at
         case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
             return at

@@ -415,6 +415,19 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
+class Rails:
+    device: str
+    source: Source
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    port: tuple[str, ...]
+    metric: tuple[Metric, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     finding: Finding
     down_at_ns: tuple[int, ...] = ()
@@ -482,6 +495,7 @@ Message = (
     | Progress
     | Symptom
     | Window
+    | Rails
     | Episode
     | SnapshotChunk
     | Snapshot

@@ -48,6 +48,10 @@ def severity(topology: Topology, finding: Finding, broken: frozenset[str], floor
             return Severity.INFO
         on_host = cable is not None and cable.role == HOST_LINK and loses_traffic(finding)
         critical = on_host and bool(topology.jobs_on([cable.lower.device], finding.started_at_ns)) if cable else False
+    elif finding.condition is Condition.RAIL_DEGRADED:
+        critical = (
+            bool(topology.jobs_on([finding.subject.a.device], finding.started_at_ns)) if finding.subject.a else False
+        )
     elif finding.condition is Condition.DEVICE_DOWN:
         critical = finding.resolved_at_ns is None and _isolates(topology, finding, broken, floor)
     elif finding.condition is Condition.TELEMETRY_STALE:

@@ -13,6 +13,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import link_degrading, link_down, link_flap
+from streams.detect.correlate.pod_rails import PodRails
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
 from streams.detect.minutes import WEEK_NS, Minutes
@@ -21,7 +22,7 @@ from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Endpoint, Episode, Message, Subject, Symptom, SymptomKind, Window
+from streams.wire.models import Endpoint, Episode, Message, Rails, Subject, Symptom, SymptomKind, Window
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -44,9 +45,12 @@ class Kept:
     watermark_ns: int = 0
     links: dict[str, LinkState] = field(default_factory=dict)
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
+    rails: dict[str, PodRails] = field(default_factory=dict)
 
 
 _KEPT = TypeAdapter(Kept)
+_POD = "rails of "
+"""Before a pod's name, where what is due are its rails and not a link."""
 
 
 class Correlate:
@@ -102,6 +106,8 @@ class Correlate:
         """One by one, so that how records were fetched does not decide which revisions there are."""
         outputs: list[Output] = []
         for message in batch:
+            if isinstance(message, Rails):
+                self._compare_later(message)
             if isinstance(message, Window):
                 outputs += self._look(self._read(message))
             if not isinstance(message, Symptom):
@@ -131,6 +137,25 @@ class Correlate:
         if self._due_of.get(subject_id) != due_ns:
             self._due_of[subject_id] = due_ns
             heapq.heappush(self._due, (due_ns, subject_id))
+
+    def _compare_later(self, rails: Rails) -> None:
+        pod = self._topology.pod_of(rails.device)
+        own = self._kept.rails.setdefault(pod, PodRails())
+        own.add(rails)
+        if (due := own.due_ns(self._params)) != FOREVER:
+            self._schedule(_POD + pod, max(due, self._kept.watermark_ns))
+
+    def _compare(self, pod: str) -> list[Output]:
+        """Let a pod's rails be compared, as far as all of them were read."""
+        own = self._kept.rails.get(pod)
+        if own is None:
+            return []
+        episodes, due = own.look(self._params, self._topology, self._subject, self._kept.watermark_ns)
+        if due != FOREVER:
+            self._schedule(_POD + pod, due)
+        else:
+            self._due_of.pop(_POD + pod, None)
+        return [self._output(episode) for episode in episodes]
 
     def _state(self, port: Port) -> LinkState:
         """The link that ends there."""
@@ -166,6 +191,9 @@ class Correlate:
         outputs: list[Output] = []
         watermark = self._kept.watermark_ns
         for subject_id in subject_ids:
+            if subject_id.startswith(_POD):
+                outputs += self._compare(subject_id.removeprefix(_POD))
+                continue
             state = self._kept.links.get(subject_id)
             if state is None:
                 continue
@@ -215,12 +243,12 @@ class Correlate:
         return Subject(cable.id, a, z, cable.role, cable.rail, cable.plane, cable.pod, site, team)
 
     def snapshot(self) -> bytes:
-        return orjson.dumps(self._kept)
+        return orjson.dumps(self._kept, option=orjson.OPT_NON_STR_KEYS)
 
     def restore(self, data: bytes) -> None:
         try:
             self._kept = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of correlate: {error}") from error
-        for subject_id in self._kept.links:
+        for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails)):
             self._schedule(subject_id, self._kept.watermark_ns)

@@ -5,7 +5,7 @@ and the next `watch` windows of that port, so that whoever concludes sees it get
 or says nothing: a healthy port costs array arithmetic once a window. What it means is for the detectors.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +33,14 @@ CONTEXT = frozenset(
 )  # fmt: skip
 """Counters that grow on a healthy port, told beside those."""
 
+RAILS = (
+    Metric.RX_BYTES, Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS,
+    Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS,
+)  # fmt: skip
+"""Counters by which rails are compared: told of all ports of a host."""
+
 OPTICS = (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
-GAUGES = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
+LEVELS = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
 BER: Column = (Metric.PRE_FEC_BER, NO_INDEX)
 _FEC: tuple[Column, Column] = ((Metric.FEC_CORRECTED_BITS, NO_INDEX), (Metric.RX_BITS, NO_INDEX))
 
@@ -61,15 +67,26 @@ class Told(NamedTuple):
     """Column -> growth and 0, or the reading and what was told before."""
 
 
+class Compared(NamedTuple):
+    """One window of all ports of a host, metric after metric."""
+
+    number: int
+    since_ns: int
+    at_ns: int
+    metrics: tuple[Metric, ...]
+    values: tuple[float, ...]
+
+
 def windows_of(kind: RowKind, counters: Stack, gauges: Stack, clock: Clock) -> Windows | None:
     """What is kept of a block; None of one whose rows are no ports, or that reads nothing of the kind."""
     if kind is not RowKind.ROW_KIND_PORT:
         return None
-    own = Kept(counters, ERRORS | CONTEXT), Kept(gauges, GAUGES)
+    own = Kept(counters, ERRORS | CONTEXT | set(RAILS)), Kept(gauges, LEVELS | {Metric.SPEED_BPS})
     if not (own[0].columns or own[1].columns):
         return None
     derived = BER not in own[1].place_of and all(column in own[0].place_of for column in _FEC)
-    return Windows(*own, ((BER,) if derived else ()) + own[1].columns, clock)
+    levels = tuple(column for column in own[1].columns if column[0] in LEVELS)
+    return Windows(*own, ((BER,) if derived else ()) + levels, clock)
 
 
 class Rates:
@@ -106,6 +123,26 @@ class Rates:
                 windows, closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
             )
 
+    def rails(self, windows: Windows, closed: Closed, hosts: Sequence[int]) -> Iterator[tuple[int, Compared]]:
+        """All ports of some of the devices, by their places in `closed`: growth of RAILS and the speed, -1 for none."""
+        devices, counters, gauges = closed.devices[hosts], windows.counters, windows.gauges
+        own = [place for place, (metric, _) in enumerate(counters.columns) if metric in RAILS]
+        metrics = [counters.columns[place][0] for place in own]
+        now, before = counters.held[devices][:, own], counters.base[devices][:, own]
+        times = counters.held_ns[devices][:, own], counters.base_ns[devices][:, own]
+        known = (now >= before) & (now != ABSENT_COUNTER) & (times[0] > times[1])[:, :, None]
+        grown = np.where(known, now - before, 0).astype(np.float64) - ~known
+        speed = gauges.place_of.get((Metric.SPEED_BPS, NO_INDEX))
+        if speed is not None:
+            read = gauges.held[devices, speed]
+            grown = np.concatenate([grown, np.where(np.isnan(read), -1.0, read)[:, None]], axis=1)
+            metrics.append(Metric.SPEED_BPS)
+        begun, ended = times[1].max(axis=1, initial=0).tolist(), times[0].max(axis=1, initial=0).tolist()
+        for i, values in enumerate(grown.reshape(len(hosts), -1).tolist()):
+            compared = Compared(int(closed.numbers[hosts[i]]), begun[i], ended[i], tuple(metrics), tuple(values))
+            if begun[i] and ended[i] > begun[i]:
+                yield int(closed.messages[hosts[i]]), compared
+
     def _grew(self, counters: Kept, now: Cells, before: Cells) -> npt.NDArray[np.bool_]:
         """Where errors grew; a counter that fell was started anew, and one without a before is met first."""
         grew = np.zeros((len(now), now.shape[2]), np.bool_)
@@ -124,11 +161,13 @@ class Rates:
     def _levels(self, windows: Windows, closed: Closed, now: Cells, before: Cells) -> npt.NDArray[np.float64]:
         """What each level is at the end of the window, ratios as their logarithm; NaN where it was not read in it."""
         gauges, devices = windows.gauges, closed.devices
-        levels = gauges.held[devices].copy()
-        levels[gauges.held_ns[devices] <= gauges.base_ns[devices]] = np.nan
-        if (place := gauges.place_of.get(BER)) is not None:
+        own = [place for place, (metric, _) in enumerate(gauges.columns) if metric in LEVELS]
+        levels = gauges.held[devices][:, own]
+        levels[(gauges.held_ns[devices] <= gauges.base_ns[devices])[:, own]] = np.nan
+        if BER in gauges.place_of:
+            place = windows.levels.index(BER)
             levels[:, place] = np.log10(np.maximum(levels[:, place], _LOWEST_BER))
-        if len(windows.levels) == len(gauges.columns):
+        if len(windows.levels) == len(own):
             return levels
         corrected, bits = (windows.counters.place_of[column] for column in _FEC)
         known = (now[:, bits] > before[:, bits]) & (now[:, corrected] >= before[:, corrected])

@@ -11,7 +11,7 @@ from operator import itemgetter
 from streams.detect.measure import state
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.ports import Notable
-from streams.detect.measure.rates import Rates, Told
+from streams.detect.measure.rates import Compared, Rates, Told
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
 from streams.detect.measure.windows import Closed, Windows
 from streams.detect.params import DetectParams, ns
@@ -25,6 +25,7 @@ from streams.wire.models import (
     EventKind,
     Message,
     Progress,
+    Rails,
     RowKind,
     Samples,
     Symptom,
@@ -59,7 +60,7 @@ class Measure:
         self._notable = Notable(self._topology)
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
-        self._noticed: list[tuple[int, Symptom | Window]] = []
+        self._noticed: list[tuple[int, Symptom | Window | Rails]] = []
         """What the batch shows so far, each with the number of its message."""
         self.counted: Counter[str] = Counter()
         """Self-metrics: `clock_ahead`, `late`."""
@@ -108,6 +109,21 @@ class Measure:
         for told in self._rates.of(windows, closed):
             taken = group[told.message]
             self._noticed.append((taken.number, self._window(taken.slot, told)))
+        hosts = [i for i, message in enumerate(closed.messages.tolist()) if self._is_host(group[message].slot.device)]
+        for message, compared in self._rates.rails(windows, closed, hosts) if hosts else ():
+            self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
+
+    def _is_host(self, device: str) -> bool:
+        known = self._topology.devices.get(device)
+        return known is not None and known.kind == "host"
+
+    def _rails(self, slot: Slot, compared: Compared) -> Rails:
+        begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns
+        ports = tuple(self._topology.port(slot.device, row).port for row in slot.rows)
+        return Rails(
+            slot.device, slot.source, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
+            compared.metrics, compared.values,
+        )  # fmt: skip
 
     def _window(self, slot: Slot, told: Told) -> Window:
         port = self._topology.port(slot.device, slot.rows[told.row]).port
@@ -119,7 +135,7 @@ class Measure:
             tuple(value for value, _ in values), tuple(before for _, before in values),
         )  # fmt: skip
 
-    def _outputs(self, noticed: Iterable[Symptom | Window]) -> list[Output]:
+    def _outputs(self, noticed: Iterable[Symptom | Window | Rails]) -> list[Output]:
         watermark = max(self._liveness.watermark_ns(), self._floor_ns)
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
@@ -130,9 +146,9 @@ class Measure:
             for pod in self._pods(said)
         ]
 
-    def _pods(self, symptom: Symptom | Window) -> Iterable[str]:
+    def _pods(self, symptom: Symptom | Window | Rails) -> Iterable[str]:
         """A port's symptoms go to its link's home, a restart wherever the device has links, silence to its own pod."""
-        if symptom.port:
+        if isinstance(symptom, Symptom | Window) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
         if isinstance(symptom, Symptom) and symptom.kind is SymptomKind.RESTARTED:
             return sorted(self._topology.pods_touching(symptom.device))

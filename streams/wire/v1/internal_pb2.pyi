@@ -244,6 +244,61 @@ class Window(_message.Message):
 Global___Window: _TypeAlias = Window  # noqa: Y015
 
 @_typing.final
+class Rails(_message.Message):
+    """What one source read of all ports of a host in one window of event time: what rails are compared by, so told of the
+    healthy, too. Topic railsight.summaries.v1, key pod, with the header type=rails. Said once, when it is final.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    METRIC_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    begin_ns: _builtins.int
+    """the window is [begin, end)"""
+    end_ns: _builtins.int
+    since_ns: _builtins.int
+    """the reading before the window, which counters are compared with"""
+    at_ns: _builtins.int
+    """the newest reading in it"""
+    @_builtins.property
+    def port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def metric(self) -> _containers.RepeatedScalarFieldContainer[_metric_pb2.Metric.ValueType]: ...
+    @_builtins.property
+    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """port after port for the first metric, then for the next; growth or reading, -1: none"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        port: _abc.Iterable[_builtins.str] | None = ...,
+        metric: _abc.Iterable[_metric_pb2.Metric.ValueType] | None = ...,
+        value: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rails: _TypeAlias = Rails  # noqa: Y015
+
+@_typing.final
 class Episode(_message.Message):
     """What one pod alone says of a link; fabric-wide context is added by `attribute`. Topic railsight.episodes.v1, key
     subject id. Symptoms that concern a whole device go there too, as they are, with the header type=symptom.

@@ -22,7 +22,7 @@ def page(slug: str) -> Path:
 def example(slug: str) -> str:
     """What the labelled case ends with."""
     world, _ = LABELLED[slug]
-    said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)]) if isinstance(f, Finding)]
+    said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)], world.top) if isinstance(f, Finding)]
     found = last(said)
     own = next(finding for finding in found if finding.detector == slug)
     children = [finding for finding in found if finding.parent_id == own.id]

@@ -92,7 +92,8 @@ POLICY_CASES = [
     (Condition.LINK_DEGRADING, 3, Severity.CRITICAL, Action.DRAIN_LINK),
     (Condition.DEVICE_DOWN, 3, Severity.WARNING, Action.OBSERVE),
     (Condition.TELEMETRY_STALE, 1, Severity.WARNING, Action.OBSERVE),
-    (Condition.RAIL_DEGRADED, 5, Severity.WARNING, None),
+    (Condition.RAIL_DEGRADED, 5, Severity.WARNING, Action.OBSERVE),
+    (Condition.LINK_MISCABLED, 5, Severity.WARNING, None),
 ]
 
 
