@@ -161,10 +161,10 @@ def _headline(mark: Mark) -> str:
         case "pcie":
             return f"is slow: its NIC stalled on PCIe for {mark.observed:.0%} of the time"
         case "retransmits":
-            return f"retransmits {mark.observed:.1f} times the limit while its {mark.peers} peers do not"
+            return f"retransmits {mark.observed:.1f} times the limit, which {mark.peers} other hosts do not"
         case _:
             share = mark.observed / mark.expected
             return (
                 f"is slow: {mark.observed / 1e9:.1f} Gb/s, {share:.0%} of the {mark.expected / 1e9:.1f} Gb/s"
-                f" of its {mark.peers} peers"
+                f" of the host's other rails, unlike at {mark.peers} other hosts"
             )

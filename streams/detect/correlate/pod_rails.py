@@ -3,7 +3,7 @@
 A window is judged once the watermark has passed its end by the lateness: by then every host's was told.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from streams.detect import rail_degraded
@@ -44,9 +44,12 @@ class PodRails:
         return min((end + ns(params.lateness_s) for end in ends), default=FOREVER)
 
     def look(
-        self, params: DetectParams, topology: Topology, subject_at: SubjectOf, watermark_ns: int
+        self, params: DetectParams, topology: Topology, subject_at: SubjectOf, read: Collection[str], watermark_ns: int
     ) -> tuple[list[Episode], int]:
-        """Judge what is complete, and conclude on every rail that it concerns; answers when to look again."""
+        """Judge what is complete, and conclude on every rail that it concerns; answers when to look again.
+
+        `read` are the pod's hosts that are not silent.
+        """
         for begin_ns in sorted(self.waiting):
             hosts = self.waiting[begin_ns]
             end_ns = next(iter(hosts.values())).end_ns
@@ -54,7 +57,7 @@ class PodRails:
                 break
             del self.waiting[begin_ns]
             self.judged_ns = max(self.judged_ns, end_ns)
-            for rail, mark in marks_of(params.rail, topology, hosts, self.own.keys()).values():
+            for rail, mark in marks_of(params.rail, topology, hosts, read, self.own.keys()).values():
                 name = f"{rail.host}/{rail.rail}"
                 if name not in self.own:
                     subject = subject_of(rail, subject_at(Port(rail.host, rail.port)))

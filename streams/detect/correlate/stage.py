@@ -22,7 +22,7 @@ from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Endpoint, Episode, Message, Rails, Subject, Symptom, SymptomKind, Window
+from streams.wire.models import Endpoint, Episode, Message, Rails, Source, Subject, Symptom, SymptomKind, Window
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -46,6 +46,8 @@ class Kept:
     links: dict[str, LinkState] = field(default_factory=dict)
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
     rails: dict[str, PodRails] = field(default_factory=dict)
+    silent: dict[str, list[Source]] = field(default_factory=dict)
+    """Device -> its sources that are silent."""
 
 
 _KEPT = TypeAdapter(Kept)
@@ -116,6 +118,7 @@ class Correlate:
                 outputs += self._look(self._observe(message))
                 continue
             outputs.append(Output(EPISODES, message, key=f"device:{message.device}"))
+            self._hear(message)
             if message.kind is SymptomKind.RESTARTED:
                 outputs += self._look(self._restarted(message))
         return outputs
@@ -138,6 +141,13 @@ class Correlate:
             self._due_of[subject_id] = due_ns
             heapq.heappush(self._due, (due_ns, subject_id))
 
+    def _hear(self, symptom: Symptom) -> None:
+        silent = [s for s in self._kept.silent.pop(symptom.device, []) if s is not symptom.source]
+        if symptom.kind is SymptomKind.SILENT:
+            silent.append(symptom.source)
+        if silent:
+            self._kept.silent[symptom.device] = silent
+
     def _compare_later(self, rails: Rails) -> None:
         pod = self._topology.pod_of(rails.device)
         own = self._kept.rails.setdefault(pod, PodRails())
@@ -150,7 +160,14 @@ class Correlate:
         own = self._kept.rails.get(pod)
         if own is None:
             return []
-        episodes, due = own.look(self._params, self._topology, self._subject, self._kept.watermark_ns)
+        read = [
+            device.name
+            for device in self._topology.devices.values()
+            if device.kind == "host"
+            and self._topology.pod_of(device.name) == pod
+            and not self._kept.silent.get(device.name)
+        ]
+        episodes, due = own.look(self._params, self._topology, self._subject, read, self._kept.watermark_ns)
         if due != FOREVER:
             self._schedule(_POD + pod, due)
         else:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect import rails
 from streams.detect.measure.blocks import Cells, Column, Stack, is_absent
 from streams.detect.measure.windows import Clock, Closed, Kept, Windows
 from streams.detect.params import DetectParams, ns
@@ -93,6 +94,7 @@ class Rates:
     """Decides what is told."""
 
     def __init__(self, detect: DetectParams) -> None:
+        self._detect = detect
         self._params = params = detect.window
         self._steps = {Metric.PRE_FEC_BER: params.ber_step_decades, Metric.MODULE_TEMPERATURE_C: params.heat_step_c}
         self._steps |= dict.fromkeys(OPTICS, params.optics_step_db)
@@ -123,25 +125,33 @@ class Rates:
                 windows, closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
             )
 
-    def rails(self, windows: Windows, closed: Closed, hosts: Sequence[int]) -> Iterator[tuple[int, Compared]]:
-        """All ports of some of the devices, by their places in `closed`: growth of RAILS and the speed, -1 for none."""
-        devices, counters, gauges = closed.devices[hosts], windows.counters, windows.gauges
+    def rails(
+        self, windows: Windows, closed: Closed, hosts: Sequence[int], speeds: npt.NDArray[np.float64]
+    ) -> Iterator[tuple[int, Compared]]:
+        """Of some devices, by their places in `closed`: those with a rail in doubt, and `watch` windows after it.
+
+        `speeds` are what their ports should be trained to: 0 where nobody knows, NaN of a port that is no rail. All
+        ports of such a device are told: growth of RAILS and the speed, -1 for none.
+        """
+        devices, counters, numbers = closed.devices[hosts], windows.counters, closed.numbers[hosts]
         own = [place for place, (metric, _) in enumerate(counters.columns) if metric in RAILS]
-        metrics = [counters.columns[place][0] for place in own]
         now, before = counters.held[devices][:, own], counters.base[devices][:, own]
-        times = counters.held_ns[devices][:, own], counters.base_ns[devices][:, own]
-        known = (now >= before) & (now != ABSENT_COUNTER) & (times[0] > times[1])[:, :, None]
-        grown = np.where(known, now - before, 0).astype(np.float64) - ~known
-        speed = gauges.place_of.get((Metric.SPEED_BPS, NO_INDEX))
-        if speed is not None:
-            read = gauges.held[devices, speed]
-            grown = np.concatenate([grown, np.where(np.isnan(read), -1.0, read)[:, None]], axis=1)
-            metrics.append(Metric.SPEED_BPS)
-        begun, ended = times[1].max(axis=1, initial=0).tolist(), times[0].max(axis=1, initial=0).tolist()
-        for i, values in enumerate(grown.reshape(len(hosts), -1).tolist()):
-            compared = Compared(int(closed.numbers[hosts[i]]), begun[i], ended[i], tuple(metrics), tuple(values))
-            if begun[i] and ended[i] > begun[i]:
-                yield int(closed.messages[hosts[i]]), compared
+        ended, begun = counters.held_ns[devices][:, own], counters.base_ns[devices][:, own]
+        known = (now >= before) & (now != ABSENT_COUNTER) & ((ended > begun) & (begun > 0))[:, :, None]
+        read = {counters.columns[place][0]: np.where(known[:, n], now[:, n] - before[:, n], np.nan)
+                for n, place in enumerate(own)}  # fmt: skip
+        place = windows.gauges.place_of.get((Metric.SPEED_BPS, NO_INDEX))
+        if place is not None:
+            read[Metric.SPEED_BPS] = windows.gauges.held[devices, place]
+        since_ns, at_ns = begun.max(axis=1, initial=0), ended.max(axis=1, initial=0)
+        doubted = rails.doubted(self._detect.rail, read, np.maximum(at_ns - since_ns, 1) / 1e9, speeds)
+        windows.rails_until[devices] = np.where(doubted, numbers + self._params.watch, windows.rails_until[devices])
+        for i in np.flatnonzero(
+            (windows.rails_until[devices] >= numbers) & (at_ns > since_ns) & (since_ns > 0)
+        ).tolist():
+            values = tuple(-1.0 if v != v else v for of in read.values() for v in of[i].tolist())
+            compared = Compared(int(numbers[i]), int(since_ns[i]), int(at_ns[i]), tuple(read), values)
+            yield int(closed.messages[hosts[i]]), compared
 
     def _grew(self, counters: Kept, now: Cells, before: Cells) -> npt.NDArray[np.bool_]:
         """Where errors grew; a counter that fell was started anew, and one without a before is met first."""

@@ -8,6 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
+import numpy as np
+import numpy.typing as npt
+
 from streams.detect.measure import state
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.ports import Notable
@@ -28,6 +31,7 @@ from streams.wire.models import (
     Rails,
     RowKind,
     Samples,
+    Source,
     Symptom,
     SymptomKind,
     Window,
@@ -58,6 +62,7 @@ class Measure:
         self._readings = Readings(self._notice, self._conclude, self._rates.clock)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
+        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], npt.NDArray[np.float64] | None]] = {}
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
         self._noticed: list[tuple[int, Symptom | Window | Rails]] = []
@@ -76,6 +81,7 @@ class Measure:
     def adopt(self, topology: Topology) -> list[Output]:
         self._topology = topology
         self._notable = Notable(topology)
+        self._speeds = {}
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -109,13 +115,24 @@ class Measure:
         for told in self._rates.of(windows, closed):
             taken = group[told.message]
             self._noticed.append((taken.number, self._window(taken.slot, told)))
-        hosts = [i for i, message in enumerate(closed.messages.tolist()) if self._is_host(group[message].slot.device)]
-        for message, compared in self._rates.rails(windows, closed, hosts) if hosts else ():
-            self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
+        of = [self._speeds_of(group[message].slot) for message in closed.messages.tolist()]
+        hosts = [i for i, speeds in enumerate(of) if speeds is not None]
+        if hosts:
+            speeds = np.stack([own for own in of if own is not None])
+            for message, compared in self._rates.rails(windows, closed, hosts, speeds):
+                self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
 
-    def _is_host(self, device: str) -> bool:
-        known = self._topology.devices.get(device)
-        return known is not None and known.kind == "host"
+    def _speeds_of(self, slot: Slot) -> npt.NDArray[np.float64] | None:
+        """What the rows of a host's source should be trained to, as `Rates.rails` wants it; None of no host."""
+        known = self._speeds.get((slot.device, slot.source))
+        if known is None or known[0] is not slot.rows:
+            device = self._topology.devices.get(slot.device)
+            speeds = None
+            if device is not None and device.kind == "host":
+                cables = [self._topology.cable_at(self._topology.port(slot.device, row)) for row in slot.rows]
+                speeds = np.array([np.nan if c is None or c.rail is None else c.speed_bps or 0.0 for c in cables])
+            known = self._speeds[slot.device, slot.source] = slot.rows, speeds
+        return known[1]
 
     def _rails(self, slot: Slot, compared: Compared) -> Rails:
         begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns

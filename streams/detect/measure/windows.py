@@ -125,6 +125,8 @@ class Windows:
         """What was last told of each level; NaN before it was met."""
         self.until: Times = np.empty((0, rows), np.int64)
         """The last window of a port that is told for what was notable before."""
+        self.rails_until: Times = np.empty(0, np.int64)
+        """The same of all ports of a host, for a rail of it."""
 
     def grow(self, devices: int) -> None:
         """Make room."""
@@ -133,6 +135,7 @@ class Windows:
             kept.grow(devices)
         none = np.full(more, NONE, np.int64)
         self.open, self.pending = np.concatenate([self.open, none]), np.concatenate([self.pending, none])
+        self.rails_until = np.concatenate([self.rails_until, none])
         self.next_ns = np.concatenate([self.next_ns, np.zeros(more, np.int64)])
         rows = self.until.shape[1]
         self.told = np.concatenate([self.told, np.full((more, len(self.levels), rows), np.nan)])
@@ -142,7 +145,7 @@ class Windows:
         """A place for another device."""
         for kept in (self.counters, self.gauges):
             kept.clear(device)
-        self.open[device] = self.pending[device] = self.until[device] = NONE
+        self.open[device] = self.pending[device] = self.until[device] = self.rails_until[device] = NONE
         self.told[device] = np.nan
         self.next_ns[device] = 0
 
@@ -156,6 +159,7 @@ class Windows:
         self.counters.adopt(device, other.counters, former)
         self.gauges.adopt(device, other.gauges, former)
         self.open[device], self.pending[device] = other.open[former], other.pending[former]
+        self.rails_until[device] = other.rails_until[former]
         rows = other.until.shape[1]
         self.until[device, :rows] = other.until[former]
         for was, column in enumerate(other.levels):

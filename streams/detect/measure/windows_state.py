@@ -12,6 +12,7 @@ def pack(windows: Windows, places: Numbers, newest: Numbers, packer: Packer) -> 
     """Add what is kept of the devices at these places; `newest` are their newest readings."""
     packer.put(windows.open[places])
     packer.put(windows.pending[places])
+    packer.put(windows.rails_until[places])
     packer.put(windows.until[places] - windows.open[places][:, None])
     for level in range(len(windows.levels)):
         packer.put(windows.told[places, level])
@@ -30,6 +31,7 @@ def unpack(windows: Windows, newest: Numbers, unpacker: Unpacker) -> None:
     count, rows = windows.until.shape
     windows.open[:] = unpacker.take("i8", count)
     windows.pending[:] = unpacker.take("i8", count)
+    windows.rails_until[:] = unpacker.take("i8", count)
     windows.until[:] = unpacker.take("i8", count, rows) + windows.open[:, None]
     for level in range(len(windows.levels)):
         windows.told[:, level] = unpacker.take("f8", count, rows)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams, WindowParams
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, RowKind, Samples, Source, Table, Window
+from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, Rails, RowKind, Samples, Source, Table, Window
 from streams.wire.topics import SUMMARIES
 from tests.unit.detect.seen import after, at, samples
 from tests.unit.detect.test_measure import stage
@@ -224,3 +224,44 @@ def test_absent_is_not_zero() -> None:
     told = windows(stage(), counted([3, 3, 3, 4, None, None, None, None, 4, 4, 4]))
     assert brief(told)[:3] == [(20.0, 1.0), (80.0, None), (140.0, None)]
     assert ABSENT_COUNTER == 2**64 - 1
+
+
+def _rails(rates: Sequence[float], turns: int = 40, far: float = 1.0) -> list[Message]:
+    """p1-h1's two ports, read each 20 s; the second carries a share of the first from the 10th reading to the 12th."""
+    sent = [0.0, 0.0]
+    messages: list[Message] = []
+    for n in range(turns):
+        sent = [sent[0] + rates[0], sent[1] + rates[1] * (far if 10 <= n < 13 else 1.0)]
+        cells: dict[str, float | None] = dict(zip(("e0", "e1"), sent, strict=True))
+        messages.append(samples("p1-h1", 20 * n, {Metric.TX_BYTES: cells, Metric.SPEED_BPS: {"e0": 4e11, "e1": 4e11}}))
+    return messages
+
+
+def _compared(own: Measure, messages: Sequence[Message]) -> list[Rails]:
+    said = [o for message in messages for o in own.process([message])]
+    return [o.message for o in said if isinstance(o.message, Rails)]
+
+
+def test_a_host_is_told_of_when_one_of_its_rails_falls_behind_and_ten_windows_after() -> None:
+    """All its ports, so that the others are there to compare with; nothing while they are alike or idle."""
+    busy, idle = (2e11, 2e11), (2e8, 2e8)
+    assert _compared(stage(), _rails(busy)) == []
+    assert _compared(stage(), _rails(busy, far=0.95)) == []
+    assert _compared(stage(), _rails(idle, far=0.5)) == []
+    told = _compared(stage(), _rails(busy, turns=60, far=0.5))
+    assert len(told) == 11
+    first = told[0]
+    assert (first.port, first.metric) == (("e0", "e1"), (Metric.TX_BYTES, Metric.SPEED_BPS))
+    assert first.value[0] > 1.2 * first.value[1] > 0
+    assert first.value[2:] == (4e11, 4e11)
+
+
+def test_what_is_told_of_hosts_outlives_a_restart() -> None:
+    """Restored between any two readings, the same is told."""
+    messages = _rails((2e11, 2e11), turns=30, far=0.5)
+    expected = _compared(stage(), messages)
+    for cut in range(8, 20):
+        first, second = stage(), stage()
+        told = _compared(first, messages[:cut])
+        second.restore(first.snapshot())
+        assert [*told, *_compared(second, messages[cut:])] == expected

@@ -11,7 +11,7 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Rails, Source, Status
+from streams.wire.models import Condition, Finding, Rails, Source, Status, Symptom, SymptomKind
 from tests.unit.detect.seen import after, at, episodes, last
 
 TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
@@ -61,11 +61,14 @@ def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Says:
     return lambda cell: {TX: RATE * share} if when(cell) else {}
 
 
-def told(windows: Sequence[Rails], until_min: float = 60) -> list[Finding]:
-    """All revisions; each minute's windows come when they are final, and time goes on."""
+def told(windows: Sequence[Rails], until_min: float = 60, silent: Sequence[str] = ()) -> list[Finding]:
+    """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
     stage = Correlate(DetectParams())
     stage.begin(1)
     outputs = stage.adopt(TOP)
+    outputs += stage.process(
+        [Symptom(host, "", SymptomKind.SILENT, at(0), source=Source.SOURCE_NIC) for host in silent]
+    )
     for window in sorted(windows, key=lambda w: w.end_ns):
         if window.end_ns + ns(30) > at(60 * until_min):
             continue
@@ -87,7 +90,6 @@ NONE: dict[str, list[Rails]] = {
     "a rail that is slow on every host": minutes(slow(0.4, lambda c: c[1] == 3)),
     "an idle host": minutes(slow(0.0, lambda c: c[0] == BAD[0])),
     "an idle fabric": minutes(lambda c: {TX: RATE * 0.01 * (0.5 if is_bad(c) else 1)}),
-    "too few peers": minutes(slow(0.5), hosts=HOSTS[1:4]),
     "a host of a job of its own": minutes(slow(0.5, lambda c: c[0] == HOSTS[5] and c[1] == 3)),
     "peers that differ as much": minutes(
         lambda c: {TX: RATE * (0.6 + 0.35 * ((HOSTS.index(c[0]) * 7 + c[1] * 3) % 5))} if c[1] == 3 else {}),
@@ -127,6 +129,18 @@ def test_what_is_degraded(windows: Sequence[Rails], cause: str, started: float, 
     assert (after(final.started_at_ns), after(final.resolved_at_ns)) == (20 + 60 * started, 20 + 60 * resolved)
     assert summary in final.summary
     assert final.evidence[0].at == final.subject.a
+
+
+def test_hosts_that_nobody_reads_are_no_peers() -> None:
+    """With two of the job's hosts silent, two are left; whether they are alike nobody knows of the others."""
+    assert told(minutes(slow(0.5)), silent=HOSTS[3:5]) == []
+    assert told(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
+
+
+def test_a_host_that_is_told_of_alone_is_compared_with_those_that_are_well() -> None:
+    """`measure` tells of no host whose rails are alike: they are its peers all the same."""
+    (final,) = last(told([w for w in minutes(slow(0.7)) if w.device == BAD[0]]))
+    assert final.evidence[0].peers == 4
 
 
 def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
