@@ -11,13 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collectors.sim.faults import AdminDown, Degrading, Fault, LinkDown, LinkFlap, Reboot, Span
+from collectors.sim.faults import AdminDown, Degrading, Fault, LinkDown, LinkFlap, Reboot, SlowRail, Span
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 
 _S = 1_000_000_000
 _DAY = 86_400 * _S
 _FRAME_BYTES = 4096
+_LOAD = (0.46, 0.48)
+"""Of its speed that a link carries each way: a healthy fabric stays within three hundredths (DETECTION 3)."""
 _FCS_A_DOWN = 3
 """Frames lost to a bad checksum each time that a signal goes: the last ones before it does."""
 
@@ -109,6 +111,7 @@ class World:
         self._booted = {device.name: start_ns - chance.randint(3, 90) * _DAY for device in inventory.devices}
         self._away: dict[str, tuple[Span, ...]] = defaultdict(tuple)
         self._degrading: dict[Port, list[Degrading]] = defaultdict(list)
+        self._slow: dict[Port, list[SlowRail]] = defaultdict(list)
         self._shut: dict[Port, tuple[Span, ...]] = defaultdict(tuple)
         signal: dict[Port, list[Span]] = defaultdict(list)
         for fault in faults:
@@ -119,6 +122,8 @@ class World:
                     self._shut[port] = union((*self._shut[port], span))
                 case Degrading(port=port):
                     self._degrading[port].append(fault)
+                case SlowRail(link=link):
+                    self._slow[link.a].append(fault)
                 case LinkDown(link, span):
                     signal[link.a].append(span)
                 case LinkFlap(link, downs):
@@ -134,7 +139,7 @@ class World:
         full = (link.speed_bps or 0) // 8
         return _Cable(
             link, union((*signal_lost, *away, *shut)), signal_lost,
-            int(full * chance.uniform(0.35, 0.6)), int(full * chance.uniform(0.35, 0.6)),
+            int(full * chance.uniform(*_LOAD)), int(full * chance.uniform(*_LOAD)),
         )  # fmt: skip
 
     @cached_property
@@ -172,6 +177,8 @@ class World:
         boot_ns = self.device(device, at_ns).boot_ns
         edges = [edge for span in cable.down for edge in span if boot_ns < edge <= at_ns]
         up_ns = at_ns - boot_ns - length_ns(cable.down, boot_ns, at_ns)
+        for slow in self._slow.get(cable.link.a, ()):
+            up_ns -= int((1 - slow.share) * _up_ns(cable.down, slow.span, boot_ns, at_ns))
         out, back = (cable.a_to_z, cable.z_to_a) if port == cable.link.a else (cable.z_to_a, cable.a_to_z)
         lost = sum(1 for span in cable.signal_lost if boot_ns < span.start_ns <= at_ns) * _FCS_A_DOWN
         corrected = 0

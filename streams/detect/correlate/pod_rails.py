@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from streams.detect import rail_degraded
-from streams.detect.link import FOREVER
+from streams.detect.link import FOREVER, Interval, meets
 from streams.detect.params import DetectParams, ns
 from streams.detect.rail_degraded import RailState, subject_of
 from streams.detect.rails import marks_of
@@ -16,6 +16,8 @@ from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Rails, Subject
 
 SubjectOf = Callable[[Port], Subject]
+UnsettledAt = Callable[[Port], list[Interval]]
+"""When a port's link was down, trained or was shut: a rail that is not up is not slow."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,13 @@ class PodRails:
         return min((end + ns(params.lateness_s) for end in ends), default=FOREVER)
 
     def look(
-        self, params: DetectParams, topology: Topology, subject_at: SubjectOf, read: Collection[str], watermark_ns: int
+        self,
+        params: DetectParams,
+        topology: Topology,
+        subject_at: SubjectOf,
+        unsettled_at: UnsettledAt,
+        read: Collection[str],
+        watermark_ns: int,
     ) -> tuple[list[Episode], int]:
         """Judge what is complete, and conclude on every rail that it concerns; answers when to look again.
 
@@ -58,9 +66,12 @@ class PodRails:
             del self.waiting[begin_ns]
             self.judged_ns = max(self.judged_ns, end_ns)
             for rail, mark in marks_of(params.rail, topology, hosts, read, self.own.keys()).values():
+                port = Port(rail.host, rail.port)
+                if meets(unsettled_at(port), hosts[rail.host].since_ns, end_ns):
+                    continue
                 name = f"{rail.host}/{rail.rail}"
                 if name not in self.own:
-                    subject = subject_of(rail, subject_at(Port(rail.host, rail.port)))
+                    subject = subject_of(rail, subject_at(port))
                     self.own[name] = RailState(subject)
                 self.own[name].add(mark)
         episodes: list[Episode] = []

@@ -16,7 +16,7 @@ from streams.detect import link_degrading, link_down, link_flap
 from streams.detect.correlate.pod_rails import PodRails
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
-from streams.detect.minutes import WEEK_NS, Minutes
+from streams.detect.minutes import WEEK_NS, Minutes, unsettled
 from streams.detect.params import FLAP_PRESETS, DetectParams, ns
 from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
@@ -141,6 +141,10 @@ class Correlate:
             self._due_of[subject_id] = due_ns
             heapq.heappush(self._due, (due_ns, subject_id))
 
+    def _unsettled(self, port: Port) -> list[Interval]:
+        state = self._kept.links.get(self._topology.subject_id(port))
+        return unsettled(self._params.link, state.history, self._kept.restarts) if state is not None else []
+
     def _hear(self, symptom: Symptom) -> None:
         silent = [s for s in self._kept.silent.pop(symptom.device, []) if s is not symptom.source]
         if symptom.kind is SymptomKind.SILENT:
@@ -167,7 +171,9 @@ class Correlate:
             and self._topology.pod_of(device.name) == pod
             and not self._kept.silent.get(device.name)
         ]
-        episodes, due = own.look(self._params, self._topology, self._subject, read, self._kept.watermark_ns)
+        episodes, due = own.look(
+            self._params, self._topology, self._subject, self._unsettled, read, self._kept.watermark_ns
+        )
         if due != FOREVER:
             self._schedule(_POD + pod, due)
         else:

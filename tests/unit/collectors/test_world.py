@@ -7,7 +7,7 @@ import pytest
 
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from collectors.sim.faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, Span, plan
+from collectors.sim.faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, SlowRail, Span, plan
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory, check
 from streams.fabric.topology import Topology
@@ -22,7 +22,9 @@ def at(seconds: float) -> int:
     return START + int(seconds * S)
 
 
-def world(*faults: LinkFlap | LinkDown | AdminDown | Reboot | Degrading, inventory: Inventory = INVENTORY) -> World:
+def world(
+    *faults: LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail, inventory: Inventory = INVENTORY
+) -> World:
     return World(inventory, faults, seed=1, start_ns=START)
 
 
@@ -123,3 +125,16 @@ def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> 
     assert (later.fcs_errors, later.corrected_bits, later.worst_lane) == (then.fcs_errors, then.corrected_bits, 2)
     far = faulty.port(LINK.a_device, LINK.a_port, at(90))
     assert (far.fcs_errors, far.corrected_bits) == (3, 0)
+
+
+def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
+    """While it is slow and up; as fast as ever after it."""
+    faulty, healthy = world(SlowRail(LINK, Span(at(10), at(30)), 0.25)), world()
+    for device, port in (LINK.a, LINK.z):
+        bad, good = ([w.port(device, port, at(s)) for s in (10, 30, 40)] for w in (faulty, healthy))
+        assert bad[0] == good[0]
+        assert bad[1].rx_bytes - bad[0].rx_bytes == pytest.approx(
+            0.25 * (good[1].rx_bytes - good[0].rx_bytes), rel=0.001
+        )
+        assert bad[2].tx_bytes - bad[1].tx_bytes == pytest.approx(good[2].tx_bytes - good[1].tx_bytes, rel=0.001)
+        assert bad[2].fcs_errors == 0
