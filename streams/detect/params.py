@@ -102,7 +102,7 @@ class StaleParams(_Params):
 
 
 class WindowParams(_Params):
-    """What `measure` tells of ports by windows of event time; see docs/detectors/README.md."""
+    """What `measure` tells of ports by windows of event time; see docs/writing-a-detector.md."""
 
     width_s: Seconds = 60
     """Six readings at the usual cadence. Minutes decide nothing here, and a window is what a healthy port costs."""
