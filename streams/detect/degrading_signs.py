@@ -181,6 +181,15 @@ def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) ->
                     yield Sign(side, window, TREND, metric, now, params.ber if rises else limit, True, index, found)
 
 
+def has_step(window: Window) -> bool:
+    """Whether a level moved in it by a step."""
+    return any(
+        _is_step(metric, math.log10(now / before) if metric is Metric.PRE_FEC_BER else now - before)
+        for metric, now, before in zip(window.metric, window.value, window.before, strict=True)
+        if metric in LEVELS or (metric is Metric.PRE_FEC_BER and min(now, before) > 0)
+    )
+
+
 def _is_step(metric: Metric, moved: float) -> bool:
     """`measure` tells a window for other reasons, too; a tenth less than its steps, for rounding."""
     return abs(moved) >= (0.225 if metric is Metric.PRE_FEC_BER else 0.45)

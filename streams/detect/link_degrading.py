@@ -8,7 +8,7 @@ be reached trend.py's. Loss by congestion is no sign, nor is what a link loses t
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streams.detect.degrading_signs import LEVELS, LOSSES, TREND, Sign, signs_of
+from streams.detect.degrading_signs import LEVELS, LOSSES, TREND, Sign, has_step, signs_of
 from streams.detect.episode import Conclusion, State, fold, next_due_ns
 from streams.detect.link import FOREVER, History, Interval
 from streams.detect.link_down import BOTH_ENDS, ONE_END
@@ -73,7 +73,8 @@ def step(
     runs = [run for run in _runs(params.degrading, signs, minutes, _spans(state)) if run.cases]
     conclusions = [_conclusion(params, history, minutes, run, watermark_ns) for run in runs]
     state, episodes = fold(state, conclusions, watermark_ns, minutes.forgotten_ns)
-    minutes.thin(watermark_ns, _spans(state), {id(sign.window) for sign in signs})
+    bad = {id(sign.window) for sign in signs}
+    minutes.thin(watermark_ns, _spans(state), bad, {id(w) for w in minutes.windows if has_step(w)})
     due = min((run.over_ns for run in runs if run.over_ns > watermark_ns), default=FOREVER)
     return state, episodes, min(due, next_due_ns(conclusions, watermark_ns))
 

@@ -1,7 +1,7 @@
 """What was told of a link's ends window by window, for detectors that conclude from rates and levels.
 
-Kept whole for an hour, one an hour and side before that, and no longer than a week: a slow drift is seen by where
-it was, a loss by the last minutes. A side is one end as one source reads it; sources are never added up.
+Kept whole for an hour; before that, and for a week, only those in which a level moved: a slow drift is seen by where it
+was, a loss by the last minutes. A side is one end as one source reads it; sources are never added up.
 """
 
 from bisect import insort
@@ -40,32 +40,39 @@ class Minutes:
         insort(self.windows, window, key=_order)
         return True
 
-    def thin(self, now_ns: int, open_spans: Sequence[Interval], bad: Collection[int]) -> None:
-        """Let go of what is old: of each hour and side the first bad window and the last good one are left.
+    def thin(self, now_ns: int, open_spans: Sequence[Interval], bad: Collection[int], steps: Collection[int]) -> None:
+        """Let go of what is older than an hour, but for two kinds of windows, of which one an hour and side is left.
 
-        `bad` are those that speak against the link, by identity. None is kept for more than a week, but what an open
-        episode (`open_spans`) began with, so that it does not vanish; its good windows go, so that it does not part.
+        Those in which a level moved by a step (`steps`, by identity) stay for a week: a trend is made of them. Those
+        that speak for an open episode (`bad`, within `open_spans`) stay while it is open, and so do all with which it
+        began, so that it does not vanish; its good ones go, so that it does not part.
         """
         whole_ns = now_ns - _WHOLE_NS
         if not self.windows or self.windows[0].begin_ns >= whole_ns:
             return
         stay = {id(w) for windows in self.sides().values() for w in windows[-_NEWEST:]} if open_spans else set()
-        hours: dict[tuple[Side, int, bool], Window] = {}
+        hours: dict[tuple[Side, int], Window] = {}
         for window in self.windows:
-            is_bad = id(window) in bad
             own = next((span for span in open_spans if span[0] <= window.begin_ns and window.end_ns <= span[1]), None)
-            if own is not None and is_bad and window.end_ns <= own[0] + _CASE_NS:
+            speaks = own is not None and id(window) in bad
+            if own is not None and speaks and window.end_ns <= own[0] + _CASE_NS:
                 stay.add(id(window))
-            if window.begin_ns < now_ns - WEEK_NS or (own is not None and not is_bad):
-                continue
-            hour = side_of(window), window.begin_ns // _HOUR_NS, is_bad
-            hours[hour] = hours.get(hour, window) if is_bad else window
+            moved = id(window) in steps and window.begin_ns >= now_ns - WEEK_NS and (own is None or speaks)
+            if speaks or moved:
+                hours[side_of(window), window.begin_ns // _HOUR_NS] = window
         stay |= {id(window) for window in hours.values()}
         gone = [w for w in self.windows if w.begin_ns < whole_ns and id(w) not in stay]
         if gone:
             self.forgotten_ns = max(self.forgotten_ns, *(w.end_ns for w in gone))
             dropped = {id(w) for w in gone}
             self.windows = [w for w in self.windows if id(w) not in dropped]
+
+    def thin_at_ns(self, now_ns: int) -> int:
+        """When something can be let go of next, at the latest; FOREVER where that is for others to say."""
+        if not self.windows:
+            return FOREVER
+        times = self.windows[-1].begin_ns + _WHOLE_NS + 1, self.windows[0].begin_ns + WEEK_NS + 1
+        return min((at_ns for at_ns in times if at_ns > now_ns), default=FOREVER)
 
     def sides(self) -> dict[Side, list[Window]]:
         """The windows by end and source."""

@@ -16,7 +16,7 @@ from streams.detect import link_degrading, link_down, link_flap
 from streams.detect.correlate.pod_rails import PodRails
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
-from streams.detect.minutes import WEEK_NS, Minutes, unsettled
+from streams.detect.minutes import Minutes, unsettled
 from streams.detect.params import FLAP_PRESETS, DetectParams, ns
 from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
@@ -241,8 +241,7 @@ class Correlate:
             due = min(flap_due, down_due, degrading_due)
             if due == FOREVER and state.history.symptoms:
                 due = state.history.symptoms[0].at_ns + self._horizon_ns + 1
-            if due == FOREVER and state.minutes.windows:
-                due = later if (later := state.minutes.windows[0].begin_ns + WEEK_NS + 1) > watermark else FOREVER
+            due = min(due, state.minutes.thin_at_ns(watermark))
             if due != FOREVER:
                 self._schedule(subject_id, due)
             else:

@@ -206,6 +206,22 @@ def test_a_day_of_errors_is_one_episode_with_one_beginning() -> None:
     assert max(sizes[300:]) <= max(sizes[:300]) * 1.2
 
 
+def test_a_port_with_an_error_is_forgotten_after_an_hour_and_a_step_after_a_week() -> None:
+    """State is for what may still matter: a loss for some minutes, a level for the trend that it may be part of."""
+
+    def kept(messages: Sequence[Message], until_min: float) -> int:
+        stage = Correlate(DetectParams())
+        stage.begin(1)
+        stage.adopt(topology())
+        stage.process(messages)
+        stage.advance(at(MINUTE * until_min))
+        return stage.snapshot().count(b"begin_ns")
+
+    error, step = lossy(HOST, 1, *CLEAN), [minute(HOST, 0, {POWER: -4.0}, before={POWER: -3.0})]
+    assert (kept(error, 59), kept(error, 75)) == (11, 0)
+    assert (kept(step, 75), kept(step, 60 * 24 * 6), kept(step, 60 * 24 * 8)) == (1, 1, 0)
+
+
 def test_two_spells_with_a_quiet_hour_between_are_two() -> None:
     """The second is another finding with an id of its own."""
     found = last(told([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, *BAD, *CLEAN, first=75)]))

@@ -12,7 +12,7 @@ from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Rails, Source, Status, Symptom, SymptomKind
-from tests.unit.detect.seen import after, at, episodes, last
+from tests.unit.detect.seen import after, at, down, episodes, last, off, on, up
 
 TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
@@ -61,7 +61,9 @@ def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Says:
     return lambda cell: {TX: RATE * share} if when(cell) else {}
 
 
-def told(windows: Sequence[Rails], until_min: float = 60, silent: Sequence[str] = ()) -> list[Finding]:
+def told(
+    windows: Sequence[Rails], until_min: float = 60, silent: Sequence[str] = (), symptoms: Sequence[Symptom] = ()
+) -> list[Finding]:
     """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
     stage = Correlate(DetectParams())
     stage.begin(1)
@@ -69,6 +71,7 @@ def told(windows: Sequence[Rails], until_min: float = 60, silent: Sequence[str] 
     outputs += stage.process(
         [Symptom(host, "", SymptomKind.SILENT, at(0), source=Source.SOURCE_NIC) for host in silent]
     )
+    outputs += stage.process(symptoms)
     for window in sorted(windows, key=lambda w: w.end_ns):
         if window.end_ns + ns(30) > at(60 * until_min):
             continue
@@ -135,6 +138,15 @@ def test_hosts_that_nobody_reads_are_no_peers() -> None:
     """With two of the job's hosts silent, two are left; whether they are alike nobody knows of the others."""
     assert told(minutes(slow(0.5)), silent=HOSTS[3:5]) == []
     assert told(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
+
+
+def test_a_rail_that_is_down_or_shut_is_not_slow() -> None:
+    """What it does not carry is link/down's, or a person's; and it trains for a minute after it."""
+    windows = minutes(slow(0.0, lambda c: is_bad(c, 2, 6)))
+    port = f"{BAD[0]}/mlx5_{BAD[1]}"
+    assert told(windows) != []
+    assert told(windows, symptoms=[down(port, 150), up(port, 375)]) == []
+    assert told(windows, symptoms=[off(port, 150), on(port, 375)]) == []
 
 
 def test_a_host_that_is_told_of_alone_is_compared_with_those_that_are_well() -> None:
