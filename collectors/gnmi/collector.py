@@ -1,8 +1,7 @@
 """The gNMI collector: many devices in one process. Wiring only."""
 
-import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from collectors.core.means import Means
@@ -13,16 +12,8 @@ from collectors.core.targets import read_targets
 from collectors.gnmi.device import DeviceReader
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.read import credentials
+from streams.wire.loops import new_loop
 from streams.wire.models import Source
-
-new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-try:
-    import uvloop
-except ImportError:  # it is there on CPython
-    pass
-else:
-    new_loop = uvloop.new_event_loop
-"""A message wakes the loop: uvloop's costs a tenth of the whole less (COLLECTORS, and `railsight bench gnmi`)."""
 
 
 class Asked(NamedTuple):

@@ -52,10 +52,7 @@ class Sealed(NamedTuple):
 
 def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
     """The community and the Response. Raises Reject for anything but one whole v2c Response."""
-    body = ber.element(message, 0, len(message), ber.SEQUENCE)
-    if body.end != len(message):
-        raise Reject("bytes after the message")
-    version = ber.element(message, body.start, body.end, ber.INTEGER)
+    body, version = _opened(message)
     community = ber.element(message, version.end, body.end, ber.OCTETS)
     _, answer = _response(message, community.end, body.end)
     return message[community.start : community.end], answer
@@ -63,12 +60,7 @@ def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
 
 def cut_v3(message: bytes) -> Cut | None:
     """None where there is nothing to cut: the PDU is encrypted, or a Report. Raises Reject."""
-    body = ber.element(message, 0, len(message), ber.SEQUENCE)
-    if body.end != len(message):
-        raise Reject("bytes after the message")
-    version = ber.element(message, body.start, body.end, ber.INTEGER)
-    header = ber.element(message, version.end, body.end, ber.SEQUENCE)
-    security = ber.element(message, header.end, body.end, ber.OCTETS)
+    body, _, security = _opened_v3(message)
     if message[security.end : security.end + 1] == bytes((ber.OCTETS,)):
         return None
     if (scoped := cut_scoped(message, security.end, body.end)) is None:
@@ -78,12 +70,7 @@ def cut_v3(message: bytes) -> Cut | None:
 
 def sealed_v3(message: bytes) -> Sealed | None:
     """None where the PDU is not encrypted. Raises Reject."""
-    body = ber.element(message, 0, len(message), ber.SEQUENCE)
-    if body.end != len(message):
-        raise Reject("bytes after the message")
-    version = ber.element(message, body.start, body.end, ber.INTEGER)
-    header = ber.element(message, version.end, body.end, ber.SEQUENCE)
-    security = ber.element(message, header.end, body.end, ber.OCTETS)
+    body, header, security = _opened_v3(message)
     if message[security.end : security.end + 1] != bytes((ber.OCTETS,)):
         return None
     sealed = ber.element(message, security.end, body.end, ber.OCTETS)
@@ -99,6 +86,21 @@ def sealed_v3(message: bytes) -> Sealed | None:
         _whole(message, number), _whole(message, largest), message[flags.start],
         message[security.start : security.end], message[sealed.start : sealed.end],
     )  # fmt: skip
+
+
+def _opened(message: bytes) -> tuple[ber.Span, ber.Span]:
+    """A whole message, and its version. Raises Reject."""
+    body = ber.element(message, 0, len(message), ber.SEQUENCE)
+    if body.end != len(message):
+        raise Reject("bytes after the message")
+    return body, ber.element(message, body.start, body.end, ber.INTEGER)
+
+
+def _opened_v3(message: bytes) -> tuple[ber.Span, ber.Span, ber.Span]:
+    """A whole message of v3, its header and its security parameters. Raises Reject."""
+    body, version = _opened(message)
+    header = ber.element(message, version.end, body.end, ber.SEQUENCE)
+    return body, header, ber.element(message, header.end, body.end, ber.OCTETS)
 
 
 def _whole(data: bytes, number: ber.Span) -> int:

@@ -22,11 +22,11 @@ from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
 from streams.runtime.fold import MakeStage
 from streams.runtime.inventory_reader import InventoryReader
-from streams.runtime.loops import new_loop
 from streams.runtime.prometheus import Exposed
 from streams.runtime.quiet import quieten
 from streams.runtime.runner import Runner, end_process
 from streams.runtime.wall_clock import WallClock
+from streams.wire.loops import new_loop
 from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
 
 log = logging.getLogger(__name__)

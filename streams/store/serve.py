@@ -3,8 +3,7 @@
 import asyncio
 import gc
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Any
 
 from streams.instrument.pages import keep_pages
@@ -14,6 +13,7 @@ from streams.store.params import SinkParams, StoreParams
 from streams.store.patience import until_done
 from streams.store.sink import Sink
 from streams.wire.errors import Misconfigured
+from streams.wire.loops import new_loop
 
 _GARBAGE_AFTER = (100_000, 50, 100)
 """Messages wait in blocks, 300,000 objects of them at the largest fabric, and hold no cycles: by the interpreter's own
@@ -55,14 +55,5 @@ async def _tables(clickhouse: ClickHouse, params: SinkParams) -> None:
 
 def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams) -> None:
     """`serve` as the process's own loop: uvloop where it is there."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(store, options, params))
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    with suppress(ImportError):
-        import uvloop
-
-        made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-        return made
-    return None

@@ -96,8 +96,8 @@ class Stencils:
 
     def learn(self, data: bytes, samples: Samples) -> None:
         """Remember what repeats of a message that the parser has read."""
-        cuts = _cuts(data)
-        if cuts is None or not samples.row or samples.row_delay_us:
+        # Delays differ from message to message: such a one is not taken apart in vain each time.
+        if not samples.row or samples.row_delay_us or (cuts := _cuts(data)) is None:
             return
         sizes = (len(samples.row) * 8 * len(table.metric) for table in (samples.counters, samples.gauges))
         if (cuts.counters_end - cuts.counters_at, len(data) - cuts.gauges_at) != tuple(sizes):
