@@ -26,9 +26,10 @@ from collectors.core.publisher import KafkaPublisher, Publisher
 from collectors.core.spec import Core
 from collectors.core.tasks import end
 from collectors.gnmi.bench.load import CADENCE_NS, LEAVES, UPDATES
-from collectors.gnmi.collector import collect, new_loop
+from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.v1 import gnmi_pb2
+from streams.wire.loops import new_loop
 
 _POLL_S = 0.02
 
