@@ -17,6 +17,10 @@ Buffer = bytes | memoryview
 _LARGE_BYTES = 1 << 16
 """A part of this size goes out as it is; copying it costs more than a call of the system."""
 
+_LONG_ROWS = 1 << 12
+"""From here on a column is looked through for its largest value: of the largest fabric's 20 counters a port most are
+small, and a block of 98,304 rows is 18 MB instead of 32, which are copied some eight times on their way."""
+
 _LOW_CARDINALITY_VERSION = 1
 _HAS_ADDITIONAL_KEYS = 1 << 9
 _INDEX_TYPES = (np.uint8, np.uint16, np.uint32)
@@ -65,10 +69,10 @@ class Numbers:
         return len(self.values)
 
     def parts(self) -> Iterable[Buffer]:
-        data = _raw(np.ascontiguousarray(self.values, dtype=_NUMBERS[self.type]))
+        type_, values = _narrowed(self.type, np.ascontiguousarray(self.values, dtype=_NUMBERS[self.type]))
         if self.absent is None:
-            return _string(self.type), data
-        return _string(f"Nullable({self.type})"), _raw(np.ascontiguousarray(self.absent)), data
+            return _string(type_), _raw(values)
+        return _string(f"Nullable({type_})"), _raw(np.ascontiguousarray(self.absent)), _raw(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,16 @@ def _data(type_: str, values: Sequence[Any]) -> bytes:
 
 def _inside(type_: str, wrapper: str) -> str:
     return type_[len(wrapper) + 1 : -1] if type_.startswith(f"{wrapper}(") else ""
+
+
+def _narrowed(type_: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
+    """A long column of counters in the fewest bytes that hold it; the server widens what it reads."""
+    if type_ == "UInt64" and len(values) >= _LONG_ROWS:
+        most = values.max()
+        for narrow, kind in (("UInt8", np.uint8), ("UInt16", np.uint16), ("UInt32", np.uint32)):
+            if most <= np.iinfo(kind).max:
+                return narrow, values.astype(kind)
+    return type_, values
 
 
 def _raw(values: npt.NDArray[Any]) -> memoryview:

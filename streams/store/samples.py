@@ -1,24 +1,24 @@
 """Samples as rows, column by column: no Python runs for a row or a value, only for a message and a column.
 
-Messages of the same columns stand together in a block, so that their tables are stacked as they came; a metric that
-some of them lack is absent in their rows. What is absent is NULL. Lanes and queues are in lanes.py.
+Messages of the same columns stand together in a block, so that their tables are stacked as they came (stacked.py). What
+is absent is NULL. Lanes and queues are in lanes.py.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.store.build import Rows, Taken, Vocabulary, origin
 from streams.store.lanes import narrow
-from streams.store.layout import Layout, Layouts, column_of
+from streams.store.layout import Layouts
 from streams.store.names import row_kind_name, source_name
 from streams.store.native import Column, Numbers
 from streams.store.reading import Reading
 from streams.store.seen import Sequences
-from streams.wire.models import ABSENT_COUNTER, Samples
+from streams.store.stacked import stacked
+from streams.wire.models import Samples
 
 _T9 = "DateTime64(9, 'UTC')"
 
@@ -68,11 +68,8 @@ def _wide(readings: Sequence[Reading]) -> list[Rows]:
             [reading.taken.arrived_ms for reading in ordered],
             heights,
         ),
+        *stacked(groups),
     ]
-    for metric, values in _stacked(groups, int(heights.sum())).items():
-        counter = CATALOGUE[metric].counter
-        absent = values == ABSENT_COUNTER if counter else np.isnan(values)
-        columns.append(Numbers(column_of(metric), "UInt64" if counter else "Float64", values, absent))
     return [Rows("samples", columns)]
 
 
@@ -80,41 +77,6 @@ def _as_stored(reading: Reading) -> tuple[str, int, int]:
     """The order of the table, by message: what comes sorted the server need not sort by row (0.75 of 1.18 s/M)."""
     message = reading.message
     return message.device, message.source, message.sampled_at_ns
-
-
-def _stacked(groups: Iterable[list[Reading]], rows: int) -> dict[Metric, npt.NDArray[Any]]:
-    """The scalar columns of all groups, one under the other."""
-    out: dict[Metric, npt.NDArray[Any]] = {}
-    start = 0
-    for group in groups:
-        layout: Layout = group[0].layout
-        end = start + sum(len(reading.message.row) for reading in group)
-        if layout.scalar_counters:
-            values = np.concatenate([reading.message.counters.values for reading in group], axis=1)
-            _place(out, layout.scalar_counters, values, slice(start, end), rows, ABSENT_COUNTER)
-        if layout.scalar_gauges:
-            values = np.concatenate([reading.message.gauges.values for reading in group], axis=1)
-            _place(out, layout.scalar_gauges, values, slice(start, end), rows, np.nan)
-        start = end
-    return out
-
-
-def _place(
-    out: dict[Metric, npt.NDArray[Any]],
-    scalars: Iterable[tuple[int, Metric]],
-    values: npt.NDArray[Any],
-    where: slice,
-    rows: int,
-    blank: float,
-) -> None:
-    whole = values.shape[1] == rows
-    for position, metric in scalars:
-        if whole:
-            out[metric] = values[position]
-        else:
-            if metric not in out:
-                out[metric] = np.full(rows, blank, values.dtype)
-            out[metric][where] = values[position]
 
 
 def _identity_columns(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> list[Column]:

@@ -5,6 +5,8 @@ import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+import numpy as np
+
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.store import inventory as inventory_rows
@@ -12,6 +14,7 @@ from streams.store import shapes
 from streams.store.build import Shape
 from streams.store.layout import column_of, is_scalar
 from streams.store.migrate import apply, shipped
+from streams.store.native import Numbers, block
 from streams.store.registry import PERSISTED
 from streams.wire import models, topics
 from streams.wire.inventory_topic import to_chunks
@@ -141,6 +144,28 @@ def test_a_metric_that_nobody_reads_takes_no_place(rig: Rig, database: Database)
     rig.clickhouse.kill()
     rig.clickhouse.start()
     assert database.rows(seen) == [(20, 45, 10, 20, 0)]
+
+
+def test_columns_cut_to_fewer_bytes_are_read_as_they_were(database: Database) -> None:
+    """The server widens a counter's column to its own type, with and without a mask, up to the largest numbers."""
+    count = 5000
+    columns: list[Numbers] = [
+        Numbers("kafka_offset", "Int64", np.arange(count)),
+        Numbers("arrived_at", "DateTime64(3, 'UTC')", np.full(count, int(datetime.now(UTC).timestamp() * 1000))),
+    ]
+    wide = {"rx_bytes": 2**63, "tx_bytes": 2**32 - 1, "rx_packets": 65_535, "tx_packets": 255}
+    for name, most in wide.items():
+        values = np.full(count, most, np.uint64)
+        values[0] = 0
+        absent = np.arange(count) == 1 if name in ("rx_bytes", "tx_packets") else None
+        columns.append(Numbers(name, "UInt64", values, absent))
+    database.client.insert("samples", [column.name for column in columns], block(columns), "narrow")
+    for name, most in wide.items():
+        nulls = int(name in ("rx_bytes", "tx_packets"))
+        found = database.rows(
+            f"SELECT countIf({name} = {most}), countIf({name} = 0), countIf({name} IS NULL) FROM samples"
+        )
+        assert found == [(count - 1 - nulls, 1, nulls)], name
 
 
 def test_parts_of_few_rows_wait_for_their_merge(database: Database) -> None:
