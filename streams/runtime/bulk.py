@@ -17,10 +17,10 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from streams.config.kafka import KafkaSettings
 from streams.runtime.chunk import Chunk, Cut
-from streams.runtime.fetched import arrive, take
 from streams.runtime.inbox import Input
 from streams.runtime.pace import Pace
 from streams.runtime.reading import AWAY
+from streams.wire.fetched import arrive, take
 
 log = logging.getLogger(__name__)
 

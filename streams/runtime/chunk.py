@@ -2,29 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+
+from streams.wire.fetched import Fetched
 
 CHUNK_RECORDS = 250
 """Bounds how long one chunk keeps a process from all else, an event on its way included: of samples of the largest
 fabric it takes 10 ms. Larger ones were not faster: what a batch costs beside its messages is that of two or three."""
-
-
-class Fetched(Protocol):
-    """What of aiokafka's ConsumerRecord a stage's runner looks at."""
-
-    @property
-    def offset(self) -> int: ...
-    @property
-    def timestamp(self) -> int:
-        """When the broker took it, in ms."""
-        ...
-
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
 @dataclass(frozen=True, slots=True)

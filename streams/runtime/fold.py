@@ -10,7 +10,7 @@ from collections.abc import Callable
 from streams.instrument.clock import Clock
 from streams.instrument.metrics import Metrics
 from streams.runtime.bindings import Binding
-from streams.runtime.chunk import Chunk, Fetched
+from streams.runtime.chunk import Chunk
 from streams.runtime.event_time import event_time_ns
 from streams.runtime.in_effect import InEffect
 from streams.runtime.snapshots import SCHEMA
@@ -18,6 +18,7 @@ from streams.runtime.versions import Versions
 from streams.runtime.watermarks import Upstreams
 from streams.wire import topics
 from streams.wire.errors import Reject
+from streams.wire.fetched import Fetched
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
 from streams.wire.stage import Output, Stage
 from streams.wire.topics import Partitions, Record, Topic

@@ -6,17 +6,16 @@ waits here, up to a bound; then the consumer is told to pause it.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-ASK_MS = 10_000
-"""An answer ends the wait at once, so this is only how often the consumer may say what troubles it."""
+from streams.wire.fetched import Fetched, arrive, take
 
-MOST_AT_ONCE = 500
-"""Of records unpacked before others have their turn: 15 ms."""
+ASK_S = 10.0
+"""An answer ends the wait at once, so this is only how often the consumer may say what troubles it."""
 
 MOST_BYTES = 4 << 20
 """Of one partition, waiting: two seconds of the largest fabric, in which a block is stored. 45 partitions while
@@ -24,6 +23,20 @@ ClickHouse is away, of which 8 have as much, hold 32 MiB besides their blocks.""
 
 RECORD_BYTES = 500
 """What a record takes besides its value."""
+
+
+Batches = Iterable[tuple[TopicPartition, Sequence[Fetched]]]
+
+
+async def fetched(consumer: AIOKafkaConsumer) -> Batches:
+    """What came for each partition, none after a while; raises what troubles the consumer or its group.
+
+    Named to the consumer as `getmany` does: one that nobody asks for too long is taken for dead.
+    """
+    consumer._coordinator.check_errors()  # noqa: SLF001 — see streams.wire.fetched
+    with consumer._subscription.fetch_context():  # noqa: SLF001
+        await arrive(consumer, ASK_S)
+        return list(take(consumer))
 
 
 @dataclass(slots=True)
@@ -54,15 +67,20 @@ class _Lane:
 class Feed:
     """Reads for these partitions, as long as `run` runs."""
 
-    def __init__(self, consumer: AIOKafkaConsumer, partitions: Iterable[TopicPartition]) -> None:
+    def __init__(
+        self,
+        consumer: AIOKafkaConsumer,
+        partitions: Iterable[TopicPartition],
+        fetch: Callable[[Any], Awaitable[Batches]] = fetched,
+    ) -> None:
         self._consumer = consumer
+        self._fetch = fetch
         self._lanes = {at: _Lane() for at in partitions}
 
     async def run(self) -> None:
         """Hand out what comes; ends by cancellation, or raises what the consumer raises."""
         while True:
-            got = await self._consumer.getmany(timeout_ms=ASK_MS, max_records=MOST_AT_ONCE)
-            for at, records in got.items():
+            for at, records in await self._fetch(self._consumer):
                 if (lane := self._lanes.get(at)) is None:
                     continue
                 lane.add(records, len(lane.records))

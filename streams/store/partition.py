@@ -206,6 +206,9 @@ class Partition:
         params, pace = self._means.params, self._persisted.pace
         longest = max(params.linger_s, params.linger_slow_s if pace is Pace.SLOW else params.linger_most_s)
         match pace:
+            case _ if not block.rows and not block.rejected:
+                # Nothing waits to be seen: records that make no rows, progress among them, only move the offset.
+                return max(params.linger_s, params.linger_most_s)
             case Pace.PROMPT:
                 more = False
             case Pace.BULK:

@@ -19,13 +19,13 @@ import pytest
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import CATALOGUE, Metric
-from streams.runtime.fetched import take
 from streams.store.build import Taken
 from streams.store.samples import SampleBuilder
 from streams.store.seen import Sequences
 from streams.wire import topics
+from streams.wire.fetched import take
 from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table
-from tests.unit.runtime.test_fetched import IN, Consumer, batch
+from tests.unit.wire.test_fetched import IN, Consumer, batch
 
 ROWS = (8, 128)
 SMALL, LARGE = 16, 64

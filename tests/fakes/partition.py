@@ -69,15 +69,15 @@ class FakeConsumer:
         self._most = most
         self._position = 0
 
-    async def getmany(self, *, timeout_ms: int, max_records: int) -> dict[TopicPartition, Any]:
+    async def fetched(self) -> list[tuple[TopicPartition, Any]]:
         # As in the driver, nothing comes between reading the position and moving it.
         await asyncio.sleep(0)
-        found = [r for r in self._log.records if r.offset >= self._position][: min(self._most, max_records)]
+        found = [r for r in self._log.records if r.offset >= self._position][: self._most]
         if not found or self.paused.is_set():
             await asyncio.sleep(0.001)
-            return {}
+            return []
         self._position = found[-1].offset + 1
-        return {self._at: found}
+        return [(self._at, found)]
 
     def pause(self, at: TopicPartition) -> None:
         self.paused.set()

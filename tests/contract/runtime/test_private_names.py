@@ -94,6 +94,9 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (FetchResult.check_assignment, "self._partition_records.next_fetch_offset"),
         (FetchResult._update_position, "self._partition_records.next_fetch_offset"),
         (PartitionRecords._unpack_records, "records = self._records"),
+        (PartitionRecords._unpack_records, "if self._check_crcs and not next_batch.validate_crc()"),
+        (aiokafka.AIOKafkaConsumer.getmany, "with self._subscription.fetch_context()"),
+        (aiokafka.AIOKafkaConsumer.getmany, "self._coordinator.check_errors()"),
         (PartitionRecords._unpack_records, "self.next_fetch_offset = next_batch.next_offset"),
     ],
 )

@@ -41,21 +41,21 @@ async def taken(feed: Feed, records: int) -> list[int]:
 
 async def test_every_record_comes_once_and_in_order() -> None:
     """However few of them an answer of the broker holds."""
-    feed = Feed(consumer(25, most=4), [AT])
+    feed = Feed(consumer(25, most=4), [AT], FakeConsumer.fetched)
     async with fed(feed):
         assert await taken(feed, 25) == list(range(25))
 
 
 async def test_who_waits_for_nothing_is_told_so_in_time() -> None:
     """Where no record comes, the answer is none after the wait."""
-    feed = Feed(consumer(0), [AT])
+    feed = Feed(consumer(0), [AT], FakeConsumer.fetched)
     async with fed(feed):
         assert await asyncio.wait_for(feed.take(AT, 0.01), 5) == []
 
 
 async def test_what_is_given_back_comes_again_first() -> None:
     """A block that is full leaves the rest to the next one; the position is that of the first of them."""
-    feed = Feed(consumer(10), [AT])
+    feed = Feed(consumer(10), [AT], FakeConsumer.fetched)
     async with fed(feed):
         records = await feed.take(AT)
         feed.back(AT, records[4:])
@@ -65,7 +65,7 @@ async def test_what_is_given_back_comes_again_first() -> None:
 
 async def test_after_a_seek_nothing_comes_from_before_it() -> None:
     """What was read ahead and waits is dropped."""
-    feed = Feed(consumer(10, most=3), [AT])
+    feed = Feed(consumer(10, most=3), [AT], FakeConsumer.fetched)
     async with fed(feed):
         await feed.take(AT)
         feed.seek(AT, 7)
@@ -76,7 +76,7 @@ async def test_a_partition_that_takes_nothing_is_paused_and_loses_nothing() -> N
     """Its memory is bounded while ClickHouse is away; with the next take it goes on."""
     most = MOST_BYTES // (RECORD_BYTES + len(VALUE)) + 1
     source = consumer(most * 3, most=500)
-    feed = Feed(source, [AT])
+    feed = Feed(source, [AT], FakeConsumer.fetched)
     async with fed(feed):
         await asyncio.wait_for(source.paused.wait(), 5)
         assert most <= await source.position(AT) <= most + 500

@@ -55,7 +55,7 @@ def partition(made: FakeLog, tables: FakeTables, fuse: Fuse, most: int = 3) -> P
     rejects: Any = FakeRejects(made, fuse)
     writer = Writer(tables, PARAMS)
     consumer: Any = FakeConsumer(AT, made, most)
-    feed = Feed(consumer, [AT])
+    feed = Feed(consumer, [AT], FakeConsumer.fetched)
     means = Means(consumer, feed, fence, tables, writer, rejects, PARAMS, Counts(), lambda: 10**18)
     return Partition(AT, PERSISTED, means)
 
@@ -226,6 +226,18 @@ async def test_what_goes_on_gathers_and_what_comes_after_a_silence_does_not_wait
     await run(owner, made)
     assert sorted(tables.rows["first"]) == list(range(6))
     assert owner._means.counts.blocks == 2
+
+
+async def test_records_that_make_no_rows_hurry_nobody() -> None:
+    """They wait for rows as long as rows may; those that come then are stored at once, and the offset is past all."""
+    made, tables = log(6), FakeTables(Fuse())
+    progress = (("type", b"progress"),)
+    made.records[:4] = [FakeRecord(offset, b"", 1000 + offset, progress) for offset in range(4)]
+    owner = lingering(made, tables, Pace.PROMPT)
+    owner._others = frozenset({b"progress"})
+    await run(owner, made)
+    assert sorted(tables.rows["first"]) == [4, 5]
+    assert owner._means.counts.blocks == 1
 
 
 def lingering(made: FakeLog, tables: FakeTables, pace: Pace) -> Partition:

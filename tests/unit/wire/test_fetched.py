@@ -11,7 +11,7 @@ from aiokafka.errors import CorruptRecordException, TopicAuthorizationFailedErro
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from streams.runtime.fetched import arrive, take
+from streams.wire.fetched import arrive, take
 
 IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
 SNAPPY = 2

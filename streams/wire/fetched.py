@@ -1,20 +1,36 @@
 """Takes what aiokafka's consumer has fetched as its batches hold it, without the Python that it spends on each record.
 
 `getmany` goes through two generators and makes a record of its own of each, 4 µs a record; what a batch itself answers
-has all that a stage's runner looks at, for 0.6. And it goes through all partitions in one go, during which nothing else
-of the process happens: here whoever takes decides when it goes on.
+has all that a stage's runner and the sink look at, for 0.6. And it goes through all partitions in one go, during which
+nothing else of the process happens: here whoever takes decides when it goes on.
 This relies on names of aiokafka 0.14.0 that are not public; tests/contract/runtime/test_private_names.py holds them.
 """
 
 import asyncio
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import CorruptRecordException
 
-from streams.runtime.chunk import Fetched
+
+class Fetched(Protocol):
+    """What of aiokafka's ConsumerRecord its readers look at."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int:
+        """When the broker took it, in ms."""
+        ...
+
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
 async def arrive(consumer: Any, within_s: float) -> None:
@@ -60,7 +76,7 @@ def _unpacked(tp: TopicPartition, found: Any) -> list[Fetched]:
     records: list[Fetched] = []
     while batches.has_next():
         batch = batches.next_batch()
-        if not batch.validate_crc():
+        if found._check_crcs and not batch.validate_crc():  # noqa: SLF001
             raise CorruptRecordException(f"{tp.topic}/{tp.partition}: a batch is not what was written")
         if not batch.is_control_batch:
             records += batch
