@@ -10,22 +10,26 @@ BUCKET_MS = 10
 
 @dataclass(slots=True)
 class Freshness:
-    """How old rows were when a look first found them, in buckets of 10 ms; the time between looks is part of it."""
+    """How old rows were when a look first found them, in buckets of 10 ms; the time between looks is part of it.
+
+    It looks at the messages' own table, which the sink writes behind the rows of a block: of so many rows itself, a
+    look each second would be a good part of what ClickHouse is said to cost.
+    """
 
     ages: Counter[float] = field(default_factory=Counter)
     offsets: dict[int, int] = field(default_factory=dict)
     """The highest offset of samples seen in each partition."""
-    rows: int = 0
+    messages: int = 0
 
     def look(self, clickhouse: ClickHouse) -> None:
         """Find the rows that came since the last look, and how old they are now; raises Retry.
 
         How many there are is asked first, which ClickHouse has at hand: between two blocks there is no more to know.
         """
-        held_by_now = rows_of_samples(clickhouse)
-        if held_by_now == self.rows:
+        ((messages,),) = clickhouse.query("SELECT count() FROM sample_messages")
+        if messages == self.messages:
             return
-        self.rows = held_by_now
+        self.messages = int(messages)
         known = sorted(self.offsets.items())
         newer = ""
         if known:
@@ -37,7 +41,7 @@ class Freshness:
             )
         age = f"intDiv(toUnixTimestamp64Milli(now64(3)) - toUnixTimestamp64Milli(sampled_at), {BUCKET_MS})"
         rows = clickhouse.query(
-            f"SELECT kafka_partition, {age} AS age, count(), max(kafka_offset) FROM samples {newer}"  # noqa: S608 — numbers of ours
+            f"SELECT kafka_partition, {age} AS age, sum(rows), max(kafka_offset) FROM sample_messages {newer}"  # noqa: S608 — numbers of ours
             " GROUP BY kafka_partition, age"
         )
         for partition, bucket, count, offset in rows:
