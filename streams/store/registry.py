@@ -160,7 +160,12 @@ PERSISTED: tuple[Persisted, ...] = (
     ),
     _one(topics.PROGRESS, shapes.PROGRESS, Pace.SLOW),
     _one(topics.SYMPTOMS, shapes.SYMPTOMS, Pace.SLOW),
-    Persisted(topics.EPISODES, ("episodes",), _keyed(shapes.EPISODES, "id, revision", _episode_revision)),
+    Persisted(
+        topics.EPISODES,
+        ("episodes",),
+        _keyed(shapes.EPISODES, "id, revision", _episode_revision),
+        pace=Pace.SLOW,
+    ),
     Persisted(
         topics.INVENTORY,
         ("inventory_devices", "inventory_links", "inventory_jobs"),
