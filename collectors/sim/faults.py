@@ -18,6 +18,10 @@ _LINK_DOWN_S = 38.0
 """`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
 _SHORTEST_FOR_DOWNS_S = 50.0
 _REBOOT_S = 8.0
+_SHORTEST_FOR_DEGRADING_S = 1200.0
+"""`link/degrading` and `rail/degraded` need three bad minutes, and five or ten good ones to be over."""
+_WINDOWS_S = 120
+"""It is dated by minutes."""
 
 
 class Span(NamedTuple):
@@ -60,7 +64,31 @@ class Reboot:
     span: Span
 
 
-Fault = LinkFlap | LinkDown | AdminDown | Reboot
+@dataclass(frozen=True, slots=True)
+class Degrading:
+    """One end of a link receives badly while it stays up: frames are lost, and FEC corrects more, most on one lane.
+
+    `port` is the end that counts it; `lost` is the share of its frames, `ber` that of its bits before FEC.
+    """
+
+    link: Link
+    port: Port
+    span: Span
+    lost: float
+    ber: float = 0.0
+    lane: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlowRail:
+    """A host's link carries only a share of what it should, both ways, and counts no error."""
+
+    link: Link
+    span: Span
+    share: float
+
+
+Fault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail
 
 
 class Truth(NamedTuple):
@@ -85,6 +113,12 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
                 rows.append(Truth(span.start_ns, span.end_ns, "link_down", link.a_device, link.a_port))
             case Reboot(device, span):
                 rows.append(Truth(span.start_ns, span.end_ns, "device_down", device, ""))
+            case Degrading(_, port, span):
+                row = Truth(span.start_ns, span.end_ns, "link_degrading", port.device, port.port, _WINDOWS_S)
+                rows.append(row)
+            case SlowRail(link, span):
+                row = Truth(span.start_ns, span.end_ns, "rail_degraded", link.a_device, link.a_port, _WINDOWS_S)
+                rows.append(row)
             case AdminDown():
                 pass
     return rows
@@ -93,8 +127,8 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
 def plan(inventory: Inventory, start_ns: int, duration_s: float, chance: random.Random) -> tuple[Fault, ...]:
     """The faults of a demo: two flaps, two downs, two shut ports, a leaf's reboot and a spine's; none share a link.
 
-    They begin in the first half of `duration_s`, so that there is time to find them. In less than 50 s the downs and
-    the shut ports are left out: nobody could tell within it that they last.
+    From 20 minutes on a link degrades and a rail is slow. They begin in the first half of `duration_s`, so that there
+    is time to find them. In less than 50 s the downs and the shut ports are left out: nobody could tell that they last.
     """
     draw = _Draw(inventory, chance)
     leaf, spine = draw.reboots()
@@ -115,6 +149,11 @@ def plan(inventory: Inventory, start_ns: int, duration_s: float, chance: random.
             AdminDown(shut_low, shut_low.a, _span(start_ns, 6 * share, lasting_s)),
             AdminDown(shut_high, shut_high.z, _span(start_ns, 8 * share, lasting_s)),
         ]
+    if duration_s >= _SHORTEST_FOR_DEGRADING_S:
+        (worse,) = draw.fabric_links(1)
+        faults.append(Degrading(worse, worse.z, _span(start_ns, 3 * share, 300.0), lost=1e-6, ber=2e-5, lane=3))
+        (slow,) = draw.host_links(1)
+        faults.append(SlowRail(slow, _span(start_ns, 4 * share, 300.0), 0.6))
     return tuple(faults)
 
 

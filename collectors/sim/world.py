@@ -11,13 +11,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
+from collectors.sim.faults import AdminDown, Degrading, Fault, LinkDown, LinkFlap, Reboot, SlowRail, Span
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 
 _S = 1_000_000_000
 _DAY = 86_400 * _S
 _FRAME_BYTES = 4096
+_LOAD = (0.46, 0.48)
+"""Of its speed that a link carries each way: a healthy fabric stays within three hundredths (DETECTION 3)."""
 _FCS_A_DOWN = 3
 """Frames lost to a bad checksum each time that a signal goes: the last ones before it does."""
 
@@ -35,6 +37,10 @@ class PortState:
     rx_bytes: int
     tx_bytes: int
     fcs_errors: int
+    corrected_bits: int = 0
+    """By FEC."""
+    worst_lane: int = 0
+    """On which they are."""
 
     @property
     def rx_packets(self) -> int:
@@ -78,6 +84,12 @@ def length_ns(spans: Sequence[Span], from_ns: int, until_ns: int) -> int:
     return sum(max(0, min(span.end_ns, until_ns) - max(span.start_ns, from_ns)) for span in spans)
 
 
+def _up_ns(down: Sequence[Span], within: Span, from_ns: int, until_ns: int) -> int:
+    """How much of [from, until) lies within a span while none of the others holds it."""
+    begin_ns, end_ns = max(within.start_ns, from_ns), min(within.end_ns, until_ns)
+    return max(0, end_ns - begin_ns) - length_ns(down, begin_ns, end_ns) if end_ns > begin_ns else 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Cable:
     """A link with all that ever takes it down, and the bytes a second that go each way while it is up."""
@@ -98,6 +110,8 @@ class World:
         chance = random.Random(seed)  # noqa: S311 — a simulated world
         self._booted = {device.name: start_ns - chance.randint(3, 90) * _DAY for device in inventory.devices}
         self._away: dict[str, tuple[Span, ...]] = defaultdict(tuple)
+        self._degrading: dict[Port, list[Degrading]] = defaultdict(list)
+        self._slow: dict[Port, list[SlowRail]] = defaultdict(list)
         self._shut: dict[Port, tuple[Span, ...]] = defaultdict(tuple)
         signal: dict[Port, list[Span]] = defaultdict(list)
         for fault in faults:
@@ -106,6 +120,10 @@ class World:
                     self._away[device] = union((*self._away[device], span))
                 case AdminDown(_, port, span):
                     self._shut[port] = union((*self._shut[port], span))
+                case Degrading(port=port):
+                    self._degrading[port].append(fault)
+                case SlowRail(link=link):
+                    self._slow[link.a].append(fault)
                 case LinkDown(link, span):
                     signal[link.a].append(span)
                 case LinkFlap(link, downs):
@@ -121,7 +139,7 @@ class World:
         full = (link.speed_bps or 0) // 8
         return _Cable(
             link, union((*signal_lost, *away, *shut)), signal_lost,
-            int(full * chance.uniform(0.35, 0.6)), int(full * chance.uniform(0.35, 0.6)),
+            int(full * chance.uniform(*_LOAD)), int(full * chance.uniform(*_LOAD)),
         )  # fmt: skip
 
     @cached_property
@@ -159,11 +177,19 @@ class World:
         boot_ns = self.device(device, at_ns).boot_ns
         edges = [edge for span in cable.down for edge in span if boot_ns < edge <= at_ns]
         up_ns = at_ns - boot_ns - length_ns(cable.down, boot_ns, at_ns)
+        for slow in self._slow.get(cable.link.a, ()):
+            up_ns -= int((1 - slow.share) * _up_ns(cable.down, slow.span, boot_ns, at_ns))
         out, back = (cable.a_to_z, cable.z_to_a) if port == cable.link.a else (cable.z_to_a, cable.a_to_z)
-        lost = sum(1 for span in cable.signal_lost if boot_ns < span.start_ns <= at_ns)
+        lost = sum(1 for span in cable.signal_lost if boot_ns < span.start_ns <= at_ns) * _FCS_A_DOWN
+        corrected = 0
+        for fault in (own := self._degrading.get(port, ())):
+            frames = back // _FRAME_BYTES * _up_ns(cable.down, fault.span, boot_ns, at_ns) / _S
+            lost += int(frames * fault.lost)
+            corrected += int(frames * _FRAME_BYTES * 8 * fault.ber)
         return PortState(
             name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
-            edges[-1] if edges else boot_ns, len(edges), back * up_ns // _S, out * up_ns // _S, lost * _FCS_A_DOWN,
+            edges[-1] if edges else boot_ns, len(edges), back * up_ns // _S, out * up_ns // _S, lost,
+            corrected, own[-1].lane if own else 0,
         )  # fmt: skip
 
     def neighbor(self, device: str, name: str) -> Port:

@@ -46,6 +46,9 @@ def whole(
     if finding.occurrences:
         yield f"  occurrences  {finding.occurrences} in the last 28 days"
     yield from _reach(finding)
+    if (forecast := finding.forecast) is not None:
+        span = f" (95 %: {at(forecast.earliest_ns)} to {at(forecast.latest_ns)})"
+        yield f"  forecast     at its limit {at(forecast.at_ns)}{span}"
     yield from (f"  evidence     {_evidence(item)}" for item in finding.evidence)
     yield from (f"  explains     {child.condition.slug} {child.subject.id} [{child.id[:12]}]" for child in children)
     for remediation in remediations:

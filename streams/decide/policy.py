@@ -6,7 +6,7 @@ a link that is down has no traffic to move and goes to the repair desk (DETECTIO
 
 from dataclasses import dataclass
 
-from streams.wire.models import Action, Condition, Finding
+from streams.wire.models import Action, Condition, Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,8 @@ class Rule:
     occurrences: int
     action: Action
     hint: str = ""
+    least: Severity = Severity.INFO
+    """Only of findings that are at least so severe."""
 
 
 POLICY: tuple[Rule, ...] = (
@@ -25,16 +27,27 @@ POLICY: tuple[Rule, ...] = (
         Condition.LINK_FLAP, 2, Action.DRAIN_LINK, "a repeat offender: clean or reseat both ends, then the transceiver"
     ),
     Rule(Condition.LINK_DOWN, 1, Action.REPAIR_LINK, "transceiver or cable; look at the end that told first"),
+    Rule(Condition.LINK_DEGRADING, 1, Action.OBSERVE),
+    Rule(
+        Condition.LINK_DEGRADING,
+        1,
+        Action.DRAIN_LINK,
+        "move traffic off, then the part that the finding's cause names: transceiver, cable or port",
+        Severity.WARNING,
+    ),
+    Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
     Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
     Rule(Condition.TELEMETRY_STALE, 1, Action.OBSERVE),
 )
 
 
 def rule_for(finding: Finding) -> Rule | None:
-    """The rule of the highest repeat count that this finding reaches."""
+    """The rule of the highest repeat count and severity that this finding reaches."""
     fitting = [
         rule
         for rule in POLICY
-        if rule.condition is finding.condition and (finding.occurrences or 1) >= rule.occurrences
+        if rule.condition is finding.condition
+        and (finding.occurrences or 1) >= rule.occurrences
+        and finding.severity >= rule.least
     ]
-    return max(fitting, key=lambda rule: rule.occurrences, default=None)
+    return max(fitting, key=lambda rule: (rule.occurrences, rule.least), default=None)

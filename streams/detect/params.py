@@ -101,6 +101,121 @@ class StaleParams(_Params):
         return max(round(self.cadences * cadence_ns), ns(self.at_least_s)) if cadence_ns else ns(self.unlearned_s)
 
 
+class WindowParams(_Params):
+    """What `measure` tells of ports by windows of event time; see docs/writing-a-detector.md."""
+
+    width_s: Seconds = 60
+    """Six readings at the usual cadence. Minutes decide nothing here, and a window is what a healthy port costs."""
+
+    watch: Annotated[int, Field(ge=1)] = 10
+    """Windows of a port that are told after one in which something was notable: those in which it is well, too."""
+
+    ber_step_decades: Annotated[float, Field(gt=0)] = 0.25
+    """A step of the pre-FEC BER: about 1.8 times. At 400 Gb/s a minute counts 2.4e13 bits: 1e-8 is known to 0.2 %."""
+
+    ber_told: Annotated[float, Field(gt=0, lt=1)] = 5e-6
+    """From here a pre-FEC BER is told each window: half of what DETECTION 3 calls failed."""
+
+    optics_step_db: Annotated[float, Field(gt=0)] = 0.5
+    """Power and SNR; modules read them to 0.1 dB, and a day's warmth moves them by some 0.3 dB."""
+
+    heat_step_c: Annotated[float, Field(gt=0)] = 10
+    """DETECTION 3: +10 degrees between readings."""
+
+    symbols_a_minute: Annotated[float, Field(gt=0)] = 2
+    """IBTA's 120 symbol errors an hour (DETECTION 3)."""
+
+
+class TrendParams(_Params):
+    """When a level's course carries a forecast."""
+
+    points: Annotated[int, Field(ge=3)] = 4
+    """Steps in one direction: a decade of BER, two decibels."""
+
+    span_s: Seconds = 600
+    """Over so long at least: a module that warms up after it was plugged moves for some minutes."""
+
+    r2: Ratio = 0.9
+    """Steps that are no line are no trend."""
+
+    horizon_s: Seconds = 7 * 86_400
+    """What lies further is no news: parts and people are had within a week."""
+
+
+class DegradingParams(_Params):
+    """link/degrading: DETECTION 3, "Degradation"."""
+
+    span_s: Seconds = 600
+    """Looks so far back for the windows that make a case."""
+
+    windows: Annotated[int, Field(ge=2)] = 3
+    """Windows within it that must be bad: a single error, or burst, is none."""
+
+    errors: Annotated[int, Field(ge=2)] = 5
+    """Lost frames in them: a single CRC error on a busy link must not alert."""
+
+    loss_ratio: Ratio = 1e-8
+    """Of frames; from there CorrOpt (SIGCOMM'17) calls a link lossy. Only where packets are counted."""
+
+    ber: Ratio = 1e-5
+    """Raw BER fails here (DETECTION 3)."""
+
+    ber_clear: Ratio = 5e-6
+    """And is well again below this: the hysteresis."""
+
+    symbols_a_minute: Annotated[float, Field(gt=0)] = 2
+    """IBTA's 120 an hour, where no BER is known: PAM4 links always have raw errors."""
+
+    recoveries_a_minute: Annotated[float, Field(gt=0)] = 5
+    """InfiniBand's link_error_recovery (DETECTION 3)."""
+
+    drop_db: Annotated[float, Field(gt=0)] = 3
+    """Power or SNR lost against the best of the last week: half the light."""
+
+    drop_clear_db: Annotated[float, Field(gt=0)] = 2
+    one_lane: Ratio = 0.75
+    """Of raw errors on one lane of several: one fibre or laser. A real bad cable in `data/nic` has 99.8 %."""
+
+    follows_load: Ratio = 0.7
+    """Correlation of the share lost with the load: loss that follows utilisation is congestion (CorrOpt)."""
+
+    quiet_s: Seconds = 600
+    """Over when the port was seen well for so long: the windows that `measure` tells after the last bad one."""
+
+    trend: TrendParams = TrendParams()
+    trend_over_s: Seconds = 86_400
+    """A forecast that no further step confirms for a day has not come true."""
+
+
+class RailParams(_Params):
+    """rail/degraded: DETECTION 3, "Rails, against peers"."""
+
+    slow: Ratio = 0.9
+    """Of the median of both kinds of peers: Greyhound's 10 %. A healthy fabric stays within 3 % (`a100-roce-leaf`)."""
+
+    sigmas: Annotated[float, Field(ge=0)] = 3
+    """And so many robust deviations (MAD) of its peers below them: peers that differ much say little."""
+
+    peers: Annotated[int, Field(ge=2)] = 3
+    """The same rail on so many other hosts at least: with two NICs under a switch one is always 50 %."""
+
+    other_rails: Annotated[int, Field(ge=1)] = 2
+    busy: Ratio = 0.05
+    """Of its speed that both kinds of peers must carry: below it a host is idle, and a share of nothing is noise."""
+
+    stalled: Ratio = 0.3
+    """Of the seconds in which the NIC stalled on PCIe; the counter itself means more than 30 % of such a second."""
+
+    timeouts_a_second: Annotated[float, Field(gt=0)] = 1
+    restarts_a_second: Annotated[float, Field(gt=0)] = 10
+    """local_ack_timeout and slow_restart (DETECTION 3)."""
+
+    bad_windows: Annotated[int, Field(ge=2)] = 3
+    """Minder waits 4 min, Aegis 10 (reported); three windows and the lateness stay within five minutes."""
+
+    good_windows: Annotated[int, Field(ge=1)] = 5
+
+
 class DetectParams(_Params):
     """All detectors' thresholds."""
 
@@ -115,6 +230,15 @@ class DetectParams(_Params):
     down: DownParams = DownParams()
     device_down: DeviceDownParams = DeviceDownParams()
     stale: StaleParams = StaleParams()
+    window: WindowParams = WindowParams()
+    degrading: DegradingParams = DegradingParams()
+    rail: RailParams = RailParams()
+
+    @model_validator(mode="after")
+    def _late_is_within_one_window(self) -> Self:
+        if self.lateness_s > self.window.width_s:
+            raise ValueError("lateness_s is longer than a window of [detect.window] width_s")
+        return self
 
     @property
     def digest(self) -> str:

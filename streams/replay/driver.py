@@ -20,7 +20,7 @@ from streams.wire.models import (
     Samples,
 )
 from streams.wire.stage import Output, Stage
-from streams.wire.topics import EPISODES, FINDINGS, REMEDIATIONS, SYMPTOMS
+from streams.wire.topics import EPISODES, FINDINGS, REMEDIATIONS, SUMMARIES, SYMPTOMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,12 @@ def drive(
 class _Driver:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
-        self._reader = {SYMPTOMS: stages.correlate, EPISODES: stages.attribute, FINDINGS: stages.decide}
+        self._reader = {
+            SYMPTOMS: stages.correlate,
+            SUMMARIES: stages.correlate,
+            EPISODES: stages.attribute,
+            FINDINGS: stages.decide,
+        }
         self._said: list[Finding | Remediation] = []
         self._watermark_ns = 0
 

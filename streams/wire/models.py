@@ -400,6 +400,34 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    device: str
+    port: str
+    source: Source
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    metric: tuple[Metric, ...]
+    index: tuple[int, ...]
+    value: tuple[float, ...]
+    before: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    device: str
+    source: Source
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    port: tuple[str, ...]
+    metric: tuple[Metric, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     finding: Finding
     down_at_ns: tuple[int, ...] = ()
@@ -466,6 +494,8 @@ Message = (
     | Control
     | Progress
     | Symptom
+    | Window
+    | Rails
     | Episode
     | SnapshotChunk
     | Snapshot

@@ -6,6 +6,7 @@ The table of severities is DETECTION's; a set of broken links says what else is 
 from collections.abc import Collection
 from dataclasses import replace
 
+from streams.detect.link_degrading import loses_traffic
 from streams.fabric.ids import Port
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import BlastRadius, Condition, Finding, Severity, Subject
@@ -42,6 +43,15 @@ def severity(topology: Topology, finding: Finding, broken: frozenset[str], floor
     elif finding.condition is Condition.LINK_FLAP and cable is not None and cable.role == HOST_LINK:
         busy = bool(topology.jobs_on([cable.lower.device], finding.started_at_ns))
         critical = busy and not keeps_another_plane(topology, cable, broken)
+    elif finding.condition is Condition.LINK_DEGRADING:
+        if finding.severity is Severity.INFO:
+            return Severity.INFO
+        on_host = cable is not None and cable.role == HOST_LINK and loses_traffic(finding)
+        critical = on_host and bool(topology.jobs_on([cable.lower.device], finding.started_at_ns)) if cable else False
+    elif finding.condition is Condition.RAIL_DEGRADED:
+        critical = (
+            bool(topology.jobs_on([finding.subject.a.device], finding.started_at_ns)) if finding.subject.a else False
+        )
     elif finding.condition is Condition.DEVICE_DOWN:
         critical = finding.resolved_at_ns is None and _isolates(topology, finding, broken, floor)
     elif finding.condition is Condition.TELEMETRY_STALE:

@@ -6,6 +6,8 @@ from streams.detect.attribute.kept import Kept, devices_of, overlap
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import Condition, Episode, Finding
 
+_LINK_FAULTS = (Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING)
+
 _BEFORE_NS = ns(5)
 """A neighbour's clock may date the loss of a device by so much before the device's own last word."""
 
@@ -25,6 +27,8 @@ def parent_of(
         for finding in at_device(device):
             if finding.condition is Condition.DEVICE_DOWN and all(_within(params, finding, at_ns) for at_ns in times):
                 return finding
+    if own.condition is Condition.RAIL_DEGRADED:
+        return _bad_link(at_device, own)
     if own.condition is Condition.TELEMETRY_STALE and own.cause == "collector":
         return _collector_root(kept, own)
     return None
@@ -38,6 +42,16 @@ def cause_of(own: Finding, parent: Finding | None) -> str:
         if parent.cause == "reboot":
             return "reboot"
     return own.cause
+
+
+def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:
+    """What is wrong with the link at the rail's port at that time, which is why it is slow; the gravest first."""
+    at = own.subject.a
+    if at is None:
+        return None
+    here = [finding for finding in at_device(at.device) if at in (finding.subject.a, finding.subject.z)]
+    told = (f for condition in _LINK_FAULTS for f in here if f.condition is condition and overlap(f, own))
+    return next(told, None)
 
 
 def _within(params: DetectParams, outage: Finding, at_ns: int) -> bool:

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect import link_down, link_flap
+from streams.detect import link_degrading, link_down, link_flap
+from streams.detect.correlate.pod_rails import PodRails
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
+from streams.detect.minutes import Minutes, unsettled
 from streams.detect.params import FLAP_PRESETS, DetectParams, ns
 from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Endpoint, Episode, Message, Subject, Symptom, SymptomKind
+from streams.wire.models import Endpoint, Episode, Message, Rails, Source, Subject, Symptom, SymptomKind, Window
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -32,6 +34,8 @@ class LinkState:
     history: History
     flap: State = ()
     down: State = ()
+    minutes: Minutes = field(default_factory=Minutes)
+    degrading: State = ()
 
 
 @dataclass(slots=True)
@@ -41,9 +45,14 @@ class Kept:
     watermark_ns: int = 0
     links: dict[str, LinkState] = field(default_factory=dict)
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
+    rails: dict[str, PodRails] = field(default_factory=dict)
+    silent: dict[str, list[Source]] = field(default_factory=dict)
+    """Device -> its sources that are silent."""
 
 
 _KEPT = TypeAdapter(Kept)
+_POD = "rails of "
+"""Before a pod's name, where what is due are its rails and not a link."""
 
 
 class Correlate:
@@ -90,17 +99,26 @@ class Correlate:
         into.history.off_since |= state.history.off_since
         into.history.forgotten_ns = max(into.history.forgotten_ns, state.history.forgotten_ns)
         into.flap, into.down = (*state.flap, *into.flap), (*state.down, *into.down)
+        for window in state.minutes.windows:
+            into.minutes.add(window)
+        into.minutes.forgotten_ns = max(into.minutes.forgotten_ns, state.minutes.forgotten_ns)
+        into.degrading = (*state.degrading, *into.degrading)
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         """One by one, so that how records were fetched does not decide which revisions there are."""
         outputs: list[Output] = []
         for message in batch:
+            if isinstance(message, Rails):
+                self._compare_later(message)
+            if isinstance(message, Window):
+                outputs += self._look(self._read(message))
             if not isinstance(message, Symptom):
                 continue
             if message.port:
                 outputs += self._look(self._observe(message))
                 continue
             outputs.append(Output(EPISODES, message, key=f"device:{message.device}"))
+            self._hear(message)
             if message.kind is SymptomKind.RESTARTED:
                 outputs += self._look(self._restarted(message))
         return outputs
@@ -123,12 +141,60 @@ class Correlate:
             self._due_of[subject_id] = due_ns
             heapq.heappush(self._due, (due_ns, subject_id))
 
-    def _observe(self, symptom: Symptom) -> dict[str, None]:
-        subject = self._subject(Port(symptom.device, symptom.port))
+    def _unsettled(self, port: Port) -> list[Interval]:
+        state = self._kept.links.get(self._topology.subject_id(port))
+        return unsettled(self._params.link, state.history, self._kept.restarts) if state is not None else []
+
+    def _hear(self, symptom: Symptom) -> None:
+        silent = [s for s in self._kept.silent.pop(symptom.device, []) if s is not symptom.source]
+        if symptom.kind is SymptomKind.SILENT:
+            silent.append(symptom.source)
+        if silent:
+            self._kept.silent[symptom.device] = silent
+
+    def _compare_later(self, rails: Rails) -> None:
+        pod = self._topology.pod_of(rails.device)
+        own = self._kept.rails.setdefault(pod, PodRails())
+        own.add(rails)
+        if (due := own.due_ns(self._params)) != FOREVER:
+            self._schedule(_POD + pod, max(due, self._kept.watermark_ns))
+
+    def _compare(self, pod: str) -> list[Output]:
+        """Let a pod's rails be compared, as far as all of them were read."""
+        own = self._kept.rails.get(pod)
+        if own is None:
+            return []
+        read = [
+            device.name
+            for device in self._topology.devices.values()
+            if device.kind == "host"
+            and self._topology.pod_of(device.name) == pod
+            and not self._kept.silent.get(device.name)
+        ]
+        episodes, due = own.look(
+            self._params, self._topology, self._subject, self._unsettled, read, self._kept.watermark_ns
+        )
+        if due != FOREVER:
+            self._schedule(_POD + pod, due)
+        else:
+            self._due_of.pop(_POD + pod, None)
+        return [self._output(episode) for episode in episodes]
+
+    def _state(self, port: Port) -> LinkState:
+        """The link that ends there."""
+        subject = self._subject(port)
         state = self._kept.links.get(subject.id)
         if state is None:
             state = self._kept.links[subject.id] = LinkState(History(subject))
-        return {subject.id: None} if state.history.add(symptom) else {}
+        return state
+
+    def _observe(self, symptom: Symptom) -> dict[str, None]:
+        state = self._state(Port(symptom.device, symptom.port))
+        return {state.history.subject.id: None} if state.history.add(symptom) else {}
+
+    def _read(self, window: Window) -> dict[str, None]:
+        state = self._state(Port(window.device, window.port))
+        return {state.history.subject.id: None} if state.minutes.add(window) else {}
 
     def _restarted(self, symptom: Symptom) -> dict[str, None]:
         spans = self._kept.restarts.get(symptom.device, [])
@@ -148,6 +214,9 @@ class Correlate:
         outputs: list[Output] = []
         watermark = self._kept.watermark_ns
         for subject_id in subject_ids:
+            if subject_id.startswith(_POD):
+                outputs += self._compare(subject_id.removeprefix(_POD))
+                continue
             state = self._kept.links.get(subject_id)
             if state is None:
                 continue
@@ -159,15 +228,25 @@ class Correlate:
             state.down, downs, down_due = link_down.step(
                 self._params, forget(state.down, horizon), state.history, watermark
             )
-            outputs += [self._output(episode) for episode in (*flaps, *downs)]
-            due = min(flap_due, down_due)
+            since_ns = min(horizon, state.minutes.windows[0].begin_ns) if state.minutes.windows else horizon
+            state.degrading, worse, degrading_due = link_degrading.step(
+                self._params,
+                forget(state.degrading, since_ns),
+                state.history,
+                state.minutes,
+                self._kept.restarts,
+                watermark,
+            )
+            outputs += [self._output(episode) for episode in (*flaps, *downs, *worse)]
+            due = min(flap_due, down_due, degrading_due)
             if due == FOREVER and state.history.symptoms:
                 due = state.history.symptoms[0].at_ns + self._horizon_ns + 1
+            due = min(due, state.minutes.thin_at_ns(watermark))
             if due != FOREVER:
                 self._schedule(subject_id, due)
             else:
                 self._due_of.pop(subject_id, None)
-                if not (state.history.down_since or state.history.off_since):
+                if not (state.history.down_since or state.history.off_since or state.minutes.windows):
                     del self._kept.links[subject_id]
         return outputs
 
@@ -186,12 +265,12 @@ class Correlate:
         return Subject(cable.id, a, z, cable.role, cable.rail, cable.plane, cable.pod, site, team)
 
     def snapshot(self) -> bytes:
-        return orjson.dumps(self._kept)
+        return orjson.dumps(self._kept, option=orjson.OPT_NON_STR_KEYS)
 
     def restore(self, data: bytes) -> None:
         try:
             self._kept = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of correlate: {error}") from error
-        for subject_id in self._kept.links:
+        for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails)):
             self._schedule(subject_id, self._kept.watermark_ns)

@@ -1,4 +1,4 @@
-"""measure: from samples, events and status of devices to the few symptoms that are notable.
+"""measure: from samples, events and status of devices to the few symptoms and windows that are notable.
 
 Decides what changed at a port or a device, by array arithmetic over whole messages; a healthy fabric costs nothing
 else. What a change means, and whether both ends agree, is for `correlate`.
@@ -8,10 +8,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
+import numpy as np
+import numpy.typing as npt
+
 from streams.detect.measure import state
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.ports import Notable
-from streams.detect.measure.readings import Readings, Wave
+from streams.detect.measure.rates import Compared, Rates, Told
+from streams.detect.measure.readings import Readings, Slot, Taken, Wave
+from streams.detect.measure.windows import Closed, Windows
 from streams.detect.params import DetectParams, ns
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
@@ -23,13 +28,16 @@ from streams.wire.models import (
     EventKind,
     Message,
     Progress,
+    Rails,
     RowKind,
     Samples,
+    Source,
     Symptom,
     SymptomKind,
+    Window,
 )
 from streams.wire.stage import Output
-from streams.wire.topics import SYMPTOMS
+from streams.wire.topics import SUMMARIES, SYMPTOMS
 
 _CLOCK_AHEAD_NS = ns(1)
 """A device whose clock is further ahead than this is dated by the arrival of its samples (DESIGN 2.1)."""
@@ -50,12 +58,14 @@ class Measure:
     def __init__(self, params: DetectParams) -> None:
         self._params = params
         self._liveness = Liveness(params.stale)
-        self._readings = Readings(self._notice)
+        self._rates = Rates(params)
+        self._readings = Readings(self._notice, self._conclude, self._rates.clock)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
+        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], npt.NDArray[np.float64] | None]] = {}
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
-        self._noticed: list[tuple[int, Symptom]] = []
+        self._noticed: list[tuple[int, Symptom | Window | Rails]] = []
         """What the batch shows so far, each with the number of its message."""
         self.counted: Counter[str] = Counter()
         """Self-metrics: `clock_ahead`, `late`."""
@@ -71,6 +81,7 @@ class Measure:
     def adopt(self, topology: Topology) -> list[Output]:
         self._topology = topology
         self._notable = Notable(topology)
+        self._speeds = {}
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -99,18 +110,64 @@ class Measure:
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
 
-    def _outputs(self, symptoms: Iterable[Symptom]) -> list[Output]:
+    def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
+        """The windows of event time that are final, as far as they are told."""
+        for told in self._rates.of(windows, closed):
+            taken = group[told.message]
+            self._noticed.append((taken.number, self._window(taken.slot, told)))
+        of = [self._speeds_of(group[message].slot) for message in closed.messages.tolist()]
+        hosts = [i for i, speeds in enumerate(of) if speeds is not None]
+        if hosts:
+            speeds = np.stack([own for own in of if own is not None])
+            for message, compared in self._rates.rails(windows, closed, hosts, speeds):
+                self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
+
+    def _speeds_of(self, slot: Slot) -> npt.NDArray[np.float64] | None:
+        """What the rows of a host's source should be trained to, as `Rates.rails` wants it; None of no host."""
+        known = self._speeds.get((slot.device, slot.source))
+        if known is None or known[0] is not slot.rows:
+            device = self._topology.devices.get(slot.device)
+            speeds = None
+            if device is not None and device.kind == "host":
+                cables = [self._topology.cable_at(self._topology.port(slot.device, row)) for row in slot.rows]
+                speeds = np.array([np.nan if c is None or c.rail is None else c.speed_bps or 0.0 for c in cables])
+            known = self._speeds[slot.device, slot.source] = slot.rows, speeds
+        return known[1]
+
+    def _rails(self, slot: Slot, compared: Compared) -> Rails:
+        begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns
+        ports = tuple(self._topology.port(slot.device, row).port for row in slot.rows)
+        return Rails(
+            slot.device, slot.source, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
+            compared.metrics, compared.values,
+        )  # fmt: skip
+
+    def _window(self, slot: Slot, told: Told) -> Window:
+        port = self._topology.port(slot.device, slot.rows[told.row]).port
+        begin_ns, width_ns = told.number * self._rates.clock.width_ns, self._rates.clock.width_ns
+        values = told.values.values()
+        return Window(
+            slot.device, port, slot.source, begin_ns, begin_ns + width_ns, told.since_ns, told.at_ns,
+            tuple(metric for metric, _ in told.values), tuple(index for _, index in told.values),
+            tuple(value for value, _ in values), tuple(before for _, before in values),
+        )  # fmt: skip
+
+    def _outputs(self, noticed: Iterable[Symptom | Window | Rails]) -> list[Output]:
         watermark = max(self._liveness.watermark_ns(), self._floor_ns)
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
         self._watermark_ns = max(self._watermark_ns, watermark)
-        return [Output(SYMPTOMS, symptom, key=pod) for symptom in symptoms for pod in self._pods(symptom)]
+        return [
+            Output(SYMPTOMS if isinstance(said, Symptom) else SUMMARIES, said, key=pod)
+            for said in noticed
+            for pod in self._pods(said)
+        ]
 
-    def _pods(self, symptom: Symptom) -> Iterable[str]:
+    def _pods(self, symptom: Symptom | Window | Rails) -> Iterable[str]:
         """A port's symptoms go to its link's home, a restart wherever the device has links, silence to its own pod."""
-        if symptom.port:
+        if isinstance(symptom, Symptom | Window) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
-        if symptom.kind is SymptomKind.RESTARTED:
+        if isinstance(symptom, Symptom) and symptom.kind is SymptomKind.RESTARTED:
             return sorted(self._topology.pods_touching(symptom.device))
         return (self._topology.pod_of(symptom.device),)
 
@@ -155,7 +212,8 @@ class Measure:
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns)
 
     def restore(self, data: bytes) -> None:
-        readings, liveness = Readings(self._notice), Liveness(self._params.stale)
+        readings = Readings(self._notice, self._conclude, self._rates.clock)
+        liveness = Liveness(self._params.stale)
         self._floor_ns, self._watermark_ns = state.load(data, liveness, readings)
         self._readings, self._liveness = readings, liveness
 

@@ -13,7 +13,9 @@ import cramjam
 import numpy as np
 import orjson
 
-from streams.detect.measure.blocks import Column, Shape, Stack, is_absent
+from streams.detect.measure import windows_state
+from streams.detect.measure.block import Shape
+from streams.detect.measure.blocks import Column, Stack, is_absent
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.packing import Numbers, Packer, Unpacker
 from streams.detect.measure.readings import Readings, Slot
@@ -21,7 +23,7 @@ from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind, Source
 
-_SCHEMA = 2
+_SCHEMA = 3
 _TIMES = ("first_ns", "last_ns", "status_ns", "cadence_ns", "silent")
 _WORD = 8
 
@@ -30,7 +32,8 @@ def dump(liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: in
     """The state as bytes, compressed."""
     packer = Packer()
     head = {
-        "schema": _SCHEMA, "arrival_ns": liveness.arrival_ns, "floor_ns": floor_ns, "watermark_ns": watermark_ns,
+        "schema": _SCHEMA, "width_ns": readings.clock.width_ns, "arrival_ns": liveness.arrival_ns,
+        "floor_ns": floor_ns, "watermark_ns": watermark_ns,
         "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
         "lengths": [len(blob) for blob in packer.blobs],
     }  # fmt: skip
@@ -46,6 +49,8 @@ def load(data: bytes, liveness: Liveness, readings: Readings) -> tuple[int, int]
         head = orjson.loads(bytes(cramjam.lz4.decompress(whole[_WORD:start])))
         if head["schema"] != _SCHEMA:
             raise Reject(f"not a snapshot of measure that this version reads: schema {head['schema']}")
+        if head["width_ns"] != readings.clock.width_ns:
+            raise Reject("not a snapshot of measure with windows of this width: the input is read again")
         ends = np.cumsum([start, *head["lengths"]]).tolist()
         unpacker = Unpacker(whole[first:last] for first, last in pairwise(ends))
         heard = _heard(head["sources"], unpacker)
@@ -111,6 +116,8 @@ def _readings(liveness: Liveness, readings: Readings, packer: Packer) -> dict[st
         packer.put_all(liveness.sources[slot.device, slot.source].place for slot in own)
         packer.put_all(rows.setdefault(slot.rows, len(rows)) for slot in own)
         ragged = [_pack(stack, places, newest, packer) for stack in (block.counters, block.gauges)]
+        if block.windows is not None:
+            windows_state.pack(block.windows, places, newest, packer)
         shape = block.shape
         blocks.append([shape.row_kind, shape.counters, shape.gauges, shape.rows, shape.patchy, len(own), ragged])
     return {"rows": list(rows), "blocks": blocks}
@@ -147,6 +154,8 @@ def _fill(head: dict[str, Any], heard: list[Heard], readings: Readings, unpacker
         places = block.add_all(count)
         for stack, own in ((block.counters, ragged[0]), (block.gauges, ragged[1])):
             _unpack(stack, own, newest, unpacker)
+        if block.windows is not None:
+            windows_state.unpack(block.windows, newest, unpacker)
         for place, newest_ns, owner, name in zip(places, newest.tolist(), owners, names, strict=True):
             device, source = heard[owner].device, heard[owner].source
             slot = Slot(device, source, rows[name], block, place, newest_ns)

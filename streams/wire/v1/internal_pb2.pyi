@@ -11,6 +11,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from streams.wire.v1 import findings_pb2 as _findings_pb2
+from streams.wire.v1 import metric_pb2 as _metric_pb2
 from streams.wire.v1 import telemetry_pb2 as _telemetry_pb2
 import builtins as _builtins
 import sys
@@ -174,6 +175,128 @@ class Symptom(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Symptom: _TypeAlias = Symptom  # noqa: Y015
+
+@_typing.final
+class Window(_message.Message):
+    """What one source read of one port in one window of event time, told where something in it is notable and for a while
+    after. Topic railsight.summaries.v1, key pod.
+    Said once, when the window can no longer change; a metric that was not read in the window is not in it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    METRIC_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    begin_ns: _builtins.int
+    """the window is [begin, end)"""
+    end_ns: _builtins.int
+    since_ns: _builtins.int
+    """the reading before the window, which counters are compared with"""
+    at_ns: _builtins.int
+    """the newest reading in it"""
+    @_builtins.property
+    def metric(self) -> _containers.RepeatedScalarFieldContainer[_metric_pb2.Metric.ValueType]:
+        """these four are of one length"""
+
+    @_builtins.property
+    def index(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """of a counter its growth since since_ns; of a gauge its newest reading"""
+
+    @_builtins.property
+    def before(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """of a gauge its value when it was last told, or was met first; of a counter 0"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        metric: _abc.Iterable[_metric_pb2.Metric.ValueType] | None = ...,
+        index: _abc.Iterable[_builtins.int] | None = ...,
+        value: _abc.Iterable[_builtins.float] | None = ...,
+        before: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "before", b"before", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "index", b"index", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Window: _TypeAlias = Window  # noqa: Y015
+
+@_typing.final
+class Rails(_message.Message):
+    """What one source read of all ports of a host in one window of event time: what rails are compared by, so told of the
+    healthy, too. Topic railsight.summaries.v1, key pod, with the header type=rails. Said once, when it is final.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    METRIC_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    begin_ns: _builtins.int
+    """the window is [begin, end)"""
+    end_ns: _builtins.int
+    since_ns: _builtins.int
+    """the reading before the window, which counters are compared with"""
+    at_ns: _builtins.int
+    """the newest reading in it"""
+    @_builtins.property
+    def port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def metric(self) -> _containers.RepeatedScalarFieldContainer[_metric_pb2.Metric.ValueType]: ...
+    @_builtins.property
+    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """port after port for the first metric, then for the next; growth or reading, -1: none"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        port: _abc.Iterable[_builtins.str] | None = ...,
+        metric: _abc.Iterable[_metric_pb2.Metric.ValueType] | None = ...,
+        value: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rails: _TypeAlias = Rails  # noqa: Y015
 
 @_typing.final
 class Episode(_message.Message):

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 import streams.detect
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from streams.fabric.topology import Topology
 from streams.replay.score import Truth, score
 from streams.wire.models import Condition, Finding
 from tests.unit.detect.chain import World, play, statuses
@@ -22,9 +25,14 @@ FLAPPING = World(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
 DOWN = World(down={"p2-l1/u0": [(100, 400)]})
 REBOOT = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
 UNREAD = World(unread={"p1-l0": [(100, 400)]})
+LOSING = World(losing={"p1-l0/d1": [(100, 500)]})
+RAILS = Topology(clos.inventory(Shape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
+SLOW = World(top=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
 LABELLED: dict[str, tuple[World, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
+    "link/degrading": (LOSING, Truth(at(100), at(500), Condition.LINK_DEGRADING, "p1-l0", "d1")),
+    "rail/degraded": (SLOW, Truth(at(100), at(500), Condition.RAIL_DEGRADED, "pod1-host2", "mlx5_3")),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }
@@ -39,7 +47,7 @@ def test_every_detector_has_a_labelled_case() -> None:
 def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
     """The labelled fault is found, by this detector, and nothing else is said that would count."""
     world, truth = LABELLED[slug]
-    said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)]) if isinstance(f, Finding)]
+    said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)], world.top) if isinstance(f, Finding)]
     own = score(said, [truth])
     assert (own.precision, own.recall) == (1.0, 1.0)
     assert slug in {f.detector for f in said}

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.sim import clos, files
 from collectors.sim.clos import Shape
-from collectors.sim.faults import AdminDown, LinkDown, LinkFlap, Reboot, plan, truth
+from collectors.sim.faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, SlowRail, plan, truth
 from streams.fabric.inventory import read_folder
 
 START = 1_700_000_000_000_000_000
@@ -42,6 +42,21 @@ def test_a_person_at_work_is_no_failure() -> None:
     assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
     assert {row.condition for row in rows} == {"link_flap", "link_down", "device_down"}
     assert all((row.port == "") == (row.condition == "device_down") for row in rows)
+
+
+def test_a_long_demo_holds_a_link_that_degrades_and_a_rail_that_is_slow() -> None:
+    """From twenty minutes on, on links that nothing else touches; its truth names the end that counts."""
+    faults = plan(INVENTORY, START, 1200, random.Random(1))
+    (worse,) = (fault for fault in faults if isinstance(fault, Degrading))
+    assert worse.link not in [f.link for f in faults if isinstance(f, LinkFlap | LinkDown | AdminDown)]
+    (row,) = (row for row in truth(faults) if row.condition == "link_degrading")
+    assert (row.device, row.port) == (worse.link.z_device, worse.link.z_port)
+    assert row.end - row.start == 300 * S
+    (slow,) = (fault for fault in faults if isinstance(fault, SlowRail))
+    (row,) = (row for row in truth(faults) if row.condition == "rail_degraded")
+    assert (row.device, row.port, slow.link.role) == (slow.link.a_device, slow.link.a_port, "host-link")
+    links = [fault.link for fault in faults if not isinstance(fault, Reboot)]
+    assert len(set(links)) == len(links)
 
 
 def test_a_short_demo_leaves_out_what_could_not_be_told_in_it() -> None:

@@ -3,9 +3,11 @@
 import random
 from itertools import pairwise
 
+import pytest
+
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from collectors.sim.faults import AdminDown, LinkDown, LinkFlap, Reboot, Span, plan
+from collectors.sim.faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, SlowRail, Span, plan
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory, check
 from streams.fabric.topology import Topology
@@ -20,7 +22,9 @@ def at(seconds: float) -> int:
     return START + int(seconds * S)
 
 
-def world(*faults: LinkFlap | LinkDown | AdminDown | Reboot, inventory: Inventory = INVENTORY) -> World:
+def world(
+    *faults: LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail, inventory: Inventory = INVENTORY
+) -> World:
     return World(inventory, faults, seed=1, start_ns=START)
 
 
@@ -106,3 +110,31 @@ def test_the_same_seed_is_the_same_world() -> None:
     one, other = world(), World(INVENTORY, (), seed=2, start_ns=START)
     assert one.port("spine1", "Ethernet1/1", at(9)) == world().port("spine1", "Ethernet1/1", at(9))
     assert one.port("spine1", "Ethernet1/1", at(9)) != other.port("spine1", "Ethernet1/1", at(9))
+
+
+def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> None:
+    """A share of the frames and bits that came while it was bad and up; the far end counts nothing."""
+    bad = Degrading(LINK, LINK.z, Span(at(10), at(30)), lost=1e-3, ber=1e-6, lane=2)
+    faulty = world(bad, LinkDown(LINK, Span(at(20), at(25))))
+    before, during, then, later = (faulty.port(LINK.z_device, LINK.z_port, at(s)) for s in (10, 20, 30, 90))
+    assert (before.fcs_errors, before.corrected_bits) == (0, 0)
+    frames = (during.rx_bytes - before.rx_bytes) // 4096
+    assert during.fcs_errors == pytest.approx(frames * 1e-3, rel=0.01)
+    assert during.corrected_bits == pytest.approx(frames * 4096 * 8 * 1e-6, rel=0.01)
+    assert then.fcs_errors - 3 == pytest.approx(during.fcs_errors * 1.5, rel=0.01)
+    assert (later.fcs_errors, later.corrected_bits, later.worst_lane) == (then.fcs_errors, then.corrected_bits, 2)
+    far = faulty.port(LINK.a_device, LINK.a_port, at(90))
+    assert (far.fcs_errors, far.corrected_bits) == (3, 0)
+
+
+def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
+    """While it is slow and up; as fast as ever after it."""
+    faulty, healthy = world(SlowRail(LINK, Span(at(10), at(30)), 0.25)), world()
+    for device, port in (LINK.a, LINK.z):
+        bad, good = ([w.port(device, port, at(s)) for s in (10, 30, 40)] for w in (faulty, healthy))
+        assert bad[0] == good[0]
+        assert bad[1].rx_bytes - bad[0].rx_bytes == pytest.approx(
+            0.25 * (good[1].rx_bytes - good[0].rx_bytes), rel=0.001
+        )
+        assert bad[2].tx_bytes - bad[1].tx_bytes == pytest.approx(good[2].tx_bytes - good[1].tx_bytes, rel=0.001)
+        assert bad[2].fcs_errors == 0

@@ -40,6 +40,10 @@ class World:
     """Devices that nobody reads, though they are well."""
     boots: dict[str, float] = field(default_factory=dict)
     """Device -> when it started anew."""
+    losing: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that lose a frame a second to bad checksums, of a thousand; counters are read only where there are any."""
+    slow: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that carry 70 % of the 200 Gb/s of all others; bytes are read only where there are any."""
 
     def rounds(self, until: float, source: Source = GNMI, phase: float = 0) -> Iterator[Samples]:
         """Each device's readings, every ROUND_S."""
@@ -56,9 +60,25 @@ class World:
                     port = f"{device}/{own.port}"
                     states[own.port] = float(self._up(port, f"{far.device}/{far.port}", t))
                     admin[own.port] = float(not _in(self.disabled.get(port), t))
+                values = {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}
+                if self.losing:
+                    lost = {
+                        p: float(sum(max(0, min(t, e) - b) for b, e in self.losing.get(f"{device}/{p}", ())))
+                        for p in states
+                    }
+                    values |= {
+                        Metric.RX_FCS_ERRORS: dict(lost),
+                        Metric.RX_PACKETS: dict.fromkeys(states, 1e6 + 1000 * t),
+                    }
+                if self.slow:
+                    sent = {
+                        p: 25e9
+                        * (1e6 + t - 0.3 * sum(max(0, min(t, e) - b) for b, e in self.slow.get(f"{device}/{p}", ())))
+                        for p in states
+                    }
+                    values |= {Metric.RX_BYTES: dict(sent), Metric.TX_BYTES: dict(sent)}
                 boot = 2 if t >= self.boots.get(device, float("inf")) else 1
-                yield samples(device, t, {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}, source=source, boot_id=boot,
-                              sequence=round(t))  # fmt: skip
+                yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t))
             t += ROUND_S
 
     def is_silent(self, device: str, t: float) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from streams.detect.attribute.stage import Attribute
 from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
@@ -23,6 +24,7 @@ from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 from tests.unit.detect.chain import World, findings, play
 from tests.unit.detect.seen import HOST, LEAF, after, at, correlated, down, flaps, last
+from tests.unit.detect.test_link_degrading import Values, minute, powers, told
 from tests.unit.fabric.made import inventory, job, topology
 
 DAY = 86_400
@@ -54,6 +56,51 @@ def _downs(*ports: str, top: Topology | None = None) -> list[Finding]:
 def _flap(port: str, top: Topology | None = None) -> Finding:
     (found,) = _attributed(last(correlated(flaps(port, 0, 10, 20), 30, top=top)), top)
     return found
+
+
+def _degrading(port: str, values: Values, top: Topology) -> Finding:
+    (found,) = _attributed(last(told([minute(port, n, values) for n in range(4)], 6)), top)
+    return found
+
+
+def test_a_link_that_loses_frames_is_critical_where_a_job_feels_it() -> None:
+    """On a host link under a running job; not for a BER that FEC corrects, nor between switches, nor without a job."""
+    lost: Values = {Metric.RX_FCS_ERRORS: 5, Metric.RX_PACKETS: 1e6}
+    assert _degrading(HOST, lost, topology(JOBS)).severity is Severity.CRITICAL
+    assert _degrading(HOST, lost, topology()).severity is Severity.WARNING
+    assert _degrading(HOST, {Metric.PRE_FEC_BER: 2e-5}, topology(JOBS)).severity is Severity.WARNING
+    assert _degrading("p1-l0/u0", lost, topology(JOBS)).severity is Severity.WARNING
+
+
+def _rail(start: float, end: float) -> Finding:
+    """rail/degraded of p1-h1's rail 0, at its port e0."""
+    (like,) = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5}) for n in range(3)], 6))
+    subject = replace(like.subject, id="rail:p1-h1/0", z=None, role="rail")
+    return replace(
+        like, id="r" * 32, condition=Condition.RAIL_DEGRADED, subject=subject, detector="rail/degraded",
+        started_at_ns=at(start), resolved_at_ns=at(end), status=Status.RESOLVED,
+    )  # fmt: skip
+
+
+def test_a_slow_rail_is_critical_where_a_job_runs() -> None:
+    """It slows the whole job; without one it is a warning."""
+    assert _attributed([_rail(100, 400)], topology(JOBS))[0].severity is Severity.CRITICAL
+    assert _attributed([_rail(100, 400)])[0].severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("start", "end", "explained"), [(100, 400, True), (5000, 6000, False)])
+def test_a_bad_link_explains_its_slow_rail(start: float, end: float, explained: bool) -> None:
+    """At the same port and at the same time; the rail is its child."""
+    cause = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5 * (n < 5)}) for n in range(16)]))
+    found = {f.condition: f for f in _attributed([*cause, _rail(start, end)])}
+    parent = found[Condition.LINK_DEGRADING].id if explained else ""
+    assert found[Condition.RAIL_DEGRADED].parent_id == parent
+
+
+def test_light_that_fades_without_loss_is_for_information() -> None:
+    """Whoever runs a job there: nothing is lost yet."""
+    (found,) = _attributed(last(told(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
+    assert found.severity is Severity.INFO
 
 
 def test_a_host_link_is_critical_only_without_another_plane() -> None:
