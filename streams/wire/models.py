@@ -145,6 +145,10 @@ class SymptomKind(IntEnum):
     RESTARTED = 7
     SILENT = 8
     HEARD = 9
+    GPU_XID = 10
+    GPU_ECC_COUNTED = 11
+    PCIE_LOW = 12
+    PCIE_FULL = 13
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

@@ -100,6 +100,14 @@ class Symptom(_message.Message):
         """a source of the device; since_ns is its last sample"""
         HEARD: Symptom._Kind.ValueType  # 9
         """the source is back; since_ns is its last sample before"""
+        GPU_XID: Symptom._Kind.ValueType  # 10
+        """`port` is the GPU's PCI address, `count` the Xid"""
+        GPU_ECC_COUNTED: Symptom._Kind.ValueType  # 11
+        """GPU_ECC_UNCORRECTED grew by `count`"""
+        PCIE_LOW: Symptom._Kind.ValueType  # 12
+        """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
+        PCIE_FULL: Symptom._Kind.ValueType  # 13
+        """and is not any more"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
@@ -118,6 +126,14 @@ class Symptom(_message.Message):
     """a source of the device; since_ns is its last sample"""
     HEARD: Symptom.Kind.ValueType  # 9
     """the source is back; since_ns is its last sample before"""
+    GPU_XID: Symptom.Kind.ValueType  # 10
+    """`port` is the GPU's PCI address, `count` the Xid"""
+    GPU_ECC_COUNTED: Symptom.Kind.ValueType  # 11
+    """GPU_ECC_UNCORRECTED grew by `count`"""
+    PCIE_LOW: Symptom.Kind.ValueType  # 12
+    """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
+    PCIE_FULL: Symptom.Kind.ValueType  # 13
+    """and is not any more"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
