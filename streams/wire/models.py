@@ -149,6 +149,11 @@ class SymptomKind(IntEnum):
     GPU_ECC_COUNTED = 11
     PCIE_LOW = 12
     PCIE_FULL = 13
+    PAUSED = 20
+    PAUSES = 21
+    PAUSED_NO_MORE = 22
+    PAUSES_NO_MORE = 23
+    HOST_STALLS = 24
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

@@ -108,6 +108,15 @@ class Symptom(_message.Message):
         """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
         PCIE_FULL: Symptom._Kind.ValueType  # 13
         """and is not any more"""
+        PAUSED: Symptom._Kind.ValueType  # 20
+        """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
+        PAUSES: Symptom._Kind.ValueType  # 21
+        """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
+        PAUSED_NO_MORE: Symptom._Kind.ValueType  # 22
+        """at at_ns; it was still so at since_ns"""
+        PAUSES_NO_MORE: Symptom._Kind.ValueType  # 23
+        HOST_STALLS: Symptom._Kind.ValueType  # 24
+        """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
@@ -134,6 +143,15 @@ class Symptom(_message.Message):
     """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
     PCIE_FULL: Symptom.Kind.ValueType  # 13
     """and is not any more"""
+    PAUSED: Symptom.Kind.ValueType  # 20
+    """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
+    PAUSES: Symptom.Kind.ValueType  # 21
+    """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
+    PAUSED_NO_MORE: Symptom.Kind.ValueType  # 22
+    """at at_ns; it was still so at since_ns"""
+    PAUSES_NO_MORE: Symptom.Kind.ValueType  # 23
+    HOST_STALLS: Symptom.Kind.ValueType  # 24
+    """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
