@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
+from streams.fabric.heard import Hears
 
 ABSENT_COUNTER = 2**64 - 1
 """A counter that the device did not report; an absent gauge is NaN."""
@@ -437,9 +438,43 @@ class Rails:
 
 
 @dataclass(frozen=True, slots=True)
+class Cabling:
+    device: str
+    port: str
+    source: Source
+    hears: Hears
+    at_ns: int
+    remote_device: str = ""
+    remote_port: str = ""
+    moved_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCount:
+    kind: str
+    vendor: str
+    model: str
+    source: Source
+    version: str
+    devices: int = 0
+    parts: int = 0
+    changed_ns: int = 0
+    members: tuple[str, ...] = ()
+    since_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    shard: int
+    at_ns: int
+    versions: tuple[VersionCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     finding: Finding
     down_at_ns: tuple[int, ...] = ()
+    related: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,6 +540,8 @@ Message = (
     | Symptom
     | Window
     | Rails
+    | Cabling
+    | Census
     | Episode
     | SnapshotChunk
     | Snapshot

@@ -333,6 +333,158 @@ class Rails(_message.Message):
 Global___Rails: _TypeAlias = Rails  # noqa: Y015
 
 @_typing.final
+class Cabling(_message.Message):
+    """What one end of a link hears there (LLDP), where it is not, or is no longer, another than the inventory names.
+    In railsight.symptoms.v1, key pod, with the header type=cabling. An end that never hears another is never told of.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Hears:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _HearsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Cabling._Hears.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        HEARS_NOTHING: Cabling._Hears.ValueType  # 0
+        """nor any more; or what was heard says nothing now"""
+        HEARS_UNKNOWN_NAME: Cabling._Hears.ValueType  # 1
+        HEARS_EXPECTED: Cabling._Hears.ValueType  # 2
+        HEARS_ANOTHER: Cabling._Hears.ValueType  # 3
+
+    class Hears(_Hears, metaclass=_HearsEnumTypeWrapper): ...
+    HEARS_NOTHING: Cabling.Hears.ValueType  # 0
+    """nor any more; or what was heard says nothing now"""
+    HEARS_UNKNOWN_NAME: Cabling.Hears.ValueType  # 1
+    HEARS_EXPECTED: Cabling.Hears.ValueType  # 2
+    HEARS_ANOTHER: Cabling.Hears.ValueType  # 3
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    HEARS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    REMOTE_DEVICE_FIELD_NUMBER: _builtins.int
+    REMOTE_PORT_FIELD_NUMBER: _builtins.int
+    MOVED_NS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    hears: Global___Cabling.Hears.ValueType
+    at_ns: _builtins.int
+    remote_device: _builtins.str
+    """the inventory's names where it knows them, else the neighbour's own"""
+    remote_port: _builtins.str
+    moved_ns: _builtins.int
+    """when the inventory last moved this end, where that was lately; else 0"""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        hears: Global___Cabling.Hears.ValueType = ...,
+        at_ns: _builtins.int = ...,
+        remote_device: _builtins.str = ...,
+        remote_port: _builtins.str = ...,
+        moved_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "device", b"device", "hears", b"hears", "moved_ns", b"moved_ns", "port", b"port", "remote_device", b"remote_device", "remote_port", b"remote_port", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Cabling: _TypeAlias = Cabling  # noqa: Y015
+
+@_typing.final
+class Census(_message.Message):
+    """Which versions run in the devices of one partition of `measure`, by cohorts: what is alike and should run alike.
+    In railsight.summaries.v1 and railsight.episodes.v1, key fleet, with the header type=census; the newest of a shard
+    replaces the one before.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    at_ns: _builtins.int
+    """what devices said up to then"""
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionCount]: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        versions: _abc.Iterable[Global___VersionCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "shard", b"shard", "versions", b"versions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Census: _TypeAlias = Census  # noqa: Y015
+
+@_typing.final
+class VersionCount(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    VENDOR_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    CHANGED_NS_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """nic, transceiver, os"""
+    vendor: _builtins.str
+    model: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    """two sources call one version by two names"""
+    version: _builtins.str
+    devices: _builtins.int
+    parts: _builtins.int
+    changed_ns: _builtins.int
+    """when a device last went to or from this version; 0 where none did"""
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """devices that run it, the same few whoever counts: the lowest by CRC-32 of their names"""
+
+    @_builtins.property
+    def since_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each member, when it first said so"""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        vendor: _builtins.str = ...,
+        model: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        version: _builtins.str = ...,
+        devices: _builtins.int = ...,
+        parts: _builtins.int = ...,
+        changed_ns: _builtins.int = ...,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+        since_ns: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_ns", b"changed_ns", "devices", b"devices", "kind", b"kind", "members", b"members", "model", b"model", "parts", b"parts", "since_ns", b"since_ns", "source", b"source", "vendor", b"vendor", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VersionCount: _TypeAlias = VersionCount  # noqa: Y015
+
+@_typing.final
 class Episode(_message.Message):
     """What one pod alone says of a link; fabric-wide context is added by `attribute`. Topic railsight.episodes.v1, key
     subject id. Symptoms that concern a whole device go there too, as they are, with the header type=symptom.
@@ -342,21 +494,27 @@ class Episode(_message.Message):
 
     FINDING_FIELD_NUMBER: _builtins.int
     DOWN_AT_NS_FIELD_NUMBER: _builtins.int
+    RELATED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def finding(self) -> _findings_pb2.Finding: ...
     @_builtins.property
     def down_at_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """event times at which the subject went down, oldest first"""
 
+    @_builtins.property
+    def related(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """subjects that have to do with it: the link whose place a miscabled one took"""
+
     def __init__(
         self,
         *,
         finding: _findings_pb2.Finding | None = ...,
         down_at_ns: _abc.Iterable[_builtins.int] | None = ...,
+        related: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["finding", b"finding"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["down_at_ns", b"down_at_ns", "finding", b"finding"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["down_at_ns", b"down_at_ns", "finding", b"finding", "related", b"related"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -97,7 +97,11 @@ RAILS = m.Rails(
     "host1", m.Source.SOURCE_NIC, _AT, _AT + 60_000_000_000, _AT - 1, _AT + 50_000_000_000, ("mlx5_0", "mlx5_1"),
     (Metric.TX_BYTES, Metric.SPEED_BPS), (7.0, -1.0, 4e11, 2e11),
 )  # fmt: skip
-EPISODE = m.Episode(FINDING, (_AT, _AT + 1))
+EPISODE = m.Episode(FINDING, (_AT, _AT + 1), ("link:host2/e0--leaf1/e2",))
+CABLING = m.Cabling("leaf1", "e1", m.Source.SOURCE_GNMI, m.Hears.ANOTHER, _AT, "host2", "e0", _AT - 1)
+CENSUS = m.Census(
+    3, _AT, (m.VersionCount("os", "Arista", "7060X6", m.Source.SOURCE_GNMI, "4.30", 9, 9, _AT, ("leaf1",), (_AT - 1,)),)
+)
 CHUNK = m.SnapshotChunk("measure", 1, 4, 8, 0, 2, b"\x00\xff")
 INVENTORY = m.InventoryChunk("d" * 64, _AT, 1, 2, b"\x28\xb5\x2f\xfd")
 JOB = m.Job("job1", "host1", _AT, _AT + 1)
@@ -107,7 +111,7 @@ EXAMPLES: dict[type, m.Message] = {
     type(one): one
     for one in (
         SAMPLES, EVENT, FACTS, STATUS, FINDING, REMEDIATION, RESULT, CONTROL, PROGRESS, SYMPTOM, WINDOW, RAILS, EPISODE,
-        CHUNK, INVENTORY, JOB, REJECTED,
+        CABLING, CENSUS, CHUNK, INVENTORY, JOB, REJECTED,
     )
 }  # fmt: skip
 
