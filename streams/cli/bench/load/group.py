@@ -55,10 +55,8 @@ COUNTERS: dict[Source, dict[Metric, tuple[float, float]]] = {
     },
     Source.SOURCE_GNMI: _BOTH
     | {
-        Metric.PCS_SYMBOL_ERRORS: (
-            0.0,
-            0.0,
-        ),  # what FEC did not correct: two a second would be a port that loses traffic
+        # What FEC did not correct: growing, it would be a port that loses traffic.
+        Metric.PCS_SYMBOL_ERRORS: (0.0, 0.0),
         Metric.PAUSE_RX_FRAMES: (0.0, 0.0),
         Metric.PAUSE_TX_FRAMES: (0.0, 0.0),
         Metric.PORT_ECN_MARKED_PACKETS: (3e-8, 0.0),
