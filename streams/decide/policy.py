@@ -20,6 +20,9 @@ class Rule:
     least: Severity = Severity.INFO
     """Only of findings that are at least so severe."""
 
+    causes: tuple[str, ...] = ()
+    """Only of findings with one of these causes; of all where it is empty."""
+
 
 POLICY: tuple[Rule, ...] = (
     Rule(Condition.LINK_FLAP, 1, Action.OBSERVE),
@@ -36,6 +39,23 @@ POLICY: tuple[Rule, ...] = (
         Severity.WARNING,
     ),
     Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
+    Rule(Condition.CONGESTION_PFC_STORM, 1, Action.OBSERVE, "the switch that pauses without being paused"),
+    Rule(
+        Condition.CONGESTION_PFC_STORM,
+        1,
+        Action.DRAIN_LINK,
+        "the NIC that pauses without being paused: take its link out, reset it, and look at its host",
+        causes=("nic", "pcie"),
+    ),
+    Rule(Condition.HOST_PCIE_DEGRADED, 1, Action.OBSERVE, "reseat the card or its riser at the next maintenance"),
+    Rule(Condition.HOST_GPU_FAULT, 1, Action.OBSERVE, "nothing yet; by its repeats a GPU is a lemon"),
+    Rule(
+        Condition.HOST_GPU_FAULT,
+        1,
+        Action.CORDON_HOST,
+        "no new job here; reset the GPU, and restart the host where it is off the bus; then field diagnostics",
+        Severity.CRITICAL,
+    ),
     Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
     Rule(Condition.TELEMETRY_STALE, 1, Action.OBSERVE),
 )
@@ -49,5 +69,6 @@ def rule_for(finding: Finding) -> Rule | None:
         if rule.condition is finding.condition
         and (finding.occurrences or 1) >= rule.occurrences
         and finding.severity >= rule.least
+        and (not rule.causes or finding.cause in rule.causes)
     ]
-    return max(fitting, key=lambda rule: (rule.occurrences, rule.least), default=None)
+    return max(fitting, key=lambda rule: (rule.occurrences, rule.least, bool(rule.causes)), default=None)

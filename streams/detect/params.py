@@ -241,6 +241,47 @@ class StormParams(_Params):
     """Over when the port was free for so long: storms come back as the queue that made them fills again."""
 
 
+class GpuParams(_Params):
+    """host/gpu-fault: when one is over of which nobody says that it is."""
+
+    quiet_s: Seconds = 3600
+    """Corrected and contained: the driver tells of the same row or program again within minutes, if at all."""
+
+    reset_quiet_s: Seconds = 86_400
+    """What needs a reset, where nobody saw one: gpud and NVSentinel wait for the restart; a reset alone tells nothing.
+
+    A day later the GPU was looked after, or its next Xid begins a finding of its own.
+    """
+
+
+class PcieParams(_Params):
+    """host/pcie-degraded: how long a link is low, or full, before it counts."""
+
+    open_after_s: Seconds = 60
+    """Six readings: a link that trains anew after a reset or a hot plug is low for some seconds."""
+
+    full_s: Seconds = 60
+    """Full again for so long; one that trains up and down is one finding."""
+
+    busy: Ratio = 0.5
+    """Utilisation of a GPU at work: by nvidia-smi's manual its link may be slower and narrower while it idles."""
+
+
+class MiscabledParams(_Params):
+    """link/miscabled: what the ends of a link hear (LLDP) against the inventory."""
+
+    hold_s: Seconds = 300
+    """For so long it must stand. IEEE 802.1AB keeps a neighbour for 4 x 30 s after its last word: an entry of before a
+    change lives for 120 s, and this is twice that and a minute."""
+
+    moved_s: Seconds = 7_800
+    """After the inventory moved a link: collectors read neighbours each hour, so two readings and ten minutes for
+    whoever moves the cable."""
+
+    lost_s: Seconds = 86_400
+    """Over when no end has heard anything for a day: a port out of use is not miscabled for ever."""
+
+
 class DetectParams(_Params):
     """All detectors' thresholds."""
 
@@ -259,6 +300,10 @@ class DetectParams(_Params):
     degrading: DegradingParams = DegradingParams()
     rail: RailParams = RailParams()
     storm: StormParams = StormParams()
+
+    miscabled: MiscabledParams = MiscabledParams()
+    gpu: GpuParams = GpuParams()
+    pcie: PcieParams = PcieParams()
 
     @model_validator(mode="after")
     def _late_is_within_one_window(self) -> Self:

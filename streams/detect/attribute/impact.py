@@ -48,10 +48,14 @@ def severity(topology: Topology, finding: Finding, broken: frozenset[str], floor
             return Severity.INFO
         on_host = cable is not None and cable.role == HOST_LINK and loses_traffic(finding)
         critical = on_host and bool(topology.jobs_on([cable.lower.device], finding.started_at_ns)) if cable else False
-    elif finding.condition is Condition.RAIL_DEGRADED:
+    elif finding.condition is Condition.HOST_GPU_FAULT:
+        return finding.severity
+    elif finding.condition in (Condition.RAIL_DEGRADED, Condition.HOST_PCIE_DEGRADED):
         critical = (
             bool(topology.jobs_on([finding.subject.a.device], finding.started_at_ns)) if finding.subject.a else False
         )
+    elif finding.condition is Condition.CONGESTION_PFC_STORM:
+        critical = True
     elif finding.condition is Condition.DEVICE_DOWN:
         critical = finding.resolved_at_ns is None and _isolates(topology, finding, broken, floor)
     elif finding.condition is Condition.TELEMETRY_STALE:
@@ -93,6 +97,8 @@ def blast_radius(topology: Topology, finding: Finding) -> BlastRadius | None:
     radius = BlastRadius(
         hosts=tuple(sorted(hosts)), jobs=topology.jobs_on(hosts, finding.started_at_ns), capacity_lost_ratio=lost
     )
+    if finding.subject.role == "gpu":
+        return replace(radius, gpus=1)
     return replace(radius, gpus=sum(topology.devices[host].gpus for host in hosts)) if hosts else radius
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+from streams.detect.attribute import storms
 from streams.detect.attribute.kept import Kept, devices_of, overlap
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import Condition, Episode, Finding
 
-_LINK_FAULTS = (Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING)
+_LINK_FAULTS = (
+    Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING, Condition.HOST_PCIE_DEGRADED
+)  # fmt: skip
 
 _BEFORE_NS = ns(5)
 """A neighbour's clock may date the loss of a device by so much before the device's own last word."""
@@ -29,6 +32,8 @@ def parent_of(
                 return finding
     if own.condition is Condition.RAIL_DEGRADED:
         return _bad_link(at_device, own)
+    if storms.is_storm(own):
+        return storms.root_of(at_device, own)
     if own.condition is Condition.TELEMETRY_STALE and own.cause == "collector":
         return _collector_root(kept, own)
     return None
@@ -41,11 +46,13 @@ def cause_of(own: Finding, parent: Finding | None) -> str:
             return "device"
         if parent.cause == "reboot":
             return "reboot"
+    if parent is not None and storms.is_storm(own) and storms.is_storm(parent):
+        return parent.cause
     return own.cause
 
 
 def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:
-    """What is wrong with the link at the rail's port at that time, which is why it is slow; the gravest first."""
+    """What is wrong with the link, or the slot, at the rail's port then, which is why it is slow; the gravest first."""
     at = own.subject.a
     if at is None:
         return None

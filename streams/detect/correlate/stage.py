@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect import link_degrading, link_down, link_flap
+from streams.detect import congestion_pfc_storm, link_degrading, link_down, link_flap
+from streams.detect.correlate import parts, storms
+from streams.detect.correlate.parts import Parts
 from streams.detect.correlate.pod_rails import PodRails
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
@@ -46,13 +48,17 @@ class Kept:
     links: dict[str, LinkState] = field(default_factory=dict)
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
     rails: dict[str, PodRails] = field(default_factory=dict)
+    storms: storms.Storms = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
+    parts: Parts = field(default_factory=Parts)
 
 
 _KEPT = TypeAdapter(Kept)
 _POD = "rails of "
 """Before a pod's name, where what is due are its rails and not a link."""
+_PART = "part "
+"""Before `host/part`."""
 
 
 class Correlate:
@@ -90,6 +96,8 @@ class Correlate:
             now = replace(now, former_ids=(*state.history.subject.former_ids, subject_id))
             self._join(self._kept.links.setdefault(now.id, LinkState(History(now))), state)
             self._schedule(now.id, self._kept.watermark_ns)
+        for name in storms.rename(self._kept.storms, self._subject):
+            self._schedule(name, self._kept.watermark_ns)
         return []
 
     def _join(self, into: LinkState, state: LinkState) -> None:
@@ -113,6 +121,14 @@ class Correlate:
             if isinstance(message, Window):
                 outputs += self._look(self._read(message))
             if not isinstance(message, Symptom):
+                continue
+            if message.kind in congestion_pfc_storm.KINDS:
+                subject = self._subject(Port(message.device, message.port))
+                outputs += self._look(storms.observe(self._kept.storms, subject, message))
+                continue
+            if message.kind in parts.KINDS:
+                if part := self._kept.parts.add(message, self._subject(Port(message.device, message.port))):
+                    outputs += self._look((_PART + part,))
                 continue
             if message.port:
                 outputs += self._look(self._observe(message))
@@ -180,6 +196,15 @@ class Correlate:
             self._due_of.pop(_POD + pod, None)
         return [self._output(episode) for episode in episodes]
 
+    def _storm(self, name: str) -> list[Output]:
+        """Let the detector of storms conclude on one link."""
+        episodes, due = storms.look(self._params, self._kept.storms, name, self._kept.watermark_ns)
+        if due != FOREVER:
+            self._schedule(name, due)
+        else:
+            self._due_of.pop(name, None)
+        return [self._output(episode) for episode in episodes]
+
     def _state(self, port: Port) -> LinkState:
         """The link that ends there."""
         subject = self._subject(port)
@@ -207,7 +232,15 @@ class Correlate:
             subject_id: None
             for subject_id, state in self._kept.links.items()
             if any(end.device == symptom.device for end in state.history.ends())
-        }
+        } | {_PART + part: None for part in self._kept.parts.of(symptom.device)}
+
+    def _look_at_part(self, part: str) -> list[Output]:
+        episodes, due = self._kept.parts.look(self._params, part, self._kept.restarts, self._kept.watermark_ns)
+        if due != FOREVER:
+            self._schedule(_PART + part, due)
+        else:
+            self._due_of.pop(_PART + part, None)
+        return [self._output(episode) for episode in episodes]
 
     def _look(self, subject_ids: Iterable[str]) -> list[Output]:
         """Let both detectors conclude on each link; the link is let go when nothing of it is left."""
@@ -216,6 +249,12 @@ class Correlate:
         for subject_id in subject_ids:
             if subject_id.startswith(_POD):
                 outputs += self._compare(subject_id.removeprefix(_POD))
+                continue
+            if subject_id.startswith(_PART):
+                outputs += self._look_at_part(subject_id.removeprefix(_PART))
+                continue
+            if subject_id.startswith(storms.NAME):
+                outputs += self._storm(subject_id)
                 continue
             state = self._kept.links.get(subject_id)
             if state is None:
@@ -272,5 +311,7 @@ class Correlate:
             self._kept = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of correlate: {error}") from error
-        for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails)):
+        held = (storms.NAME + subject_id for subject_id in self._kept.storms)
+        own = (_PART + part for part in {*self._kept.parts.gpus, *self._kept.parts.pcie})
+        for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails), *held, *own):
             self._schedule(subject_id, self._kept.watermark_ns)

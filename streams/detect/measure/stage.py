@@ -11,11 +11,14 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect import xids
 from streams.detect.measure import state
 from streams.detect.measure.liveness import Heard, Liveness
+from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
 from streams.detect.measure.rates import Compared, Rates, Told
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
+from streams.detect.measure.trained import WIDTH, Trained
 from streams.detect.measure.windows import Closed, Windows
 from streams.detect.params import DetectParams, ns
 from streams.fabric.ids import Port
@@ -48,6 +51,7 @@ _EVENTS = {
     EventKind.ADMIN_DOWN: SymptomKind.ADMIN_DISABLED,
     EventKind.ADMIN_UP: SymptomKind.ADMIN_ENABLED,
 }
+_OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
 
 
 class Measure:
@@ -62,7 +66,9 @@ class Measure:
         self._readings = Readings(self._notice, self._conclude, self._rates.clock)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
+        self._pauses = Pauses(params.storm)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], npt.NDArray[np.float64] | None]] = {}
+        self._trained = Trained(params.pcie, {})
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
         self._noticed: list[tuple[int, Symptom | Window | Rails]] = []
@@ -109,6 +115,11 @@ class Measure:
         """What the ports of a message show comes after what its device shows: the sort by number is stable."""
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
+            self._noticed += self._pauses.of(wave, self._topology)
+        elif wave.row_kind is RowKind.ROW_KIND_GPU:
+            self._noticed += self._notable.of_gpus(wave)
+        if WIDTH in wave.gauges.fit.at:
+            self._noticed += self._trained.of(wave, self._topology)
 
     def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
         """The windows of event time that are final, as far as they are told."""
@@ -202,6 +213,8 @@ class Measure:
             heard = self._liveness.sources.get((event.device, event.source)) or Heard(event.device, event.source, 0)
             since_ns = min(heard.last_ns, at_ns)
             return [*symptoms, _restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
+        if event.kind in _OF_GPUS and event.port:
+            return [*symptoms, *_xid(event, at_ns)]
         if (kind := _EVENTS.get(event.kind)) is None or not event.port:
             return symptoms
         port = self._topology.port(event.device, event.port).port
@@ -209,13 +222,18 @@ class Measure:
         return [*symptoms, told]
 
     def snapshot(self) -> bytes:
-        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns)
+        held = self._pauses.dump()
+        low = self._trained.dump()
+        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low)
 
     def restore(self, data: bytes) -> None:
         readings = Readings(self._notice, self._conclude, self._rates.clock)
         liveness = Liveness(self._params.stale)
-        self._floor_ns, self._watermark_ns = state.load(data, liveness, readings)
-        self._readings, self._liveness = readings, liveness
+        trained = Trained(self._params.pcie, {})
+        self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained)
+        self._readings, self._liveness, self._trained = readings, liveness, trained
+        self._pauses = Pauses(self._params.storm)
+        self._pauses.load(held)
 
 
 def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:
@@ -224,3 +242,16 @@ def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = Fals
         heard.device, "", SymptomKind.RESTARTED, at_ns, since_ns=since_ns, source=heard.source, by_event=by_event,
         boot_id=heard.boot_id, detail=detail,
     )  # fmt: skip
+
+
+def _xid(event: Event, at_ns: int) -> list[Symptom]:
+    """What the driver says of a GPU, with an Xid or in words."""
+    code = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
+    if code is None:
+        return []
+    return [
+        Symptom(
+            event.device, event.port, SymptomKind.GPU_XID, at_ns, source=event.source, by_event=True, count=code,
+            detail=event.detail,
+        )
+    ]  # fmt: skip

@@ -19,21 +19,25 @@ from streams.detect.measure.blocks import Column, Stack, is_absent
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.packing import Numbers, Packer, Unpacker
 from streams.detect.measure.readings import Readings, Slot
+from streams.detect.measure.trained import Trained
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind, Source
 
-_SCHEMA = 3
+_SCHEMA = 4
 _TIMES = ("first_ns", "last_ns", "status_ns", "cadence_ns", "silent")
 _WORD = 8
 
 
-def dump(liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int) -> bytes:
-    """The state as bytes, compressed."""
+def dump(
+    liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int, held: list[list[Any]],
+    low: list[list[Any]],
+) -> bytes:  # fmt: skip
+    """The state as bytes, compressed; `held` is what Pauses.dump answers, `low` what Trained.dump does."""
     packer = Packer()
     head = {
         "schema": _SCHEMA, "width_ns": readings.clock.width_ns, "arrival_ns": liveness.arrival_ns,
-        "floor_ns": floor_ns, "watermark_ns": watermark_ns,
+        "floor_ns": floor_ns, "watermark_ns": watermark_ns, "held": held, "low": low,
         "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
         "lengths": [len(blob) for blob in packer.blobs],
     }  # fmt: skip
@@ -41,8 +45,10 @@ def dump(liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: in
     return b"".join([len(plain).to_bytes(_WORD, "little"), plain, *packer.blobs])
 
 
-def load(data: bytes, liveness: Liveness, readings: Readings) -> tuple[int, int]:
-    """Fill both from what `dump` wrote; answers (floor_ns, watermark_ns); raises Reject on what it did not write."""
+def load(
+    data: bytes, liveness: Liveness, readings: Readings, trained: Trained
+) -> tuple[int, int, list[list[Any]]]:
+    """Fill all from what `dump` wrote; answers (floor_ns, watermark_ns, held); raises Reject on what it did not."""
     try:
         whole = memoryview(data)
         start = _WORD + int.from_bytes(whole[:_WORD], "little")
@@ -56,7 +62,8 @@ def load(data: bytes, liveness: Liveness, readings: Readings) -> tuple[int, int]
         heard = _heard(head["sources"], unpacker)
         liveness.restore(heard, head["arrival_ns"])
         _fill(head, heard, readings, unpacker)
-        return head["floor_ns"], head["watermark_ns"]
+        trained.load(head.get("low", []))
+        return head["floor_ns"], head["watermark_ns"], head.get("held", [])
     except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError) as error:
         raise Reject(f"not a snapshot of measure: {error}") from error
 
