@@ -88,7 +88,17 @@ class SlowRail:
     share: float
 
 
-Fault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail
+@dataclass(frozen=True, slots=True)
+class PauseStorm:
+    """A port pauses the far side without end; for its sake others (`spread`) pause theirs, and nothing goes through."""
+
+    link: Link
+    port: Port
+    span: Span
+    spread: tuple[Port, ...] = ()
+
+
+Fault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm
 
 
 class Truth(NamedTuple):
@@ -119,9 +129,33 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
             case SlowRail(link, span):
                 row = Truth(span.start_ns, span.end_ns, "rail_degraded", link.a_device, link.a_port, _WINDOWS_S)
                 rows.append(row)
+            case PauseStorm(_, port, span):
+                rows.append(Truth(span.start_ns, span.end_ns, "congestion_pfc_storm", port.device, port.port))
             case AdminDown():
                 pass
     return rows
+
+
+def storm(inventory: Inventory, link: Link, span: Span, hops: int = 3) -> PauseStorm:
+    """A host's NIC that pauses its leaf; the leaf then all others at it, its spines their other leaves, and so on.
+
+    Pause goes where the traffic to the paused port comes from: down from a spine only to leaves of the same rail, told
+    by their number at the end of their names.
+    """
+    ends = [(own, far) for each in inventory.links for own, far in ((each.a, each.z), (each.z, each.a))]
+    rail = link.z_device.rpartition("-")[2]
+    held, spread, seen = {link.z_device}, [], {link.a_device, link.z_device}
+    for _ in range(hops):
+        ports = [
+            (own, far)
+            for own, far in ends
+            if own.device in held and far.device not in seen
+            and ("leaf" not in far.device or far.device.rpartition("-")[2] == rail)
+        ]  # fmt: skip
+        spread += [own for own, _ in ports]
+        held = {far.device for _, far in ports if "host" not in far.device}
+        seen |= held
+    return PauseStorm(link, link.a, span, tuple(spread))
 
 
 def plan(inventory: Inventory, start_ns: int, duration_s: float, chance: random.Random) -> tuple[Fault, ...]:

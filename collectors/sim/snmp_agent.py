@@ -98,8 +98,8 @@ _COLUMNS: dict[str, Callable[[PortState], Said]] = {
     "1.3.6.1.2.1.10.7.2.1.3": _counter32(lambda p: p.fcs_errors),
     "1.3.6.1.2.1.10.7.10.1.3": _counter32(_none),
     "1.3.6.1.2.1.10.7.10.1.4": _counter32(_none),
-    "1.3.111.2.802.1.1.21.1.1.1.2": _counter32(_none),
-    "1.3.111.2.802.1.1.21.1.1.1.3": _counter32(_none),
+    "1.3.111.2.802.1.1.21.1.1.1.2": _counter32(lambda p: p.pause_frames(p.pauses_us)),
+    "1.3.111.2.802.1.1.21.1.1.1.3": _counter32(lambda p: p.pause_frames(p.paused_us)),
 }
 """What a port says; its ifIndex is its place among the switch's ports, from 1."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collectors.sim.faults import AdminDown, Degrading, Fault, LinkDown, LinkFlap, Reboot, SlowRail, Span
+from collectors.sim.faults import AdminDown, Degrading, Fault, LinkDown, LinkFlap, PauseStorm, Reboot, SlowRail, Span
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 
@@ -41,6 +41,13 @@ class PortState:
     """By FEC."""
     worst_lane: int = 0
     """On which they are."""
+    pauses_us: int = 0
+    """For how long it has paused the far side, and below, the far side it."""
+    paused_us: int = 0
+
+    def pause_frames(self, useconds: int) -> int:
+        """Each stops the far side for 65535 quanta of 512 bit times (IEEE 802.1Qbb), and is sent again before."""
+        return useconds * self.speed_bps // (10**6 * 65535 * 512)
 
     @property
     def rx_packets(self) -> int:
@@ -113,6 +120,7 @@ class World:
         self._degrading: dict[Port, list[Degrading]] = defaultdict(list)
         self._slow: dict[Port, list[SlowRail]] = defaultdict(list)
         self._shut: dict[Port, tuple[Span, ...]] = defaultdict(tuple)
+        self._pauses: dict[Port, tuple[Span, ...]] = {}
         signal: dict[Port, list[Span]] = defaultdict(list)
         for fault in faults:
             match fault:
@@ -124,6 +132,9 @@ class World:
                     self._degrading[port].append(fault)
                 case SlowRail(link=link):
                     self._slow[link.a].append(fault)
+                case PauseStorm(port=port, span=span, spread=spread):
+                    for own in (port, *spread):
+                        self._pauses[own] = union((*self._pauses.get(own, ()), span))
                 case LinkDown(link, span):
                     signal[link.a].append(span)
                 case LinkFlap(link, downs):
@@ -186,10 +197,15 @@ class World:
             frames = back // _FRAME_BYTES * _up_ns(cable.down, fault.span, boot_ns, at_ns) / _S
             lost += int(frames * fault.lost)
             corrected += int(frames * _FRAME_BYTES * 8 * fault.ber)
+        far = cable.link.z if port == cable.link.a else cable.link.a
+        pauses_ns, paused_ns = (
+            sum(_up_ns(cable.down, span, boot_ns, at_ns) for span in self._pauses.get(end, ())) for end in (port, far)
+        )
         return PortState(
             name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
-            edges[-1] if edges else boot_ns, len(edges), back * up_ns // _S, out * up_ns // _S, lost,
-            corrected, own[-1].lane if own else 0,
+            edges[-1] if edges else boot_ns, len(edges), back * (up_ns - pauses_ns) // _S,
+            out * (up_ns - paused_ns) // _S, lost, corrected, own[-1].lane if own else 0,
+            pauses_ns // 1000, paused_ns // 1000,
         )  # fmt: skip
 
     def neighbor(self, device: str, name: str) -> Port:

@@ -77,6 +77,8 @@ def doubted(
 
 def _median(values: Values) -> Values:
     """Of each row, by what was read in it, as a column; NaN where nothing was."""
+    if not values.shape[1]:
+        return np.full((len(values), 1), np.nan)
     ordered, rows = np.sort(values, axis=1), np.arange(len(values))  # NaN last
     count = (~np.isnan(values)).sum(axis=1)
     low, high = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, values.shape[1] - 1)

@@ -43,7 +43,7 @@ FETCHED_CALLS_A_BATCH = 40
 MEASURE_CALLS = 40
 MEASURE_CALLS_A_BATCH = 90
 CLOSING_CALLS = 42
-CLOSING_CALLS_A_BATCH = 180
+CLOSING_CALLS_A_BATCH = 200
 """In a batch in which a minute of each of its devices is final: one in six at a cadence of 10 s.
 
 What a message costs more then is to know which of its ports are rails.

@@ -12,7 +12,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import device_down, telemetry_stale
-from streams.detect.attribute import impact
+from streams.detect.attribute import impact, storms
 from streams.detect.attribute.kept import Case, DeviceState, Kept, devices_of, lasts, told_by_other
 from streams.detect.attribute.parents import cause_of, parent_of
 from streams.detect.device_down import LostLink, Restart, Signs
@@ -75,7 +75,7 @@ class Attribute:
             if isinstance(message, Episode):
                 if self._take(message):
                     children = self._conclude(devices_of(message.finding))
-                    outputs += self._publish({message.finding.id: None} | children)
+                    outputs += self._publish({message.finding.id: None} | children | self._around(message.finding))
             elif isinstance(message, Symptom) and self._note(message):
                 outputs += self._publish(self._conclude([message.device]))
         return outputs
@@ -88,6 +88,15 @@ class Attribute:
         outputs = self._publish(dirty | dict.fromkeys(closing))
         self._forget()
         return outputs
+
+    def _around(self, finding: Finding) -> dict[str, None]:
+        """The storms that a storm explains, and that which explains it."""
+        if not storms.is_storm(finding):
+            return {}
+        root = storms.root_of(self._findings, finding)
+        held = dict.fromkeys(storm.id for storm in storms.below(self._findings, finding))
+        more = root is not None and storms.says_more(storms.below(self._findings, root))
+        return held | ({root.id: None} if root is not None and more else {})
 
     def _take(self, episode: Episode) -> bool:
         """An episode's revision, unless a newer one is known."""
@@ -196,6 +205,10 @@ class Attribute:
         own = case.episode.finding
         parent = parent_of(self._params, self._kept, self._findings, case.episode)
         at_ns = own.detected_at_ns or own.started_at_ns
+        radius = impact.blast_radius(self._topology, own)
+        if storms.is_storm(own) and parent is None:
+            own = storms.with_victims(self._topology, own, storms.below(self._findings, own), radius)
+            radius = own.blast_radius
         unseen = self._unseen(at_ns) >= self._params.stale.unseen_ratio
         floor = self._params.capacity_floor
         return replace(
@@ -204,7 +217,7 @@ class Attribute:
             final=own.final and self._kept.watermark_ns >= self._settled_ns(own),
             severity=impact.severity(self._topology, own, self._broken(at_ns), floor, unseen),
             cause=cause_of(own, parent),
-            blast_radius=impact.blast_radius(self._topology, own),
+            blast_radius=radius,
             parent_id=parent.id if parent is not None else "",
             occurrences=self._occurrences(own),
             inventory_digest=self._topology.digest[:12],

@@ -48,7 +48,7 @@ class Kept:
     links: dict[str, LinkState] = field(default_factory=dict)
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
     rails: dict[str, PodRails] = field(default_factory=dict)
-    storms: storms.Storms = field(default_factory=dict)
+    held: storms.Storms = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
     parts: Parts = field(default_factory=Parts)
@@ -96,7 +96,7 @@ class Correlate:
             now = replace(now, former_ids=(*state.history.subject.former_ids, subject_id))
             self._join(self._kept.links.setdefault(now.id, LinkState(History(now))), state)
             self._schedule(now.id, self._kept.watermark_ns)
-        for name in storms.rename(self._kept.storms, self._subject):
+        for name in storms.rename(self._kept.held, self._subject):
             self._schedule(name, self._kept.watermark_ns)
         return []
 
@@ -124,7 +124,7 @@ class Correlate:
                 continue
             if message.kind in congestion_pfc_storm.KINDS:
                 subject = self._subject(Port(message.device, message.port))
-                outputs += self._look(storms.observe(self._kept.storms, subject, message))
+                outputs += self._look(storms.observe(self._kept.held, subject, message))
                 continue
             if message.kind in parts.KINDS:
                 if part := self._kept.parts.add(message, self._subject(Port(message.device, message.port))):
@@ -198,7 +198,7 @@ class Correlate:
 
     def _storm(self, name: str) -> list[Output]:
         """Let the detector of storms conclude on one link."""
-        episodes, due = storms.look(self._params, self._kept.storms, name, self._kept.watermark_ns)
+        episodes, due = storms.look(self._params, self._kept.held, name, self._kept.watermark_ns)
         if due != FOREVER:
             self._schedule(name, due)
         else:
@@ -311,7 +311,7 @@ class Correlate:
             self._kept = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of correlate: {error}") from error
-        held = (storms.NAME + subject_id for subject_id in self._kept.storms)
+        held = (storms.NAME + subject_id for subject_id in self._kept.held)
         own = (_PART + part for part in {*self._kept.parts.gpus, *self._kept.parts.pcie})
         for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails), *held, *own):
             self._schedule(subject_id, self._kept.watermark_ns)

@@ -45,9 +45,7 @@ def dump(
     return b"".join([len(plain).to_bytes(_WORD, "little"), plain, *packer.blobs])
 
 
-def load(
-    data: bytes, liveness: Liveness, readings: Readings, trained: Trained
-) -> tuple[int, int, list[list[Any]]]:
+def load(data: bytes, liveness: Liveness, readings: Readings, trained: Trained) -> tuple[int, int, list[list[Any]]]:
     """Fill all from what `dump` wrote; answers (floor_ns, watermark_ns, held); raises Reject on what it did not."""
     try:
         whole = memoryview(data)

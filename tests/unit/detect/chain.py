@@ -11,10 +11,11 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
 from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source
-from tests.unit.detect.seen import GNMI, at, samples
+from tests.unit.detect.seen import GNMI, Cells, at, samples
 from tests.unit.fabric.made import topology
 
 ROUND_S = 10
@@ -44,6 +45,11 @@ class World:
     """Ports that lose a frame a second to bad checksums, of a thousand; counters are read only where there are any."""
     slow: dict[str, list[Span]] = field(default_factory=dict)
     """Ports that carry 70 % of the 200 Gb/s of all others; bytes are read only where there are any."""
+
+    paused: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that pause the far side all the time, so that it sends nothing; pause is read only where there are any."""
+    stalled: frozenset[str] = frozenset()
+    """Those of them whose NIC waits for its host."""
 
     def rounds(self, until: float, source: Source = GNMI, phase: float = 0) -> Iterator[Samples]:
         """Each device's readings, every ROUND_S."""
@@ -78,8 +84,37 @@ class World:
                     }
                     values |= {Metric.RX_BYTES: dict(sent), Metric.TX_BYTES: dict(sent)}
                 boot = 2 if t >= self.boots.get(device, float("inf")) else 1
-                yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t))
+                indexed = self._pause(device, states, t) if self.paused else None
+                yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)
             t += ROUND_S
+
+    def _pause(self, device: str, ports: Iterable[str], t: float) -> Cells:
+        """What the ports of a device count of pause at priority 3, and of the bytes that it stops, at 400 Gb/s."""
+        own = {port: self._paused_s(f"{device}/{port}", t) for port in ports}
+        far = {port: self._paused_s(self._far(device, port), t) for port in ports}
+        return {
+            (Metric.PFC_TX_FRAMES, 3): {port: 12_000 * s for port, s in own.items()},
+            (Metric.PFC_RX_FRAMES, 3): {port: 12_000 * s for port, s in far.items()},
+            (Metric.RX_BYTES, -1): {port: 25e9 * (1e6 + t - s) for port, s in own.items()},
+            (Metric.TX_BYTES, -1): {port: 25e9 * (1e6 + t - s) for port, s in far.items()},
+            (Metric.PCIE_STALLED_WRITE_SECONDS, -1): {
+                port: float(int(s)) * (f"{device}/{port}" in self.stalled) for port, s in own.items()
+            },
+            (Metric.SPEED_BPS, -1): dict.fromkeys(ports, 400e9),
+        }
+
+    def _far(self, device: str, port: str) -> str:
+        cable = self.top.cable_at(Port(device, port))
+        assert cable is not None
+        far = cable.far_end(Port(device, port))
+        return f"{far.device}/{far.port}"
+
+    def _paused_s(self, port: str, t: float) -> float:
+        return float(sum(max(0, min(t, end) - begin) for begin, end in self.paused.get(port, ())))
+
+    def others(self, until: float) -> Iterator[Message]:
+        """What is told beside the readings of ports, as a world that has more says it."""
+        return iter(())
 
     def is_silent(self, device: str, t: float) -> bool:
         """Whether nothing is read of it."""
@@ -127,6 +162,13 @@ def statuses_each_round(
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
         yield from (status(device, t) for device in world.top.cables_of if t < dies(device))
+
+
+def recorded(world: World, until: float) -> Iterator[Message]:
+    """All that is told of a world: readings, what is told beside them, and what collectors say."""
+    yield from world.rounds(until)
+    yield from world.others(until)
+    yield from statuses(world, until)
 
 
 def play(
