@@ -151,21 +151,24 @@ def _upwards(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
 def _shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
     """Of each device the share of its ways upwards that is left; computed from the top for those below what went."""
     shares = np.ones(len(graph.names))
-    touched = np.zeros(len(graph.names), np.bool_)
-    touched[graph.lower[gone[graph.is_up[gone]]]] = True
-    for rank in range(int(graph.rank.max(initial=0)), -1, -1):
-        devices = np.flatnonzero(touched & (graph.rank == rank))
-        if not len(devices):
-            continue
-        links, starts, devices = _upwards(graph, devices)
-        if not len(devices):
-            continue
+    waiting: dict[int, list[Ints]] = {}
+    _wait(graph, waiting, gone)
+    while waiting:
+        rank = max(waiting)
+        links, starts, devices = _upwards(graph, np.unique(np.concatenate(waiting.pop(rank))))
         speed = graph.speed[links]
         left = np.add.reduceat(speed * is_there[links] * shares[graph.upper[links]], starts)
         shares[devices] = left / np.add.reduceat(speed, starts)
-        lower = graph.below(devices)
-        touched[graph.lower[lower[graph.is_up[lower]]]] = True
+        _wait(graph, waiting, graph.below(devices))
     return shares
+
+
+def _wait(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
+    """Put the lower ends of links among the devices to compute, by rank: a cable touches a few of thousands."""
+    lower = np.unique(graph.lower[links[graph.is_up[links]]])
+    ranks = graph.rank[lower]
+    for rank in np.unique(ranks).tolist():
+        waiting.setdefault(rank, []).append(lower[ranks == rank])
 
 
 def _rails(graph: Graph, hosts: Ints, before: Floats, was_there: Mask, after: Floats, is_there: Mask) -> Ints:
