@@ -90,11 +90,7 @@ def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
     losing = [w for w in windows if loss(w)[1]]
     if not all(value(w, Metric.RX_DISCARDS) for w in losing):
         return False
-    pairs = [
-        (load, loss(w)[1] / packets)
-        for w in windows
-        if (load := value(w, Metric.RX_BYTES)) is not None and (packets := value(w, Metric.RX_PACKETS))
-    ]
+    pairs = [(packets, loss(w)[1] / packets) for w in windows if (packets := value(w, Metric.RX_PACKETS))]
     correlation = _correlation(pairs)
     return correlation is None or correlation >= params.follows_load
 

@@ -1,19 +1,20 @@
 """Which final windows of which ports are told, and what they say: counters' growth, gauges' readings.
 
-Told is a port's window in which errors grew or a level moved by a step since it was last told or is near its limit,
-and the next `watch` windows of that port, so that whoever concludes sees it get better, too. A level moves by a step
-or says nothing: a healthy port costs array arithmetic once a window. What it means is for the detectors.
+Told is a port's window in which errors grew for the second time within `watch` windows (and then the first time, too),
+or a level moved by a step since it was last told or is near its limit; and the next `watch` windows of that port, so
+that whoever concludes sees it get better. Errors that stay alone are told to nobody: a healthy fabric has 13 a second,
+and each would be eleven windows to tell, conclude on and keep. What it means is for the detectors.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.detect import rails
 from streams.detect.measure.blocks import Cells, Column, Stack, is_absent
-from streams.detect.measure.windows import Clock, Closed, Kept, Windows
+from streams.detect.measure.told import Compared, Told
+from streams.detect.measure.windows import NONE, Clock, Closed, Kept, Windows
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, RowKind
@@ -28,8 +29,7 @@ ERRORS = frozenset(
 
 CONTEXT = frozenset(
     {
-        Metric.RX_BYTES, Metric.RX_PACKETS, Metric.RX_DISCARDS, Metric.FEC_CORRECTED_BITS, Metric.RX_BITS,
-        Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS,
+        Metric.RX_PACKETS, Metric.RX_DISCARDS, Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS,
     }
 )  # fmt: skip
 """Counters that grow on a healthy port, told beside those."""
@@ -52,40 +52,22 @@ _SATURATING = {
 }
 """InfiniBand's PortCounters are so wide and stick there for good (DETECTION 1): standing still, they say nothing."""
 
+_ROUNDING = 1e-4
+"""What was told is kept in four bytes."""
+
 _LOWEST_BER = 1e-8
 """A tenth of what DETECTION 3 ignores: below it a level does not move."""
-
-
-class Told(NamedTuple):
-    """One window of one port: where it is, and what was read in it."""
-
-    message: int
-    row: int
-    number: int
-    since_ns: int
-    at_ns: int
-    values: dict[Column, tuple[float, float]]
-    """Column -> growth and 0, or the reading and what was told before."""
-
-
-class Compared(NamedTuple):
-    """One window of all ports of a host, metric after metric."""
-
-    number: int
-    since_ns: int
-    at_ns: int
-    metrics: tuple[Metric, ...]
-    values: tuple[float, ...]
 
 
 def windows_of(kind: RowKind, counters: Stack, gauges: Stack, clock: Clock) -> Windows | None:
     """What is kept of a block; None of one whose rows are no ports, or that reads nothing of the kind."""
     if kind is not RowKind.ROW_KIND_PORT:
         return None
-    own = Kept(counters, ERRORS | CONTEXT | set(RAILS)), Kept(gauges, LEVELS | {Metric.SPEED_BPS})
+    derived = BER not in gauges.place_of and all(column in counters.place_of for column in _FEC)
+    compared = ERRORS | CONTEXT | set(RAILS) | ({metric for metric, _ in _FEC} if derived else set())
+    own = Kept(counters, compared), Kept(gauges, {Metric.SPEED_BPS}, LEVELS)
     if not (own[0].columns or own[1].columns):
         return None
-    derived = BER not in own[1].place_of and all(column in own[0].place_of for column in _FEC)
     levels = tuple(column for column in own[1].columns if column[0] in LEVELS)
     return Windows(*own, ((BER,) if derived else ()) + levels, clock)
 
@@ -107,23 +89,43 @@ class Rates:
         devices = closed.devices
         now, before = windows.counters.held[devices], windows.counters.base[devices]
         levels = self._levels(windows, closed, now, before)
-        last = windows.told[devices]
-        notable = self._grew(windows.counters, now, before)
+        last = windows.told[devices].astype(np.float64)
+        grew = self._grew(windows.counters, now, before)
+        notable = np.zeros_like(grew)
         if windows.levels:
             moved, high = self._moved(windows.levels, levels, last)
             notable |= (moved | high).any(axis=1)
-            told = np.where(moved | (np.isnan(last) & ~np.isnan(levels)), levels, last)
-            windows.told[devices] = told
-        if np.count_nonzero(notable):
-            until = closed.numbers[:, None] + self._params.watch
-            windows.until[devices] = np.where(notable, until, windows.until[devices])
-        telling = windows.until[devices] >= closed.numbers[:, None]
-        if not np.count_nonzero(telling):
-            return
-        for i, row in zip(*(where.tolist() for where in np.nonzero(telling)), strict=True):
-            yield _told(
+            windows.told[devices] = np.where(moved | (np.isnan(last) & ~np.isnan(levels)), levels, last)
+        telling, alone = self._telling(windows, closed, grew, notable)
+        for i, row in _cells(telling | alone):
+            told = _told(
                 windows, closed, i, row, (now[i, :, row], before[i, :, row]), (levels[i, :, row], last[i, :, row])
             )
+            device = int(devices[i])
+            if alone[i, row]:
+                windows.keep_alone(device, told)
+                continue
+            if windows.alone_at[device, row] != NONE:
+                yield windows.forget_alone(device, row)._replace(message=told.message)
+            yield told
+
+    def _telling(
+        self, windows: Windows, closed: Closed, grew: npt.NDArray[np.bool_], notable: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which ports' windows are told, and in which errors stand alone."""
+        devices, numbers = closed.devices, closed.numbers[:, None]
+        until = windows.until[devices]
+        if windows.alone:
+            alone_at = windows.alone_at[devices]
+            for i, row in _cells((alone_at != NONE) & (alone_at < numbers - self._params.watch)):
+                windows.forget_alone(int(devices[i]), row)
+        if not (np.count_nonzero(grew) or np.count_nonzero(notable)):
+            return until >= numbers, notable
+        followed = (until >= numbers) | (windows.alone_at[devices] != NONE)
+        alone = grew & ~followed & ~notable
+        until = np.where(notable | (grew & followed), numbers + self._params.watch, until)
+        windows.until[devices] = until
+        return until >= numbers, alone
 
     def rails(
         self, windows: Windows, closed: Closed, hosts: Sequence[int], speeds: npt.NDArray[np.float64]
@@ -191,12 +193,18 @@ class Rates:
     ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Where a level is a step or more from what was told of it, and where it is so bad that it is always told."""
         steps = np.array([self._steps[metric] for metric, _ in columns])[:, None]
-        moved = np.abs(levels - last) >= steps
+        moved = np.abs(levels - last) >= steps - _ROUNDING
         high = np.zeros_like(moved)
         if BER in columns:
             place = columns.index(BER)
             high[:, place] = levels[:, place] >= self._high
         return moved, high
+
+
+def _cells(mask: npt.NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    """The (place in `closed`, row) of each True."""
+    if np.count_nonzero(mask):
+        yield from zip(*(where.tolist() for where in np.nonzero(mask)), strict=True)
 
 
 _Pair = tuple[Cells, Cells]

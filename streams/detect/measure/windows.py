@@ -2,18 +2,20 @@
 
 A window [n, n+1) x `width_ns` of a source of a device is over with its first reading in a later one, and final once a
 reading is `lateness_ns` past its end: what comes later still changes nothing. Until then a late reading has its place.
-Two copies of the columns that rates need are kept: `base` at the end of the last final window, `held` at the end of
-the one that is over but not final. What a final window says is for rates.py.
+Kept of the columns that rates need is `held`, as they were at the end of the window that is over but not final, and of
+those that are compared `base`, at the end of the last final one. What a final window says is for rates.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure.blocks import Cells, Column, Places, Stack, Times, is_absent
+from streams.detect.measure.told import Told
 from streams.wire.models import Table
 
 NONE = -1
@@ -44,26 +46,31 @@ class Closed:
 
 
 class Kept:
-    """Some columns of a stack, as they were at the ends of windows; shape (devices, columns, rows)."""
+    """Some columns of a stack, as they were at the ends of windows; shape (devices, columns, rows).
 
-    def __init__(self, stack: Stack, wanted: frozenset[int]) -> None:
+    Those that are `compared` come first; the others have no base, because a window says their newest reading only.
+    """
+
+    def __init__(self, stack: Stack, compared: Collection[int], others: Collection[int] = ()) -> None:
         self.stack = stack
-        own = [place for place, (metric, _) in enumerate(stack.columns) if metric in wanted]
-        self.columns: tuple[Column, ...] = tuple(stack.columns[place] for place in own)
-        self.places = np.array(own, np.intp)
+        own = [[place for place, (metric, _) in enumerate(stack.columns) if metric in of] for of in (compared, others)]
+        self.compared = len(own[0])
+        self.columns: tuple[Column, ...] = tuple(stack.columns[place] for place in chain(*own))
+        self.places = np.array([*chain(*own)], np.intp)
         self.place_of = {column: place for place, column in enumerate(self.columns)}
-        shape = (0, len(own), stack.values.shape[2])
-        self.base: Cells = np.empty(shape, stack.values.dtype)
-        self.held: Cells = np.empty(shape, stack.values.dtype)
-        self.base_ns: Times = np.zeros(shape[:2], np.int64)
-        self.held_ns: Times = np.zeros(shape[:2], np.int64)
+        rows, kind = stack.values.shape[2], stack.values.dtype
+        self.base: Cells = np.empty((0, self.compared, rows), kind)
+        self.held: Cells = np.empty((0, len(self.columns), rows), kind)
+        self.base_ns: Times = np.zeros((0, len(self.columns)), np.int64)
+        self.held_ns: Times = np.zeros((0, len(self.columns)), np.int64)
 
     def grow(self, devices: int) -> None:
         """Make room."""
-        held, columns, rows = self.base.shape
+        held, columns = self.held_ns.shape
         for name in ("base", "held"):
-            values = np.empty((devices, columns, rows), self.base.dtype)
-            values[:held] = getattr(self, name)
+            former = getattr(self, name)
+            values = np.empty((devices, *former.shape[1:]), former.dtype)
+            values[:held] = former
             setattr(self, name, values)
         more = np.zeros((devices - held, columns), np.int64)
         self.base_ns, self.held_ns = (np.concatenate([times, more]) for times in (self.base_ns, self.held_ns))
@@ -80,11 +87,12 @@ class Kept:
 
     def settle(self, devices: Places) -> None:
         """What is held can no longer change."""
-        self.base[devices], self.base_ns[devices] = self.held[devices], self.held_ns[devices]
+        self.base[devices], self.base_ns[devices] = self.held[devices, : self.compared], self.held_ns[devices]
 
     def reopen(self, device: int) -> None:
         """A window begins to be held of which nothing was read until now."""
-        self.held[device], self.held_ns[device] = self.base[device], self.base_ns[device]
+        self.held[device, : self.compared], self.held_ns[device] = self.base[device], self.base_ns[device]
+        self.held[device, self.compared :] = self.stack.absent
 
     def patch(self, device: int, table: Table, rows: Places, at_ns: int) -> None:
         """A late reading is the newest of its window where none in it is newer."""
@@ -101,8 +109,11 @@ class Kept:
         self.clear(device)
         rows = other.base.shape[2]
         for was, column in enumerate(other.columns):
-            place = self.place_of[column]
-            self.base[device, place, :rows] = other.base[former, was]
+            place = self.place_of.get(column)
+            if place is None:
+                continue  # the block derives from it what this one reads
+            if was < other.compared:
+                self.base[device, place, :rows] = other.base[former, was]
             self.held[device, place, :rows] = other.held[former, was]
             self.base_ns[device, place], self.held_ns[device, place] = (
                 other.base_ns[former, was],
@@ -116,15 +127,19 @@ class Windows:
     def __init__(self, counters: Kept, gauges: Kept, levels: tuple[Column, ...], clock: Clock) -> None:
         self.counters, self.gauges, self.levels = counters, gauges, levels
         self.clock = clock
-        rows = counters.base.shape[2]
+        rows = counters.held.shape[2]
         self.open: Times = np.empty(0, np.int64)
         self.pending: Times = np.empty(0, np.int64)
         self.next_ns: Times = np.empty(0, np.int64)
         """The event time at which something is to be done for a device: follows from the two above."""
-        self.told: npt.NDArray[np.float64] = np.empty((0, len(levels), rows))
+        self.told: npt.NDArray[np.float32] = np.empty((0, len(levels), rows), np.float32)
         """What was last told of each level; NaN before it was met."""
-        self.until: Times = np.empty((0, rows), np.int64)
+        self.until: npt.NDArray[np.int32] = np.empty((0, rows), np.int32)
         """The last window of a port that is told for what was notable before."""
+        self.alone_at: npt.NDArray[np.int32] = np.empty((0, rows), np.int32)
+        """The window of a port in which errors grew that nobody was told of, because none were near it."""
+        self.alone: dict[tuple[int, int], Told] = {}
+        """(device, row) -> what is told of that window if another follows."""
         self.rails_until: Times = np.empty(0, np.int64)
         """The same of all ports of a host, for a rail of it."""
 
@@ -138,16 +153,29 @@ class Windows:
         self.rails_until = np.concatenate([self.rails_until, none])
         self.next_ns = np.concatenate([self.next_ns, np.zeros(more, np.int64)])
         rows = self.until.shape[1]
-        self.told = np.concatenate([self.told, np.full((more, len(self.levels), rows), np.nan)])
-        self.until = np.concatenate([self.until, np.full((more, rows), NONE, np.int64)])
+        self.told = np.concatenate([self.told, np.full((more, len(self.levels), rows), np.nan, np.float32)])
+        never = np.full((more, rows), NONE, np.int32)
+        self.until, self.alone_at = np.concatenate([self.until, never]), np.concatenate([self.alone_at, never])
 
     def clear(self, device: int) -> None:
         """A place for another device."""
         for kept in (self.counters, self.gauges):
             kept.clear(device)
+        for row in np.flatnonzero(self.alone_at[device] != NONE).tolist():
+            self.forget_alone(device, row)
         self.open[device] = self.pending[device] = self.until[device] = self.rails_until[device] = NONE
         self.told[device] = np.nan
         self.next_ns[device] = 0
+
+    def forget_alone(self, device: int, row: int) -> Told:
+        """The errors of a port that stood alone: they are told now, or so long ago that nothing followed."""
+        self.alone_at[device, row] = NONE
+        return self.alone.pop((device, row))
+
+    def keep_alone(self, device: int, told: Told) -> None:
+        """Errors that are told only if others follow."""
+        self.alone_at[device, told.row] = told.number
+        self.alone[device, told.row] = told
 
     def restarted(self, device: int) -> None:
         """Counters begin anew; what a window that is not final had counted is not known any more."""
@@ -164,6 +192,8 @@ class Windows:
         self.until[device, :rows] = other.until[former]
         for was, column in enumerate(other.levels):
             self.told[device, self.levels.index(column), :rows] = other.told[former, was]
+        for row in np.flatnonzero(other.alone_at[former] != NONE).tolist():
+            self.keep_alone(device, other.alone[former, row])
         self.plan(np.array([device]))
 
     def plan(self, devices: Places) -> None:
