@@ -24,7 +24,7 @@ def example(slug: str) -> str:
     world, _ = LABELLED[slug]
     said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)], world.top) if isinstance(f, Finding)]
     found = last(said)
-    own = next(finding for finding in found if finding.detector == slug)
+    own = next(finding for finding in found if finding.detector == slug and not finding.parent_id)
     children = [finding for finding in found if finding.parent_id == own.id]
     return "".join(f"{text}\n" for text in whole(own, children, [], sum(f.id == own.id for f in said)))
 

@@ -28,11 +28,25 @@ UNREAD = World(unread={"p1-l0": [(100, 400)]})
 LOSING = World(losing={"p1-l0/d1": [(100, 500)]})
 RAILS = Topology(clos.inventory(Shape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
 SLOW = World(top=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
+LEAVES = Topology(clos.inventory(Shape(pods=1, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
+STORM = World(
+    top=LEAVES,
+    paused={
+        "pod1-host2/mlx5_3": [(100, 400)],
+        "pod1-leaf4/Ethernet1/1": [(100, 400)],
+        "pod1-leaf4/Ethernet3/1": [(100, 400)],
+        "pod1-leaf4/Ethernet4/1": [(100, 400)],
+    },
+)
 LABELLED: dict[str, tuple[World, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
     "link/degrading": (LOSING, Truth(at(100), at(500), Condition.LINK_DEGRADING, "p1-l0", "d1")),
     "rail/degraded": (SLOW, Truth(at(100), at(500), Condition.RAIL_DEGRADED, "pod1-host2", "mlx5_3")),
+    "congestion/pfc-storm": (
+        STORM,
+        Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3"),
+    ),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),
     "telemetry/stale": (UNREAD, Truth(at(100), at(400), Condition.TELEMETRY_STALE, "p1-l0", "")),
 }

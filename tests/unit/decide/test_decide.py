@@ -106,9 +106,24 @@ def test_the_policy_goes_from_condition_count_and_severity_to_action(
     assert (rule and rule.action) == action
 
 
+CAUSE_CASES = [("nic", Action.DRAIN_LINK), ("pcie", Action.DRAIN_LINK), ("switch", Action.OBSERVE)]
+
+
+@pytest.mark.parametrize(("cause", "action"), CAUSE_CASES)
+def test_the_root_of_a_storm_is_drained_where_it_is_a_host(cause: str, action: Action) -> None:
+    """A switch that pauses has all its hosts behind it: that is for people."""
+    rule = rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
+    assert rule is not None
+    assert rule.action == action
+
+
 def test_every_rule_has_a_case() -> None:
     """A rule that no case reaches could never fire."""
     reached = {rule_for(finding("p1-l0/u0", c, occurrences=n, severity=s)) for c, n, s, _ in POLICY_CASES}
+    reached |= {
+        rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
+        for cause, _ in CAUSE_CASES
+    }
     assert set(POLICY) == reached - {None}
 
 

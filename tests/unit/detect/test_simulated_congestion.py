@@ -1,0 +1,96 @@
+"""The congestion detectors over the simulated fabric: storms are found with their root, and nothing else is."""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from collectors.sim.faults import Fault, PauseStorm, Reboot, SlowRail, Span, storm, truth
+from collectors.sim.world import World
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.replay.driver import drive
+from streams.replay.score import Truth, score
+from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Source, Table
+from tests.unit.detect.chain import stages
+
+S = 10**9
+START = 1_700_000_000 * S
+FABRIC = clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=2, uplinks=1), START)
+COLUMNS = (
+    (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.PFC_RX_FRAMES, 3), (Metric.PFC_TX_FRAMES, 3),
+)  # fmt: skip
+LAST_S = 420
+
+
+def readings(world: World, cadence_s: float) -> Iterator[Samples]:
+    """What all ports count, each device at its own moment, and nothing while it is away."""
+    metrics, indices = tuple(m for m, _ in COLUMNS), tuple(i for _, i in COLUMNS)
+    for number, (device, ports) in enumerate(world.ports.items()):
+        for turn in range(int(LAST_S / cadence_s)):
+            at_ns = START + int(cadence_s * S * (turn + number % 7 / 7))
+            state = world.device(device, at_ns)
+            if not state.is_up:
+                continue
+            own = [world.port(device, port, at_ns) for port in ports]
+            counts = [
+                [p.rx_bytes for p in own], [p.tx_bytes for p in own], [p.pause_frames(p.paused_us) for p in own],
+                [p.pause_frames(p.pauses_us) for p in own],
+            ]  # fmt: skip
+            states = [[float(p.oper_up) for p in own], [float(p.speed_bps) for p in own]]
+            yield Samples(
+                device, Source.SOURCE_GNMI, "c", 1, turn, at_ns, at_ns, state.boot_ns, RowKind.ROW_KIND_PORT, ports, 0,
+                Table(metrics, indices, np.array(counts, np.uint64)),
+                Table((Metric.OPER_UP, Metric.SPEED_BPS), (NO_INDEX,) * 2, np.array(states)),
+            )  # fmt: skip
+
+
+def storms(inventory: Inventory, chance: random.Random) -> list[Fault]:
+    """Five NICs that pause one after the other, some over both pods; a leaf that restarts, and a slow rail."""
+    links = [link for link in inventory.links if link.role == "host-link"]
+    chance.shuffle(links)
+    made: list[Fault] = []
+    for n, link in enumerate(links[:5]):
+        begin = START + int((20 + 75 * n + chance.uniform(0, 20)) * S)
+        made.append(storm(inventory, link, Span(begin, begin + int(chance.uniform(4, 30) * S)), chance.randint(1, 3)))
+    made.append(Reboot("spine2", Span(START + 60 * S, START + 68 * S)))
+    return [*made, SlowRail(links[5], Span(START + 30 * S, START + 300 * S), 0.5)]
+
+
+def said_of(made: list[Fault], seed: int, cadence_s: float) -> list[Finding]:
+    """What is said of storms in a world with these faults."""
+    world = World(FABRIC, made, seed, START)
+    rows = sorted(readings(world, cadence_s), key=lambda row: row.sampled_at_ns)
+    said = drive(stages(), Topology(FABRIC), rows, 30 * S)
+    return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
+
+
+@pytest.mark.parametrize("seed", [31, 32, 33])
+def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None:
+    """Precision and recall are 1 at a cadence of a second; the port that began it has no parent, all others have."""
+    made = storms(FABRIC, random.Random(seed))
+    said = said_of(made, seed, 1.0)
+    truths = [Truth(t.start, t.end, Condition.CONGESTION_PFC_STORM, t.device, t.port, t.tolerance_s)
+              for t in truth(made) if t.condition == "congestion_pfc_storm"]  # fmt: skip
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 5 + 1e-6
+    newest = {f.id: f for f in said}.values()
+    spread = {(p.device, p.port) for f in made if isinstance(f, PauseStorm) for p in f.spread}
+    children = {(e.device, e.port) for f in newest if f.parent_id for e in (f.evidence[0].at,) if e is not None}
+    assert children <= spread
+    assert len([f for f in newest if not f.parent_id]) == len(truths)
+
+
+def test_a_storm_that_is_read_each_ten_seconds_is_found_by_the_first_whole_interval() -> None:
+    """A longer storm, so that there is one; what shows it is what says it."""
+    link = next(link for link in FABRIC.links if link.role == "host-link")
+    made: list[Fault] = [storm(FABRIC, link, Span(START + 100 * S, START + 160 * S))]
+    said = said_of(made, 1, 10.0)
+    (root,) = [f for f in {f.id: f for f in said}.values() if not f.parent_id]
+    assert root.detected_at_ns is not None
+    assert root.detected_at_ns - (START + 100 * S) <= 20 * S
