@@ -282,6 +282,94 @@ class MiscabledParams(_Params):
     """Over when no end has heard anything for a day: a port out of use is not miscabled for ever."""
 
 
+class AllowedVersions(_Params):
+    """What may run in parts of a kind; `vendor`, `model` and the versions are patterns as of a shell (`*`, `?`)."""
+
+    kind: str = "*"
+    vendor: str = "*"
+    model: str = "*"
+    versions: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class DriftParams(_Params):
+    """fleet/version-drift: versions against an allow-list and against what most of a cohort run."""
+
+    kinds: tuple[str, ...] = ("nic", "os", "transceiver")
+    """NIC firmware, the switches' software, the firmware of optics."""
+
+    allowed: tuple[AllowedVersions, ...] = ()
+    """The first that fits a cohort holds for it; where none does, the majority decides."""
+
+    at_least: Annotated[int, Field(ge=3)] = 8
+    """Devices of a cohort: among few there is no majority worth the name."""
+
+    majority: Annotated[float, Field(gt=0.5, le=1)] = 0.8
+    """This share of a cohort must run one version; between that and the rest of it a rollout is on its way."""
+
+    settle_s: Seconds = 300
+    """After a cohort was first seen: collectors reach a fleet within minutes."""
+
+    rollout_s: Seconds = 86_400
+    """For so long after a device last changed its version the share is moving."""
+
+    every_s: Seconds = 60
+    members: Annotated[int, Field(ge=8)] = 128
+    """Devices a version and partition whose faults are counted: 1,024 of a version with 8 partitions."""
+
+    days: Annotated[float, Field(gt=0)] = 28
+    """Faults are counted over so long (as occurrences are)."""
+
+    look_s: Seconds = 3600
+    """How often rates are compared while nothing else changes."""
+
+    harm_faults: Annotated[int, Field(ge=2)] = 3
+    """Links that failed at devices of a version, at least: one lemon is no version's fault."""
+
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.99
+    """Of the interval of the ratio of both rates; it must lie above 1. Every version of each cohort is compared, so
+    that 0.95 would be wrong once in twenty of them."""
+
+
+class TogetherParams(_Params):
+    """What began together has one cause: how close, and how many are too many for chance."""
+
+    links_s: Seconds = 10
+    """Between one link of a device and the next. A cadence: neighbours read a device's loss at their own moments."""
+
+    links: Annotated[int, Field(ge=2)] = 3
+    """A fault a day in a fabric (DETECTION 3, base rate): three at one device within seconds are no chance."""
+
+    device_ratio: Ratio = 0.8
+    """Of its links, lost together as their other ends tell: the device, whether or not anyone reads it. Above a half,
+    which a host loses with one plane of two, and a leaf with all that is above it."""
+
+    devices_s: Seconds = 60
+    """Between one device and the next: the last samples of slow cadences lie so far apart (as device_down.merge_s)."""
+
+    devices: Annotated[int, Field(ge=2)] = 3
+    devices_ratio: Ratio = 0.5
+    """Of a tier of a pod, or of a plane: a rack of several shares no more than power."""
+
+    outlive_s: Seconds = 300
+    """A link that is still down so long after its device is back has a fault of its own; ports train within it."""
+
+
+class ImbalanceParams(_Params):
+    """congestion/imbalance: uplinks of one switch that differ persistently (DETECTION 3)."""
+
+    uneven: Ratio = 0.15
+    """Off the mean of its uplinks: five times what a healthy fabric stays within (3 %, `a100-roce-leaf`)."""
+
+    busy: Ratio = 0.5
+    """Of its speed that the fullest must carry at least: where none is half full, unevenness delays nobody."""
+
+    unused: Ratio = 0.01
+    """Of the fullest; what carries less is down, drained or a standby, and is not compared."""
+
+    windows: Annotated[int, Field(ge=2)] = 5
+    """In a row, uneven to open and even to close: flows of a collective that ends and begins anew are hashed anew."""
+
+
 class DetectParams(_Params):
     """All detectors' thresholds."""
 
@@ -296,12 +384,14 @@ class DetectParams(_Params):
     down: DownParams = DownParams()
     device_down: DeviceDownParams = DeviceDownParams()
     stale: StaleParams = StaleParams()
+    together: TogetherParams = TogetherParams()
     window: WindowParams = WindowParams()
     degrading: DegradingParams = DegradingParams()
     rail: RailParams = RailParams()
     storm: StormParams = StormParams()
-
+    imbalance: ImbalanceParams = ImbalanceParams()
     miscabled: MiscabledParams = MiscabledParams()
+    drift: DriftParams = DriftParams()
     gpu: GpuParams = GpuParams()
     pcie: PcieParams = PcieParams()
 
