@@ -1,4 +1,4 @@
-"""The rails of one pod: holds each window until all hosts' have come, lets rails.py judge it, and concludes.
+"""The rails of one pod: holds each window until all hosts' have come, lets rail_peers.py judge it, and concludes.
 
 A window is judged once the watermark has passed its end by the lateness: by then every host's was told.
 """
@@ -10,7 +10,7 @@ from streams.detect import rail_degraded
 from streams.detect.link import FOREVER, Interval, meets
 from streams.detect.params import DetectParams, ns
 from streams.detect.rail_degraded import RailState, subject_of
-from streams.detect.rails import marks_of
+from streams.detect.rail_peers import marks_of
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Rails, Subject
