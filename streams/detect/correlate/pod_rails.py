@@ -20,6 +20,15 @@ UnsettledAt = Callable[[Port], list[Interval]]
 """When a port's link was down, trained or was shut: a rail that is not up is not slow."""
 
 
+def hosts_by_pod(topology: Topology) -> dict[str, list[str]]:
+    """The hosts of each pod, once an inventory: a pod is judged each minute."""
+    hosts: dict[str, list[str]] = {}
+    for device in topology.devices.values():
+        if device.kind == "host":
+            hosts.setdefault(topology.pod_of(device.name), []).append(device.name)
+    return hosts
+
+
 @dataclass(slots=True)
 class PodRails:
     """What is known of a pod's rails."""

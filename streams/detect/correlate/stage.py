@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from streams.detect import congestion_pfc_storm, link_degrading, link_down, link_flap
 from streams.detect.correlate import parts, storms
 from streams.detect.correlate.parts import Parts
-from streams.detect.correlate.pod_rails import PodRails
+from streams.detect.correlate.pod_rails import PodRails, hosts_by_pod
 from streams.detect.episode import State, forget
 from streams.detect.link import FOREVER, History, Interval
 from streams.detect.minutes import Minutes, unsettled
@@ -69,6 +69,7 @@ class Correlate:
     def __init__(self, params: DetectParams) -> None:
         self._params = params
         self._topology = Topology(Inventory())
+        self._hosts = hosts_by_pod(self._topology)
         self._kept = Kept()
         self._due: list[tuple[int, str]] = []
         self._due_of: dict[str, int] = {}
@@ -85,7 +86,7 @@ class Correlate:
 
     def adopt(self, topology: Topology) -> list[Output]:
         """Links keep their episodes under another inventory; the new subject lists the old id."""
-        self._topology = topology
+        self._topology, self._hosts = topology, hosts_by_pod(topology)
         for subject_id in list(self._kept.links):
             state = self._kept.links[subject_id]
             now = self._subject(Port(state.history.ends()[0].device, state.history.ends()[0].port))
@@ -180,13 +181,7 @@ class Correlate:
         own = self._kept.rails.get(pod)
         if own is None:
             return []
-        read = [
-            device.name
-            for device in self._topology.devices.values()
-            if device.kind == "host"
-            and self._topology.pod_of(device.name) == pod
-            and not self._kept.silent.get(device.name)
-        ]
+        read = [host for host in self._hosts.get(pod, ()) if not self._kept.silent.get(host)]
         episodes, due = own.look(
             self._params, self._topology, self._subject, self._unsettled, read, self._kept.watermark_ns
         )
