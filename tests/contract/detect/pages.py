@@ -8,7 +8,7 @@ from pathlib import Path
 from streams.cli.shown import whole
 from streams.wire.models import Finding
 from tests.contract.detect.test_registry import LABELLED, ROOT
-from tests.unit.detect.chain import play, statuses
+from tests.unit.detect.chain import play, recorded
 from tests.unit.detect.seen import last
 
 OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
@@ -22,7 +22,7 @@ def page(slug: str) -> Path:
 def example(slug: str) -> str:
     """What the labelled case ends with."""
     world, _ = LABELLED[slug]
-    said = [f for f in play([*world.rounds(1200), *statuses(world, 1200)], world.top) if isinstance(f, Finding)]
+    said = [f for f in play(recorded(world, 1200), world.top) if isinstance(f, Finding)]
     found = last(said)
     own = next(finding for finding in found if finding.detector == slug and not finding.parent_id)
     children = [finding for finding in found if finding.parent_id == own.id]
