@@ -22,21 +22,27 @@ def backtest(
     since: Annotated[datetime | None, typer.Option("--from", formats=TIMES, help="Instead: from this time on.")] = None,
     until: Annotated[datetime | None, typer.Option("--to", formats=TIMES, help="And until then, UTC.")] = None,
     config: Annotated[Path | None, typer.Option(help="Thresholds and policy; the defaults without it.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another configuration: say what differs from its.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Run the stages over recordings, or over what ClickHouse holds, and write every revision of what they say."""
+    """Run the stages over recordings, or over what ClickHouse holds, and write every revision of what they say.
+
+    With --against, both configurations are run over the same messages, and it is said which findings appear with
+    --config, which disappear, and which change; what is written is that of --config.
+    """
+    from streams.cli import compared
     from streams.cli.options import settings_of
     from streams.replay.backtest import Recording, run, run_history
     from streams.wire.errors import Misconfigured
 
     if inventory is None or out is None:
         raise Misconfigured("backtest needs --inventory and --out")
-    settings = settings_of(config)
+    settings, other = settings_of(config), None if against is None else settings_of(against)
     if samples and since is None and until is None:
         recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
-        summary = run(recording, settings, out)
+        summary = run(recording, settings, out, other)
     elif since is not None and until is not None and not (samples or events or facts or status or controls):
-        summary = run_history(_ns(since), _ns(until), inventory, settings, out)
+        summary = run_history(_ns(since), _ns(until), inventory, settings, out, other)
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
     for line in summary.refused:
@@ -45,6 +51,9 @@ def backtest(
         typer.echo(json.dumps(summary.as_dict()))
     else:
         typer.echo(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
+        if summary.differences is not None:
+            for line in compared.lines(summary.differences):
+                typer.echo(line)
 
 
 def _ns(time: datetime) -> int:
