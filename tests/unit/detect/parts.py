@@ -65,7 +65,8 @@ def xid(name: str, t: float, code: int, detail: str = "") -> Event:
 
 def pcie(
     host: str, t: float, links: Mapping[str, Pcie | None], *, most: Pcie = FULL,
-    busy: Mapping[str, float] | None = None, ecc: Mapping[str, float] | None = None, boot_id: int = 0, sequence: int = 1,
+    busy: Mapping[str, float] | None = None, ecc: Mapping[str, float] | None = None, boot_id: int = 0,
+    sequence: int = 1,
 ) -> Samples:  # fmt: skip
     """One reading of the PCIe links of a host's ports, or with `busy` of its GPUs; None: it has none."""
     said = {
