@@ -12,7 +12,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import device_down, telemetry_stale
-from streams.detect.attribute import impact, storms
+from streams.detect.attribute import impact, storms, swaps
 from streams.detect.attribute.kept import Case, DeviceState, Kept, devices_of, lasts, told_by_other
 from streams.detect.attribute.parents import cause_of, parent_of
 from streams.detect.device_down import LostLink, Restart, Signs
@@ -90,13 +90,22 @@ class Attribute:
         return outputs
 
     def _around(self, finding: Finding) -> dict[str, None]:
-        """The storms that a storm explains, and that which explains it."""
+        """The storms that a storm explains, and that which explains it; the links that changed places with a link."""
+        if swaps.is_miscabled(finding):
+            return dict.fromkeys(other.id for other in self._round(finding))
         if not storms.is_storm(finding):
             return {}
         root = storms.root_of(self._findings, finding)
         held = dict.fromkeys(storm.id for storm in storms.below(self._findings, finding))
         more = root is not None and storms.says_more(storms.below(self._findings, root))
         return held | ({root.id: None} if root is not None and more else {})
+
+    def _round(self, finding: Finding) -> list[Finding]:
+        return swaps.round_of(self._kept.cases, self._findings, self._ends, finding)
+
+    def _ends(self, subject_id: str) -> list[str]:
+        cable = self._topology.cables.get(subject_id)
+        return [] if cable is None else [cable.lower.device, cable.upper.device]
 
     def _take(self, episode: Episode) -> bool:
         """An episode's revision, unless a newer one is known."""
@@ -204,6 +213,8 @@ class Attribute:
         """The episode with its fabric-wide context; a pure function of all cases and the topology."""
         own = case.episode.finding
         parent = parent_of(self._params, self._kept, self._findings, case.episode)
+        if swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
+            own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
         at_ns = own.detected_at_ns or own.started_at_ns
         radius = impact.blast_radius(self._topology, own)
         if storms.is_storm(own) and parent is None:

@@ -13,7 +13,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import congestion_pfc_storm, link_degrading, link_down, link_flap
-from streams.detect.correlate import parts, storms
+from streams.detect.correlate import parts, storms, wires
 from streams.detect.correlate.parts import Parts
 from streams.detect.correlate.pod_rails import PodRails, hosts_by_pod
 from streams.detect.episode import State, forget
@@ -24,7 +24,7 @@ from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Endpoint, Episode, Message, Rails, Source, Subject, Symptom, SymptomKind, Window
+from streams.wire.models import Cabling, Census, Endpoint, Episode, Message, Rails, Source, Subject, Symptom, SymptomKind, Window
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -51,6 +51,7 @@ class Kept:
     held: storms.Storms = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
+    wired: wires.Wires = field(default_factory=dict)
     parts: Parts = field(default_factory=Parts)
 
 
@@ -97,7 +98,8 @@ class Correlate:
             now = replace(now, former_ids=(*state.history.subject.former_ids, subject_id))
             self._join(self._kept.links.setdefault(now.id, LinkState(History(now))), state)
             self._schedule(now.id, self._kept.watermark_ns)
-        for name in storms.rename(self._kept.held, self._subject):
+        moved = wires.rename(self._kept.wired, self._subject, self._kept.watermark_ns)
+        for name in (*storms.rename(self._kept.held, self._subject), *moved):
             self._schedule(name, self._kept.watermark_ns)
         return []
 
@@ -121,6 +123,11 @@ class Correlate:
                 self._compare_later(message)
             if isinstance(message, Window):
                 outputs += self._look(self._read(message))
+            if isinstance(message, Cabling):
+                subject = self._subject(Port(message.device, message.port))
+                outputs += self._look(wires.observe(self._kept.wired, subject, message))
+            if isinstance(message, Census):
+                outputs.append(Output(EPISODES, message, key="fleet"))
             if not isinstance(message, Symptom):
                 continue
             if message.kind in congestion_pfc_storm.KINDS:
@@ -185,17 +192,21 @@ class Correlate:
         episodes, due = own.look(
             self._params, self._topology, self._subject, self._unsettled, read, self._kept.watermark_ns
         )
-        if due != FOREVER:
-            self._schedule(_POD + pod, due)
-        else:
-            self._due_of.pop(_POD + pod, None)
-        return [self._output(episode) for episode in episodes]
+        return self._heeded(_POD + pod, episodes, due)
 
     def _storm(self, name: str) -> list[Output]:
         """Let the detector of storms conclude on one link."""
-        episodes, due = storms.look(self._params, self._kept.held, name, self._kept.watermark_ns)
-        if due != FOREVER:
-            self._schedule(name, due)
+        return self._heeded(name, *storms.look(self._params, self._kept.held, name, self._kept.watermark_ns))
+
+    def _wire(self, name: str) -> list[Output]:
+        """Let link/miscabled conclude on one link."""
+        looked = wires.look(self._params, self._kept.wired, self._topology, name, self._kept.watermark_ns)
+        return self._heeded(name, *looked)
+
+    def _heeded(self, name: str, episodes: Iterable[Episode], due_ns: int) -> list[Output]:
+        """What was concluded, to be said, and when to look again."""
+        if due_ns != FOREVER:
+            self._schedule(name, due_ns)
         else:
             self._due_of.pop(name, None)
         return [self._output(episode) for episode in episodes]
@@ -230,12 +241,8 @@ class Correlate:
         } | {_PART + part: None for part in self._kept.parts.of(symptom.device)}
 
     def _look_at_part(self, part: str) -> list[Output]:
-        episodes, due = self._kept.parts.look(self._params, part, self._kept.restarts, self._kept.watermark_ns)
-        if due != FOREVER:
-            self._schedule(_PART + part, due)
-        else:
-            self._due_of.pop(_PART + part, None)
-        return [self._output(episode) for episode in episodes]
+        looked = self._kept.parts.look(self._params, part, self._kept.restarts, self._kept.watermark_ns)
+        return self._heeded(_PART + part, *looked)
 
     def _look(self, subject_ids: Iterable[str]) -> list[Output]:
         """Let both detectors conclude on each link; the link is let go when nothing of it is left."""
@@ -250,6 +257,9 @@ class Correlate:
                 continue
             if subject_id.startswith(storms.NAME):
                 outputs += self._storm(subject_id)
+                continue
+            if subject_id.startswith(wires.NAME):
+                outputs += self._wire(subject_id)
                 continue
             state = self._kept.links.get(subject_id)
             if state is None:
@@ -306,7 +316,8 @@ class Correlate:
             self._kept = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of correlate: {error}") from error
-        held = (storms.NAME + subject_id for subject_id in self._kept.held)
+        held = [storms.NAME + subject_id for subject_id in self._kept.held]
+        held += [wires.NAME + subject_id for subject_id in self._kept.wired]
         own = (_PART + part for part in {*self._kept.parts.gpus, *self._kept.parts.pcie})
         for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails), *held, *own):
             self._schedule(subject_id, self._kept.watermark_ns)

@@ -18,6 +18,7 @@ from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
 from streams.detect.measure.rates import Compared, Rates, Told
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
+from streams.detect.measure.selves import Selves
 from streams.detect.measure.trained import WIDTH, Trained
 from streams.detect.measure.windows import Closed, Windows
 from streams.detect.params import DetectParams, ns
@@ -26,9 +27,12 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
+    Cabling,
+    Census,
     CollectorStatus,
     Event,
     EventKind,
+    Facts,
     Message,
     Progress,
     Rails,
@@ -54,13 +58,18 @@ _EVENTS = {
 _OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
 
 
+Said = Symptom | Window | Rails | Cabling | Census
+_FLEET = "fleet"
+"""Where what concerns all pods goes."""
+
+
 class Measure:
     """The stage for one telemetry partition."""
 
     name = "measure"
 
-    def __init__(self, params: DetectParams) -> None:
-        self._params = params
+    def __init__(self, params: DetectParams, partition: int = 0) -> None:
+        self._params, self._partition = params, partition
         self._liveness = Liveness(params.stale)
         self._rates = Rates(params)
         self._readings = Readings(self._notice, self._conclude, self._rates.clock)
@@ -69,9 +78,10 @@ class Measure:
         self._pauses = Pauses(params.storm)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], npt.NDArray[np.float64] | None]] = {}
         self._trained = Trained(params.pcie, {})
+        self._selves = Selves(params, partition)
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
-        self._noticed: list[tuple[int, Symptom | Window | Rails]] = []
+        self._noticed: list[tuple[int, Said]] = []
         """What the batch shows so far, each with the number of its message."""
         self.counted: Counter[str] = Counter()
         """Self-metrics: `clock_ahead`, `late`."""
@@ -88,7 +98,8 @@ class Measure:
         self._topology = topology
         self._notable = Notable(topology)
         self._speeds = {}
-        return []
+        at_ns = self._floor_ns if self._watermark_ns == IDLE_NS else self._watermark_ns
+        return self._outputs(self._selves.adopt(topology, at_ns))
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         noticed = self._noticed
@@ -102,11 +113,12 @@ class Measure:
                 noticed += [(number, symptom) for symptom in self._liveness.arrive(message.at_ns)]
             elif isinstance(message, Progress):
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
-            # facts concern no symptom of these detectors
+            elif isinstance(message, Facts):
+                noticed += [(number, cabling) for cabling in self._selves.take(message)]
         self._readings.fold()
         self._noticed = []
         noticed.sort(key=itemgetter(0))
-        return self._outputs(symptom for _, symptom in noticed)
+        return self._outputs([symptom for _, symptom in noticed])
 
     def advance(self, watermark_ns: int) -> list[Output]:
         return self._outputs(self._liveness.arrive(watermark_ns))
@@ -163,20 +175,22 @@ class Measure:
             tuple(value for value, _ in values), tuple(before for _, before in values),
         )  # fmt: skip
 
-    def _outputs(self, noticed: Iterable[Symptom | Window | Rails]) -> list[Output]:
+    def _outputs(self, noticed: Sequence[Said]) -> list[Output]:
         watermark = max(self._liveness.watermark_ns(), self._floor_ns)
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
         self._watermark_ns = max(self._watermark_ns, watermark)
         return [
-            Output(SYMPTOMS if isinstance(said, Symptom) else SUMMARIES, said, key=pod)
-            for said in noticed
+            Output(SYMPTOMS if isinstance(said, Symptom | Cabling) else SUMMARIES, said, key=pod)
+            for said in (*noticed, *self._selves.heed(noticed, watermark))
             for pod in self._pods(said)
         ]
 
-    def _pods(self, symptom: Symptom | Window | Rails) -> Iterable[str]:
+    def _pods(self, symptom: Said) -> Iterable[str]:
         """A port's symptoms go to its link's home, a restart wherever the device has links, silence to its own pod."""
-        if isinstance(symptom, Symptom | Window) and symptom.port:
+        if isinstance(symptom, Census):
+            return (_FLEET,)
+        if isinstance(symptom, Symptom | Window | Cabling) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
         if isinstance(symptom, Symptom) and symptom.kind is SymptomKind.RESTARTED:
             return sorted(self._topology.pods_touching(symptom.device))
@@ -223,15 +237,16 @@ class Measure:
 
     def snapshot(self) -> bytes:
         held = self._pauses.dump()
-        low = self._trained.dump()
-        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low)
+        low, said = self._trained.dump(), self._selves.dump()
+        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
     def restore(self, data: bytes) -> None:
         readings = Readings(self._notice, self._conclude, self._rates.clock)
         liveness = Liveness(self._params.stale)
-        trained = Trained(self._params.pcie, {})
-        self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained)
+        trained, selves = Trained(self._params.pcie, {}), Selves(self._params, self._partition)
+        self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
         self._readings, self._liveness, self._trained = readings, liveness, trained
+        self._selves = selves
         self._pauses = Pauses(self._params.storm)
         self._pauses.load(held)
 

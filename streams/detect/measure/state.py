@@ -19,6 +19,7 @@ from streams.detect.measure.blocks import Column, Stack, is_absent
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.packing import Numbers, Packer, Unpacker
 from streams.detect.measure.readings import Readings, Slot
+from streams.detect.measure.selves import Selves
 from streams.detect.measure.trained import Trained
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
@@ -31,13 +32,13 @@ _WORD = 8
 
 def dump(
     liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int, held: list[list[Any]],
-    low: list[list[Any]],
+    low: list[list[Any]], said: dict[str, Any],
 ) -> bytes:  # fmt: skip
-    """The state as bytes, compressed; `held` is what Pauses.dump answers, `low` what Trained.dump does."""
+    """The state as bytes, compressed; `held`, `low` and `said` are what Pauses, Trained and Selves dump."""
     packer = Packer()
     head = {
         "schema": _SCHEMA, "width_ns": readings.clock.width_ns, "arrival_ns": liveness.arrival_ns,
-        "floor_ns": floor_ns, "watermark_ns": watermark_ns, "held": held, "low": low,
+        "floor_ns": floor_ns, "watermark_ns": watermark_ns, "held": held, "low": low, "said": said,
         "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
         "lengths": [len(blob) for blob in packer.blobs],
     }  # fmt: skip
@@ -45,7 +46,9 @@ def dump(
     return b"".join([len(plain).to_bytes(_WORD, "little"), plain, *packer.blobs])
 
 
-def load(data: bytes, liveness: Liveness, readings: Readings, trained: Trained) -> tuple[int, int, list[list[Any]]]:
+def load(
+    data: bytes, liveness: Liveness, readings: Readings, trained: Trained, selves: Selves
+) -> tuple[int, int, list[list[Any]]]:
     """Fill all from what `dump` wrote; answers (floor_ns, watermark_ns, held); raises Reject on what it did not."""
     try:
         whole = memoryview(data)
@@ -61,8 +64,9 @@ def load(data: bytes, liveness: Liveness, readings: Readings, trained: Trained) 
         liveness.restore(heard, head["arrival_ns"])
         _fill(head, heard, readings, unpacker)
         trained.load(head.get("low", []))
+        selves.load(head["said"])
         return head["floor_ns"], head["watermark_ns"], head.get("held", [])
-    except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError) as error:
+    except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise Reject(f"not a snapshot of measure: {error}") from error
 
 
