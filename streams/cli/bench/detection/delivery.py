@@ -1,0 +1,263 @@
+"""How what the world says comes to the pipeline: who reads what, whose clock is off, what is late, lost or comes twice.
+
+Answers slices of arrival time, each with its messages in the order in which they come.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streams.cli.bench.detection.agents import Agents
+from streams.cli.bench.detection.columns import (
+    COUNTERS,
+    GAUGES,
+    NIC_COUNTERS,
+    NIC_GAUGES,
+    SWITCH_COUNTERS,
+    SWITCH_GAUGES,
+)
+from streams.cli.bench.detection.effects import Down, Effect, Restart, Say, Span, Unread
+from streams.cli.bench.detection.world import World
+from streams.cli.bench.load.group import rows_digest
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    CollectorStatus,
+    Event,
+    EventKind,
+    Facts,
+    Message,
+    Neighbor,
+    RowKind,
+    Samples,
+    Source,
+    Table,
+)
+
+_S = 10**9
+_FACTS_NS = 3600 * _S
+STATUS_EVERY_NS = 60 * _S
+"""How often a collector speaks of a target that it reads."""
+AGENT_ROUNDS = 3
+"""The agent on a host reads PCIe and GPUs each so many rounds: that changes rarely."""
+COLLECTORS = 4
+"""They share the switches; a host has its own."""
+
+
+def collector_of(switch: int) -> str:
+    """The collector that reads a switch."""
+    return f"gnmi-{switch % COLLECTORS + 1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Travel:
+    """What goes wrong on the way; ratios are of all messages."""
+
+    jitter_s: float = 0.3
+    """Between two readings, of the cadence."""
+    skew_s: float = 0.15
+    """Standard deviation of devices' clocks; one in fifty is off by up to `far_s`."""
+    far_s: float = 4.0
+    late: float = 0.01
+    late_s: tuple[float, float] = (2.0, 25.0)
+    twice: float = 0.01
+    events_lost: float = 0.05
+    polled: float = 0.2
+    """Of switches, those that refuse ON_CHANGE: nothing tells of their ports but the samples."""
+    link_s: tuple[float, float] = (0.01, 0.12)
+    """Until an end notices that its signal went or came."""
+
+
+class Delivery:
+    """All messages of a world, by arrival."""
+
+    def __init__(
+        self, world: World, topology: Topology, effects: Sequence[Effect], cadence_s: float, travel: Travel,
+        chance: np.random.Generator,
+    ) -> None:  # fmt: skip
+        self._world, self._topology, self._travel, self._chance = world, topology, travel, chance
+        plant = world.plant
+        devices = len(plant.devices)
+        self._cadence_ns = round(cadence_s * _S)
+        self._phase_ns = (chance.permutation(devices) * (self._cadence_ns / devices)).astype(np.int64)
+        skew_s = travel.skew_s * chance.standard_normal(devices)
+        far = chance.random(devices) < 0.02
+        skew_s[far] = chance.uniform(-travel.far_s, travel.far_s, int(far.sum()))
+        self._skew_ns = (skew_s * _S).astype(np.int64)
+        self._polled = (chance.random(devices) < travel.polled) & ~np.array(plant.is_host)
+        self._digests = {rows: rows_digest(rows) for rows in set(plant.ports)}
+        self._collector = ["nic" if host else collector_of(i) for i, host in enumerate(plant.is_host)]
+        self._run: dict[str, int] = defaultdict(lambda: 1)
+        self._agents = Agents(world)
+        self._sequence: Counter[tuple[int, Source]] = Counter()
+        self._last_ns = [0] * devices
+        self._said_ns: Counter[tuple[int, Source]] = Counter()
+        self._rounds = 0
+        self._unread: dict[int, list[Unread]] = defaultdict(list)
+        self._restarts: dict[str, list[Span]] = defaultdict(list)
+        self._away = world.away
+        for effect in effects:
+            if isinstance(effect, Unread):
+                self._unread[effect.device].append(effect)
+            elif isinstance(effect, Restart):
+                self._restarts[effect.collector].append(effect.span)
+        self._held: dict[int, list[tuple[int, Message]]] = defaultdict(list)
+        self._told: list[tuple[int, Message]] = []
+        self.counted: Counter[str] = Counter()
+        self._tell(effects)
+
+    def rounds(self, start_ns: int, end_ns: int, slice_ns: int) -> Iterator[tuple[int, list[Message]]]:
+        """(end of the slice, what came in it), slice after slice; what is on its way at the end does not come."""
+        done = start_ns // slice_ns
+        for at_ns, message in self._told:
+            if start_ns <= at_ns < end_ns:
+                self._hold(self._arrival(at_ns), message, slice_ns)
+        for at_ns in range(start_ns, end_ns, self._cadence_ns):
+            for came_ns, message in self._round(at_ns):
+                self._hold(came_ns, message, slice_ns)
+            until = (at_ns + self._cadence_ns) // slice_ns
+            yield from self._due(done, until, slice_ns)
+            done = until
+
+    def _due(self, first: int, until: int, slice_ns: int) -> Iterator[tuple[int, list[Message]]]:
+        for number in range(first, until):
+            came = sorted(self._held.pop(number, ()), key=lambda pair: pair[0])
+            yield (number + 1) * slice_ns, [message for _, message in came]
+
+    def _hold(self, came_ns: int, message: Message, slice_ns: int) -> None:
+        travel, chance = self._travel, self._chance
+        if chance.random() < travel.late and not self._is_fresh(message, came_ns):
+            came_ns += round(chance.uniform(*travel.late_s) * _S)
+            self.counted["late"] += 1
+        self._held[came_ns // slice_ns].append((came_ns, message))
+        self.counted["messages"] += 1
+        if isinstance(message, Samples):
+            self.counted["port_samples"] += len(message.row)
+        if chance.random() < travel.twice:
+            again_ns = came_ns + round(chance.uniform(0.1, 20) * _S)
+            self._held[again_ns // slice_ns].append((again_ns, message))
+            self.counted["twice"] += 1
+
+    def _is_fresh(self, message: Message, came_ns: int) -> bool:
+        """A collector that just started has nothing to catch up with."""
+        spans = self._restarts.get(message.collector, ()) if isinstance(message, Samples) else ()
+        return any(s.start_ns <= came_ns < s.end_ns + 2 * self._cadence_ns for s in spans)
+
+    def _round(self, at_ns: int) -> Iterator[tuple[int, Message]]:
+        jitter = self._chance.uniform(0, self._travel.jitter_s, len(self._phase_ns))
+        times = at_ns + self._phase_ns + (jitter * min(_S, self._cadence_ns / 4)).astype(np.int64)
+        self._world.read(times)
+        self._rounds += 1
+        for device, when in enumerate(times.tolist()):
+            yield from self._device(device, when)
+
+    def _device(self, device: int, at_ns: int) -> Iterator[tuple[int, Message]]:
+        collector = self._collector[device]
+        host = self._world.plant.is_host[device]
+        if any(s.start_ns <= at_ns < s.end_ns for s in self._restarts.get(collector, ())):
+            return
+        if collector in self._restarts:
+            self._run[collector] = 1 + sum(s.end_ns <= at_ns for s in self._restarts[collector])
+        gone = any(s.start_ns <= at_ns < s.end_ns for s in self._away.get(device, ()))
+        unread = next((u for u in self._unread.get(device, ()) if u.span.start_ns <= at_ns < u.span.end_ns), None)
+        if not gone and unread is None:
+            yield from self._heard(device, at_ns)
+            if host and (self._rounds + device) % AGENT_ROUNDS == 0:
+                for samples in self._agents.read(device, at_ns, int(self._skew_ns[device])):
+                    yield self._arrival(at_ns), samples
+                if at_ns - self._said_ns[device, Source.SOURCE_HOST] >= STATUS_EVERY_NS:
+                    yield self._status(device, Source.SOURCE_HOST, at_ns, at_ns)
+            self._last_ns[device] = at_ns
+        elif (gone and not host) or (unread is not None and unread.said):
+            yield self._status(device, self._source(device), at_ns, self._last_ns[device], "no answer")
+
+    def _heard(self, device: int, at_ns: int) -> Iterator[tuple[int, Message]]:
+        yield self._arrival(at_ns), self._samples(device, at_ns)
+        last_ns, source = self._last_ns[device], self._source(device)
+        if not last_ns or at_ns // _FACTS_NS != last_ns // _FACTS_NS:
+            yield self._arrival(at_ns), self._facts(device, at_ns)
+        if not last_ns or at_ns - self._said_ns[device, source] >= STATUS_EVERY_NS:
+            yield self._status(device, source, at_ns, at_ns)
+
+    def _arrival(self, at_ns: int) -> int:
+        return at_ns + round(self._chance.uniform(0.02, 0.4) * _S)
+
+    def _status(
+        self, device: int, source: Source, at_ns: int, last_ns: int, error: str = ""
+    ) -> tuple[int, CollectorStatus]:
+        self._said_ns[device, source] = at_ns
+        own = source is Source.SOURCE_HOST
+        collector = "host" if own else self._collector[device]
+        cadence_ns = self._cadence_ns * (AGENT_ROUNDS if own else 1)
+        return self._arrival(at_ns), CollectorStatus(
+            collector, self._run[collector], source, self._world.plant.devices[device], at_ns, not error, error,
+            last_sample_at_ns=last_ns, clock_offset_ns=int(self._skew_ns[device]), cadence_ns=cadence_ns,
+        )  # fmt: skip
+
+    def _source(self, device: int) -> Source:
+        return Source.SOURCE_NIC if self._world.plant.is_host[device] else Source.SOURCE_GNMI
+
+    def _samples(self, device: int, at_ns: int) -> Samples:
+        world, source, collector = self._world, self._source(device), self._collector[device]
+        first, rows = int(world.first[device]), world.plant.ports[device]
+        own = slice(first, first + len(rows))
+        nic = source is Source.SOURCE_NIC
+        counted, gauged = (NIC_COUNTERS, NIC_GAUGES) if nic else (SWITCH_COUNTERS, SWITCH_GAUGES)
+        self._sequence[device, source] += 1
+        columns = COUNTERS[counted]
+        gauges = GAUGES[gauged]
+        return Samples(
+            world.plant.devices[device], source, collector, self._run[collector], self._sequence[device, source],
+            at_ns + int(self._skew_ns[device]), at_ns, world.boot_id[device], RowKind.ROW_KIND_PORT, rows,
+            self._digests[rows],
+            Table(tuple(c[0] for c in columns), tuple(c[1] for c in columns), world.counters[counted, own].copy()),
+            Table(gauges, (-1,) * len(gauges), world.gauges[gauged, own].copy()),
+        )  # fmt: skip
+
+    def _facts(self, device: int, at_ns: int) -> Facts:
+        name = self._world.plant.devices[device]
+        own = [(c.lower, c.upper) if c.lower.device == name else (c.upper, c.lower)
+               for c in self._topology.cables_of.get(name, ())]  # fmt: skip
+        neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in own)
+        source = Source.SOURCE_HOST if self._world.plant.is_host[device] else Source.SOURCE_GNMI
+        return Facts(name, at_ns, source, "Railsight", "", "4.33.1F", neighbors=neighbors)
+
+    def _tell(self, effects: Sequence[Effect]) -> None:
+        """Events of links at both ends, and what effects say; held until their time comes."""
+        for down in self._world.downs:
+            self._signal(down)
+        for effect in effects:
+            if isinstance(effect, Say):
+                self._later(effect.span.start_ns, effect.message)
+
+    def _signal(self, down: Down) -> None:
+        world, travel = self._world, self._travel
+        for port in world.plant.links[down.link].tolist():
+            device = int(world.owner[port])
+            name = world.plant.ports[device][port - int(world.first[device])]
+            for edge_ns, kinds in zip(down.span, ((EventKind.LINK_DOWN, EventKind.ADMIN_DOWN),
+                                                  (EventKind.LINK_UP, EventKind.ADMIN_UP)), strict=True):  # fmt: skip
+                told = kinds if down.shut == port else kinds[:1]
+                for kind in told:
+                    at_ns = edge_ns + round(self._chance.uniform(*travel.link_s) * _S)
+                    self._event(device, name, kind, at_ns)
+
+    def _event(self, device: int, port: str, kind: EventKind, at_ns: int) -> None:
+        world = self._world
+        gone = any(s.start_ns <= at_ns < s.end_ns for s in self._away.get(device, ()))
+        unread = any(u.span.start_ns <= at_ns < u.span.end_ns for u in self._unread.get(device, ()))
+        restarting = any(s.start_ns <= at_ns < s.end_ns for s in self._restarts.get(self._collector[device], ()))
+        if gone or unread or restarting or self._polled[device]:
+            return
+        event = Event(
+            world.plant.devices[device], port, kind, at_ns + int(self._skew_ns[device]), at_ns, self._source(device),
+            self._collector[device], self._run[self._collector[device]], 0,
+        )  # fmt: skip
+        if self._chance.random() >= self._travel.events_lost:
+            self._later(at_ns, event)
+        if world.plant.is_host[device] and kind in (EventKind.LINK_DOWN, EventKind.LINK_UP):
+            self._later(at_ns, replace(event, source=Source.SOURCE_HOST, collector="host"))
+
+    def _later(self, at_ns: int, message: Message) -> None:
+        self._told.append((at_ns, message))
