@@ -1,11 +1,16 @@
-"""Which finding explains which: a device that went away takes its links with it, a dead collector hides many."""
+"""Which finding explains which: a device that went away takes its links with it, a dead collector hides many.
+
+A pure function of the cases as they are now: a finding's last revision does not depend on what was thought before.
+"""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from streams.detect.attribute import storms
-from streams.detect.attribute.kept import Kept, devices_of, overlap
+from streams.detect.attribute.cases import Cases, Group
+from streams.detect.attribute.kept import devices_of, overlap
 from streams.detect.params import DetectParams, ns
-from streams.wire.models import Condition, Episode, Finding
+from streams.wire.models import Condition, Episode, Finding, Status
 
 _LINK_FAULTS = (
     Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING, Condition.HOST_PCIE_DEGRADED
@@ -15,28 +20,62 @@ _BEFORE_NS = ns(5)
 """A neighbour's clock may date the loss of a device by so much before the device's own last word."""
 
 
-def parent_of(
-    params: DetectParams, kept: Kept, at_device: Callable[[str], list[Finding]], episode: Episode
-) -> Finding | None:
-    """What explains an episode; `at_device` answers the findings that touch a device.
+class Cause(NamedTuple):
+    """What explains a finding; or the group that it stands for, as the first of it."""
 
-    The device that went away and took this with it, or the first of those that a dead collector hides.
+    parent: Finding | None = None
+    stands_for: Group | None = None
+
+
+def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Cause:
+    """What explains an episode.
+
+    The device that went away and took this with it; else the first of those that began together at one device, in one
+    pod or plane, or behind one collector: then that one stands for all, and no new subject is made up (ADR 2).
     """
     own = episode.finding
-    if own.condition is Condition.DEVICE_DOWN:
-        return None
+    if own.status is Status.RETRACTED:
+        return Cause()
+    if own.condition is not Condition.DEVICE_DOWN:
+        outage = _outage(params, cases, episode, watermark_ns)
+        if outage is not None:
+            return Cause(outage)
+    if own.condition is Condition.RAIL_DEGRADED:
+        return Cause(_bad_link(cases.at, own))
+    if storms.is_storm(own):
+        return Cause(storms.root_of(cases.at, own))
+    group = cases.group_of(own)
+    if group is None:
+        return Cause()
+    if group.key[0] == "links":
+        for outage in cases.gone(group.key[1]):
+            if _within(params, outage, own.started_at_ns) and not _outlives(params, outage, own, watermark_ns):
+                return Cause(outage)
+    return Cause(stands_for=group) if group.root.id == own.id else Cause(group.root)
+
+
+def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Finding | None:
+    """The outage of a device at its ends that all its downs fall into."""
+    own = episode.finding
     times = episode.down_at_ns or (own.started_at_ns,)
     for device in devices_of(own):
-        for finding in at_device(device):
-            if finding.condition is Condition.DEVICE_DOWN and all(_within(params, finding, at_ns) for at_ns in times):
-                return finding
-    if own.condition is Condition.RAIL_DEGRADED:
-        return _bad_link(at_device, own)
-    if storms.is_storm(own):
-        return storms.root_of(at_device, own)
-    if own.condition is Condition.TELEMETRY_STALE and own.cause == "collector":
-        return _collector_root(kept, own)
+        for outage in cases.gone(device):
+            lasting = all(_within(params, outage, at_ns) for at_ns in times)
+            if lasting and not _outlives(params, outage, own, watermark_ns):
+                return outage
     return None
+
+
+def _outlives(params: DetectParams, outage: Finding, own: Finding, watermark_ns: int) -> bool:
+    """Whether a link stays down long after the device is back: then it has a fault of its own."""
+    due_ns = outlived_ns(params, outage)
+    last_ns = watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
+    return own.condition is Condition.LINK_DOWN and due_ns is not None and last_ns > due_ns
+
+
+def outlived_ns(params: DetectParams, outage: Finding) -> int | None:
+    """Until when an outage explains a link that is still down; None while the device is gone."""
+    return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.together.outlive_s)
 
 
 def cause_of(own: Finding, parent: Finding | None) -> str:
@@ -65,25 +104,3 @@ def _within(params: DetectParams, outage: Finding, at_ns: int) -> bool:
     end = outage.resolved_at_ns
     grace = ns(params.link.restart_grace_s)
     return outage.started_at_ns - _BEFORE_NS <= at_ns and (end is None or at_ns <= end + grace)
-
-
-def _collector_root(kept: Kept, own: Finding) -> Finding | None:
-    """One finding stands for a dead collector (ADR 2): that of the first source that fell silent."""
-    collector = _collector(kept, own)
-    alike = [
-        finding
-        for finding in kept.standing()
-        if finding.cause == "collector" and overlap(finding, own) and _collector(kept, finding) == collector
-    ]
-    root = kept.collector_roots.get(collector)
-    if root is None or all(finding.id != root for finding in alike):
-        root = min(alike, key=lambda f: (f.started_at_ns, f.subject.id)).id
-        kept.collector_roots[collector] = root
-    return next(finding for finding in alike if finding.id == root) if root != own.id else None
-
-
-def _collector(kept: Kept, finding: Finding) -> str:
-    """Who should have read what this finding misses."""
-    state = kept.devices.get(finding.subject.a.device) if finding.subject.a else None
-    silences = (s for own in state.silences.values() for s in own) if state else ()
-    return next((s.collector for s in silences if s.since_ns == finding.started_at_ns), "")

@@ -135,7 +135,7 @@ def test_a_port_of_no_known_link_is_a_warning_without_a_blast_radius() -> None:
 
 
 def test_who_is_hit() -> None:
-    """A host link hits its host and its jobs; a leaf's uplink those at the leaf; the share lost is that of its own."""
+    """A host link hits its host and its jobs; a leaf's uplink those at the leaf, with what they lose on one plane."""
     (host,) = _downs(HOST, top=topology(JOBS))
     assert host.blast_radius is not None
     assert (host.blast_radius.hosts, host.blast_radius.jobs, host.blast_radius.gpus) == (("p1-h1",), ("train",), 8)
@@ -143,7 +143,7 @@ def test_who_is_hit() -> None:
     (leaf,) = _downs("p1-l0/u0", top=topology(JOBS))
     assert leaf.blast_radius is not None
     assert (leaf.blast_radius.hosts, leaf.blast_radius.gpus) == (("p1-h1", "p1-h2"), 16)
-    assert leaf.blast_radius.capacity_lost_ratio == 0.25
+    assert leaf.blast_radius.capacity_lost_ratio == 0.125
 
 
 @pytest.mark.parametrize("kind", ["p1-l0", "s1", "p1-h1"])
