@@ -98,7 +98,40 @@ class PauseStorm:
     spread: tuple[Port, ...] = ()
 
 
-Fault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A switch spreads its traffic badly: of its uplinks the first carries `shift` more than it should, others less."""
+
+    device: str
+    uplinks: tuple[Port, ...]
+    span: Span
+    shift: float
+
+    def shift_of(self, port: Port) -> float:
+        """By what share of its load an uplink carries more; nothing is lost in all."""
+        return self.shift if port == self.uplinks[0] else -self.shift / (len(self.uplinks) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowPcie:
+    """The PCIe link of a host's NIC trains with eight lanes of its sixteen."""
+
+    link: Link
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """The driver of a host says an Xid of a GPU, and at the end of `span` that the GPU needs nothing any more."""
+
+    host: str
+    gpu: str
+    """Its PCI address."""
+    span: Span
+    code: int
+
+
+Fault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | NarrowPcie | GpuFault
 
 
 class Truth(NamedTuple):
@@ -131,6 +164,13 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
                 rows.append(row)
             case PauseStorm(_, port, span):
                 rows.append(Truth(span.start_ns, span.end_ns, "congestion_pfc_storm", port.device, port.port))
+            case Uneven(device=device, span=span):
+                rows.append(Truth(span.start_ns, span.end_ns, "congestion_imbalance", device, "", _WINDOWS_S))
+            case NarrowPcie(link, span):
+                row = Truth(span.start_ns, span.end_ns, "host_pcie_degraded", link.a_device, link.a_port)
+                rows.append(row)
+            case GpuFault(host, gpu, span):
+                rows.append(Truth(span.start_ns, span.end_ns, "host_gpu_fault", host, gpu))
             case AdminDown():
                 pass
     return rows

@@ -22,7 +22,7 @@ _FIRMWARE, _MODEL, _BOARD = "28.42.1000", "MT4129", "MT_0000000838"
 _MANAGEMENT = "eno1"
 _UP, _DISABLED = "0x1003", "0x1002"
 _PCIE = {
-    "current_link_width": "16", "current_link_speed": "32.0 GT/s PCIe",
+    "current_link_speed": "32.0 GT/s PCIe",
     "max_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
 }  # fmt: skip
 _QUIET = (
@@ -70,12 +70,12 @@ def host_tree(world: World, host: str, at_ns: int) -> HostTree:
         f"{_MANAGEMENT}\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0"
     )
     for number, name in enumerate(world.ports.get(host, ())):
-        _add_port(tree, host, number, world.port(host, name, at_ns))
+        _add_port(tree, host, number, world.port(host, name, at_ns), world.lanes(host, name, at_ns))
     _add_management(tree, host, (at_ns - boot_ns) // _S)
     return tree
 
 
-def _add_port(tree: HostTree, host: str, number: int, port: PortState) -> None:
+def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: int) -> None:
     address, net = pci_address(number), netdev(number)
     device = f"sys/devices/pci0000:00/{address}"
     rdma, name = f"{device}/infiniband/{port.name}", guid(host, port.name)
@@ -86,7 +86,7 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState) -> None:
         f"{device}/net/{net}/device": f"../../../{address}",
         f"{device}/driver": "../../../bus/pci/drivers/mlx5_core",
     })  # fmt: skip
-    says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE}
+    says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE, "current_link_width": str(lanes)}
     says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net).items()}
     says |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
     tree.files.update({f"{device}/{path}": text for path, text in says.items()})

@@ -11,7 +11,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from collectors.sim.faults import AdminDown, Degrading, Fault, LinkDown, LinkFlap, PauseStorm, Reboot, SlowRail, Span
+from collectors.sim.faults import (
+    AdminDown,
+    Degrading,
+    Fault,
+    GpuFault,
+    LinkDown,
+    LinkFlap,
+    NarrowPcie,
+    PauseStorm,
+    Reboot,
+    SlowRail,
+    Span,
+    Uneven,
+)
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 
@@ -121,6 +134,9 @@ class World:
         self._slow: dict[Port, list[SlowRail]] = defaultdict(list)
         self._shut: dict[Port, tuple[Span, ...]] = defaultdict(tuple)
         self._pauses: dict[Port, tuple[Span, ...]] = {}
+        self._uneven: dict[Port, list[tuple[Span, float]]] = defaultdict(list)
+        self._narrow = [fault for fault in faults if isinstance(fault, NarrowPcie)]
+        self._gpus = [fault for fault in faults if isinstance(fault, GpuFault)]
         signal: dict[Port, list[Span]] = defaultdict(list)
         for fault in faults:
             match fault:
@@ -135,6 +151,9 @@ class World:
                 case PauseStorm(port=port, span=span, spread=spread):
                     for own in (port, *spread):
                         self._pauses[own] = union((*self._pauses.get(own, ()), span))
+                case Uneven(uplinks=uplinks, span=span):
+                    for own in uplinks:
+                        self._uneven[own].append((span, fault.shift_of(own)))
                 case LinkDown(link, span):
                     signal[link.a].append(span)
                 case LinkFlap(link, downs):
@@ -201,12 +220,25 @@ class World:
         pauses_ns, paused_ns = (
             sum(_up_ns(cable.down, span, boot_ns, at_ns) for span in self._pauses.get(end, ())) for end in (port, far)
         )
+        shifted_ns = [
+            sum(int(shift * _up_ns(cable.down, span, boot_ns, at_ns)) for span, shift in self._uneven.get(end, ()))
+            for end in (far, port)
+        ]
         return PortState(
             name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
-            edges[-1] if edges else boot_ns, len(edges), back * (up_ns - pauses_ns) // _S,
-            out * (up_ns - paused_ns) // _S, lost, corrected, own[-1].lane if own else 0,
+            edges[-1] if edges else boot_ns, len(edges), back * (up_ns - pauses_ns + shifted_ns[0]) // _S,
+            out * (up_ns - paused_ns + shifted_ns[1]) // _S, lost, corrected, own[-1].lane if own else 0,
             pauses_ns // 1000, paused_ns // 1000,
         )  # fmt: skip
+
+    def lanes(self, device: str, name: str, at_ns: int) -> int:
+        """Of the PCIe link of a host's port."""
+        port = Port(device, name)
+        return 8 if any(own.link.a == port and covers((own.span,), at_ns) for own in self._narrow) else 16
+
+    def gpu_faults(self, host: str) -> Sequence[GpuFault]:
+        """What the driver of a host's GPUs has to say."""
+        return [fault for fault in self._gpus if fault.host == host]
 
     def neighbor(self, device: str, name: str) -> Port:
         """The far end of a port's cable."""
