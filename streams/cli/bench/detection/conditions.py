@@ -9,7 +9,19 @@ from dataclasses import dataclass
 
 from streams.cli.bench.detection.agents import GPUS, gpu_name
 from streams.cli.bench.detection.columns import PRIORITY
-from streams.cli.bench.detection.effects import Away, Ber, Down, Effect, Extra, Level, Say, Slowed, Span, Unread
+from streams.cli.bench.detection.effects import (
+    Away,
+    Ber,
+    Down,
+    Effect,
+    Extra,
+    Level,
+    Say,
+    Slowed,
+    Span,
+    Swapped,
+    Unread,
+)
 from streams.cli.bench.detection.places import Places
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
@@ -265,6 +277,29 @@ def _paused(link: int, by: int, held: int, span: Span) -> list[Effect]:
     ]
 
 
+def miscabled(places: Places, within: Span) -> Injection:
+    """A person puts two cables of a leaf back in each other's place, and later right again; each time both go down."""
+    chance = places.chance
+    for _ in range(_TRIES):
+        link, span = places.link(places.host_links, within, (900, 2400))
+        leaf = places.ends[link][1]
+        others = [o for o in places.links_of(leaf) if o in places.of_hosts and o != link]
+        other = others[int(chance.integers(len(others)))]
+        if places.take(other, span):
+            break
+    downs = [
+        Down(each, Span(edge_ns - round(chance.uniform(5, 20) * _S), edge_ns + round(chance.uniform(1, 8) * _S)))
+        for each in (link, other)
+        for edge_ns in span
+    ]
+    known = [
+        Known(_truth(places, Condition.LINK_MISCABLED, places.ports(each)[0], span, 180.0), span.start_ns)
+        for each in (link, other)
+    ]
+    swapped = Swapped((link, other), span, float(chance.uniform(10, 120)))
+    return Injection(tuple(known), (swapped, *downs), "swapped")
+
+
 CONDITIONS: dict[Condition, tuple[Make, float | None]] = {
     Condition.DEVICE_DOWN: (device, None),
     Condition.TELEMETRY_STALE: (stale, None),
@@ -275,6 +310,7 @@ CONDITIONS: dict[Condition, tuple[Make, float | None]] = {
     Condition.HOST_PCIE_DEGRADED: (pcie, None),
     Condition.HOST_GPU_FAULT: (gpu, None),
     Condition.CONGESTION_PFC_STORM: (storm, 5.0),
+    Condition.LINK_MISCABLED: (miscabled, None),
 }
 """What makes an injection, and within how many seconds of when it can be known it is to be found (None: not promised).
 

@@ -18,9 +18,10 @@ from streams.cli.bench.detection.columns import (
     SWITCH_COUNTERS,
     SWITCH_GAUGES,
 )
-from streams.cli.bench.detection.effects import Down, Effect, Restart, Say, Span, Unread
+from streams.cli.bench.detection.effects import Down, Effect, Restart, Say, Span, Swapped, Unread
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.group import rows_digest
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     CollectorStatus,
@@ -39,8 +40,6 @@ _S = 10**9
 _FACTS_NS = 3600 * _S
 STATUS_EVERY_NS = 60 * _S
 """How often a collector speaks of a target that it reads."""
-AGENT_ROUNDS = 3
-"""The agent on a host reads PCIe and GPUs each so many rounds: that changes rarely."""
 COLLECTORS = 4
 """They share the switches; a host has its own."""
 
@@ -65,6 +64,8 @@ class Travel:
     events_lost: float = 0.05
     polled: float = 0.2
     """Of switches, those that refuse ON_CHANGE: nothing tells of their ports but the samples."""
+    agent_rounds: int = 3
+    """The agent on a host reads PCIe and GPUs each so many rounds: that changes rarely."""
     link_s: tuple[float, float] = (0.01, 0.12)
     """Until an end notices that its signal went or came."""
 
@@ -94,6 +95,8 @@ class Delivery:
         self._last_ns = [0] * devices
         self._said_ns: Counter[tuple[int, Source]] = Counter()
         self._rounds = 0
+        self._swaps: dict[Port, list[tuple[Span, Port]]] = defaultdict(list)
+        self._asked: dict[int, list[int]] = defaultdict(list)
         self._unread: dict[int, list[Unread]] = defaultdict(list)
         self._restarts: dict[str, list[Span]] = defaultdict(list)
         self._away = world.away
@@ -102,6 +105,8 @@ class Delivery:
                 self._unread[effect.device].append(effect)
             elif isinstance(effect, Restart):
                 self._restarts[effect.collector].append(effect.span)
+            elif isinstance(effect, Swapped):
+                self._swap(effect)
         self._held: dict[int, list[tuple[int, Message]]] = defaultdict(list)
         self._told: list[tuple[int, Message]] = []
         self.counted: Counter[str] = Counter()
@@ -163,7 +168,7 @@ class Delivery:
         unread = next((u for u in self._unread.get(device, ()) if u.span.start_ns <= at_ns < u.span.end_ns), None)
         if not gone and unread is None:
             yield from self._heard(device, at_ns)
-            if host and (self._rounds + device) % AGENT_ROUNDS == 0:
+            if host and (self._rounds + device) % self._travel.agent_rounds == 0:
                 for samples in self._agents.read(device, at_ns, int(self._skew_ns[device])):
                     yield self._arrival(at_ns), samples
                 if at_ns - self._said_ns[device, Source.SOURCE_HOST] >= STATUS_EVERY_NS:
@@ -175,7 +180,8 @@ class Delivery:
     def _heard(self, device: int, at_ns: int) -> Iterator[tuple[int, Message]]:
         yield self._arrival(at_ns), self._samples(device, at_ns)
         last_ns, source = self._last_ns[device], self._source(device)
-        if not last_ns or at_ns // _FACTS_NS != last_ns // _FACTS_NS:
+        asked = any(last_ns < asked_ns <= at_ns for asked_ns in self._asked.get(device, ()))
+        if asked or not last_ns or at_ns // _FACTS_NS != last_ns // _FACTS_NS:
             yield self._arrival(at_ns), self._facts(device, at_ns)
         if not last_ns or at_ns - self._said_ns[device, source] >= STATUS_EVERY_NS:
             yield self._status(device, source, at_ns, at_ns)
@@ -189,7 +195,7 @@ class Delivery:
         self._said_ns[device, source] = at_ns
         own = source is Source.SOURCE_HOST
         collector = "host" if own else self._collector[device]
-        cadence_ns = self._cadence_ns * (AGENT_ROUNDS if own else 1)
+        cadence_ns = self._cadence_ns * (self._travel.agent_rounds if own else 1)
         return self._arrival(at_ns), CollectorStatus(
             collector, self._run[collector], source, self._world.plant.devices[device], at_ns, not error, error,
             last_sample_at_ns=last_ns, clock_offset_ns=int(self._skew_ns[device]), cadence_ns=cadence_ns,
@@ -219,9 +225,32 @@ class Delivery:
         name = self._world.plant.devices[device]
         own = [(c.lower, c.upper) if c.lower.device == name else (c.upper, c.lower)
                for c in self._topology.cables_of.get(name, ())]  # fmt: skip
-        neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in own)
+        heard = [(near, self._heard_by(near, far, at_ns)) for near, far in own]
+        neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in heard)
         source = Source.SOURCE_HOST if self._world.plant.is_host[device] else Source.SOURCE_GNMI
         return Facts(name, at_ns, source, "Railsight", "", "4.33.1F", neighbors=neighbors)
+
+    def _swap(self, effect: Swapped) -> None:
+        """What the four ends hear, and when their devices are asked: after the change, and after it is undone."""
+        (a, b), (c, d) = (
+            [self._port(port) for port in self._world.plant.links[link].tolist()] for link in effect.links
+        )
+        for near, far in ((a, d), (d, a), (c, b), (b, c)):
+            self._swaps[near].append((effect.span, far))
+        for link in effect.links:
+            for port in self._world.plant.links[link].tolist():
+                own = self._asked[int(self._world.owner[port])]
+                own += [at_ns + round(effect.asked_s * _S) for at_ns in effect.span]
+                own.sort()
+
+    def _port(self, number: int) -> Port:
+        device = int(self._world.owner[number])
+        plant = self._world.plant
+        return Port(plant.devices[device], plant.ports[device][number - int(self._world.first[device])])
+
+    def _heard_by(self, near: Port, far: Port, at_ns: int) -> Port:
+        swaps = self._swaps.get(near, ())
+        return next((other for span, other in swaps if span.start_ns <= at_ns < span.end_ns), far)
 
     def _tell(self, effects: Sequence[Effect]) -> None:
         """Events of links at both ends, and what effects say; held until their time comes."""

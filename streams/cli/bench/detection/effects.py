@@ -122,4 +122,13 @@ class Say:
     source: Source = Source.SOURCE_HOST
 
 
-Effect = Down | Away | Unread | Restart | Extra | Slowed | Level | Ber | Reset | Say
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The upper ends of two links are in each other's place; who asks its neighbours hears so from `asked_s` on."""
+
+    links: tuple[int, int]
+    span: Span
+    asked_s: float
+
+
+Effect = Down | Away | Unread | Restart | Extra | Slowed | Level | Ber | Reset | Say | Swapped

@@ -30,6 +30,7 @@ class Places:
         self.owner = np.repeat(np.arange(len(plant.devices)), heights)
         self.ends: list[list[int]] = self.owner[plant.links].tolist()
         self.host_links = [i for i, (a, _) in enumerate(self.ends) if plant.is_host[a]]
+        self.of_hosts = frozenset(self.host_links)
         self.fabric_links = [i for i, (a, _) in enumerate(self.ends) if not plant.is_host[a]]
         self._links_of: dict[int, list[int]] = defaultdict(list)
         for link, ends in enumerate(self.ends):

@@ -37,7 +37,10 @@ OVER_S = 900.0
 """And for what ends last to be over."""
 _POST_NS = 5 * _S
 """So often it is asked who is to be paged."""
+_DAYS_SLICE_S = 15.0
 _GPUS_OF_TODAY = 2048
+_DAYS = Travel(agent_rounds=30)
+"""Agents are a tenth of all messages then, and not two thirds."""
 _FAULTS_A_DAY_AND_SERVER = 1 / (5 * 400)
 """One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
 
@@ -60,6 +63,11 @@ class Asked:
             return self.days * 86_400
         # 25 faults of a condition an hour leave room at 2,048 GPUs; a smaller fabric needs as much more time.
         return max(1200.0, self.each / 25 * 3600 * max(1.0, _GPUS_OF_TODAY / self.gpus))
+
+    @property
+    def slice_s(self) -> float:
+        """So much of arrival comes at once: a page's hold, for days; else a tenth of a round."""
+        return _DAYS_SLICE_S if self.days else max(1.0, self.cadence_s / 10)
 
 
 @dataclass(slots=True)
@@ -137,8 +145,8 @@ def run(asked: Asked, settings: Settings, stages: Stages) -> Outcome:
     hard, effects = _hard(asked, places, within)
     effects += [effect for injection in injections for effect in injection.effects]
     world = World(inventory, plant, traffic, effects, START_NS, chance)
-    delivery = Delivery(world, topology, effects, asked.cadence_s, Travel(), chance)
-    batches = delivery.rounds(whole.start_ns, whole.end_ns, round(max(1.0, asked.cadence_s / 10) * _S))
+    delivery = Delivery(world, topology, effects, asked.cadence_s, _DAYS if asked.days else Travel(), chance)
+    batches = delivery.rounds(whole.start_ns, whole.end_ns, round(asked.slice_s * _S))
     watch = _Watch(Notifier(settings.notify))
     watch.follow(Driver(stages, topology), batches)
     truths = [truth for injection in injections for truth in injection.truths]
