@@ -27,7 +27,7 @@ _NAMED = 1024
 _KEPT = 4096
 _TAKES_AWAY = (Condition.LINK_DOWN, Condition.DEVICE_DOWN)
 _SAID_BY_ITS_DETECTOR = (Condition.HOST_GPU_FAULT, Condition.LINK_MISCABLED, Condition.FLEET_VERSION_DRIFT)
-_NOTHING_LOST = (Condition.TELEMETRY_STALE, Condition.HOST_GPU_FAULT)
+_NOTHING_LOST = (Condition.TELEMETRY_STALE, Condition.HOST_GPU_FAULT, Condition.LINK_MISCABLED)
 
 
 def cable_of(topology: Topology, subject: Subject) -> Cable | None:
@@ -149,6 +149,8 @@ class Reaches:
         """
         cable = cable_of(self._topology, finding.subject)
         device = finding.subject.a.device if finding.subject.a else ""
+        if finding.condition is Condition.FLEET_VERSION_DRIFT:
+            return None  # its subject is many devices, which it names itself
         if cable is None and device not in self._topology.devices:
             return None
         things = tuple(sorted({_thing(self._topology, f) for f in (finding, *others)}))

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from streams.detect.device_down import Restart
 from streams.detect.episode import State, forget
+from streams.detect.fleet_version_drift import Fleet
 from streams.detect.link import FOREVER
 from streams.detect.telemetry_stale import Silence
 from streams.wire.models import Episode, Finding, Status
@@ -66,6 +67,7 @@ class Kept:
     judged: dict[str, None] = field(default_factory=dict)
     """Cases to be judged anew for another reason: a job came or went."""
     swept_ns: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
 
     def forget(self, before_ns: int, occurred_ns: int) -> list[Finding]:
         """Let go of what is closed, older, and the parent of nothing that is open; answers it."""

@@ -34,7 +34,7 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
     pod or plane, or behind one collector: then that one stands for all, and no new subject is made up (ADR 2).
     """
     own = episode.finding
-    if own.status is Status.RETRACTED:
+    if own.status is Status.RETRACTED or own.condition is Condition.FLEET_VERSION_DRIFT:
         return Cause()
     if own.condition is not Condition.DEVICE_DOWN:
         outage = _outage(params, cases, episode, watermark_ns)

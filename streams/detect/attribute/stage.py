@@ -12,6 +12,7 @@ from dataclasses import replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
+from streams.detect import fleet_version_drift
 from streams.detect.attribute import storms, swaps
 from streams.detect.attribute.cases import LINKS, Cases
 from streams.detect.attribute.concerned import Neighbours
@@ -26,6 +27,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
+    Census,
     Condition,
     Episode,
     Finding,
@@ -97,6 +99,8 @@ class Attribute:
                 if self._take(message):
                     around = self._around(message.finding)
                     outputs += self._publish({message.finding.id: None} | around)
+            elif isinstance(message, Census) and self._kept.fleet.take(message):
+                outputs += self._publish(self._look_at_fleet())
             elif isinstance(message, Symptom) and self._devices.note(message):
                 outputs += self._publish(self._conclude([message.device]))
         return outputs
@@ -111,6 +115,8 @@ class Attribute:
         stirred = (self._kept.cases[identity].episode.finding for identity in self._kept.stirred)
         devices = dict.fromkeys(d for f in stirred if f.condition in LINKS for d in devices_of(f))
         dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.judged
+        if self._kept.fleet.due_ns <= now_ns:
+            dirty |= self._look_at_fleet()
         for identity in self._kept.stirred:
             dirty |= self._neighbours.of(self._kept.cases[identity].episode.finding)
         self._kept.stirred, self._kept.judged = {}, {}
@@ -122,6 +128,12 @@ class Attribute:
         if now_ns - self._kept.swept_ns >= _SWEEP_NS:
             self._forget()
         return outputs
+
+    def _look_at_fleet(self) -> dict[str, None]:
+        episodes = fleet_version_drift.step(self._params, self._kept.fleet, self._kept.watermark_ns)
+        for episode in episodes:
+            self._keep(episode)
+        return {episode.finding.id: None for episode in episodes}
 
     def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
         """Let the device-wide detectors look; answers the cases of which they said something."""
@@ -216,6 +228,7 @@ class Attribute:
                     continue
             finding = replace(finding, revision=next(self._revisions))
             case.published = finding
+            self._kept.fleet.note(finding)
             self._schedule(identity, case)
             outputs.append(Output(FINDINGS, finding))
             outputs.append(Output(FINDINGS_OPEN, None if finding.over else finding, key=finding.id))
@@ -230,7 +243,7 @@ class Attribute:
             own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
         at_ns = own.detected_at_ns or own.started_at_ns
         reach = self._reaches.of(own) if group is None else reach_of(self._reaches, group)
-        radius = None if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
+        radius = own.blast_radius if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
         if storms.is_storm(own) and parent is None:
             own = storms.with_victims(self._topology, own, storms.below(self._cases.at, own), radius)
             radius = own.blast_radius

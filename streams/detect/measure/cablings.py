@@ -192,7 +192,7 @@ class Cablings:
             for (device, source), own in self._said.items()
         ]
         return {
-            "digest": self._topology.digest,
+            "digest": self._topology.digest if self._restored is None else self._restored,
             "said": said,
             "moved": [[*port, at] for port, at in self._moved.items()],
         }

@@ -77,6 +77,15 @@ class Counted:
         known.since_ns = tuple(before.get(run[:4], facts.observed_at_ns) for run in runs)
         known.runs, known.at_ns, self._is_news = self._shared.setdefault(runs, runs), facts.observed_at_ns, True
 
+    def adopt(self, topology: Topology) -> None:
+        """Let go of devices that the inventory has no more."""
+        if not topology.devices:
+            return
+        gone = self._known.keys() - topology.devices.keys()
+        for device in gone:
+            del self._known[device]
+        self._is_news |= bool(gone)
+
     def due(self, watermark_ns: int) -> Census | None:
         """The counts, at most once a minute of event time, and only where one changed."""
         now_ns = self._newest_ns if watermark_ns == IDLE_NS else watermark_ns

@@ -26,6 +26,8 @@ class Selves:
 
     def adopt(self, topology: Topology, at_ns: int) -> list[Cabling]:
         """Another version of the inventory, or other jobs."""
+        if topology.devices is not self._topology.devices:
+            self._counted.adopt(topology)
         self._topology = topology
         return self._cablings.adopt(topology, at_ns)
 
