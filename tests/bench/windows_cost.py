@@ -97,28 +97,38 @@ def _carried(output: Output) -> Message:
     return topics.decode(output.topic, record.value, record.headers)
 
 
-def played(gpus: int, cadence_s: float, minutes: int) -> Iterator[dict[str, Any]]:
-    """The figures of each minute."""
+def made(gpus: int, cadence_s: float) -> tuple[Chain, Fleet]:
+    """Both stages, ready, and the devices of a fabric that they are to read."""
     inventory = generate(GenerateParams(gpus=gpus))
-    plant = plant_of(inventory)
-    fleet = Fleet(plant, cadence_s, np.random.default_rng(1), {Source.SOURCE_NIC: 1, Source.SOURCE_GNMI: 1})
+    runs = {Source.SOURCE_NIC: 1, Source.SOURCE_GNMI: 1}
     chain = Chain(Topology(inventory))
     chain.begin()
+    return chain, Fleet(plant_of(inventory), cadence_s, np.random.default_rng(1), runs)
+
+
+def play(chain: Chain, fleet: Fleet, minute: int, slot_s: float = SLOT_S) -> int:
+    """A minute of the load; answers how many ports were read."""
+    rows, slots = 0, round(60 / slot_s)
+    for slot in range(minute * slots + 1, (minute + 1) * slots + 1):
+        until_s = slot * slot_s
+        now_ns = BEGIN_NS + ns(until_s)
+        read = list(fleet.readings(until_s, now_ns))
+        batch = [(topics.SAMPLES, encoded.value) for encoded in read]
+        rows += sum(encoded.rows for encoded in read)
+        batch += [(topics.COLLECTOR_STATUS, status.value) for status in fleet.statuses(until_s, now_ns)]
+        chain.take(batch)
+    return rows
+
+
+def played(gpus: int, cadence_s: float, minutes: int) -> Iterator[dict[str, Any]]:
+    """The figures of each minute."""
+    chain, fleet = made(gpus, cadence_s)
     before = held_mib()
-    slots = round(60 / SLOT_S)
     for minute in range(minutes):
-        rows = 0
-        for slot in range(minute * slots + 1, (minute + 1) * slots + 1):
-            now_ns = BEGIN_NS + ns(slot * SLOT_S)
-            batch = []
-            for encoded in fleet.readings(slot * SLOT_S, now_ns):
-                batch.append((topics.SAMPLES, encoded.value))
-                rows += encoded.rows
-            batch += [(topics.COLLECTOR_STATUS, status.value) for status in fleet.statuses(slot * SLOT_S, now_ns)]
-            chain.take(batch)
+        rows = play(chain, fleet, minute)
         figures = chain.shown(rows)
         figures["held_mib"] -= round(before)
-        yield {"minute": minute, "ports": plant.port_count, **figures}
+        yield {"minute": minute, "ports": round(rows * cadence_s / 60), **figures}
 
 
 def main() -> None:

@@ -40,6 +40,9 @@ RAILS = (
 )  # fmt: skip
 """Counters by which rails are compared: told of all ports of a host."""
 
+_HOST_PORTS = 32
+"""No host has more; of what has more, a switch, they are not kept: a third of what its windows would cost."""
+
 OPTICS = (Metric.RX_POWER_DBM, Metric.TX_POWER_DBM, Metric.MEDIA_SNR_DB, Metric.HOST_SNR_DB)
 LEVELS = frozenset({Metric.PRE_FEC_BER, Metric.MODULE_TEMPERATURE_C, *OPTICS})
 BER: Column = (Metric.PRE_FEC_BER, NO_INDEX)
@@ -64,7 +67,9 @@ def windows_of(kind: RowKind, counters: Stack, gauges: Stack, clock: Clock) -> W
     if kind is not RowKind.ROW_KIND_PORT:
         return None
     derived = BER not in gauges.place_of and all(column in counters.place_of for column in _FEC)
-    compared = ERRORS | CONTEXT | set(RAILS) | ({metric for metric, _ in _FEC} if derived else set())
+    compared = ERRORS | CONTEXT | ({metric for metric, _ in _FEC} if derived else set())
+    if counters.values.shape[2] <= _HOST_PORTS:
+        compared |= set(RAILS)
     own = Kept(counters, compared), Kept(gauges, {Metric.SPEED_BPS}, LEVELS)
     if not (own[0].columns or own[1].columns):
         return None

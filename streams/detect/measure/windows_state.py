@@ -38,8 +38,8 @@ def pack(windows: Windows, places: Numbers, newest: Numbers, packer: Packer) -> 
             if column < kept.compared:
                 packer.put(_words(last) - _words(kept.base[places, column]))
             packer.put(_words(last[held]) - _words(kept.held[places[held], column]))
-            packer.put(newest - kept.base_ns[places, column])
-            packer.put((newest - kept.held_ns[places, column])[held])
+        _put_times(kept.base_ns[places], newest, packer)
+        _put_times(kept.held_ns[places[held]], newest[held], packer)
 
 
 def unpack(windows: Windows, newest: Numbers, unpacker: Unpacker) -> None:
@@ -72,9 +72,20 @@ def _unpack(kept: Kept, newest: Numbers, held: Numbers, unpacker: Unpacker) -> N
             kept.base[:, column] = (last - unpacker.take("u8", count, rows)).view(kind)
         kept.held[:, column] = kept.stack.absent
         kept.held[holding, column] = (last[holding] - unpacker.take("u8", len(holding), rows)).view(kind)
-        kept.base_ns[:, column] = newest - unpacker.take("i8", count)
-        kept.held_ns[:, column] = kept.base_ns[:, column]
-        kept.held_ns[holding, column] = newest[holding] - unpacker.take("i8", len(holding))
+    kept.base_ns[:] = _take_times(columns, newest, unpacker)
+    kept.held_ns[:] = kept.base_ns
+    kept.held_ns[holding] = _take_times(columns, newest[holding], unpacker)
+
+
+def _put_times(times: Numbers, newest: Numbers, packer: Packer) -> None:
+    """Of each column, shape (devices, columns): they are most often those of the first one."""
+    for column in range(times.shape[1]):
+        packer.put(times[:, column] - (times[:, column - 1] if column else newest))
+
+
+def _take_times(columns: int, newest: Numbers, unpacker: Unpacker) -> Numbers:
+    times = [newest, *(unpacker.take("i8", len(newest)) for _ in range(columns))]
+    return np.cumsum(times, axis=0)[1:].T
 
 
 def _alone(windows: Windows, places: Numbers) -> bytes:
