@@ -32,7 +32,9 @@ TOLD_A_MILLION = 200
 
 WINDOW_BYTES_A_PORT = {8: 224, 128: 160}
 """By the device's ports. The last readings of twenty counters and four gauges are 192; both ends of nine counters of a
-host or seven of a switch are 144 or 112, one end of two gauges 16, what was told of them 8, and what was notable 8; eight ports share the times of a host."""
+host or seven of a switch are 144 or 112, one end of two gauges 16, what was told of them 8, and what was notable 8. The
+times of a host are shared by its eight ports only.
+"""
 
 SNAPSHOT_RATIO = 1.35
 """A snapshot against one without windows."""
