@@ -1,13 +1,14 @@
 """`railsight backtest`: the stages over the past, in memory."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
+from streams.cli.options import TIMES, ns_of, settings_of
+
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; may be given several times.")]
 
 
@@ -31,7 +32,6 @@ def backtest(
     --config, which disappear, and which change; what is written is that of --config.
     """
     from streams.cli import compared
-    from streams.cli.options import settings_of
     from streams.replay.backtest import Recording, run, run_history
     from streams.wire.errors import Misconfigured
 
@@ -42,7 +42,7 @@ def backtest(
         recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
         summary = run(recording, settings, out, other)
     elif since is not None and until is not None and not (samples or events or facts or status or controls):
-        summary = run_history(_ns(since), _ns(until), inventory, settings, out, other)
+        summary = run_history(ns_of(since), ns_of(until), inventory, settings, out, other)
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
     for line in summary.refused:
@@ -54,7 +54,3 @@ def backtest(
         if summary.differences is not None:
             for line in compared.lines(summary.differences):
                 typer.echo(line)
-
-
-def _ns(time: datetime) -> int:
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
