@@ -60,10 +60,10 @@ class Summary:
 
 def read(source: Recording, refused: Refused) -> list[Message]:
     """All messages of a recording; raises Misconfigured where a file cannot be read at all."""
-    return list(_in_order(source, refused))
+    return list(in_order(source, refused))
 
 
-def _in_order(source: Recording, refused: Refused) -> Iterator[Message]:
+def in_order(source: Recording, refused: Refused) -> Iterator[Message]:
     """The messages of a recording in the order of a backtest; of samples, no more than a piece of each file is held."""
     others: list[Message] = [*recording.read_events(source.events, refused)]
     if source.facts:
@@ -98,7 +98,7 @@ def run(source: Recording, settings: Settings, out: Path, against: Settings | No
     With a second configuration, says as well what of it would be otherwise with that one.
     """
     refused = Refused()
-    return _run(_in_order(source, refused), read_topology(source.inventory), (settings, against), out, refused)
+    return _run(in_order(source, refused), read_topology(source.inventory), (settings, against), out, refused)
 
 
 def run_history(
