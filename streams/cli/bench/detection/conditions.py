@@ -22,7 +22,7 @@ from streams.cli.bench.detection.effects import (
     Swapped,
     Unread,
 )
-from streams.cli.bench.detection.places import Places
+from streams.cli.bench.detection.places import Full, Places
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Event, EventKind, Source
@@ -42,10 +42,14 @@ _PAUSES_A_SECOND = 12_500.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a perfect detector would find, and from when on it can be known."""
+    """What a perfect detector would find, and from when on it can be known.
+
+    Where that takes a report of a link's signal, `reported` is (the link, when it went): as much later as that comes.
+    """
 
     truth: Truth
     complete_ns: int
+    reported: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +88,10 @@ def flap(places: Places, within: Span) -> Injection:
             break
         downs = _downs(places, link, span)
     port, own = places.ports(link)[0], Span(span.start_ns, downs[-1].span.end_ns)
-    known = [Known(_truth(places, Condition.LINK_FLAP, port, own), downs[2].span.start_ns)]
+    third_ns = downs[2].span.start_ns
+    known = [Known(_truth(places, Condition.LINK_FLAP, port, own), third_ns, (link, third_ns))]
     known += [
-        Known(_truth(places, Condition.LINK_DOWN, port, joined), joined.start_ns + _DOWN_NS)
+        Known(_truth(places, Condition.LINK_DOWN, port, joined), joined.start_ns + _DOWN_NS, (link, joined.start_ns))
         for joined in _joined(downs)
         if joined.end_ns - joined.start_ns >= _DOWN_NS
     ]
@@ -132,7 +137,11 @@ def down(places: Places, within: Span) -> Injection:
     """A link is away for 35 s to 20 min."""
     link, span = places.link(_some_link(places), within, (38, 1200))
     truth = _truth(places, Condition.LINK_DOWN, places.ports(link)[0], span)
-    return Injection((Known(truth, span.start_ns + _DOWN_NS),), (Down(link, span, dark=_dark(places, link)),), "down")
+    return Injection(
+        (Known(truth, span.start_ns + _DOWN_NS, (link, span.start_ns)),),
+        (Down(link, span, dark=_dark(places, link)),),
+        "down",
+    )
 
 
 def device(places: Places, within: Span) -> Injection:
@@ -150,7 +159,7 @@ def stale(places: Places, within: Span) -> Injection:
     said = places.chance.random() < 0.5
     tiers = ("T0", "T1") if said else ("host",)
     of = [d for tier in tiers for d in places.devices(tier)]
-    own, span = places.device(of, within, (60, 900))
+    own, span = places.device(of, within, (60, 900), alone=True)
     truth = Truth(span.start_ns, span.end_ns, Condition.TELEMETRY_STALE, places.plant.devices[own], "", _READ_S)
     return Injection(
         (Known(truth, span.start_ns + _DOWN_NS),), (Unread(own, span, said),), "unread" if said else "no agent"
@@ -231,9 +240,9 @@ _XIDS = (48, 62, 64, 74, 79, 94, 95, 119, 92, 63)
 
 
 def gpu(places: Places, within: Span) -> Injection:
-    """A GPU breaks: an Xid of the driver, with some that follow from it, and a restart of the host after it."""
+    """A GPU breaks: an Xid of the driver, and some that follow from it."""
     chance = places.chance
-    own, span = places.device(places.devices("host"), within, (300, 900))
+    own, span = places.device(places.devices("host"), within, (300, 900), alone=True)
     code, pci = int(chance.choice(_XIDS)), gpu_name(int(chance.integers(GPUS)))
     host = places.plant.devices[own]
     codes = [(0.0, code), *((float(chance.uniform(0.1, 20)), int(chance.choice((45, 154)))) for _ in range(2))]
@@ -255,9 +264,9 @@ def storm(places: Places, within: Span) -> Injection:
     nic, at_leaf = places.ports(link)
     effects: list[Effect] = [*_paused(link, by=nic, held=at_leaf, span=span)]
     leaf = places.ends[link][1]
-    others = [other for other in places.links_of(leaf) if other != link and places.take(other, span)]
+    others = [other for other in places.links_of(leaf) if other != link]
     chance.shuffle(others)
-    for other in others[: int(chance.integers(0, 12))]:
+    for other in [o for o in others[: int(chance.integers(0, 7))] if places.take(o, span)]:
         low, high = places.ports(other)
         mine, far = (low, high) if places.ends[other][0] == leaf else (high, low)
         late = Span(span.start_ns + round(chance.uniform(0.01, 1) * _S), span.end_ns)
@@ -280,13 +289,12 @@ def _paused(link: int, by: int, held: int, span: Span) -> list[Effect]:
 def miscabled(places: Places, within: Span) -> Injection:
     """A person puts two cables of a leaf back in each other's place, and later right again; each time both go down."""
     chance = places.chance
-    for _ in range(_TRIES):
-        link, span = places.link(places.host_links, within, (900, 2400))
-        leaf = places.ends[link][1]
-        others = [o for o in places.links_of(leaf) if o in places.of_hosts and o != link]
-        other = others[int(chance.integers(len(others)))]
-        if places.take(other, span):
-            break
+    link, span = places.link(places.host_links, within, (600, 1500))
+    others = [o for o in places.links_of(places.ends[link][1]) if o in places.of_hosts and o != link]
+    chance.shuffle(others)
+    other = next((o for o in others if places.take(o, span)), None)
+    if other is None:
+        raise Full("no other cable of the switch is free")
     downs = [
         Down(each, Span(edge_ns - round(chance.uniform(5, 20) * _S), edge_ns + round(chance.uniform(1, 8) * _S)))
         for each in (link, other)

@@ -61,7 +61,8 @@ class Travel:
     late: float = 0.01
     late_s: tuple[float, float] = (2.0, 25.0)
     twice: float = 0.01
-    events_lost: float = 0.05
+    events_lost: float = 0.0
+    """Events that never come, as a trap in a datagram may; those of a collector that is away are lost besides."""
     polled: float = 0.2
     """Of switches, those that refuse ON_CHANGE: nothing tells of their ports but the samples."""
     agent_rounds: int = 3
@@ -109,7 +110,9 @@ class Delivery:
                 self._swap(effect)
         self._held: dict[int, list[tuple[int, Message]]] = defaultdict(list)
         self._told: list[tuple[int, Message]] = []
+        self._waited: dict[tuple[str, Source], int] = {}
         self.counted: Counter[str] = Counter()
+        self.late_reports_ns: dict[tuple[int, int], int] = {}
         self._tell(effects)
 
     def rounds(self, start_ns: int, end_ns: int, slice_ns: int) -> Iterator[tuple[int, list[Message]]]:
@@ -132,7 +135,7 @@ class Delivery:
 
     def _hold(self, came_ns: int, message: Message, slice_ns: int) -> None:
         travel, chance = self._travel, self._chance
-        if chance.random() < travel.late and not self._is_fresh(message, came_ns):
+        if chance.random() < travel.late and not self._is_fresh(message, came_ns) and self._may_wait(message):
             came_ns += round(chance.uniform(*travel.late_s) * _S)
             self.counted["late"] += 1
         self._held[came_ns // slice_ns].append((came_ns, message))
@@ -148,6 +151,17 @@ class Delivery:
         """A collector that just started has nothing to catch up with."""
         spans = self._restarts.get(message.collector, ()) if isinstance(message, Samples) else ()
         return any(s.start_ns <= came_ns < s.end_ns + 2 * self._cadence_ns for s in spans)
+
+    def _may_wait(self, message: Message) -> bool:
+        """No two readings in a row: a device of which nothing comes for three cadences is silent by any standard."""
+        if not isinstance(message, Samples):
+            return True
+        key = message.device, message.source
+        waited, self._waited[key] = self._waited.get(key, -2), message.sequence
+        if message.sequence - waited < 2:
+            self._waited[key] = waited
+            return False
+        return True
 
     def _round(self, at_ns: int) -> Iterator[tuple[int, Message]]:
         jitter = self._chance.uniform(0, self._travel.jitter_s, len(self._phase_ns))
@@ -261,32 +275,44 @@ class Delivery:
                 self._later(effect.span.start_ns, effect.message)
 
     def _signal(self, down: Down) -> None:
-        world, travel = self._world, self._travel
-        for port in world.plant.links[down.link].tolist():
+        world, ends = self._world, self._world.plant.links[down.link].tolist()
+        first_ns = []
+        for port in ends:
             device = int(world.owner[port])
             name = world.plant.ports[device][port - int(world.first[device])]
-            for edge_ns, kinds in zip(down.span, ((EventKind.LINK_DOWN, EventKind.ADMIN_DOWN),
-                                                  (EventKind.LINK_UP, EventKind.ADMIN_UP)), strict=True):  # fmt: skip
-                told = kinds if down.shut == port else kinds[:1]
-                for kind in told:
-                    at_ns = edge_ns + round(self._chance.uniform(*travel.link_s) * _S)
-                    self._event(device, name, kind, at_ns)
+            kinds = (EventKind.LINK_DOWN, EventKind.ADMIN_DOWN), (EventKind.LINK_UP, EventKind.ADMIN_UP)
+            first_ns.append(self._read_after(device, down.span.start_ns))
+            for n, (edge_ns, own) in enumerate(zip(down.span, kinds, strict=True)):
+                for kind in own if down.shut == port else own[:1]:
+                    at_ns = edge_ns + round(self._chance.uniform(*self._travel.link_s) * _S)
+                    if self._event(device, name, kind, at_ns) and n == 0:
+                        first_ns.append(at_ns)
+        self.late_reports_ns[down.link, down.span.start_ns] = min(first_ns) - down.span.start_ns
 
-    def _event(self, device: int, port: str, kind: EventKind, at_ns: int) -> None:
+    def _read_after(self, device: int, at_ns: int) -> int:
+        """When a device is read next, but for the jitter."""
+        phase_ns = int(self._phase_ns[device])
+        return at_ns + (phase_ns - at_ns) % self._cadence_ns
+
+    def _event(self, device: int, port: str, kind: EventKind, at_ns: int) -> bool:
+        """Whether anybody tells of it."""
         world = self._world
         gone = any(s.start_ns <= at_ns < s.end_ns for s in self._away.get(device, ()))
         unread = any(u.span.start_ns <= at_ns < u.span.end_ns for u in self._unread.get(device, ()))
         restarting = any(s.start_ns <= at_ns < s.end_ns for s in self._restarts.get(self._collector[device], ()))
         if gone or unread or restarting or self._polled[device]:
-            return
+            return False
         event = Event(
             world.plant.devices[device], port, kind, at_ns + int(self._skew_ns[device]), at_ns, self._source(device),
             self._collector[device], self._run[self._collector[device]], 0,
         )  # fmt: skip
-        if self._chance.random() >= self._travel.events_lost:
+        host = world.plant.is_host[device] and kind in (EventKind.LINK_DOWN, EventKind.LINK_UP)
+        lost = self._chance.random() < self._travel.events_lost
+        if not lost:
             self._later(at_ns, event)
-        if world.plant.is_host[device] and kind in (EventKind.LINK_DOWN, EventKind.LINK_UP):
+        if host:
             self._later(at_ns, replace(event, source=Source.SOURCE_HOST, collector="host"))
+        return host or not lost
 
     def _later(self, at_ns: int, message: Message) -> None:
         self._told.append((at_ns, message))

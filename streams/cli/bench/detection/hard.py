@@ -75,7 +75,7 @@ def driver_reload(places: Places, within: Span) -> list[Effect]:
 
 def slow_host(places: Places, within: Span) -> list[Effect]:
     """All rails of a host carry less: it waits for its storage."""
-    device, span = places.device(places.devices("host"), within, (300, 1200))
+    device, span = places.device(places.devices("host"), within, (300, 1200), alone=True)
     share = places.chance.uniform(0.3, 0.8)
     return [Slowed(link, span, share) for link in places.links_of(device)]
 

@@ -60,14 +60,19 @@ class Places:
                 return link, span
         raise Full("no link is free for another fault: a longer time or a larger fabric is needed")
 
-    def device(self, of: Iterable[int], within: Span, lasting_s: tuple[float, float]) -> tuple[int, Span]:
-        """A device and a time at which it and all of its links are free; raises Full."""
+    def device(
+        self, of: Iterable[int], within: Span, lasting_s: tuple[float, float], *, alone: bool = False
+    ) -> tuple[int, Span]:
+        """A device and a time at which it and all of its links are free; raises Full.
+
+        Its neighbours are to be there as well, but for what concerns it `alone`.
+        """
         choices = list(of)
         for _ in range(_TRIES):
             device, span = choices[self.chance.integers(len(choices))], self.span(within, lasting_s)
             wide = span.wider(APART_NS)
             neighbours = {d for link in self._links_of[device] for d in self.ends[link]}
-            if any(_meets(self._gone[d], wide) for d in {device, *neighbours}):
+            if any(_meets(self._gone[d], wide) for d in ({device} if alone else {device, *neighbours})):
                 continue
             if any(_meets(self._taken[link], wide) for link in self._links_of[device]):
                 continue
