@@ -20,6 +20,8 @@ _SHORTEST_FOR_DOWNS_S = 50.0
 _REBOOT_S = 8.0
 _SHORTEST_FOR_DEGRADING_S = 1200.0
 """`link/degrading` and `rail/degraded` need three bad minutes, and five or ten good ones to be over."""
+_FACTS_S = 3600
+"""How often collectors read what devices say of themselves: nobody sees it sooner."""
 _WINDOWS_S = 120
 """It is dated by minutes."""
 
@@ -131,7 +133,28 @@ class GpuFault:
     code: int
 
 
-Fault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | NarrowPcie | GpuFault
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The cables of two links have changed places at their far ends, and everything works."""
+
+    link: Link
+    other: Link
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVersion:
+    """A switch runs another software, or the NICs of a host another firmware, than its like."""
+
+    device: str
+    span: Span
+    version: str
+
+
+Fault = (
+    LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | NarrowPcie | GpuFault
+    | Swapped | OtherVersion
+)  # fmt: skip
 
 
 class Truth(NamedTuple):
@@ -171,9 +194,19 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
                 rows.append(row)
             case GpuFault(host, gpu, span):
                 rows.append(Truth(span.start_ns, span.end_ns, "host_gpu_fault", host, gpu))
+            case Swapped() | OtherVersion():
+                rows += _told_by_facts(fault)
             case AdminDown():
                 pass
     return rows
+
+
+def _told_by_facts(fault: Swapped | OtherVersion) -> list[Truth]:
+    start_ns, end_ns = fault.span
+    if isinstance(fault, OtherVersion):
+        return [Truth(start_ns, end_ns, "fleet_version_drift", fault.device, "", _FACTS_S)]
+    links = (fault.link, fault.other)
+    return [Truth(start_ns, end_ns, "link_miscabled", link.a_device, link.a_port, _FACTS_S) for link in links]
 
 
 def storm(inventory: Inventory, link: Link, span: Span, hops: int = 3) -> PauseStorm:

@@ -62,6 +62,7 @@ def host_tree(world: World, host: str, at_ns: int) -> HostTree:
     """The trees of one host at a moment."""
     tree = HostTree()
     boot_ns = world.device(host, at_ns).boot_ns
+    firmware = world.version(host, _FIRMWARE, at_ns)
     boot = hashlib.blake2b(f"{host}/{boot_ns}".encode(), digest_size=16).digest()
     tree.files["proc/sys/kernel/random/boot_id"] = str(uuid.UUID(bytes=boot))
     tree.files["proc/stat"] = f"btime {boot_ns // _S}"
@@ -70,12 +71,12 @@ def host_tree(world: World, host: str, at_ns: int) -> HostTree:
         f"{_MANAGEMENT}\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0"
     )
     for number, name in enumerate(world.ports.get(host, ())):
-        _add_port(tree, host, number, world.port(host, name, at_ns), world.lanes(host, name, at_ns))
+        _add_port(tree, host, number, world.port(host, name, at_ns), world.lanes(host, name, at_ns), firmware)
     _add_management(tree, host, (at_ns - boot_ns) // _S)
     return tree
 
 
-def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: int) -> None:
+def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: int, firmware: str) -> None:
     address, net = pci_address(number), netdev(number)
     device = f"sys/devices/pci0000:00/{address}"
     rdma, name = f"{device}/infiniband/{port.name}", guid(host, port.name)
@@ -87,7 +88,7 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: in
         f"{device}/driver": "../../../bus/pci/drivers/mlx5_core",
     })  # fmt: skip
     says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE, "current_link_width": str(lanes)}
-    says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net).items()}
+    says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net, firmware).items()}
     says |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
     tree.files.update({f"{device}/{path}": text for path, text in says.items()})
     tree.files[f"{_ETHTOOL}/{net}.statistics"] = "\n".join(
@@ -95,9 +96,9 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: in
     )
 
 
-def _rdma(port: PortState, name: str, net: str) -> dict[str, str]:
+def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]:
     says = {
-        "fw_ver": _FIRMWARE, "hca_type": _MODEL, "board_id": _BOARD, "node_guid": name,
+        "fw_ver": firmware, "hca_type": _MODEL, "board_id": _BOARD, "node_guid": name,
         "ports/1/link_layer": "Ethernet",
         "ports/1/state": "4: ACTIVE" if port.oper_up else "1: DOWN",
         "ports/1/phys_state": "5: LinkUp" if port.oper_up else "2: Polling" if port.admin_up else "3: Disabled",

@@ -19,10 +19,12 @@ from collectors.sim.faults import (
     LinkDown,
     LinkFlap,
     NarrowPcie,
+    OtherVersion,
     PauseStorm,
     Reboot,
     SlowRail,
     Span,
+    Swapped,
     Uneven,
 )
 from streams.fabric.ids import Port
@@ -136,6 +138,8 @@ class World:
         self._pauses: dict[Port, tuple[Span, ...]] = {}
         self._uneven: dict[Port, list[tuple[Span, float]]] = defaultdict(list)
         self._narrow = [fault for fault in faults if isinstance(fault, NarrowPcie)]
+        self._swapped = [fault for fault in faults if isinstance(fault, Swapped)]
+        self._versions = [fault for fault in faults if isinstance(fault, OtherVersion)]
         self._gpus = [fault for fault in faults if isinstance(fault, GpuFault)]
         signal: dict[Port, list[Span]] = defaultdict(list)
         for fault in faults:
@@ -240,10 +244,21 @@ class World:
         """What the driver of a host's GPUs has to say."""
         return [fault for fault in self._gpus if fault.host == host]
 
-    def neighbor(self, device: str, name: str) -> Port:
-        """The far end of a port's cable."""
-        link = self._cables[Port(device, name)].link
-        return link.z if link.a == Port(device, name) else link.a
+    def neighbor(self, device: str, name: str, at_ns: int) -> Port:
+        """The far end of the cable that is in a port."""
+        port = Port(device, name)
+        link = self._cables[port].link
+        is_near = link.a == port
+        for swap in self._swapped:
+            if link in (swap.link, swap.other) and covers((swap.span,), at_ns):
+                link = swap.other if link == swap.link else swap.link
+                break
+        return link.z if is_near else link.a
+
+    def version(self, device: str, usual: str, at_ns: int) -> str:
+        """What a device runs, that usually runs this."""
+        own = (fault.version for fault in self._versions if fault.device == device and covers((fault.span,), at_ns))
+        return next(own, usual)
 
     def changes(self, device: str) -> tuple[int, ...]:
         """Every moment at which a state of one of the device's ports changes, in order."""

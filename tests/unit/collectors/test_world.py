@@ -7,8 +7,20 @@ import pytest
 
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from collectors.sim.faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, SlowRail, Span, plan
+from collectors.sim.faults import (
+    AdminDown,
+    Degrading,
+    LinkDown,
+    LinkFlap,
+    OtherVersion,
+    Reboot,
+    SlowRail,
+    Span,
+    Swapped,
+    plan,
+)
 from collectors.sim.world import World
+from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, check
 from streams.fabric.topology import Topology
 
@@ -138,3 +150,27 @@ def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
         )
         assert bad[2].tx_bytes - bad[1].tx_bytes == pytest.approx(good[2].tx_bytes - good[1].tx_bytes, rel=0.001)
         assert bad[2].fcs_errors == 0
+
+
+def test_swapped_cables_are_heard_at_all_four_ports_while_they_are() -> None:
+    """Each end hears the far end of the other cable, and what hears whom is the same from both sides."""
+    links = [link for link in INVENTORY.links if link.role == "host-link"][:2]
+    span = Span(START + 60 * S, START + 120 * S)
+    world = World(INVENTORY, [Swapped(links[0], links[1], span)], 1, START)
+
+    def heard(at_ns: int) -> list[Port]:
+        return [world.neighbor(*end, at_ns) for link in links for end in (link.a, link.z)]
+
+    one, other = links
+    assert heard(START) == heard(span.end_ns) == [one.z, one.a, other.z, other.a]
+    assert heard(span.start_ns) == [other.z, other.a, one.z, one.a]
+
+
+def test_a_device_runs_another_version_while_it_does() -> None:
+    """And its like run the usual one."""
+    span = Span(START + 60 * S, START + 120 * S)
+    host, other = [device.name for device in INVENTORY.devices if device.kind == "host"][:2]
+    world = World(INVENTORY, [OtherVersion(host, span, "28.39.1002")], 1, START)
+    said = [world.version(host, "28.42.1000", START + after * S) for after in (0, 60, 120)]
+    assert said == ["28.42.1000", "28.39.1002", "28.42.1000"]
+    assert world.version(other, "28.42.1000", span.start_ns) == "28.42.1000"
