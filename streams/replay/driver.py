@@ -6,6 +6,7 @@ Decides only the order: (time, device, source); what each stage says reaches the
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from streams.detect.measure.liveness import CLOCK_AHEAD_NS
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
@@ -36,8 +37,11 @@ class Stages:
 def event_time(message: Message) -> tuple[int, str, int]:
     """The order of a backtest: (time, device, source)."""
     match message:
-        case Samples(sampled_at_ns=at, device=device, source=source):
-            return at, device, source
+        case Samples(sampled_at_ns=at, received_at_ns=received, device=device, source=source):
+            # A device whose clock is ahead is dated by arrival: it comes when it came, as it does live.
+            return (received if at > received + CLOCK_AHEAD_NS else at), device, source
+        case Event(at_ns=at, received_at_ns=received, device=device, source=source) if received:
+            return (received if at > received + CLOCK_AHEAD_NS else at), device, source
         case Event(at_ns=at, device=device, source=source) | CollectorStatus(at_ns=at, device=device, source=source):
             return at, device, source
         case Facts(observed_at_ns=at, device=device, source=source):

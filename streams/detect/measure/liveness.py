@@ -16,6 +16,9 @@ from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom, Sympt
 LEARN = 3
 """Intervals needed before a cadence is taken from them: fewer are met by chance when a recording begins in a hole."""
 
+CLOCK_AHEAD_NS = ns(1)
+"""A device whose clock is further ahead than this is dated by the arrival of its samples (DESIGN 2.1)."""
+
 KEEP = 16
 _SAME_READING_NS = ns(1)
 """States and counters of one round come up to a second apart (seen in the recordings): that is no cadence."""
