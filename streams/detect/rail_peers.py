@@ -197,11 +197,8 @@ class _Verdicts:
         busy = typical >= params.busy * line
         usual = _without(pod.share[places])[own]
         behind = busy & (share < params.slow * np.minimum(usual, 1.0))
-        slow = np.zeros_like(behind)
-        for n, rail in np.argwhere(behind).tolist():  # few: where all are alike, none is behind
-            others = np.delete(pod.share[places, rail], own[n])
-            spread = float(np.nanmedian(np.abs(others - usual[n, rail])))
-            slow[n, rail] = usual[n, rail] - share[n, rail] > params.sigmas * _MAD_TO_SIGMA * spread
+        apart = (usual - share) / max(params.sigmas * _MAD_TO_SIGMA, 1e-9)
+        slow = behind & _spread_within(pod.share[places], own, usual, apart, behind)
         stalls = slow & (pod.stalled[judged] >= params.stalled)
         stalls &= _without(pod.stalled[places])[own] < params.stalled / 2
         again_ = ~slow & busy & (again >= 1) & (_without(pod.again[places])[own] < 0.5)
@@ -242,3 +239,26 @@ def _without(values: Values) -> Values:
              for at in (low, high)]  # fmt: skip
     medians: Values = np.where(rest > 0, (found[0] + found[1]) / 2, np.nan)
     return medians
+
+
+def _spread_within(
+    values: Values, own: npt.NDArray[np.intp], middle: Values, limit: Values, asked: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """Whether the others of a column are spread about its middle by less than a limit, as a median (MAD), where asked.
+
+    By how many of them are nearer than the limit, in one look at each column; where that is half of them, exactly.
+    """
+    within = np.zeros_like(asked)
+    for rail in np.flatnonzero(asked.any(axis=0)).tolist():
+        rows = np.flatnonzero(asked[:, rail])
+        column, about, least = values[:, rail], middle[rows, rail], limit[rows, rail]
+        ordered = np.sort(column[~np.isnan(column)])
+        near = np.searchsorted(ordered, about + least) - np.searchsorted(ordered, about - least, "right")
+        mine = column[own[rows]]
+        near -= np.abs(mine - about) < least
+        others = len(ordered) - ~np.isnan(mine)
+        within[rows, rail] = 2 * near > others
+        for row in rows[2 * near == others].tolist():
+            rest = np.delete(column, own[row])
+            within[row, rail] = float(np.nanmedian(np.abs(rest - middle[row, rail]))) < limit[row, rail]
+    return within
