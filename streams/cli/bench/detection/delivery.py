@@ -1,11 +1,11 @@
-"""How what the world says comes to the pipeline: who reads what, whose clock is off, what is late, lost or comes twice.
+"""Who reads what of the world and tells what, by whose clock, in which run of which collector.
 
-Answers slices of arrival time, each with its messages in the order in which they come.
+How it travels from there is post.py's.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from streams.cli.bench.detection.columns import (
     SWITCH_GAUGES,
 )
 from streams.cli.bench.detection.effects import Down, Effect, Restart, Say, Span, Swapped, Unread
+from streams.cli.bench.detection.post import Post, Travel
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.group import rows_digest
 from streams.fabric.ids import Port
@@ -47,28 +48,6 @@ COLLECTORS = 4
 def collector_of(switch: int) -> str:
     """The collector that reads a switch."""
     return f"gnmi-{switch % COLLECTORS + 1}"
-
-
-@dataclass(frozen=True, slots=True)
-class Travel:
-    """What goes wrong on the way; ratios are of all messages."""
-
-    jitter_s: float = 0.3
-    """Between two readings, of the cadence."""
-    skew_s: float = 0.15
-    """Standard deviation of devices' clocks; one in fifty is off by up to `far_s`."""
-    far_s: float = 4.0
-    late: float = 0.01
-    late_s: tuple[float, float] = (2.0, 25.0)
-    twice: float = 0.01
-    events_lost: float = 0.0
-    """Events that never come, as a trap in a datagram may; those of a collector that is away are lost besides."""
-    polled: float = 0.2
-    """Of switches, those that refuse ON_CHANGE: nothing tells of their ports but the samples."""
-    agent_rounds: int = 3
-    """The agent on a host reads PCIe and GPUs each so many rounds: that changes rarely."""
-    link_s: tuple[float, float] = (0.01, 0.12)
-    """Until an end notices that its signal went or came."""
 
 
 class Delivery:
@@ -108,9 +87,7 @@ class Delivery:
                 self._restarts[effect.collector].append(effect.span)
             elif isinstance(effect, Swapped):
                 self._swap(effect)
-        self._held: dict[int, list[tuple[int, Message]]] = defaultdict(list)
         self._told: list[tuple[int, Message]] = []
-        self._waited: dict[tuple[str, Source], int] = {}
         self.counted: Counter[str] = Counter()
         self.late_reports_ns: dict[tuple[int, int], int] = {}
         self._tell(effects)
@@ -118,50 +95,21 @@ class Delivery:
     def rounds(self, start_ns: int, end_ns: int, slice_ns: int) -> Iterator[tuple[int, list[Message]]]:
         """(end of the slice, what came in it), slice after slice; what is on its way at the end does not come."""
         done = start_ns // slice_ns
+        post = Post(self._travel, slice_ns, self._chance, self.counted)
         for at_ns, message in self._told:
             if start_ns <= at_ns < end_ns:
-                self._hold(self._arrival(at_ns), message, slice_ns)
+                post.hold(self._arrival(at_ns), message)
         for at_ns in range(start_ns, end_ns, self._cadence_ns):
             for came_ns, message in self._round(at_ns):
-                self._hold(came_ns, message, slice_ns)
+                post.hold(came_ns, message, fresh=self._is_fresh(message, came_ns))
             until = (at_ns + self._cadence_ns) // slice_ns
-            yield from self._due(done, until, slice_ns)
+            yield from post.due(done, until)
             done = until
-
-    def _due(self, first: int, until: int, slice_ns: int) -> Iterator[tuple[int, list[Message]]]:
-        for number in range(first, until):
-            came = sorted(self._held.pop(number, ()), key=lambda pair: pair[0])
-            yield (number + 1) * slice_ns, [message for _, message in came]
-
-    def _hold(self, came_ns: int, message: Message, slice_ns: int) -> None:
-        travel, chance = self._travel, self._chance
-        if chance.random() < travel.late and not self._is_fresh(message, came_ns) and self._may_wait(message):
-            came_ns += round(chance.uniform(*travel.late_s) * _S)
-            self.counted["late"] += 1
-        self._held[came_ns // slice_ns].append((came_ns, message))
-        self.counted["messages"] += 1
-        if isinstance(message, Samples):
-            self.counted["port_samples"] += len(message.row)
-        if chance.random() < travel.twice:
-            again_ns = came_ns + round(chance.uniform(0.1, 20) * _S)
-            self._held[again_ns // slice_ns].append((again_ns, message))
-            self.counted["twice"] += 1
 
     def _is_fresh(self, message: Message, came_ns: int) -> bool:
         """A collector that just started has nothing to catch up with."""
         spans = self._restarts.get(message.collector, ()) if isinstance(message, Samples) else ()
         return any(s.start_ns <= came_ns < s.end_ns + 2 * self._cadence_ns for s in spans)
-
-    def _may_wait(self, message: Message) -> bool:
-        """No two readings in a row: a device of which nothing comes for three cadences is silent by any standard."""
-        if not isinstance(message, Samples):
-            return True
-        key = message.device, message.source
-        waited, self._waited[key] = self._waited.get(key, -2), message.sequence
-        if message.sequence - waited < 2:
-            self._waited[key] = waited
-            return False
-        return True
 
     def _round(self, at_ns: int) -> Iterator[tuple[int, Message]]:
         jitter = self._chance.uniform(0, self._travel.jitter_s, len(self._phase_ns))

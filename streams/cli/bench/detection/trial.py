@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from streams.cli.bench.detection.conditions import CONDITIONS, Injection
-from streams.cli.bench.detection.delivery import Delivery, Travel
+from streams.cli.bench.detection.conditions import CONDITIONS
+from streams.cli.bench.detection.delivery import Delivery
 from streams.cli.bench.detection.effects import Effect, Span
 from streams.cli.bench.detection.hard import HARD
+from streams.cli.bench.detection.injection import Injection
 from streams.cli.bench.detection.places import Full, Places
+from streams.cli.bench.detection.post import Travel
 from streams.cli.bench.detection.traffic import Traffic
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.plant import plant_of
