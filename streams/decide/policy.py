@@ -39,6 +39,12 @@ POLICY: tuple[Rule, ...] = (
         Severity.WARNING,
     ),
     Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
+    Rule(
+        Condition.CONGESTION_IMBALANCE,
+        1,
+        Action.OBSERVE,
+        "how flows are spread: hash seed and fields, more queue pairs",
+    ),
     Rule(Condition.CONGESTION_PFC_STORM, 1, Action.OBSERVE, "the switch that pauses without being paused"),
     Rule(
         Condition.CONGESTION_PFC_STORM,
@@ -55,6 +61,15 @@ POLICY: tuple[Rule, ...] = (
         Action.CORDON_HOST,
         "no new job here; reset the GPU, and restart the host where it is off the bus; then field diagnostics",
         Severity.CRITICAL,
+    ),
+    Rule(Condition.LINK_MISCABLED, 1, Action.OBSERVE, "the cable: exchange it with the one whose place it took"),
+    Rule(Condition.FLEET_VERSION_DRIFT, 1, Action.OBSERVE),
+    Rule(
+        Condition.FLEET_VERSION_DRIFT,
+        1,
+        Action.OBSERVE,
+        "stop the rollout where the share moves; else bring these devices to the version that the others run",
+        Severity.WARNING,
     ),
     Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
     Rule(Condition.TELEMETRY_STALE, 1, Action.OBSERVE),

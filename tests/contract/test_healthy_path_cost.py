@@ -41,7 +41,7 @@ DECODE_OBJECTS = 9
 OTHER_DECODE_CALLS = 8
 FETCHED_CALLS_A_BATCH = 40
 MEASURE_CALLS = 40
-MEASURE_CALLS_A_BATCH = 90
+MEASURE_CALLS_A_BATCH = 100
 CLOSING_CALLS = 42
 CLOSING_CALLS_A_BATCH = 200
 """In a batch in which a minute of each of its devices is final: one in six at a cadence of 10 s.

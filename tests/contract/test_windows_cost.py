@@ -30,13 +30,13 @@ GPUS, MINUTES = 1024, 12
 TOLD_A_MILLION = 200
 """Windows of a million port-minutes: at base rates one error in a hundred is followed by another within ten minutes."""
 
-WINDOW_BYTES_A_PORT = {8: 224, 128: 160}
+WINDOW_BYTES_A_PORT = {8: 224, 128: 176}
 """By the device's ports. The last readings of twenty counters and four gauges are 192; both ends of nine counters of a
-host or seven of a switch are 144 or 112, one end of two gauges 16, what was told of them 8, and what was notable 8. The
+host or eight of a switch are 144 or 128, one end of two gauges 16, what was told of them 8, and what was notable 8. The
 times of a host are shared by its eight ports only.
 """
 
-SNAPSHOT_RATIO = 1.35
+SNAPSHOT_RATIO = 1.45
 """A snapshot against one without windows."""
 
 BLOCKS, BLOCKS_ALONE = 100, 60

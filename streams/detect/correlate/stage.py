@@ -13,7 +13,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import congestion_pfc_storm, link_degrading, link_down, link_flap
-from streams.detect.correlate import parts, storms, wires
+from streams.detect.correlate import parts, storms, uplinks, wires
 from streams.detect.correlate.parts import Parts
 from streams.detect.correlate.pod_rails import PodRails, hosts_by_pod
 from streams.detect.episode import State, forget
@@ -24,7 +24,19 @@ from streams.fabric.ids import Port, port_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import Cabling, Census, Endpoint, Episode, Message, Rails, Source, Subject, Symptom, SymptomKind, Window
+from streams.wire.models import (
+    Cabling,
+    Census,
+    Endpoint,
+    Episode,
+    Message,
+    Rails,
+    Source,
+    Subject,
+    Symptom,
+    SymptomKind,
+    Window,
+)
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -49,6 +61,7 @@ class Kept:
     restarts: dict[str, list[Interval]] = field(default_factory=dict)
     rails: dict[str, PodRails] = field(default_factory=dict)
     held: storms.Storms = field(default_factory=dict)
+    uneven: uplinks.Uneven = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
     wired: wires.Wires = field(default_factory=dict)
@@ -119,7 +132,10 @@ class Correlate:
         """One by one, so that how records were fetched does not decide which revisions there are."""
         outputs: list[Output] = []
         for message in batch:
-            if isinstance(message, Rails):
+            if isinstance(message, Rails) and uplinks.is_switch(self._topology, message.device):
+                seen = uplinks.observe(self._params, self._kept.uneven, self._topology, self._unsettled, message)
+                outputs += self._look(seen)
+            elif isinstance(message, Rails):
                 self._compare_later(message)
             if isinstance(message, Window):
                 outputs += self._look(self._read(message))
@@ -255,6 +271,10 @@ class Correlate:
             if subject_id.startswith(_PART):
                 outputs += self._look_at_part(subject_id.removeprefix(_PART))
                 continue
+            if subject_id.startswith(uplinks.NAME):
+                looked = uplinks.look(self._params, self._kept.uneven, subject_id, self._kept.watermark_ns)
+                outputs += self._heeded(subject_id, *looked)
+                continue
             if subject_id.startswith(storms.NAME):
                 outputs += self._storm(subject_id)
                 continue
@@ -317,6 +337,7 @@ class Correlate:
         except ValidationError as error:
             raise Reject(f"not a snapshot of correlate: {error}") from error
         held = [storms.NAME + subject_id for subject_id in self._kept.held]
+        held += [uplinks.NAME + switch for switch in self._kept.uneven]
         held += [wires.NAME + subject_id for subject_id in self._kept.wired]
         own = (_PART + part for part in {*self._kept.parts.gpus, *self._kept.parts.pcie})
         for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails), *held, *own):

@@ -70,6 +70,8 @@ def windows_of(kind: RowKind, counters: Stack, gauges: Stack, clock: Clock) -> W
     compared = ERRORS | CONTEXT | ({metric for metric, _ in _FEC} if derived else set())
     if counters.values.shape[2] <= _HOST_PORTS:
         compared |= set(RAILS)
+    else:
+        compared |= {Metric.TX_BYTES}  # its uplinks are compared
     own = Kept(counters, compared), Kept(gauges, {Metric.SPEED_BPS}, LEVELS)
     if not (own[0].columns or own[1].columns):
         return None

@@ -5,23 +5,24 @@ else. What a change means, and whether both ends agree, is for `correlate`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.detect import xids
-from streams.detect.measure import state
-from streams.detect.measure.liveness import Heard, Liveness
+from streams.detect.measure import state, uplinks
+from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Heard, Liveness
 from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
-from streams.detect.measure.rates import Compared, Rates, Told
+from streams.detect.measure.rates import Rates
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
 from streams.detect.measure.selves import Selves
+from streams.detect.measure.told import Compared, Told
 from streams.detect.measure.trained import WIDTH, Trained
 from streams.detect.measure.windows import Closed, Windows
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
@@ -46,9 +47,6 @@ from streams.wire.models import (
 from streams.wire.stage import Output
 from streams.wire.topics import SUMMARIES, SYMPTOMS
 
-_CLOCK_AHEAD_NS = ns(1)
-"""A device whose clock is further ahead than this is dated by the arrival of its samples (DESIGN 2.1)."""
-
 _EVENTS = {
     EventKind.LINK_DOWN: SymptomKind.WENT_DOWN,
     EventKind.LINK_UP: SymptomKind.CAME_UP,
@@ -61,6 +59,10 @@ _OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
 Said = Symptom | Window | Rails | Cabling | Census
 _FLEET = "fleet"
 """Where what concerns all pods goes."""
+
+
+_Speeds = tuple[str, npt.NDArray[np.float64]]
+"""The kind of a device, and the speeds of its ports that are compared."""
 
 
 class Measure:
@@ -76,7 +78,7 @@ class Measure:
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
         self._pauses = Pauses(params.storm)
-        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], npt.NDArray[np.float64] | None]] = {}
+        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
         self._trained = Trained(params.pcie, {})
         self._selves = Selves(params, partition)
         self._floor_ns = 0
@@ -139,22 +141,38 @@ class Measure:
             taken = group[told.message]
             self._noticed.append((taken.number, self._window(taken.slot, told)))
         of = [self._speeds_of(group[message].slot) for message in closed.messages.tolist()]
-        hosts = [i for i, speeds in enumerate(of) if speeds is not None]
-        if hosts:
-            speeds = np.stack([own for own in of if own is not None])
-            for message, compared in self._rates.rails(windows, closed, hosts, speeds):
-                self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
+        for compare, kind in ((self._rates.rails, "host"), (self._uplinks, "switch")):
+            own = [i for i, known in enumerate(of) if known is not None and known[0] == kind]
+            if own:
+                speeds = np.stack([known[1] for known in of if known is not None and known[0] == kind])
+                for message, compared in compare(windows, closed, own, speeds):
+                    self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
 
-    def _speeds_of(self, slot: Slot) -> npt.NDArray[np.float64] | None:
-        """What the rows of a host's source should be trained to, as `Rates.rails` wants it; None of no host."""
+    def _uplinks(
+        self, windows: Windows, closed: Closed, switches: Sequence[int], speeds: npt.NDArray[np.float64]
+    ) -> Iterator[tuple[int, Compared]]:
+        return uplinks.told(self._params, windows, closed, switches, speeds)
+
+    def _speeds_of(self, slot: Slot) -> _Speeds | None:
+        """What the rows that are compared should be trained to: a host's rails, a switch's uplinks; None of neither.
+
+        As `Rates.rails` wants it: NaN of other ports, 0 where nobody knows.
+        """
         known = self._speeds.get((slot.device, slot.source))
         if known is None or known[0] is not slot.rows:
             device = self._topology.devices.get(slot.device)
-            speeds = None
-            if device is not None and device.kind == "host":
+            own: _Speeds | None = None
+            if device is not None:
                 cables = [self._topology.cable_at(self._topology.port(slot.device, row)) for row in slot.rows]
-                speeds = np.array([np.nan if c is None or c.rail is None else c.speed_bps or 0.0 for c in cables])
-            known = self._speeds[slot.device, slot.source] = slot.rows, speeds
+                compared = [
+                    c is not None and (c.rail is not None if device.kind == "host" else c.lower.device == slot.device)
+                    for c in cables
+                ]
+                speeds = [
+                    c.speed_bps or 0.0 if c and is_one else np.nan for c, is_one in zip(cables, compared, strict=True)
+                ]
+                own = (device.kind, np.array(speeds)) if device.kind == "host" or sum(compared) > 1 else None
+            known = self._speeds[slot.device, slot.source] = slot.rows, own
         return known[1]
 
     def _rails(self, slot: Slot, compared: Compared) -> Rails:
@@ -198,7 +216,7 @@ class Measure:
 
     def _samples(self, number: int, samples: Samples) -> None:
         at_ns, received_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
-        if at_ns > received_ns + _CLOCK_AHEAD_NS:
+        if at_ns > received_ns + CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
             at_ns = received_ns
         if at_ns < self._floor_ns:
@@ -219,7 +237,7 @@ class Measure:
 
     def _event(self, event: Event) -> list[Symptom]:
         at_ns = event.at_ns
-        if event.received_at_ns and at_ns > event.received_at_ns + _CLOCK_AHEAD_NS:
+        if event.received_at_ns and at_ns > event.received_at_ns + CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
             at_ns = event.received_at_ns
         symptoms = self._liveness.arrive(max(event.received_at_ns, at_ns))

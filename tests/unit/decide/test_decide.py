@@ -93,6 +93,10 @@ POLICY_CASES = [
     (Condition.DEVICE_DOWN, 3, Severity.WARNING, Action.OBSERVE),
     (Condition.TELEMETRY_STALE, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.RAIL_DEGRADED, 5, Severity.WARNING, Action.OBSERVE),
+    (Condition.HOST_GPU_FAULT, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.HOST_GPU_FAULT, 1, Severity.CRITICAL, Action.CORDON_HOST),
+    (Condition.HOST_PCIE_DEGRADED, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.CONGESTION_IMBALANCE, 3, Severity.WARNING, Action.OBSERVE),
     (Condition.LINK_MISCABLED, 5, Severity.WARNING, None),
 ]
 

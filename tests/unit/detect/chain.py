@@ -46,6 +46,8 @@ class World:
     slow: dict[str, list[Span]] = field(default_factory=dict)
     """Ports that carry 70 % of the 200 Gb/s of all others; bytes are read only where there are any."""
 
+    hot: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that send 60 % more than the 200 Gb/s of all others; bytes are read only where there are any."""
     paused: dict[str, list[Span]] = field(default_factory=dict)
     """Ports that pause the far side all the time, so that it sends nothing; pause is read only where there are any."""
     stalled: frozenset[str] = frozenset()
@@ -83,6 +85,12 @@ class World:
                         for p in states
                     }
                     values |= {Metric.RX_BYTES: dict(sent), Metric.TX_BYTES: dict(sent)}
+                if self.hot:
+                    values[Metric.TX_BYTES] = {
+                        p: 25e9
+                        * (1e6 + t + 0.6 * sum(max(0, min(t, e) - b) for b, e in self.hot.get(f"{device}/{p}", ())))
+                        for p in states
+                    }
                 boot = 2 if t >= self.boots.get(device, float("inf")) else 1
                 indexed = self._pause(device, states, t) if self.paused else None
                 yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)

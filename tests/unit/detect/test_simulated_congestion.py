@@ -8,7 +8,7 @@ import pytest
 
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from collectors.sim.faults import Fault, PauseStorm, Reboot, SlowRail, Span, storm, truth
+from collectors.sim.faults import Fault, LinkDown, PauseStorm, Reboot, SlowRail, Span, Uneven, storm, truth
 from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
@@ -25,13 +25,14 @@ COLUMNS = (
     (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.PFC_RX_FRAMES, 3), (Metric.PFC_TX_FRAMES, 3),
 )  # fmt: skip
 LAST_S = 420
+WIDE = clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
 
 
-def readings(world: World, cadence_s: float) -> Iterator[Samples]:
+def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator[Samples]:
     """What all ports count, each device at its own moment, and nothing while it is away."""
     metrics, indices = tuple(m for m, _ in COLUMNS), tuple(i for _, i in COLUMNS)
     for number, (device, ports) in enumerate(world.ports.items()):
-        for turn in range(int(LAST_S / cadence_s)):
+        for turn in range(int(last_s / cadence_s)):
             at_ns = START + int(cadence_s * S * (turn + number % 7 / 7))
             state = world.device(device, at_ns)
             if not state.is_up:
@@ -94,3 +95,45 @@ def test_a_storm_that_is_read_each_ten_seconds_is_found_by_the_first_whole_inter
     (root,) = [f for f in {f.id: f for f in said}.values() if not f.parent_id]
     assert root.detected_at_ns is not None
     assert root.detected_at_ns - (START + 100 * S) <= 20 * S
+
+
+def uneven(chance: random.Random) -> list[Fault]:
+    """Four leaves that spread badly, one for three minutes; two that lose an uplink, one that restarts."""
+    leaves = [device.name for device in WIDE.devices if device.tier == "T0"]
+    chance.shuffle(leaves)
+    links = [link for link in WIDE.links if link.role == "fabric-link"]
+    made: list[Fault] = []
+    for n, leaf in enumerate(leaves[:5]):
+        ports = [link.a for link in links if link.a_device == leaf]
+        chance.shuffle(ports)
+        begin_s, lasting_s = chance.uniform(30, 300), chance.uniform(480, 900) if n < 4 else 170
+        made.append(Uneven(leaf, tuple(ports), _span(begin_s, lasting_s), chance.choice([0.3, 0.6, -0.5])))
+    for leaf in leaves[5:7]:
+        link = chance.choice([link for link in links if link.a_device == leaf])
+        made.append(LinkDown(link, _span(chance.uniform(60, 300), 500)))
+    made.append(Reboot(leaves[7], _span(300, 20)))
+    return made
+
+
+def _span(after_s: float, lasting_s: float) -> Span:
+    return Span(START + int(after_s * S), START + int((after_s + lasting_s) * S))
+
+
+@pytest.mark.parametrize("seed", [41, 42, 43])
+def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed: int) -> None:
+    """Precision and recall are 1, each within seven minutes: five windows, their beginning, and the lateness."""
+    made = uneven(random.Random(seed))
+    rows = sorted(readings(World(WIDE, made, seed, START), 15.0, 2100), key=lambda row: row.sampled_at_ns)
+    said = [
+        f for f in drive(stages(), Topology(WIDE), rows, 30 * S)
+        if isinstance(f, Finding) and f.condition is Condition.CONGESTION_IMBALANCE
+    ]  # fmt: skip
+    truths = [
+        Truth(t.start, t.end, Condition.CONGESTION_IMBALANCE, t.device, t.port, t.tolerance_s)
+        for t in truth(made)
+        if t.condition == "congestion_imbalance" and t.end - t.start > 400 * S
+    ]
+    assert len(truths) == 4
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 420

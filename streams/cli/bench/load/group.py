@@ -1,8 +1,9 @@
 """What the devices of one kind count: all their ports' values as arrays, grown for many devices at once.
 
 A group holds devices of one source and one number of ports in the order in which they are read, so that those due in
-a slot lie side by side. Traffic differs from port to port of a switch and from host to host, whose rails carry alike;
-some are idle, corrected bits of FEC come at base rates and everything else is rare; a port that is down counts nothing.
+a slot lie side by side. Traffic differs from host to host and from port to port of the first half of a switch's; the
+rails of a host and the second half, a leaf's uplinks, carry alike. Some are idle, corrected bits of FEC come at base
+rates and everything else is rare; a port that is down counts nothing.
 """
 
 import hashlib
@@ -107,6 +108,9 @@ class Group:
         """How many of a device's ports carry what they like: a host's rails carry what its job does."""
         busy = chance.random((devices, self._jobs), np.float32) >= IDLE_RATIO
         share = busy * chance.uniform(0.02, 0.9, busy.shape)
+        if reader.source is not Source.SOURCE_NIC:
+            uplinks = share[:, height // 2 :]  # over which hashing spreads
+            uplinks[:] = uplinks.mean(axis=1, keepdims=True)
         share = share * chance.uniform(1 - _RAILS_DIFFER, 1 + _RAILS_DIFFER, (devices, height))
         self._traffic = share.astype(np.float32) * _LINE_BYTES_S
         self._light = chance.lognormal(0.0, 1.0, (devices, height)).astype(np.float32)
