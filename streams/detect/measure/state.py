@@ -82,8 +82,9 @@ def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
     packer.put_all(map(len, intervals))
     packer.put_all(chain.from_iterable(intervals))
     unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unjudged]
+    gaps = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.gaps]
     return {
-        "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged,
+        "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged, "gaps": gaps,
         "intervals": sum(map(len, intervals)),
     }  # fmt: skip
 
@@ -108,6 +109,8 @@ def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
     ]  # fmt: skip
     for place, last_ns, next_ns in head["unjudged"]:
         heard[place].unjudged.append((last_ns, next_ns))
+    for place, last_ns, next_ns in head["gaps"]:
+        heard[place].gaps.append((last_ns, next_ns))
     return heard
 
 
