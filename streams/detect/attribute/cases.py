@@ -15,6 +15,9 @@ from streams.wire.models import Condition, Finding, Status
 Key = tuple[str, ...]
 """What its members have in common: a device that links end at, a pod, a plane, a collector."""
 
+_UNSEEN: Key = ("unseen",)
+"""All of whom nothing is read, wherever they are: where they are a large share of the fabric, that is one thing."""
+
 LINKS = (Condition.LINK_DOWN, Condition.LINK_FLAP)
 
 
@@ -36,6 +39,7 @@ class Cases:
 
     def __init__(self, params: DetectParams, cases: Mapping[str, Case], topology: Topology) -> None:
         self._params = params.together
+        self._unseen_ratio = params.stale.unseen_ratio
         self._cases = cases
         self._topology = topology
         self._at: dict[str, set[str]] = {}
@@ -105,9 +109,12 @@ class Cases:
         return self._keys.get(identity, ())
 
     def group_of(self, finding: Finding) -> Group | None:
-        """The largest group that it began together with; None where it began alone."""
-        found = (self.groups(key).get(finding.id) for key in self.keys_of(finding.id))
-        return max((group for group in found if group is not None), key=lambda group: group.strength, default=None)
+        """The largest group that it began together with, or that stands for one with many; None where it is alone."""
+        found = (self.groups(key).get(finding.id) for key in self.keys_of(finding.id) if key != _UNSEEN)
+        group = max((group for group in found if group is not None), key=lambda group: group.strength, default=None)
+        if group is None or group.root.id == finding.id:
+            return self.groups(_UNSEEN).get(finding.id, group) if _UNSEEN in self.keys_of(finding.id) else group
+        return group
 
     def groups(self, key: Key) -> dict[str, Group]:
         """The groups of one key, by the id of each member."""
@@ -134,10 +141,12 @@ class Cases:
     def _suffices(self, key: Key, run: list[Finding]) -> bool:
         """Whether these are too many for chance."""
         subjects = {f.subject.id for f in run}
-        if key[0] not in ("pod", "plane"):
+        if key[0] not in ("pod", "plane", "unseen"):
             return len(subjects) >= (2 if key[0] == "collector" else self._params.links)
         if len(subjects) < self._params.devices:
             return False
+        if key == _UNSEEN:
+            return len(subjects) >= self._unseen_ratio * len(self._topology.devices)
         gone: dict[str, int] = {}
         for device in {f.subject.a.device for f in run if f.subject.a is not None}:
             tier = known.tier if (known := self._topology.devices.get(device)) else ""
@@ -169,10 +178,11 @@ class Cases:
         if finding.cause == "collector":
             told = (e.statement.partition("its collector ")[2].partition(" is silent")[0] for e in finding.evidence)
             return (("collector", next(told, "")),)
-        if finding.cause == "path":
+        pod = known.pod if known else ""
+        if finding.cause == "path" and pod:
             source = finding.coverage.missing[0].rpartition("/")[2] if finding.coverage else ""
-            return (("path", known.pod, source),) if known and known.pod else ()
-        return _groups_of(known.pod, None) if known else ()
+            return ("path", pod, source), _UNSEEN
+        return (*_groups_of(pod, None), _UNSEEN) if known else ()
 
 
 def _groups_of(pod: str, plane: int | None) -> tuple[Key, ...]:

@@ -41,7 +41,7 @@ class Severities:
     def __init__(self, topology: Topology, outages: Outages, floor: float) -> None:
         self.topology = topology
         self._outages = outages
-        self._floor = floor
+        self.floor = floor
         self.now_ns = 0
 
     def of(self, finding: Finding, unseen: bool = False) -> Severity:
@@ -84,7 +84,7 @@ class Severities:
             return all(self._keeps_a_plane(own, gone, without, begin_ns, end_ns) for gone in without.values())
         others = [cable.id for cable in own if cable.id not in without]
         kept = len(others) - self._outages.at_once(device, others, begin_ns, end_ns)
-        return kept >= self._floor * len(own)
+        return kept >= self.floor * len(own)
 
     def _keeps_a_plane(
         self, own: Sequence[Cable], gone: Cable, without: Collection[str], begin_ns: int, end_ns: int
@@ -201,7 +201,7 @@ def _said(loss: Loss) -> str:
         lost += f" ({', '.join(f'{_percent(share)} of plane {plane}' for plane, share in sorted(planes.items()))})"
     if loss.impact is Impact.DOWN:
         rails = len(loss.rails_down)
-        named = f"rail {loss.rails[0][1]}" if rails == 1 else f"{rails} of their rails"
+        named = f"rail {loss.rails[0][1]}" if rails == 1 else f"{rails} of {'its' if count == 1 else 'their'} rails"
         return f"{lost}; {named} keep{'s' * (rails == 1)} no plane: down"
     return f"{lost}; every rail keeps a plane: degraded, not down"
 

@@ -163,6 +163,8 @@ class Attribute:
             parent = self._kept.cases.get(case.published.parent_id)
             until_ns = None if parent is None else outlived_ns(self._params, parent.episode.finding)
             due_ns = None if until_ns is None else until_ns + 1
+        elif own.condition is Condition.TELEMETRY_STALE:
+            due_ns = (own.detected_at_ns or 0) + ns(self._params.stale.unseen_after_s)
         if due_ns is None or case.closed or due_ns <= self._kept.watermark_ns:
             return
         if self._due_of.get(identity) != due_ns:
@@ -241,16 +243,15 @@ class Attribute:
         parent, group = cause.parent, cause.stands_for
         if swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
             own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
-        at_ns = own.detected_at_ns or own.started_at_ns
         reach = self._reaches.of(own) if group is None else reach_of(self._reaches, group)
         radius = own.blast_radius if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
         if storms.is_storm(own) and parent is None:
             own = storms.with_victims(self._topology, own, storms.below(self._cases.at, own), radius)
             radius = own.blast_radius
-        severity = self._severities.of(own, self._unseen(case, at_ns))
+        severity = self._severities.of(own, self._unseen(case))
         if group is not None:
             own = told_for_all(self._topology, self._cases, group)
-            severity = max(severity, severity_of(self._severities, group))
+            severity = max(severity, severity_of(self._severities, group, reach))
         own = replace(own, evidence=(*own.evidence, *(reach.evidence(own) if reach is not None else ())))
         return replace(
             own,
@@ -277,12 +278,16 @@ class Attribute:
             return now_ns >= case.retracted_ns + ns(self._params.lateness_s)
         return own.final and now_ns >= self._settled_ns(own)
 
-    def _unseen(self, case: Case, at_ns: int) -> bool:
-        """Whether so large a share of the inventory was silent at a time; counted when time goes on, and kept."""
+    def _unseen(self, case: Case) -> bool:
+        """Whether it lasts while a large share of the inventory is silent; counted when time goes on, and kept."""
+        own = case.episode.finding
         if self._silences is None:
             return case.published is not None and case.published.severity is Severity.CRITICAL
+        told_ns = own.detected_at_ns or own.started_at_ns
+        until_ns = self._kept.watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
         enough = self._params.stale.unseen_ratio * len(self._topology.devices)
-        return enough > 0 and self._silences.at(at_ns) >= enough
+        lasts = until_ns >= told_ns + ns(self._params.stale.unseen_after_s)
+        return lasts and enough > 0 and self._silences.at(told_ns) >= enough
 
     def _occurrences(self, own: Finding) -> int:
         """How many times this began here within 28 days, this time included."""

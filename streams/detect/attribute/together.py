@@ -13,14 +13,15 @@ from streams.wire.models import Condition, Evidence, Finding, Severity
 _CAUSES = {"plane": "plane", "pod": "pod"}
 
 
-def severity_of(severities: Severities, group: Group) -> Severity:
-    """The worst of its members'; but for what only a share of the fabric unseen makes bad, which its root says."""
-    found = Severity.WARNING
-    for member in group.members:
-        if (own := severities.of(member)) is Severity.CRITICAL:
-            return own
-        found = max(found, own)
-    return found
+def severity_of(severities: Severities, group: Group, reach: Reach | None) -> Severity:
+    """The worst of its members'; and of a pod or a plane that is gone, whether hosts keep their floor without it.
+
+    What only a share of the fabric unseen makes bad is said by the root itself.
+    """
+    lost = reach.lost if reach is not None and group.key[0] in ("pod", "plane") else 0.0
+    if group.root.resolved_at_ns is None and lost > 1 - severities.floor:
+        return Severity.CRITICAL
+    return max(severities.of(member) for member in group.members)
 
 
 def reach_of(reaches: Reaches, group: Group) -> Reach | None:
@@ -33,12 +34,13 @@ def told_for_all(topology: Topology, cases: Cases, group: Group) -> Finding:
     """The root with a sentence on its group, and the cause where the group tells it."""
     own, count = group.root, len({f.subject.id for f in group.members})
     span_s = (max(f.started_at_ns for f in group.members) - min(f.started_at_ns for f in group.members)) / 1e9
-    kind, name = group.key[0], group.key[1]
+    kind, name = group.key[0], group.key[1] if len(group.key) > 1 else ""
     known = topology.devices.get(name)
     whole = {
         "links": len(topology.cables_of.get(name, ())),
         "pod": cases.size(group.key),
         "plane": cases.size(group.key),
+        "unseen": len(topology.devices),
     }
     of = f" of {whole[kind]}" if whole.get(kind) else ""
     who = {
@@ -46,6 +48,7 @@ def told_for_all(topology: Topology, cases: Cases, group: Group) -> Finding:
         "pod": f"{count}{of} devices of pod {name} went away or fell silent",
         "plane": f"{count}{of} switches of plane {name} went away",
         "path": f"{count} devices of pod {name} are not read by {group.key[-1]} any more",
+        "unseen": f"{count}{of} devices of the fabric are not read any more",
         "collector": f"{count} devices are not read any more, all by collector {name}",
     }[kind]
     evidence = Evidence(
