@@ -77,8 +77,8 @@ async def test_rows_that_are_later_than_their_message_are_of_it_still(rig: Rig, 
     database.start_sink()
     sent = {(message.device, message.sequence) for message in (one, other)}
     assert await until(lambda: sent <= set(database.stored()))
-    at_ns = slow.sampled_at_ns
-    found = await asyncio.to_thread(lambda: list(history.messages(database.client, at_ns, at_ns + 10**9)))
+    begin, end = sorted(message.sampled_at_ns for message in (one, other))
+    found = await asyncio.to_thread(lambda: list(history.messages(database.client, begin, end + 10**9)))
     samples = {m.device: m for m in found if isinstance(m, Samples) and (m.device, m.sequence) in sent}
     assert set(samples) == {one.device, other.device}
     back = samples[slow.device]
