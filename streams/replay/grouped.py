@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from streams.replay.typed import Reader, Rows, joined
-from streams.store.cells import Ints, Patterns, Words
+from streams.store.cells import Codes, Ints, Patterns, Words
 from streams.wire.models import RowKind, Samples, Source
 
 _SOURCES = {int(source): source for source in Source}
@@ -76,12 +76,11 @@ class _Maker:
 
     def made(self, rows: Rows) -> Iterator[Samples]:
         """The messages of rows that are in the order of time."""
-        starts, rows = _runs(rows, self._devices.order)
-        ends = [*starts[1:].tolist(), len(rows)]
+        starts, ends, rows = _runs(rows, self._devices.order)
         heads = [column[starts].tolist() for column in (rows.time, rows.device, rows.source, rows.boot)]
         names, sequences, patterns = self._devices.names, self._sequences, self._patterns
         port, column, words = rows.port, rows.column, rows.words
-        for first, last, at_ns, number, source, boot in zip(starts.tolist(), ends, *heads, strict=True):
+        for first, last, at_ns, number, source, boot in zip(starts.tolist(), ends.tolist(), *heads, strict=True):
             device = names[number]
             sequence = sequences[device] = sequences.get(device, 0) + 1
             pattern = patterns.of(port[first:last], column[first:last])
@@ -93,28 +92,30 @@ class _Maker:
             )  # fmt: skip
 
 
-def _runs(rows: Rows, order: Ints) -> tuple[Ints, Rows]:
-    """Where each message begins, and the rows with those of a message together.
+def _runs(rows: Rows, order: Ints) -> tuple[Ints, Ints, Rows]:
+    """Where each message begins and ends, in their order, and the rows with those of a message together.
 
     Mostly they are so already. Sorting is of runs of rows of one message, not of rows, and keeps their order.
     """
     starts = _starts(rows)
+    ends = np.append(starts[1:], len(rows))
     keys = (rows.boot[starts], rows.source[starts], order[rows.device[starts]], rows.time[starts])
     placed = np.lexsort(keys)
     apart = _differs(*(key[placed] for key in keys))
-    if apart.all() and bool((placed[1:] > placed[:-1]).all()):
-        return starts, rows
-    lengths = np.diff(np.append(starts, len(rows)))[placed]
+    if apart.all():
+        return starts[placed], ends[placed], rows
+    lengths = (ends - starts)[placed]
     begins = np.cumsum(lengths) - lengths
     rows = rows.at(np.repeat(starts[placed] - begins, lengths) + np.arange(len(rows)))
-    return begins[np.append(True, apart)], rows
+    starts = begins[np.append(True, apart)]
+    return starts, np.append(starts[1:], len(rows)), rows
 
 
 def _starts(rows: Rows) -> Ints:
     return np.flatnonzero(np.append(True, _differs(rows.time, rows.device, rows.source, rows.boot)))
 
 
-def _differs(*columns: Ints | Words) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _differs(*columns: Codes | Words) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Where a row is not as the one before in all of these, from the second row on."""
     found = np.zeros(max(0, len(columns[0]) - 1), bool)
     for column in columns:

@@ -16,6 +16,7 @@ from streams.fabric.catalogue import COUNTERS, Metric
 from streams.wire.models import ABSENT_COUNTER, Table
 
 Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32] | Ints
 Words = npt.NDArray[np.uint64]
 
 _MOST_PATTERNS = 100_000
@@ -100,7 +101,7 @@ class Patterns:
         self._known: dict[tuple[bytes, bytes], Pattern] = {}
         self._shared: dict[Any, Any] = {}
 
-    def of(self, rows: Ints, columns: Ints) -> Pattern:
+    def of(self, rows: Codes, columns: Ints) -> Pattern:
         """The pattern of a message's cells, in their order: numbers of rows, codes of columns."""
         key = rows.tobytes(), columns.tobytes()
         pattern = self._known.get(key)
@@ -110,7 +111,7 @@ class Patterns:
             pattern = self._known[key] = self._made(rows, columns)
         return pattern
 
-    def _made(self, rows: Ints, columns: Ints) -> Pattern:
+    def _made(self, rows: Codes, columns: Ints) -> Pattern:
         names = self._rows.names
         own = sorted(set(rows.tolist()), key=names.__getitem__)
         place_of = {row: place for place, row in enumerate(own)}
