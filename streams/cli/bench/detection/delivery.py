@@ -107,9 +107,10 @@ class Delivery:
             done = until
 
     def _is_fresh(self, message: Message, came_ns: int) -> bool:
-        """A collector that just started has nothing to catch up with."""
+        """A collector that just started has nothing to catch up with, and what it read before it ended has left it."""
         spans = self._restarts.get(message.collector, ()) if isinstance(message, Samples) else ()
-        return any(s.start_ns <= came_ns < s.end_ns + 2 * self._cadence_ns for s in spans)
+        around_ns = 2 * self._cadence_ns
+        return any(s.start_ns - around_ns <= came_ns < s.end_ns + around_ns for s in spans)
 
     def _round(self, at_ns: int) -> Iterator[tuple[int, Message]]:
         jitter = self._chance.uniform(0, self._travel.jitter_s, len(self._phase_ns))
