@@ -57,14 +57,19 @@ class Fleet:
     faults: dict[str, Fault] = field(default_factory=dict)
     drifts: dict[str, Drift] = field(default_factory=dict)
     due_ns: int = FOREVER
+    """When to look again, though nothing changed."""
+    waiting: list[Census] = field(default_factory=list)
 
-    def take(self, census: Census) -> bool:
-        """One partition's newest counts; False for older ones."""
+    def take(self, census: Census) -> None:
+        """One partition's newest counts; they count with those of the same minute of all others."""
         known = self.shards.get(str(census.shard))
-        if known is not None and known.at_ns >= census.at_ns:
-            return False
-        self.shards[str(census.shard)] = census
-        return True
+        if (known is None or known.at_ns < census.at_ns) and census not in self.waiting:
+            self.waiting.append(census)
+
+    @property
+    def next_ns(self) -> int:
+        """The moment of event time that is to be looked at next; FOREVER where there is none."""
+        return min([self.due_ns, *(census.at_ns for census in self.waiting)])
 
     def note(self, finding: Finding) -> None:
         """A link that failed counts for the versions at its ends, unless something else explains it."""
@@ -86,8 +91,18 @@ def is_drift(finding: Finding) -> bool:
 
 
 def step(params: DetectParams, fleet: Fleet, watermark_ns: int) -> list[Episode]:
-    """Conclude from all counts; `due_ns` is then when to look again."""
-    now_ns = max(watermark_ns, *(census.at_ns for census in fleet.shards.values()))
+    """Conclude at each moment at which something changed, in order, once all partitions have told of it."""
+    episodes: list[Episode] = []
+    while (at_ns := fleet.next_ns) + ns(params.lateness_s) <= watermark_ns:
+        for census in fleet.waiting:
+            if census.at_ns <= at_ns:
+                fleet.shards[str(census.shard)] = census
+        fleet.waiting = [census for census in fleet.waiting if census.at_ns > at_ns]
+        episodes += _at(params, fleet, at_ns, watermark_ns)
+    return episodes
+
+
+def _at(params: DetectParams, fleet: Fleet, now_ns: int, watermark_ns: int) -> list[Episode]:
     horizon_ns = now_ns - ns(params.drift.days * 86_400)
     fleet.faults = {identity: fault for identity, fault in fleet.faults.items() if fault.at_ns >= horizon_ns}
     fleet.due_ns = FOREVER
@@ -112,7 +127,7 @@ def step(params: DetectParams, fleet: Fleet, watermark_ns: int) -> list[Episode]
         elif all(said.episode.finding.final for said in drift.state):
             del fleet.drifts[name]
         else:
-            fleet.due_ns = min(fleet.due_ns, drift.end_ns + ns(params.lateness_s))
+            fleet.due_ns = min(fleet.due_ns, now_ns + ns(params.lateness_s))
     return episodes
 
 
@@ -133,7 +148,9 @@ def _look(
         if drift is not None:
             begin_ns = max(begin_ns, drift.end_ns)
         subject = Subject(name, Endpoint(first), role=cohort.kind)
-        drift = fleet.drifts[name] = Drift(subject, begin_ns, now_ns, state=drift.state if drift is not None else ())
+        drift = fleet.drifts[name] = Drift(
+            subject, begin_ns, now_ns + ns(params.lateness_s), state=drift.state if drift is not None else ()
+        )
     found = rates(params.drift, own.version, versions, fleet.faults.values(), now_ns)
     harms = found is not None and found.faults >= params.drift.harm_faults and found.low > 1
     moves = any(now_ns - running.changed_ns < ns(params.drift.rollout_s) for running in versions.values())

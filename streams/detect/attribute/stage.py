@@ -99,8 +99,8 @@ class Attribute:
                 if self._take(message):
                     around = self._around(message.finding)
                     outputs += self._publish({message.finding.id: None} | around)
-            elif isinstance(message, Census) and self._kept.fleet.take(message):
-                outputs += self._publish(self._look_at_fleet())
+            elif isinstance(message, Census):
+                self._kept.fleet.take(message)
             elif isinstance(message, Symptom) and self._devices.note(message):
                 outputs += self._publish(self._conclude([message.device]))
         return outputs
@@ -115,8 +115,7 @@ class Attribute:
         stirred = (self._kept.cases[identity].episode.finding for identity in self._kept.stirred)
         devices = dict.fromkeys(d for f in stirred if f.condition in LINKS for d in devices_of(f))
         dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.judged
-        if self._kept.fleet.due_ns <= now_ns:
-            dirty |= self._look_at_fleet()
+        dirty |= self._look_at_fleet()
         for identity in self._kept.stirred:
             dirty |= self._neighbours.of(self._kept.cases[identity].episode.finding)
         self._kept.stirred, self._kept.judged = {}, {}

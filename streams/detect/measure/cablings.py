@@ -188,7 +188,7 @@ class Cablings:
     def dump(self) -> dict[str, Any]:
         """As JSON holds it."""
         said = [
-            [device, int(source), own.at_ns, own.expected, own.others, own.told, own.silent]
+            [device, int(source), own.at_ns, own.expected, _plain(own.others), own.told, own.silent]
             for (device, source), own in self._said.items()
         ]
         return {
@@ -209,6 +209,10 @@ class Cablings:
                 {port: (link, far, at) for port, (link, far, at) in told.items()},
                 bool(silent),
             )
+
+
+def _plain(others: dict[str, Other]) -> dict[str, list[Any]]:
+    return {port: [int(other.heard), other.device, other.port] for port, other in others.items()}
 
 
 def _ends(device: str, cables: tuple[Any, ...]) -> dict[str, Port]:

@@ -5,7 +5,7 @@ names. Devices that run the same share what is kept of them; a fact that says no
 """
 
 import heapq
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -35,47 +35,80 @@ class Runs(NamedTuple):
 class Known:
     """What one source of a device said: its versions, and since when each."""
 
-    at_ns: int
     runs: tuple[Runs, ...]
     since_ns: tuple[int, ...]
 
 
 class Counted:
-    """The devices of one partition."""
+    """The devices of one partition. What they say counts in the order of event time, once nothing earlier can come."""
 
-    def __init__(self, params: DriftParams, shard: int) -> None:
+    def __init__(self, params: DriftParams, lateness_s: float, shard: int) -> None:
         self._params = params
+        self._late_ns, self._width_ns = ns(lateness_s), ns(params.every_s)
         self._shard = shard
         self._known: dict[str, dict[Source, Known]] = {}
         self._shared: dict[tuple[Runs, ...], tuple[Runs, ...]] = {}
         self._changed: dict[tuple[Source, str, str, str, str], int] = {}
-        self._is_news = False
-        self._newest_ns = 0
-        self._due_ns = 0
+        self._waiting: dict[tuple[int, str, Source], tuple[Runs, ...]] = {}
+        """What is not counted yet, by when who said it by which source."""
+        self._busy: Counter[str] = Counter()
+        """Devices of which something waits."""
+        self._newest_ns = self._counted_ns = 0
+        self._is_gone = False
 
     def take(self, facts: Facts, topology: Topology) -> None:
         """What a device says that it runs."""
         runs = tuple(_runs(self._params.kinds, topology.devices.get(facts.device), facts))
-        of = self._known.get(facts.device)
-        known = None if of is None else of.get(facts.source)
+        known = self._known.get(facts.device, {}).get(facts.source)
         self._newest_ns = max(self._newest_ns, facts.observed_at_ns)
+        if facts.device not in self._busy and (not runs if known is None else runs == known.runs):
+            return
+        at_ns = max(facts.observed_at_ns, self._counted_ns + 1)  # what is late counts from now on
+        key = at_ns, facts.device, facts.source
+        if key not in self._waiting:
+            self._busy[facts.device] += 1
+        self._waiting[key] = self._shared.setdefault(runs, runs)
+
+    def due(self, watermark_ns: int) -> list[Census]:
+        """The counts at the end of each minute of event time in which one changed, once it is final."""
+        now_ns = self._newest_ns if watermark_ns == IDLE_NS else watermark_ns - self._late_ns
+        until_ns = now_ns // self._width_ns * self._width_ns
+        if until_ns <= self._counted_ns or not (self._waiting or self._is_gone):
+            return []
+        found: list[Census] = []
+        minutes: dict[int, list[tuple[int, str, Source]]] = defaultdict(list)
+        for key in sorted(self._waiting):
+            if key[0] <= until_ns:
+                minutes[-(-key[0] // self._width_ns) * self._width_ns].append(key)
+        if self._is_gone:
+            minutes.setdefault(until_ns, [])
+        for end_ns, keys in minutes.items():
+            changes = [self._count(*key) for key in keys]
+            if any(changes) or self._is_gone:
+                found.append(Census(self._shard, end_ns, tuple(self._counts(end_ns))))
+                self._is_gone = False
+        self._counted_ns = until_ns
+        return found
+
+    def _count(self, at_ns: int, device: str, source: Source) -> bool:
+        """Let what waits count; whether that changes anything."""
+        runs = self._waiting.pop((at_ns, device, source))
+        self._busy[device] -= 1
+        if not self._busy[device]:
+            del self._busy[device]
+        of = self._known.get(device, {})
+        known = of.get(source)
         if known is None:
             if runs:
-                runs = self._shared.setdefault(runs, runs)
-                since = (facts.observed_at_ns,) * len(runs)
-                self._known.setdefault(facts.device, {})[facts.source] = Known(facts.observed_at_ns, runs, since)
-                self._is_news = True
-        elif runs == known.runs:
-            known.at_ns = max(known.at_ns, facts.observed_at_ns)
-        elif facts.observed_at_ns > known.at_ns:
-            self._change(facts, known, runs)
-
-    def _change(self, facts: Facts, known: Known, runs: tuple[Runs, ...]) -> None:
+                self._known.setdefault(device, {})[source] = Known(runs, (at_ns,) * len(runs))
+            return bool(runs)
+        if runs == known.runs:
+            return False
         before = {run[:4]: since for run, since in zip(known.runs, known.since_ns, strict=True)}
         for run in {run[:4] for run in runs} ^ before.keys():
-            self._changed[(facts.source, *run)] = facts.observed_at_ns
-        known.since_ns = tuple(before.get(run[:4], facts.observed_at_ns) for run in runs)
-        known.runs, known.at_ns, self._is_news = self._shared.setdefault(runs, runs), facts.observed_at_ns, True
+            self._changed[(source, *run)] = at_ns
+        known.since_ns, known.runs = tuple(before.get(run[:4], at_ns) for run in runs), runs
+        return True
 
     def adopt(self, topology: Topology) -> None:
         """Let go of devices that the inventory has no more."""
@@ -84,16 +117,7 @@ class Counted:
         gone = self._known.keys() - topology.devices.keys()
         for device in gone:
             del self._known[device]
-        self._is_news |= bool(gone)
-
-    def due(self, watermark_ns: int) -> Census | None:
-        """The counts, at most once a minute of event time, and only where one changed."""
-        now_ns = self._newest_ns if watermark_ns == IDLE_NS else watermark_ns
-        if not self._is_news or now_ns < self._due_ns:
-            return None
-        width_ns = ns(self._params.every_s)
-        self._due_ns, self._is_news = (now_ns // width_ns + 1) * width_ns, False
-        return Census(self._shard, now_ns, tuple(self._counts(now_ns)))
+        self._is_gone |= bool(gone)
 
     def _counts(self, now_ns: int) -> Iterable[VersionCount]:
         devices: dict[tuple[Source, str, str, str, str], list[tuple[str, int, int]]] = defaultdict(list)
@@ -123,26 +147,36 @@ class Counted:
     def dump(self) -> dict[str, Any]:
         """As JSON holds it; what many devices run stands there once."""
         place: dict[tuple[Runs, ...], int] = {}
+
+        def placed(runs: tuple[Runs, ...]) -> int:
+            return place.setdefault(runs, len(place))
+
         known = [
-            [device, int(source), own.at_ns, place.setdefault(own.runs, len(place)), own.since_ns]
+            [device, int(source), placed(own.runs), own.since_ns]
             for device, by_source in self._known.items()
             for source, own in by_source.items()
         ]
+        waiting = [
+            [at_ns, device, int(source), placed(runs)] for (at_ns, device, source), runs in self._waiting.items()
+        ]
         return {
-            "runs": list(place), "known": known, "changed": [[*key, at_ns] for key, at_ns in self._changed.items()],
-            "news": self._is_news, "newest_ns": self._newest_ns, "due_ns": self._due_ns,
+            "known": known, "waiting": waiting, "runs": [[list(run) for run in runs] for runs in place],
+            "changed": [[*key, at_ns] for key, at_ns in self._changed.items()],
+            "newest_ns": self._newest_ns, "counted_ns": self._counted_ns, "gone": self._is_gone,
         }  # fmt: skip
 
     def load(self, data: dict[str, Any]) -> None:
         """Fill it from what `dump` gave."""
         shared = [tuple(Runs(*run) for run in runs) for runs in data["runs"]]
         self._shared = {runs: runs for runs in shared}
-        for device, source, at_ns, place, since_ns in data["known"]:
-            own = Known(int(at_ns), shared[place], tuple(map(int, since_ns)))
-            self._known.setdefault(device, {})[Source(source)] = own
+        for device, source, place, since_ns in data["known"]:
+            self._known.setdefault(device, {})[Source(source)] = Known(shared[place], tuple(map(int, since_ns)))
+        for at_ns, device, source, place in data["waiting"]:
+            self._waiting[int(at_ns), device, Source(source)] = shared[place]
+            self._busy[device] += 1
         for source, kind, vendor, model, version, at_ns in data["changed"]:
             self._changed[Source(source), kind, vendor, model, version] = int(at_ns)
-        self._is_news, self._newest_ns, self._due_ns = bool(data["news"]), data["newest_ns"], data["due_ns"]
+        self._newest_ns, self._counted_ns, self._is_gone = data["newest_ns"], data["counted_ns"], bool(data["gone"])
 
 
 def _lot(of: tuple[str, int, int]) -> tuple[int, str]:

@@ -17,7 +17,7 @@ class Selves:
     def __init__(self, params: DetectParams, shard: int) -> None:
         self._topology = Topology(Inventory())
         self._cablings = Cablings(params.miscabled)
-        self._counted = Counted(params.drift, shard)
+        self._counted = Counted(params.drift, params.lateness_s, shard)
 
     def take(self, facts: Facts) -> list[Cabling]:
         """A device's word; what it runs is told with the next census."""
@@ -40,8 +40,7 @@ class Selves:
                     found += self._cablings.silent(symptom.device, symptom.source, symptom.at_ns)
                 elif symptom.kind is SymptomKind.HEARD:
                     found += self._cablings.back(symptom.device, symptom.source, symptom.at_ns)
-        census = self._counted.due(watermark_ns)
-        return [*found, census] if census is not None else found
+        return [*found, *self._counted.due(watermark_ns)]
 
     def dump(self) -> dict[str, Any]:
         """As JSON holds it."""
