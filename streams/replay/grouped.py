@@ -5,11 +5,13 @@ Of a stream no more is held than a piece and what is not older than the other st
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.replay.typed import Reader, Rows, joined
-from streams.store.cells import Codes, Ints, Patterns, Words
+from streams.store.cells import Ints, Patterns
 from streams.wire.models import RowKind, Samples, Source
 
 _SOURCES = {int(source): source for source in Source}
@@ -115,7 +117,7 @@ def _starts(rows: Rows) -> Ints:
     return np.flatnonzero(np.append(True, _differs(rows.time, rows.device, rows.source, rows.boot)))
 
 
-def _differs(*columns: Codes | Words) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _differs(*columns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Where a row is not as the one before in all of these, from the second row on."""
     found = np.zeros(max(0, len(columns[0]) - 1), bool)
     for column in columns:

@@ -47,7 +47,7 @@ class Rows:
 
     time: Ints
     device: Codes
-    source: Ints
+    source: npt.NDArray[np.int8]
     boot: Words
     port: Codes
     column: Ints
@@ -81,28 +81,32 @@ class Reader:
 
     def typed(self, table: pa.Table, path: Path) -> Rows:
         """The rows of a piece of a file that can be read; raises Misconfigured where its times cannot."""
-        count = table.num_rows
-        metric, no_metric = _told(table, "metric", lambda name: _number(BY_NAME.get(name.lower())))
-        source, no_source = _told(table, "source", lambda name: _number(SOURCES.get(name.lower() or "gnmi")))
+        metric, no_metric = _told(table, "metric", lambda name: _number(BY_NAME.get(name.lower())), np.int16)
+        source, no_source = _told(table, "source", lambda name: _number(SOURCES.get(name.lower() or "gnmi")), np.int8)
         index, no_index = _counted(table, "index", NO_INDEX, 2**31 - 1, NO_INDEX)
         boot, no_boot = _counted(table, "boot_id", 0, 2**64 - 1, 0)
         time = times(table["time"], path)
         words, no_value = _words(table["value"], _IS_COUNTER[metric], no_metric)
         device, unnamed = _named(table["device"], self.devices)
         port, _ = _named(table["port"], self.ports)
-        kept = np.ones(count, bool)
+        no_time = time == _NO_TIME
+        kept: Mask | None = None
         for wrong, reason in (
             (no_metric, "a metric that is not in the catalogue"), (no_source, "an unknown source"),
-            (time == _NO_TIME, "no time"), (no_value, "a value that is no number"),
+            (no_time, "no time"), (no_value, "a value that is no number"),
             (no_index, "an index that is no number"), (no_boot, "a boot id that is no number"), (unnamed, "no device"),
         ):  # fmt: skip
+            if wrong is None or not wrong.any():
+                continue
+            kept = np.ones(table.num_rows, bool) if kept is None else kept
             if number := int(np.count_nonzero(wrong & kept)):
                 self.refused.reasons[f"{path.name}: {reason}"] += number
             kept &= ~wrong
-        rows = Rows(time, device, source, boot, port, column_code(metric, index), words)
-        return rows if kept.all() else rows.at(kept)
+        rows = Rows(time, device, source, boot, port, _COLUMN_OF[metric] + index, words)
+        return rows if kept is None else rows.at(kept)
 
 
+_COLUMN_OF = np.array([column_code(number, 0) for number in range(max(Metric) + 1)], np.int64)
 _IS_COUNTER = np.array([number in COUNTERS for number in range(max(Metric) + 1)])
 """By the metric's number: a search in all rows took a tenth of reading."""
 
@@ -125,42 +129,41 @@ def _places(text: pa.DictionaryArray) -> Ints:
     return np.asarray(text.indices.to_numpy(zero_copy_only=False), np.int64)
 
 
-def _named(column: pa.ChunkedArray, names: Names) -> tuple[Codes, Mask]:
+def _named(column: pa.ChunkedArray, names: Names) -> tuple[Codes, Mask | None]:
     """The numbers of names, and where there is none."""
     text = _text(column)
     own = [str(name) for name in text.dictionary.to_pylist()]
     if not own:
-        return np.empty(0, np.int32), np.empty(0, bool)
+        return np.empty(0, np.int32), None
     places = _places(text)
     blank = np.array([name == "" for name in own])
     # Half as wide as they might be: a message's are its pattern's key.
     codes = names.codes(own).astype(np.int32)
-    return codes[places], blank[places] if blank.any() else np.zeros(len(places), bool)
+    return codes[places], blank[places] if blank.any() else None
 
 
-def _counted(table: pa.Table, name: str, low: int, high: int, blank: int) -> tuple[Any, Mask]:
-    """The integers in [low, high] of a column; an absent one is `blank`."""
+def _counted(table: pa.Table, name: str, low: int, high: int, blank: int) -> tuple[Any, Mask | None]:
+    """The integers in [low, high] of a column; an absent one is `blank`,."""
+    kind = np.int64 if low < 0 else np.uint64
     if name in table.column_names and pa.types.is_integer((column := table[name]).type):
+        if column.null_count == len(column):
+            return np.full(len(column), blank, kind), None
         numbers = column.fill_null(blank).to_numpy() if column.null_count else column.to_numpy()
-        kind = np.int64 if low < 0 else np.uint64
         return numbers.astype(kind, copy=False), (numbers < low) | (numbers > high)
-    return _told(table, name, _integer(low, high, blank), np.int64 if low < 0 else np.uint64)
+    return _told(table, name, _integer(low, high, blank), kind)
 
 
-def _told(table: pa.Table, name: str, convert: Callable[[str], int | None], kind: Any = np.int64) -> tuple[Any, Mask]:
+def _told(table: pa.Table, name: str, convert: Callable[[str], int | None], kind: Any) -> tuple[Any, Mask | None]:
     """What `convert` makes of each text of a column (once for each different one), and where it makes nothing."""
-    count = table.num_rows
     if name not in table.column_names:
-        return np.full(count, convert("") or 0, kind), np.zeros(count, bool)
+        return np.full(table.num_rows, convert("") or 0, kind), None
     text = _text(table[name])
     made = [convert(str(own)) for own in text.dictionary.to_pylist()]
     if not made:
-        return np.empty(0, kind), np.empty(0, bool)
+        return np.empty(0, kind), None
     places = _places(text)
     wrong = np.array([number is None for number in made])
-    return np.array([number or 0 for number in made], kind)[places], (
-        wrong[places] if wrong.any() else np.zeros(count, bool)
-    )
+    return np.array([number or 0 for number in made], kind)[places], wrong[places] if wrong.any() else None
 
 
 def _integer(low: int, high: int, blank: int) -> Callable[[str], int | None]:
@@ -196,25 +199,25 @@ def times(column: pa.ChunkedArray, path: Path) -> Ints:
     return np.asarray(numbers.fill_null(_NO_TIME).to_numpy(), np.int64)
 
 
-def _words(column: pa.ChunkedArray, counter: Mask, unknown: Mask) -> tuple[Words, Mask]:
+def _words(column: pa.ChunkedArray, counter: Mask, unknown: Mask | None) -> tuple[Words, Mask]:
     """The values as words, counters exactly, and which are no values of their kind."""
     if pa.types.is_floating(column.type):
         return _of_floats(column.to_numpy().astype(np.float64, copy=False), counter)
     if pa.types.is_integer(column.type) and not column.null_count:
         numbers = column.to_numpy()
-        words = numbers.astype(np.float64).view(np.uint64)
-        words[counter] = numbers[counter].astype(np.uint64)
+        words = np.where(counter, numbers.astype(np.uint64), numbers.astype(np.float64).view(np.uint64))
         return words, counter & (numbers < 0)
-    return _of_text(pc.fill_null(column.cast(pa.string()), "").combine_chunks(), counter & ~unknown)
+    known = counter if unknown is None else counter & ~unknown
+    return _of_text(pc.fill_null(column.cast(pa.string()), "").combine_chunks(), known)
 
 
 def _of_floats(numbers: npt.NDArray[np.float64], counter: Mask) -> tuple[Words, Mask]:
-    wrong = ~np.isfinite(numbers)
-    own = numbers[counter]
-    outside = ~((own >= 0) & (own < 2.0**64))
-    wrong[counter] |= outside
-    words = numbers.copy().view(np.uint64)
-    words[counter] = np.where(outside, 0, own).astype(np.uint64)
+    # All rows in each step: to pick out the counters takes longer than to convert the rest in vain.
+    wrong = ~np.isfinite(numbers) | (counter & ~((numbers >= 0) & (numbers < 2.0**64)))
+    with np.errstate(invalid="ignore"):
+        words = np.where(counter, numbers.astype(np.uint64), numbers.view(np.uint64))
+    if wrong.any():
+        words[wrong] = 0
     return words, wrong
 
 
