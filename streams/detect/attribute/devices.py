@@ -72,12 +72,12 @@ class Devices:
         return episodes
 
     def silences(self) -> "Silences":
-        """When how many devices of the inventory were silent, as it is known now."""
+        """When of how many devices of the inventory nothing was read, as it is known now."""
         return Silences(
             span
             for device, state in self._kept.devices.items()
             if device in self._topology.devices
-            for span in union((s.since_ns, s.heard_ns) for own in state.silences.values() for s in own)
+            for span in union((s.since_ns, s.heard_ns) for own in state.silences.values() for s in own if not s.others)
         )
 
     def _schedule(self, device: str, state: DeviceState) -> None:
