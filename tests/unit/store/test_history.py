@@ -37,7 +37,7 @@ class _Counted:
 
 @pytest.mark.parametrize("rows", [78_600, 393_000, 1_500_000, 10])
 def test_a_window_has_no_more_rows_than_memory_is_meant_for(rows: int) -> None:
-    """A second that has more by itself is a window of its own; the whole stretch is covered, once."""
+    """A second that has more is a window by itself; the stretch is covered once, in no more windows than it takes."""
     seconds = 1500
     asks = _Counted({BEGIN // S + s: rows for s in range(seconds)})
     assert list(history.messages(asks, BEGIN, BEGIN + seconds * S)) == []
@@ -45,4 +45,4 @@ def test_a_window_has_no_more_rows_than_memory_is_meant_for(rows: int) -> None:
     assert all(one[1] == other[0] for one, other in zip(asks.asked, asks.asked[1:], strict=False))
     most = max((until - since) // S * rows for since, until in asks.asked)
     assert most <= max(history.WINDOW_ROWS, rows)
-    assert len(asks.asked) >= seconds * rows / history.WINDOW_ROWS
+    assert len(asks.asked) <= 3 + 2 * seconds * rows / history.WINDOW_ROWS
