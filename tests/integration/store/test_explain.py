@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streams.cli.behind import behind, lines
+from streams.cli.main import main
 from streams.fabric.catalogue import Metric
 from streams.store import concluded
 from streams.wire import topics
@@ -110,3 +111,24 @@ def test_what_kafka_has_no_more_is_in_the_tables(told: Database) -> None:
     assert [(f.id, f.revision) for f in findings] == [("c41d", 1), ("f00d", 1), ("f00d", 2)]
     assert answers == [ANSWER]
     assert concluded.like(told.client, "beef") == ([], [])
+
+
+@pytest.mark.parametrize("bootstrap", ["", "127.0.0.1:1"])
+def test_the_command_says_the_same_with_kafka_and_without(
+    told: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bootstrap: str
+) -> None:
+    """From Kafka where it answers, from ClickHouse where it does not: evidence, samples, answers and revisions."""
+    monkeypatch.setenv("RAILSIGHT__STORE__URL", told.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", told.name)
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "f00", "--bootstrap", bootstrap or told.rig.kafka.bootstrap])
+    printed = capsys.readouterr()
+    assert ended.value.code in (0, None), printed.err
+    for part in (
+        "h/nic1 loses frames",
+        "explains     link/degrading",
+        "DRAIN_LINK DENIED: capacity",
+        "rx_fcs_errors of h/nic1, read by nic (* in the window)",
+        "RESOLVED  WARNING, final",
+    ):
+        assert part in printed.out, printed.out

@@ -10,6 +10,7 @@ import pytest
 
 from streams.cli.job.shown import lines
 from streams.cli.job.verdict import Verdict, verdict_of
+from streams.cli.main import main
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.wire import topics
@@ -159,3 +160,36 @@ def test_a_job_that_did_not_run_then_has_no_verdict(told: Database) -> None:
     """Neither before its start nor under another name."""
     assert _verdict(told, "train", -100, 0) is None
     assert _verdict(told, "nobody", 0, 600) is None
+
+
+def _called(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the command over this database."""
+    monkeypatch.setenv("RAILSIGHT__STORE__URL", database.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", database.name)
+    with pytest.raises(SystemExit) as ended:
+        main(["job", *arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("train", "--from", "2026-03-01T00:07:30Z", "--to", "2026-03-01T00:10:00Z"), 0, "CLEAN, as far as 100 %"),
+        (("train", "--to", "2026-03-01T00:10:00Z", "--json"), 1, '"clean":false'),
+        (("other", "--from", "2026-03-01T00:03:20Z", "--to", "2026-03-01T00:10:00"), 1, "NOT KNOWN"),
+        (("nobody",), 1, "no job nobody"),
+        (("train", "--from", "2026-03-02", "--to", "2026-03-01"), 2, "--to must be later"),
+    ],
+)
+def test_the_command_ends_with_0_only_where_all_was_clean_and_seen(
+    told: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    """1 where something hurt it, or nobody knows; 2 where the question is none."""
+    assert _called(told, monkeypatch, *arguments) == code
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
