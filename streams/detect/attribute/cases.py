@@ -131,7 +131,7 @@ class Cases:
         for finding in [*sorted(members, key=lambda f: (f.started_at_ns, f.id)), None]:
             if run and (finding is None or finding.started_at_ns - run[-1].started_at_ns > apart_ns):
                 if self._suffices(key, run):
-                    group = Group(key, min(run, key=_stands_for_all), tuple(run))
+                    group = Group(key, min(run, key=stands_for_all), tuple(run))
                     made |= dict.fromkeys((f.id for f in run), group)
                 run = []
             if finding is not None:
@@ -189,7 +189,7 @@ def _groups_of(pod: str, plane: int | None) -> tuple[Key, ...]:
     return (*((("pod", pod),) if pod else ()), *((("plane", str(plane)),) if plane is not None else ()))
 
 
-def _stands_for_all(finding: Finding) -> tuple[bool, int, int, str]:
+def stands_for_all(finding: Finding) -> tuple[bool, int, int, str]:
     """A device before what is only silent; then the first that could be told, which hardly changes as more come in."""
     told_ns = finding.detected_at_ns or finding.started_at_ns
     return finding.condition is Condition.TELEMETRY_STALE, told_ns, finding.started_at_ns, finding.id

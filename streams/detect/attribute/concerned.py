@@ -35,6 +35,8 @@ class Neighbours:
             if (group := self._cases.groups(key).get(changed.id)) is not None:
                 found |= dict.fromkeys(f.id for f in group.members if self._is_led_otherwise(f, group.root))
                 found[group.root.id] = None
+                if group.root.id == changed.id and changed.resolved_at_ns is not None:
+                    found |= dict.fromkeys(f.id for f in group.members)  # whoever outlives it is due later
         for device in self._outages.changed(changed):
             found |= dict.fromkeys(self._worsened(device))
         return found

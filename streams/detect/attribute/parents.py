@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from streams.detect.attribute import storms
-from streams.detect.attribute.cases import Cases, Group
+from streams.detect.attribute.cases import Cases, Group, stands_for_all
 from streams.detect.attribute.kept import devices_of, overlap
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import Condition, Episode, Finding, Status
@@ -18,6 +18,10 @@ _LINK_FAULTS = (
 
 _BEFORE_NS = ns(5)
 """A neighbour's clock may date the loss of a device by so much before the device's own last word."""
+
+
+OUTLIVING = (Condition.LINK_DOWN, Condition.DEVICE_DOWN, Condition.TELEMETRY_STALE)
+"""What is over when its cause is; a flap is said to be over only when it was quiet for long."""
 
 
 class Cause(NamedTuple):
@@ -51,7 +55,13 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
         for outage in cases.gone(group.key[1]):
             if _within(params, outage, own.started_at_ns) and not _outlives(params, outage, own, watermark_ns):
                 return Cause(outage)
-    return Cause(stands_for=group) if group.root.id == own.id else Cause(group.root)
+    if group.root.id == own.id:
+        return Cause(stands_for=group)
+    if not _outlives(params, group.root, own, watermark_ns):
+        return Cause(group.root)
+    stayed = [member for member in group.members if not _outlives(params, member, own, watermark_ns)]
+    first = min(stayed, key=stands_for_all)
+    return Cause(first) if len(stayed) >= params.together.links and first.id != own.id else Cause()
 
 
 def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Finding | None:
@@ -67,14 +77,14 @@ def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: 
 
 
 def _outlives(params: DetectParams, outage: Finding, own: Finding, watermark_ns: int) -> bool:
-    """Whether a link stays down long after the device is back: then it has a fault of its own."""
+    """Whether it goes on long after what it began with is over: then it has a fault of its own."""
     due_ns = outlived_ns(params, outage)
     last_ns = watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
-    return own.condition is Condition.LINK_DOWN and due_ns is not None and last_ns > due_ns
+    return own.condition in OUTLIVING and due_ns is not None and last_ns > due_ns
 
 
 def outlived_ns(params: DetectParams, outage: Finding) -> int | None:
-    """Until when an outage explains a link that is still down; None while the device is gone."""
+    """Until when it explains what is still so; None while it is so itself."""
     return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.together.outlive_s)
 
 

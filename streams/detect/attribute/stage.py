@@ -20,7 +20,7 @@ from streams.detect.attribute.devices import Devices, Silences
 from streams.detect.attribute.impact import Reaches, Severities
 from streams.detect.attribute.kept import Case, Kept, devices_of
 from streams.detect.attribute.outages import Outages
-from streams.detect.attribute.parents import cause_of, explained, outlived_ns
+from streams.detect.attribute.parents import OUTLIVING, cause_of, explained, outlived_ns
 from streams.detect.attribute.together import reach_of, severity_of, told_for_all
 from streams.detect.params import DetectParams, ns
 from streams.fabric.inventory import Inventory
@@ -158,11 +158,11 @@ class Attribute:
             due_ns = case.retracted_ns + ns(self._params.lateness_s)
         elif own.over:
             due_ns = self._settled_ns(own)
-        elif own.condition is Condition.LINK_DOWN and case.published is not None and case.published.parent_id:
+        elif own.condition in OUTLIVING and case.published is not None and case.published.parent_id:
             parent = self._kept.cases.get(case.published.parent_id)
             until_ns = None if parent is None else outlived_ns(self._params, parent.episode.finding)
             due_ns = None if until_ns is None else until_ns + 1
-        elif own.condition is Condition.TELEMETRY_STALE:
+        if due_ns is None and own.condition is Condition.TELEMETRY_STALE:
             due_ns = (own.detected_at_ns or 0) + ns(self._params.stale.unseen_after_s)
         if due_ns is None or case.closed or due_ns <= self._kept.watermark_ns:
             return

@@ -46,6 +46,8 @@ class World:
     slow: dict[str, list[Span]] = field(default_factory=dict)
     """Ports that carry 70 % of the 200 Gb/s of all others; bytes are read only where there are any."""
 
+    crowded: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports of hosts that receive 97 % of 400 Gb/s, 40 % of it marked; all others are half full."""
     hot: dict[str, list[Span]] = field(default_factory=dict)
     """Ports that send 60 % more than the 200 Gb/s of all others; bytes are read only where there are any."""
     paused: dict[str, list[Span]] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class World:
                     own = cable.lower if cable.lower.device == device else cable.upper
                     far = cable.far_end(own)
                     port = f"{device}/{own.port}"
-                    states[own.port] = float(self._up(port, f"{far.device}/{far.port}", t))
+                    states[own.port] = float(self.is_up(port, f"{far.device}/{far.port}", t))
                     admin[own.port] = float(not _in(self.disabled.get(port), t))
                 values = {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}
                 if self.losing:
@@ -93,6 +95,8 @@ class World:
                     }
                 boot = 2 if t >= self.boots.get(device, float("inf")) else 1
                 indexed = self._pause(device, states, t) if self.paused else None
+                if self.crowded:
+                    indexed = self._crowd(device, states, t)
                 yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)
             t += ROUND_S
 
@@ -109,6 +113,16 @@ class World:
                 port: float(int(s)) * (f"{device}/{port}" in self.stalled) for port, s in own.items()
             },
             (Metric.SPEED_BPS, -1): dict.fromkeys(ports, 400e9),
+        }
+
+    def _crowd(self, device: str, ports: Iterable[str], t: float) -> Cells:
+        """What the ports of a device count of what comes in."""
+        more = {p: float(sum(max(0, min(t, e) - b) for b, e in self.crowded.get(f"{device}/{p}", ()))) for p in ports}
+        octets: dict[str, float | None] = {p: 25e9 * (1e6 + t + 0.94 * s) for p, s in more.items()}
+        return {
+            (Metric.RX_BYTES, -1): octets,
+            (Metric.RX_PACKETS, -1): {p: (count or 0) / 4096 for p, count in octets.items()},
+            (Metric.ROCE_ECN_MARKED_PACKETS, -1): {p: 0.4 * 1.94 * 25e9 / 4096 * s for p, s in more.items()},
         }
 
     def _far(self, device: str, port: str) -> str:
@@ -128,7 +142,8 @@ class World:
         """Whether nothing is read of it."""
         return _in(self.gone.get(device), t) or _in(self.unread.get(device), t)
 
-    def _up(self, own: str, far: str, t: float) -> bool:
+    def is_up(self, own: str, far: str, t: float) -> bool:
+        """Whether the link between these ports carries a signal."""
         dead = any(_in(self.down.get(p), t) or _in(self.disabled.get(p), t) for p in (own, far))
         return not dead and not any(_in(self.gone.get(p.split("/")[0]), t) for p in (own, far))
 
