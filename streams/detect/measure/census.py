@@ -55,6 +55,8 @@ class Counted:
         """Devices of which something waits."""
         self._newest_ns = self._counted_ns = 0
         self._is_gone = False
+        self.is_news = False
+        """Something waits to be counted."""
 
     def take(self, facts: Facts, topology: Topology) -> None:
         """What a device says that it runs."""
@@ -68,6 +70,7 @@ class Counted:
         if key not in self._waiting:
             self._busy[facts.device] += 1
         self._waiting[key] = self._shared.setdefault(runs, runs)
+        self.is_news = True
 
     def due(self, watermark_ns: int) -> list[Census]:
         """The counts at the end of each minute of event time in which one changed, once it is final."""
@@ -87,7 +90,7 @@ class Counted:
             if any(changes) or self._is_gone:
                 found.append(Census(self._shard, end_ns, tuple(self._counts(end_ns))))
                 self._is_gone = False
-        self._counted_ns = until_ns
+        self._counted_ns, self.is_news = until_ns, bool(self._waiting)
         return found
 
     def _count(self, at_ns: int, device: str, source: Source) -> bool:
@@ -118,6 +121,7 @@ class Counted:
         for device in gone:
             del self._known[device]
         self._is_gone |= bool(gone)
+        self.is_news |= self._is_gone
 
     def _counts(self, now_ns: int) -> Iterable[VersionCount]:
         devices: dict[tuple[Source, str, str, str, str], list[tuple[str, int, int]]] = defaultdict(list)
@@ -177,6 +181,7 @@ class Counted:
         for source, kind, vendor, model, version, at_ns in data["changed"]:
             self._changed[Source(source), kind, vendor, model, version] = int(at_ns)
         self._newest_ns, self._counted_ns, self._is_gone = data["newest_ns"], data["counted_ns"], bool(data["gone"])
+        self.is_news = self._is_gone or bool(self._waiting)
 
 
 def _lot(of: tuple[str, int, int]) -> tuple[int, str]:

@@ -198,9 +198,11 @@ class Measure:
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
         self._watermark_ns = max(self._watermark_ns, watermark)
+        if noticed or self._selves.counted.is_news:
+            noticed = [*noticed, *self._selves.heed(noticed, watermark)]
         return [
             Output(SYMPTOMS if isinstance(said, Symptom | Cabling) else SUMMARIES, said, key=pod)
-            for said in (*noticed, *self._selves.heed(noticed, watermark))
+            for said in noticed
             for pod in self._pods(said)
         ]
 
