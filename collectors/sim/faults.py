@@ -101,6 +101,19 @@ class PauseStorm:
 
 
 @dataclass(frozen=True, slots=True)
+class Incast:
+    """More comes to a host's port than goes in: its link is full, and of its packets a share is marked.
+
+    Or the host takes no more (`paused`, a share of the time in which its NIC pauses the leaf), and nothing is marked.
+    """
+
+    link: Link
+    span: Span
+    marked: float = 0.0
+    paused: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Uneven:
     """A switch spreads its traffic badly: of its uplinks the first carries `shift` more than it should, others less."""
 
@@ -152,8 +165,8 @@ class OtherVersion:
 
 
 Fault = (
-    LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | NarrowPcie | GpuFault
-    | Swapped | OtherVersion
+    LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | Incast | NarrowPcie
+    | GpuFault | Swapped | OtherVersion
 )  # fmt: skip
 
 
@@ -187,6 +200,10 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
                 rows.append(row)
             case PauseStorm(_, port, span):
                 rows.append(Truth(span.start_ns, span.end_ns, "congestion_pfc_storm", port.device, port.port))
+            case Incast(link, span):
+                rows.append(
+                    Truth(span.start_ns, span.end_ns, "congestion_incast", link.a_device, link.a_port, _WINDOWS_S)
+                )
             case Uneven(device=device, span=span):
                 rows.append(Truth(span.start_ns, span.end_ns, "congestion_imbalance", device, "", _WINDOWS_S))
             case NarrowPcie(link, span):

@@ -16,6 +16,7 @@ from collectors.sim.faults import (
     Degrading,
     Fault,
     GpuFault,
+    Incast,
     LinkDown,
     LinkFlap,
     NarrowPcie,
@@ -35,6 +36,8 @@ _DAY = 86_400 * _S
 _FRAME_BYTES = 4096
 _LOAD = (0.46, 0.48)
 """Of its speed that a link carries each way: a healthy fabric stays within three hundredths (DETECTION 3)."""
+_FULL = 0.97
+"""And a full one: headers and gaps take the rest."""
 _FCS_A_DOWN = 3
 """Frames lost to a bad checksum each time that a signal goes: the last ones before it does."""
 
@@ -59,6 +62,8 @@ class PortState:
     pauses_us: int = 0
     """For how long it has paused the far side, and below, the far side it."""
     paused_us: int = 0
+    marked_packets: int = 0
+    """Received with the mark of congestion."""
 
     def pause_frames(self, useconds: int) -> int:
         """Each stops the far side for 65535 quanta of 512 bit times (IEEE 802.1Qbb), and is sent again before."""
@@ -137,6 +142,7 @@ class World:
         self._shut: dict[Port, tuple[Span, ...]] = defaultdict(tuple)
         self._pauses: dict[Port, tuple[Span, ...]] = {}
         self._uneven: dict[Port, list[tuple[Span, float]]] = defaultdict(list)
+        self._crowds: dict[Port, list[Incast]] = {}
         self._narrow = [fault for fault in faults if isinstance(fault, NarrowPcie)]
         self._swapped = [fault for fault in faults if isinstance(fault, Swapped)]
         self._versions = [fault for fault in faults if isinstance(fault, OtherVersion)]
@@ -166,6 +172,15 @@ class World:
         for link in inventory.links:
             cable = self._cable(link, union(signal.get(link.a, ())), chance)
             self._cables[link.a] = self._cables[link.z] = cable
+        self._crowd(fault for fault in faults if isinstance(fault, Incast))
+
+    def _crowd(self, crowds: Iterable[Incast]) -> None:
+        """What comes to these ports is as much as goes in, or less where the host pauses."""
+        for crowd in crowds:
+            cable = self._cables[crowd.link.a]
+            full = _FULL * (crowd.link.speed_bps or 0) / 8 / max(cable.z_to_a, 1) - 1
+            self._uneven[crowd.link.z].append((crowd.span, -crowd.paused if crowd.paused else full))
+            self._crowds.setdefault(crowd.link.a, []).append(crowd)
 
     def _cable(self, link: Link, signal_lost: tuple[Span, ...], chance: random.Random) -> _Cable:
         away = (*self._away.get(link.a_device, ()), *self._away.get(link.z_device, ()))
@@ -228,11 +243,18 @@ class World:
             sum(int(shift * _up_ns(cable.down, span, boot_ns, at_ns)) for span, shift in self._uneven.get(end, ()))
             for end in (far, port)
         ]
+        crowds = [
+            (crowd, _up_ns(cable.down, crowd.span, boot_ns, at_ns)) for crowd in self._crowds.get(cable.link.a, ())
+        ]
+        briefly_ns = sum(int(crowd.paused * ns) for crowd, ns in crowds)
+        frames = _FULL * (cable.link.speed_bps or 0) / 8 / _FRAME_BYTES
+        marked = sum(int(crowd.marked * frames * ns / _S) for crowd, ns in crowds) if port == cable.link.a else 0
+        at_host = port == cable.link.a
         return PortState(
             name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
             edges[-1] if edges else boot_ns, len(edges), back * (up_ns - pauses_ns + shifted_ns[0]) // _S,
             out * (up_ns - paused_ns + shifted_ns[1]) // _S, lost, corrected, own[-1].lane if own else 0,
-            pauses_ns // 1000, paused_ns // 1000,
+            (pauses_ns + briefly_ns * at_host) // 1000, (paused_ns + briefly_ns * (not at_host)) // 1000, marked,
         )  # fmt: skip
 
     def lanes(self, device: str, name: str, at_ns: int) -> int:

@@ -40,6 +40,12 @@ POLICY: tuple[Rule, ...] = (
     ),
     Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
     Rule(
+        Condition.CONGESTION_INCAST,
+        1,
+        Action.OBSERVE,
+        "how the job's traffic is laid out; where the cause is nic or pcie, its host",
+    ),
+    Rule(
         Condition.CONGESTION_IMBALANCE,
         1,
         Action.OBSERVE,

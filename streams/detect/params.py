@@ -357,6 +357,37 @@ class TogetherParams(_Params):
     """A link that is still down so long after its device is back has a fault of its own; ports train within it."""
 
 
+class IncastParams(_Params):
+    """congestion/incast: more comes to one host's port than goes in (DETECTION 3, "Congestion")."""
+
+    full: Ratio = 0.9
+    """Of its speed that comes in: below it the link is not what holds the senders. Headers and gaps take the rest."""
+
+    marked: Ratio = 0.1
+    """Of its packets: DCQCN (SIGCOMM'15) marks one in a hundred at most while a queue is within its bounds."""
+
+    drops_a_second: Annotated[float, Field(gt=0)] = 100
+    """xmit_discards (DETECTION 3), where no ECN holds the senders back."""
+
+    pauses: Ratio = 0.1
+    """Of the time in which a host pauses the fabric: its part of what slowed a job by Greyhound's 10 %."""
+
+    stalled: Ratio = 0.3
+    """Of the seconds in which its NIC waits for PCIe: the host's doing (DETECTION 1)."""
+
+    sustained_s: Seconds = 60
+    """A collective's burst lasts seconds; what lasts for a minute is how the job's traffic is laid out."""
+
+    peers: Ratio = 0.5
+    """Of the same rail of the pod's other hosts: as many crowded at the same time are a load, and no incast."""
+
+    quiet_s: Seconds = 120
+    """Over when it was not crowded for so long: jobs come back to it each step."""
+
+    remember_s: Seconds = 600
+    """What is over is still compared with what began at the same time."""
+
+
 class ImbalanceParams(_Params):
     """congestion/imbalance: uplinks of one switch that differ persistently (DETECTION 3)."""
 
@@ -393,6 +424,7 @@ class DetectParams(_Params):
     rail: RailParams = RailParams()
     storm: StormParams = StormParams()
     imbalance: ImbalanceParams = ImbalanceParams()
+    incast: IncastParams = IncastParams()
     miscabled: MiscabledParams = MiscabledParams()
     drift: DriftParams = DriftParams()
     gpu: GpuParams = GpuParams()

@@ -155,6 +155,8 @@ class SymptomKind(IntEnum):
     PAUSED_NO_MORE = 22
     PAUSES_NO_MORE = 23
     HOST_STALLS = 24
+    CROWDED = 25
+    CROWDED_NO_MORE = 26
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect import congestion_pfc_storm, link_degrading, link_down, link_flap
-from streams.detect.correlate import parts, storms, uplinks, wires
+from streams.detect import congestion_incast, congestion_pfc_storm, link_degrading, link_down, link_flap
+from streams.detect.correlate import crowds, parts, storms, uplinks, wires
 from streams.detect.correlate.parts import Parts
 from streams.detect.correlate.pod_rails import PodRails, hosts_by_pod
 from streams.detect.episode import State, forget
@@ -62,6 +62,7 @@ class Kept:
     rails: dict[str, PodRails] = field(default_factory=dict)
     held: storms.Storms = field(default_factory=dict)
     uneven: uplinks.Uneven = field(default_factory=dict)
+    crowded: crowds.Crowds = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
     wired: wires.Wires = field(default_factory=dict)
@@ -149,6 +150,11 @@ class Correlate:
             if message.kind in congestion_pfc_storm.KINDS:
                 subject = self._subject(Port(message.device, message.port))
                 outputs += self._look(storms.observe(self._kept.held, subject, message))
+                continue
+            if message.kind in congestion_incast.KINDS:
+                subject = self._subject(Port(message.device, message.port))
+                if (later := crowds.observe(self._kept.crowded, subject, message, self._kept.watermark_ns)) is not None:
+                    self._schedule(*later)
                 continue
             if message.kind in parts.KINDS:
                 if part := self._kept.parts.add(message, self._subject(Port(message.device, message.port))):
@@ -275,6 +281,10 @@ class Correlate:
                 looked = uplinks.look(self._params, self._kept.uneven, subject_id, self._kept.watermark_ns)
                 outputs += self._heeded(subject_id, *looked)
                 continue
+            if subject_id.startswith(crowds.NAME):
+                looked = crowds.look(self._params, self._kept.crowded, self._topology, subject_id, watermark)
+                outputs += self._heeded(subject_id, *looked)
+                continue
             if subject_id.startswith(storms.NAME):
                 outputs += self._storm(subject_id)
                 continue
@@ -338,6 +348,7 @@ class Correlate:
             raise Reject(f"not a snapshot of correlate: {error}") from error
         held = [storms.NAME + subject_id for subject_id in self._kept.held]
         held += [uplinks.NAME + switch for switch in self._kept.uneven]
+        held += [crowds.NAME + pod for pod in self._kept.crowded]
         held += [wires.NAME + subject_id for subject_id in self._kept.wired]
         own = (_PART + part for part in {*self._kept.parts.gpus, *self._kept.parts.pcie})
         for subject_id in (*self._kept.links, *(_POD + pod for pod in self._kept.rails), *held, *own):

@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from streams.detect import congestion_pfc_storm
-from streams.detect.congestion_pfc_storm import LinkStorm
 from streams.detect.params import DetectParams
+from streams.detect.spells import LinkSpells
 from streams.fabric.ids import Port
 from streams.wire.models import Episode, Subject, Symptom
 
 NAME = "storm at "
 """Before a subject's id, where what is due is a storm and no other detector of the link."""
 
-Storms = dict[str, LinkStorm]
+Storms = dict[str, LinkSpells]
 """Subject id -> what is known; none, on a healthy fabric."""
 
 
 def observe(storms: Storms, subject: Subject, symptom: Symptom) -> dict[str, None]:
     """Take a symptom in; answers what to look at."""
-    own = storms.setdefault(subject.id, LinkStorm(subject))
+    own = storms.setdefault(subject.id, LinkSpells(subject))
     if own.add(symptom):
         return {NAME + subject.id: None}
     if own.is_over:

@@ -70,7 +70,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class Reading:
     """One cell that is looked at: which message, which row, which way."""
 
     wave: Wave
@@ -161,15 +161,15 @@ class Pauses:
             ):
                 yield int(message), int(row), way
 
-    def _reading(self, wave: Wave, message: int, row: int, way: int, topology: Topology) -> _Reading:
+    def _reading(self, wave: Wave, message: int, row: int, way: int, topology: Topology) -> Reading:
         samples = wave.taken[message].samples
         speed = float(np.broadcast_to(_speeds(wave, unknown=np.nan), (len(wave.taken), len(samples.row)))[message, row])
         if not speed > 0:
             cable = topology.cable_at(topology.port(samples.device, samples.row[row]))
             speed = float(cable.speed_bps or 0) if cable is not None else 0.0
-        return _Reading(wave, message, row, way, speed)
+        return Reading(wave, message, row, way, speed)
 
-    def _look(self, reading: _Reading, about: _About, topology: Topology) -> Iterator[Noticed]:
+    def _look(self, reading: Reading, about: _About, topology: Topology) -> Iterator[Noticed]:
         taken, way = reading.wave.taken[reading.message], WAYS[reading.way]
         samples = taken.samples
         key, place = (samples.device, samples.source), (samples.row[reading.row], reading.way)
@@ -199,7 +199,7 @@ class Pauses:
                 kind = SymptomKind.HOST_STALLS
                 yield taken.number, _symptom(port, kind, taken.at_ns, held.since_ns, samples.source, stalled)
 
-    def _verdict(self, reading: _Reading, about: _About) -> tuple[float, int, int] | None:
+    def _verdict(self, reading: Reading, about: _About) -> tuple[float, int, int] | None:
         """For which share of the time it was held (0: it was not), at which priority, since when; None: unknown."""
         way, params = WAYS[reading.way], self._params
         shares: dict[int, tuple[float, float]] = {}
@@ -254,7 +254,7 @@ def _speeds(wave: Wave, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float64
     return np.where(speeds > 0, speeds, unknown)
 
 
-def _stalled(reading: _Reading) -> float:
+def _stalled(reading: Reading) -> float:
     grown = (reading.grown(metric) for metric in _STALLS)
     return max((min(1.0, one[0] / one[1]) for one in grown if one is not None), default=0.0)
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from streams.detect import xids
 from streams.detect.measure import state, uplinks
+from streams.detect.measure.crowds import Crowds
 from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Heard, Liveness
 from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
@@ -77,7 +78,7 @@ class Measure:
         self._readings = Readings(self._notice, self._conclude, self._rates.clock)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
-        self._pauses = Pauses(params.storm)
+        self._pauses, self._crowds = Pauses(params.storm), Crowds(params)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
         self._trained = Trained(params.pcie, {})
         self._selves = Selves(params, partition)
@@ -130,6 +131,8 @@ class Measure:
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
             self._noticed += self._pauses.of(wave, self._topology)
+            self._noticed += self._crowds.of(wave, self._topology)
+            self._noticed += self._crowds.of(wave, self._topology)
         elif wave.row_kind is RowKind.ROW_KIND_GPU:
             self._noticed += self._notable.of_gpus(wave)
         if WIDTH in wave.gauges.fit.at:
@@ -256,7 +259,7 @@ class Measure:
         return [*symptoms, told]
 
     def snapshot(self) -> bytes:
-        held = self._pauses.dump()
+        held = [self._pauses.dump(), self._crowds.dump()]
         low, said = self._trained.dump(), self._selves.dump()
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
@@ -267,8 +270,10 @@ class Measure:
         self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
         self._readings, self._liveness, self._trained = readings, liveness, trained
         self._selves = selves
-        self._pauses = Pauses(self._params.storm)
-        self._pauses.load(held)
+        self._pauses, self._crowds = Pauses(self._params.storm), Crowds(self._params)
+        if held:
+            self._pauses.load(held[0])
+            self._crowds.load(held[1])
 
 
 def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:

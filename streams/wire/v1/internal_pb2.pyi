@@ -117,6 +117,10 @@ class Symptom(_message.Message):
         PAUSES_NO_MORE: Symptom._Kind.ValueType  # 23
         HOST_STALLS: Symptom._Kind.ValueType  # 24
         """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
+        CROWDED: Symptom._Kind.ValueType  # 25
+        """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
+        CROWDED_NO_MORE: Symptom._Kind.ValueType  # 26
+        """at at_ns; it was still so at since_ns"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
@@ -152,6 +156,10 @@ class Symptom(_message.Message):
     PAUSES_NO_MORE: Symptom.Kind.ValueType  # 23
     HOST_STALLS: Symptom.Kind.ValueType  # 24
     """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
+    CROWDED: Symptom.Kind.ValueType  # 25
+    """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
+    CROWDED_NO_MORE: Symptom.Kind.ValueType  # 26
+    """at at_ns; it was still so at since_ns"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int

@@ -45,6 +45,7 @@ HOT = World(top=WIDE, hot={"pod1-leaf4/Ethernet3/1": [(100, 700)]})
 SWAPPED = ToldWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 700)]})
 TEN = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
 OLD = ToldWorld(top=TEN, firmware={"pod1-host3": [(100, "28.39.1002"), (900, "28.41.1000")]})
+CROWDED = World(top=RAILS, crowded={"pod1-host2/mlx5_3": [(100, 400)]})
 LABELLED: dict[str, tuple[World, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
@@ -53,6 +54,10 @@ LABELLED: dict[str, tuple[World, Truth]] = {
     "host/pcie-degraded": (NARROW, Truth(at(100), at(400), Condition.HOST_PCIE_DEGRADED, "pod1-host2", "mlx5_3")),
     "host/gpu-fault": (OFF_BUS, Truth(at(200), at(500), Condition.HOST_GPU_FAULT, "pod1-host2", "0000:9b:00.0")),
     "congestion/pfc-storm": (STORM, Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3")),
+    "congestion/incast": (
+        CROWDED,
+        Truth(at(100), at(400), Condition.CONGESTION_INCAST, "pod1-host2", "mlx5_3"),
+    ),
     "congestion/imbalance": (HOT, Truth(at(100), at(700), Condition.CONGESTION_IMBALANCE, "pod1-leaf4", "")),
     "link/miscabled": (SWAPPED, Truth(at(100), at(700), Condition.LINK_MISCABLED, "p1-h1", "e0")),
     "fleet/version-drift": (OLD, Truth(at(100), at(900), Condition.FLEET_VERSION_DRIFT, "pod1-host3", "")),

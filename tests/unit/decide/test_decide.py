@@ -96,6 +96,7 @@ POLICY_CASES = [
     (Condition.HOST_GPU_FAULT, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.HOST_GPU_FAULT, 1, Severity.CRITICAL, Action.CORDON_HOST),
     (Condition.HOST_PCIE_DEGRADED, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.CONGESTION_INCAST, 2, Severity.WARNING, Action.OBSERVE),
     (Condition.CONGESTION_IMBALANCE, 3, Severity.WARNING, Action.OBSERVE),
     (Condition.LINK_MISCABLED, 5, Severity.WARNING, None),
 ]

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from collectors.sim.faults import Fault, LinkDown, PauseStorm, Reboot, SlowRail, Span, Uneven, storm, truth
+from collectors.sim.faults import Fault, Incast, LinkDown, PauseStorm, Reboot, SlowRail, Span, Uneven, storm, truth
 from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
@@ -23,6 +23,7 @@ START = 1_700_000_000 * S
 FABRIC = clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=2, uplinks=1), START)
 COLUMNS = (
     (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.PFC_RX_FRAMES, 3), (Metric.PFC_TX_FRAMES, 3),
+    (Metric.RX_PACKETS, NO_INDEX), (Metric.ROCE_ECN_MARKED_PACKETS, NO_INDEX),
 )  # fmt: skip
 LAST_S = 420
 WIDE = clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
@@ -40,7 +41,8 @@ def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator
             own = [world.port(device, port, at_ns) for port in ports]
             counts = [
                 [p.rx_bytes for p in own], [p.tx_bytes for p in own], [p.pause_frames(p.paused_us) for p in own],
-                [p.pause_frames(p.pauses_us) for p in own],
+                [p.pause_frames(p.pauses_us) for p in own], [p.rx_packets for p in own],
+                [p.marked_packets for p in own],
             ]  # fmt: skip
             states = [[float(p.oper_up) for p in own], [float(p.speed_bps) for p in own]]
             yield Samples(
@@ -137,3 +139,48 @@ def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed
     found = score(said, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 420
+
+
+RAIL = clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
+
+
+def crowds(chance: random.Random) -> list[Fault]:
+    """Eight receivers, some of which pause; a rail on which all receive as much as goes in, and a burst."""
+    links = [link for link in RAIL.links if link.role == "host-link"]
+    chance.shuffle(links)
+    # of five peers two more may be crowded: each rail has three at most
+    loaded = [link for link in links if link.rail == 0]
+    alone = [link for rail in range(1, 8) for link in [one for one in links if one.rail == rail][:3]]
+    chance.shuffle(alone)
+    made: list[Fault] = [Incast(link, _span(200 + n, 400), marked=0.5) for n, link in enumerate(loaded)]
+    for n, link in enumerate(alone[:8]):
+        span = _span(chance.uniform(30, 400), chance.uniform(150, 500))
+        paused = n % 3 == 0
+        made.append(
+            Incast(link, span, paused=chance.uniform(0.2, 0.6))
+            if paused
+            else Incast(link, span, marked=chance.uniform(0.15, 0.9))
+        )
+    return [*made, Incast(alone[8], _span(300, 40), marked=0.9)]
+
+
+@pytest.mark.parametrize("seed", [51, 52, 53])
+def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> None:
+    """Precision and recall are 1, each within two minutes; the host is the cause where it pauses."""
+    made = crowds(random.Random(seed))
+    rows = sorted(readings(World(RAIL, made, seed, START), 10.0, 1300), key=lambda row: row.sampled_at_ns)
+    said = [
+        f for f in drive(stages(), Topology(RAIL), rows, 30 * S)
+        if isinstance(f, Finding) and f.condition is Condition.CONGESTION_INCAST
+    ]  # fmt: skip
+    alone = made[6:14]
+    truths = [
+        Truth(t.start, t.end, Condition.CONGESTION_INCAST, t.device, t.port, t.tolerance_s)
+        for t in truth(alone)
+    ]  # fmt: skip
+    assert len(truths) == 8
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 120
+    by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused}
+    assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == "nic"} == by_host
