@@ -120,7 +120,7 @@ def miscabled(places: Places, within: Span) -> Injection:
     if other is None:
         raise Full("no other cable of the switch is free")
     downs = [
-        Down(each, Span(edge_ns - round(chance.uniform(5, 20) * _S), edge_ns + round(chance.uniform(1, 8) * _S)))
+        Down(each, Span(edge_ns - round(chance.uniform(3, 8) * _S), edge_ns + round(chance.uniform(1, 5) * _S)))
         for each in (link, other)
         for edge_ns in span
     ]
