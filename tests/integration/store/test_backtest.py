@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streams.cli import compared
 from streams.config.settings import Settings
 from streams.fabric.folder import write_folder
 from streams.replay.backtest import run_history
@@ -17,6 +18,7 @@ from tests.unit.detect.chain import World, findings, play, statuses
 from tests.unit.detect.seen import at
 from tests.unit.fabric.made import inventory
 
+ROOT = Path(__file__).parents[3]
 ROUNDS_S = 600
 WORLD = World(down={"p1-l0/d1": [(100, 200)], "p2-l1/u0": [(300, 1e9)]})
 
@@ -82,4 +84,6 @@ def test_another_configuration_is_compared_over_the_same_history(told: Database,
     assert differences.appeared == ()
     (changed,) = differences.changed
     assert changed.what["detected after"] == ("30s", "150s")
+    said = "\n".join(compared.lines(differences))
+    assert f"```text\n{said}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), said
     assert all(f.severity >= Severity.INFO for f in read_findings(out))

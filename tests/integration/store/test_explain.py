@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ from streams.wire.models import (
 from tests.integration.store.rig import NS, Database, Rig, producing, until
 
 S = 1_000_000_000
+ROOT = Path(__file__).parents[3]
 LINK = Subject("link:h/nic1--leaf/e1", Endpoint("h", "nic1"), Endpoint("leaf", "e1"))
 
 
@@ -98,6 +100,9 @@ def test_the_samples_of_a_window_are_shown_with_what_was_before_and_after(told: 
     assert [(r.at_ns - NS) // S for r in first[:4]] == [70, 80, 90, 100]
     assert [(r.at_ns - NS) // S for r in first[-3:]] == [300, 310, 320]
     text = list(lines(found))
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    shown = text[: text.index("  rx_power_dbm[0] of h/nic1, read by nic (* in the window)")]
+    assert "".join(f"  {line}\n" for line in shown) in page, "\n".join(text)
     assert "  rx_fcs_errors of h/nic1, read by nic (* in the window)" in text
     assert "  rx_power_dbm[1] of h/nic1, read by nic (* in the window)" in text
     assert any(line.endswith("* 1,007  +7") for line in text)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +36,7 @@ from tests.integration.store.rig import Database, Rig, producing, until
 
 S = 1_000_000_000
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+ROOT = Path(__file__).parents[3]
 T0 = int(BEGIN.timestamp()) * S
 INVENTORY = Inventory(
     devices=(
@@ -89,7 +91,10 @@ def _told() -> list[tuple[Topic, Message]]:
         (topics.FINDINGS, _finding("elsewhere", "h2", 100, 150)),
         (topics.FINDINGS, _finding("before", "h0", -500, -400)),
         (topics.FINDINGS, _finding("untrue", "h0", 100, 150, status=Status.RETRACTED)),
-        (topics.FINDINGS, _finding("silent", "h1", 200, 300, condition=Condition.TELEMETRY_STALE)),
+        (
+            topics.FINDINGS,
+            _finding("silent", "h1", 200, 300, condition=Condition.TELEMETRY_STALE, summary="h1 says nothing"),
+        ),
     ]
     return said
 
@@ -134,6 +139,7 @@ def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
     assert seen["h1", "nic1"].share == pytest.approx(5 / 6)
     assert not verdict.enough_seen
     text = "\n".join(lines(verdict))
+    assert f"```text\n{text}\n```" in (ROOT / "docs/job.md").read_text(encoding="utf-8"), text
     for part in ("NOT CLEAN: 2 things", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
                  "nobody read it 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
         assert part in text, f"{part}\n{text}"
