@@ -20,6 +20,10 @@ _MOST = 1024
 """Neighbours of one device that are looked at: the largest switch has 512 ports."""
 
 
+_LAST: list[tuple[Topology, Names]] = []
+"""The names of the newest inventory that was asked: they are some megabytes at the largest fabric."""
+
+
 class Other(NamedTuple):
     """What a port hears that is not what it should; `heard` NOTHING: the inventory has no link there."""
 
@@ -46,7 +50,7 @@ class Cablings:
     def __init__(self, params: MiscabledParams) -> None:
         self._params = params
         self._topology = Topology(Inventory())
-        self._names: Names | None = None
+        self._known: Names | None = None
         self._said: dict[tuple[str, Source], Said] = {}
         self._moved: dict[Port, int] = {}
         self._restored: str | None = None
@@ -91,9 +95,7 @@ class Cablings:
             if far == (told.remote_device, told.remote_port):
                 expected[told.port] = None
                 continue
-            if self._names is None:
-                self._names = Names(self._topology)
-            hears, meant = self._names.heard(cable, far, told)
+            hears, meant = self._names().heard(cable, far, told)
             if hears is Hears.EXPECTED:
                 expected[told.port] = None
             elif hears is Hears.ANOTHER or told.port not in others:
@@ -102,6 +104,14 @@ class Cablings:
             others.pop(port, None)
         whole = len(expected) == len(self._topology.cables_of[device])
         return Said(at_ns, None if whole else tuple(expected), others)
+
+    def _names(self) -> Names:
+        """All names of the inventory, made when one is first asked for, once for all partitions of this process."""
+        if self._known is None:
+            if not _LAST or _LAST[0][0] is not self._topology:
+                _LAST[:] = [(self._topology, Names(self._topology))]
+            self._known = _LAST[0][1]
+        return self._known
 
     def _news(self, key: tuple[str, Source], said: Said, at_ns: int) -> Iterator[Cabling]:
         """What differs from what was told of its ports."""
@@ -160,7 +170,7 @@ class Cablings:
             self._said = {}  # under another inventory than this; what is heard is said again
         if restored is not None or old.cables is topology.cables:
             return []
-        self._names = None
+        self._known = None
         told: list[Cabling] = []
         for key, said in list(self._said.items()):
             before, after = old.cables_of.get(key[0], ()), topology.cables_of.get(key[0], ())

@@ -17,6 +17,8 @@ from streams.fabric.selves import completed
 from streams.fabric.topology import Topology
 from streams.wire.models import IDLE_NS, Census, Facts, Source, VersionCount
 
+_MOST_WAITING = 16
+"""Words of one device that wait: they come hourly, and what is dated far ahead would wait for ever."""
 _MOST_PARTS = 4096
 """Parts of one device that are looked at."""
 
@@ -68,6 +70,8 @@ class Counted:
         at_ns = max(facts.observed_at_ns, self._counted_ns + 1)  # what is late counts from now on
         key = at_ns, facts.device, facts.source
         if key not in self._waiting:
+            if self._busy[facts.device] >= _MOST_WAITING:
+                return
             self._busy[facts.device] += 1
         self._waiting[key] = self._shared.setdefault(runs, runs)
         self.is_news = True
