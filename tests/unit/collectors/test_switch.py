@@ -8,7 +8,7 @@ from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim import clos
 from collectors.sim.clos import SOFTWARE, Shape
 from collectors.sim.encode import notifications
-from collectors.sim.faults import LinkDown, OtherVersion, Span, Swapped
+from collectors.sim.faults import Fault, LinkDown, OtherVersion, Span, Swapped
 from collectors.sim.model import SwitchModel
 from collectors.sim.subscriptions import Refusal, Refused, Subscriptions
 from collectors.sim.world import World
@@ -145,7 +145,7 @@ def test_it_says_who_it_hears_and_what_it_runs_at_that_moment() -> None:
     """A cable that was moved, and an update, are seen by whoever asks while it is so."""
     other = next(link for link in INVENTORY.links if link.role == "fabric-link" and link.a_device != LINK.a_device)
     span = Span(T + 5 * S, T + 9 * S)
-    faults = [Swapped(LINK, other, span), OtherVersion(LINK.a_device, span, "4.32.0F")]
+    faults: list[Fault] = [Swapped(LINK, other, span), OtherVersion(LINK.a_device, span, "4.32.0F")]
     model = SwitchModel(World(INVENTORY, faults, 1, T), LINK.a_device)
 
     def said(path: str, at_ns: int) -> set[object]:
