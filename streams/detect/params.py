@@ -94,7 +94,7 @@ class StaleParams(_Params):
     """This share of the fabric unseen is CRITICAL (DETECTION 3a)."""
 
     unseen_after_s: Seconds = 60
-    """And it lasts so long after it was told: by then neighbours have told (30 s) if it is the devices that are gone."""
+    """And it lasts so long after it was told: by then neighbours have told (30 s) whether the devices are gone."""
 
     unlearned_s: Seconds = 300
     """The limit of a source that never said its cadence and was read too few times to tell."""

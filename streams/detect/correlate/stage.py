@@ -131,43 +131,43 @@ class Correlate:
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         """One by one, so that how records were fetched does not decide which revisions there are."""
-        outputs: list[Output] = []
-        for message in batch:
-            if isinstance(message, Rails) and uplinks.is_switch(self._topology, message.device):
-                seen = uplinks.observe(self._params, self._kept.uneven, self._topology, self._unsettled, message)
-                outputs += self._look(seen)
-            elif isinstance(message, Rails):
-                self._compare_later(message)
-            if isinstance(message, Window):
-                outputs += self._look(self._read(message))
-            if isinstance(message, Cabling):
-                subject = self._subject(Port(message.device, message.port))
-                outputs += self._look(wires.observe(self._kept.wired, subject, message))
-            if isinstance(message, Census):
-                outputs.append(Output(EPISODES, message, key="fleet"))
-            if not isinstance(message, Symptom):
-                continue
-            if message.kind in congestion_pfc_storm.KINDS:
-                subject = self._subject(Port(message.device, message.port))
-                outputs += self._look(storms.observe(self._kept.held, subject, message))
-                continue
-            if message.kind in congestion_incast.KINDS:
-                subject = self._subject(Port(message.device, message.port))
-                if (later := crowds.observe(self._kept.crowded, subject, message, self._kept.watermark_ns)) is not None:
-                    self._schedule(*later)
-                continue
-            if message.kind in parts.KINDS:
-                if part := self._kept.parts.add(message, self._subject(Port(message.device, message.port))):
-                    outputs += self._look((_PART + part,))
-                continue
-            if message.port:
-                outputs += self._look(self._observe(message))
-                continue
-            outputs.append(Output(EPISODES, message, key=f"device:{message.device}"))
-            self._hear(message)
-            if message.kind is SymptomKind.RESTARTED:
-                outputs += self._look(self._restarted(message))
-        return outputs
+        return [output for message in batch for output in self._told(message)]
+
+    def _told(self, message: Message) -> list[Output]:
+        if isinstance(message, Symptom):
+            return self._symptom(message)
+        if isinstance(message, Window):
+            return self._look(self._read(message))
+        if isinstance(message, Rails) and uplinks.is_switch(self._topology, message.device):
+            seen = uplinks.observe(self._params, self._kept.uneven, self._topology, self._unsettled, message)
+            return self._look(seen)
+        if isinstance(message, Rails):
+            self._compare_later(message)
+        elif isinstance(message, Cabling):
+            subject = self._subject(Port(message.device, message.port))
+            return self._look(wires.observe(self._kept.wired, subject, message))
+        elif isinstance(message, Census):
+            return [Output(EPISODES, message, key="fleet")]
+        return []
+
+    def _symptom(self, symptom: Symptom) -> list[Output]:
+        if not symptom.port:
+            outputs = [Output(EPISODES, symptom, key=f"device:{symptom.device}")]
+            self._hear(symptom)
+            if symptom.kind is SymptomKind.RESTARTED:
+                outputs += self._look(self._restarted(symptom))
+            return outputs
+        subject = self._subject(Port(symptom.device, symptom.port))
+        if symptom.kind in congestion_pfc_storm.KINDS:
+            return self._look(storms.observe(self._kept.held, subject, symptom))
+        if symptom.kind in congestion_incast.KINDS:
+            if (later := crowds.observe(self._kept.crowded, subject, symptom, self._kept.watermark_ns)) is not None:
+                self._schedule(*later)
+            return []
+        if symptom.kind in parts.KINDS:
+            part = self._kept.parts.add(symptom, subject)
+            return self._look((_PART + part,)) if part else []
+        return self._look(self._observe(symptom))
 
     def advance(self, watermark_ns: int) -> list[Output]:
         """Each link is looked at when it asked to be, however far time jumps: what it said must not depend on that."""
