@@ -21,7 +21,8 @@ def _some_link(places: Places) -> list[int]:
 
 def flap(places: Places, within: Span) -> Injection:
     """Three to eight downs of half a second to 20 s, closer or further apart, within ten minutes."""
-    link, span = places.link(_some_link(places), within, (10, 540))
+    link, span = places.link(_some_link(places), within, (10, 540), lambda link, _: places.is_new(link))
+    places.keep(link)
     downs = _downs(places, link, span)
     for _ in range(_TRIES):
         if not _UNSURE_S[0] * _S < _longest(downs) < _UNSURE_S[1] * _S:

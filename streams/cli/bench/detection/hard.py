@@ -108,12 +108,12 @@ def xid_of_a_program(places: Places, within: Span) -> list[Effect]:
 
 
 def collector_restart(places: Places, within: Span) -> list[Effect]:
-    """A collector of switches starts anew, well within what may be silence, and while all of them are there."""
+    """A collector of switches starts anew within a cadence, while all are there: two readings less are silence."""
     number = int(places.chance.integers(COLLECTORS))
     switches = [d for tier in ("T0", "T1") for d in places.devices(tier)]
     own = [device for device in switches if device % COLLECTORS == number]
     for _ in range(100):
-        span = places.span(within, (8, 18))
+        span = places.span(within, (4, 9))
         if not any(places.is_gone(device, span.wider(60 * _S)) for device in own):
             return [Restart(collector_of(number), span)]
     return []

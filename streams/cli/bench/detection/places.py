@@ -80,6 +80,14 @@ class Places:
             return device, span
         raise Full("no device is free for another fault: a longer time or a larger fabric is needed")
 
+    def is_new(self, link: int) -> bool:
+        """Whether nothing ever happens to it."""
+        return not self._taken[link]
+
+    def keep(self, link: int) -> None:
+        """Nothing else happens to it any more: five downs within a day are a flap, however far apart (DETECTION 3)."""
+        self._taken[link].append(Span(0, 1 << 62))
+
     def take(self, link: int, span: Span) -> bool:
         """Take a link that hangs on what happens elsewhere; False where it has something of its own then."""
         wide = span.wider(APART_NS)

@@ -113,7 +113,11 @@ def lines(outcome: Outcome) -> Iterator[str]:
         yield from (f"{kind}: {name}" for name in said[kind])
     yield f"{said['pages']} pages, {len(outcome.vain)} of them no fault"
     yield from (f"no fault: {page}" for page in said["pages_that_were_no_fault"])
-    yield "all that is promised holds" if said["fine"] else "NOT all that is promised holds"
+    if said["fine"]:
+        yield "all that is promised holds"
+        return
+    short = [slug for slug, row in said["conditions"].items() if not _holds(row)]
+    yield f"not what is promised: {', '.join(short) if short and not asked.days else 'too many pages'}"
 
 
 def _s(value: float | None, width: int) -> str:
