@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streams.detect.measure.blocks import Fit, Places
-from streams.detect.measure.pauses import QUANTA_BITS, Held, Reading
+from streams.detect.measure.pauses import QUANTA_BITS, Held, Reading, speeds_of
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.readings import Wave
 from streams.detect.params import DetectParams, ns
@@ -33,10 +33,9 @@ _SIGNS: dict[Metric, tuple[str, bool]] = {
 
 _STALLED = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 _MOST_PLANS = 256
-_SLOWEST_BPS = 1e11
-_LARGEST_FRAME = 9216
 
-_Plan = tuple[Fit, Places, tuple[tuple[Metric, int], ...]]
+_Columns = tuple[tuple[Metric, int], ...]
+_Plan = tuple[Fit, Places, _Columns]
 
 
 class Crowds:
@@ -59,7 +58,7 @@ class Crowds:
         grew = now > before
         cells: dict[tuple[int, int], None] = {}
         if np.count_nonzero(grew):
-            cells = dict.fromkeys(self._much(wave, positions, columns, grew, now - before))
+            cells = dict.fromkeys(self._much(wave, topology, positions, columns, (grew, now - before)))
         if self.held:
             cells |= dict.fromkeys(self._watched(wave))
         noticed: list[Noticed] = []
@@ -78,24 +77,33 @@ class Crowds:
         return known
 
     def _much(
-        self, wave: Wave, positions: Places, columns: Iterable[tuple[Metric, int]], grew: Any, growth: Any
+        self, wave: Wave, topology: Topology, positions: Places, columns: _Columns, grown: tuple[Any, Any]
     ) -> Iterator[tuple[int, int]]:
         """The cells in which so much grew that it may be; a column that was never read before has 0 for its time."""
         change, own = wave.counters, self._params
+        grew, growth = grown
         times = change.stack.at_ns[change.devices[:, None], change.fit.places[positions]]
         seconds = np.maximum(change.at_ns[:, None] - times, 1) / 1e9
-        frames = own.pauses * _SLOWEST_BPS / QUANTA_BITS
-        least = {
+        frames = own.pauses * speeds_of(wave) / QUANTA_BITS
+        least: dict[Metric, Any] = {
             Metric.TX_DISCARDS: own.drops_a_second, Metric.PFC_TX_PAUSE_USECONDS: own.pauses * 1e6,
             Metric.PFC_TX_FRAMES: frames, Metric.PAUSE_TX_FRAMES: frames,
         }  # fmt: skip
         for place, (metric, _) in enumerate(columns):
-            # marks: of the packets of the slowest port that is full of the largest frames
-            enough = (
-                least.get(metric, own.marked * own.full * _SLOWEST_BPS / 8 / _LARGEST_FRAME) * seconds[:, place, None]
-            )
+            why, by_host = _SIGNS[metric]
+            if not np.count_nonzero(grew[:, place]):
+                continue
+            if why == MARKED:
+                position = change.fit.at.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
+                if position is None:
+                    continue
+                enough = own.marked * (change.values[:, position] - change.before(position))
+            else:
+                enough = least[metric] * seconds[:, place, None]
             for message, row in zip(*np.nonzero(grew[:, place] & (growth[:, place] >= enough)), strict=True):
-                yield int(message), int(row)
+                device = topology.devices.get(wave.taken[message].samples.device)
+                if device is not None and (device.kind == "host") == by_host:
+                    yield int(message), int(row)
 
     def _watched(self, wave: Wave) -> Iterator[tuple[int, int]]:
         for message, taken in enumerate(wave.taken):
@@ -103,9 +111,7 @@ class Crowds:
                 if row in taken.samples.row:
                     yield message, taken.samples.row.index(row)
 
-    def _look(
-        self, wave: Wave, message: int, row: int, columns: Iterable[tuple[Metric, int]], topology: Topology
-    ) -> Iterator[Noticed]:
+    def _look(self, wave: Wave, message: int, row: int, columns: _Columns, topology: Topology) -> Iterator[Noticed]:
         taken = wave.taken[message]
         samples = taken.samples
         port = topology.port(samples.device, samples.row[row])
@@ -139,9 +145,7 @@ class Crowds:
             began = _symptom(port, SymptomKind.CROWDED, taken.at_ns, held.since_ns, samples.source, share, why)
             yield taken.number, began
 
-    def _verdict(
-        self, reading: Reading, columns: Iterable[tuple[Metric, int]], *, at_host: bool
-    ) -> tuple[float, str, int] | None:
+    def _verdict(self, reading: Reading, columns: _Columns, *, at_host: bool) -> tuple[float, str, int] | None:
         """By how much, why ("" where it is not crowded), and since when; None where nothing was read to tell by."""
         own = self._params
         octets, packets = (reading.grown(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))

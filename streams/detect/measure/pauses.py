@@ -150,7 +150,7 @@ class Pauses:
         times = change.stack.at_ns[change.devices[:, None], change.fit.places[positions]]
         seconds = np.maximum(change.at_ns[:, None] - times, 1) / 1e9
         # 0 of a column that was never read is a long time: nothing is much in it
-        speeds = _speeds(wave)
+        speeds = speeds_of(wave)
         for place, (way, metric, _) in enumerate(about):
             own = grew[:, place]
             if not np.count_nonzero(own):
@@ -163,7 +163,9 @@ class Pauses:
 
     def _reading(self, wave: Wave, message: int, row: int, way: int, topology: Topology) -> Reading:
         samples = wave.taken[message].samples
-        speed = float(np.broadcast_to(_speeds(wave, unknown=np.nan), (len(wave.taken), len(samples.row)))[message, row])
+        speed = float(
+            np.broadcast_to(speeds_of(wave, unknown=np.nan), (len(wave.taken), len(samples.row)))[message, row]
+        )
         if not speed > 0:
             cable = topology.cable_at(topology.port(samples.device, samples.row[row]))
             speed = float(cable.speed_bps or 0) if cable is not None else 0.0
@@ -245,7 +247,7 @@ def _before(change: Change, positions: Places) -> Cells:
     return last if change.rows is None else last[:, :, change.rows]
 
 
-def _speeds(wave: Wave, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float64]:
+def speeds_of(wave: Wave, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float64]:
     """What each port is trained to, shape (messages, rows) or (1, 1); `unknown` where the messages do not say."""
     position = wave.gauges.fit.at.get((Metric.SPEED_BPS, NO_INDEX))
     if position is None:
