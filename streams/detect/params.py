@@ -49,6 +49,12 @@ class FlapParams(_Params):
     quiet_s: Seconds = 600
     """Over when no transition followed for so long: the window of the preset `burst`."""
 
+    repeats: Annotated[int, Field(ge=2)] = 3
+    """Findings of a link within 28 days that make it a repeat offender: one more than chance brings it in a year.
+
+    A fault in 5 days on 400 servers (DETECTION 3) is one in five years a server.
+    """
+
     @model_validator(mode="after")
     def _presets_exist(self) -> Self:
         if unknown := [name for name in self.presets if name not in FLAP_PRESETS]:

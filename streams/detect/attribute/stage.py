@@ -30,6 +30,7 @@ from streams.wire.models import (
     Census,
     Condition,
     Episode,
+    Evidence,
     Finding,
     Message,
     Severity,
@@ -251,7 +252,9 @@ class Attribute:
         if group is not None:
             own = told_for_all(self._topology, self._cases, group)
             severity = max(severity, severity_of(self._severities, group, reach))
-        own = replace(own, evidence=(*own.evidence, *(reach.evidence(own) if reach is not None else ())))
+        occurrences = self._occurrences(own)
+        said = (*(reach.evidence(own) if reach is not None else ()), *self._comes_back(own, occurrences))
+        own = replace(own, evidence=(*own.evidence, *said))
         return replace(
             own,
             revision=0,
@@ -260,7 +263,7 @@ class Attribute:
             cause=cause_of(own, parent),
             blast_radius=radius,
             parent_id=parent.id if parent is not None else "",
-            occurrences=self._occurrences(own),
+            occurrences=occurrences,
             inventory_digest=self._topology.digest[:12],
             shadow=True if self._in_maintenance(own) else None,
             runbook_url=f"docs/runbooks/{own.detector.replace('/', '-')}.md",
@@ -300,6 +303,20 @@ class Attribute:
             for identity in [i for i, start in starts.items() if start < since_ns]:
                 del starts[identity]
         return sum(since_ns <= start <= own.started_at_ns for start in starts.values())
+
+    def _comes_back(self, own: Finding, occurrences: int) -> tuple[Evidence, ...]:
+        """That a link keeps coming back: it deserves repair where a single flap does not (DETECTION 3)."""
+        most = self._params.flap.repeats
+        if own.condition not in LINKS or occurrences < most:
+            return ()
+        said = f"a repeat offender: {own.condition.slug} here {occurrences} times in 28 days"
+        begin_ns = own.started_at_ns - _REMEMBER_NS
+        return (
+            Evidence(
+                said, "occurrences", own.subject.a, float(occurrences), float(most), "threshold",
+                window_start_ns=begin_ns, window_end_ns=own.started_at_ns,
+            ),
+        )  # fmt: skip
 
     def _in_maintenance(self, own: Finding) -> bool:
         devices = (self._topology.devices.get(device) for device in devices_of(own))

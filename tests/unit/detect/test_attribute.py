@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
+import orjson
 import pytest
 
 from streams.detect.attribute.stage import Attribute
@@ -171,6 +173,79 @@ def test_occurrences_are_counted_over_28_days() -> None:
     """This one included; those of more than 28 days ago are not."""
     assert _nth(0, 1, 27.9) == [1, 2, 3]
     assert _nth(0, 1, 28.5, 29.5) == [1, 2, 2, 2]
+
+
+def test_a_link_that_comes_back_a_third_time_is_called_a_repeat_offender() -> None:
+    """Within 28 days; what happened before is no longer held against it."""
+    stage = _stage()
+    said = []
+    for day in (0, 10, 20, 60):
+        (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
+        said.append(_said(stage.process([Episode(own)]))[-1])
+        over = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60))
+        stage.process([Episode(replace(over, final=True))])
+        stage.advance(at(day * DAY + 7_200))
+    repeats = [[e.statement for e in f.evidence if e.metric == "occurrences"] for f in said]
+    assert repeats == [[], [], ["a repeat offender: link/down here 3 times in 28 days"], []]
+
+
+def test_state_of_what_is_over_is_let_go() -> None:
+    """A hundred links that each failed once: an hour later no case is kept, and after 28 days no count of them."""
+    stage = _stage()
+    for number in range(100):
+        (own,) = last(correlated([down(f"ghost{number}/e1", number)], number + 31))
+        over = replace(own, status=Status.RESOLVED, resolved_at_ns=at(number + 60), final=True)
+        stage.process([Episode(over)])
+
+    def kept(second: float) -> list[int]:
+        stage.advance(at(second))
+        state = orjson.loads(stage.snapshot())
+        return [len(state[name]) for name in ("cases", "occurred", "stirred", "judged")]
+
+    assert kept(300) == [100, 100, 0, 0]
+    assert kept(5_000) == [0, 100, 0, 0]
+    assert kept(30 * DAY) == [0, 0, 0, 0]
+
+
+def test_a_link_becomes_critical_when_the_other_plane_is_lost_later() -> None:
+    """It was a warning for a day; both are critical then, and stay so in what is said of them last."""
+    stage = _stage()
+    (first,) = last(correlated([down(HOST, 0)], 31))
+    (second,) = last(correlated([down("p1-h1/e1", DAY)], DAY + 31))
+    assert [f.severity for f in _said(stage.process([Episode(first)]))] == [Severity.WARNING]
+    said = _said([*stage.process([Episode(second)]), *stage.advance(at(DAY + 32))])
+    assert {f.id: f.severity for f in said} == {first.id: Severity.CRITICAL, second.id: Severity.CRITICAL}
+
+
+def test_what_is_taken_back_is_final_once_nothing_can_bring_it_back() -> None:
+    """The retraction at once, and its final revision after the lateness; a later word of it changes nothing."""
+    stage = _stage()
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    stage.process([Episode(own)])
+    stage.advance(at(40))
+    gone = replace(own, revision=own.revision + 1, status=Status.RETRACTED)
+    assert [(f.status, f.final) for f in _said(stage.process([Episode(gone)]))] == [(Status.RETRACTED, False)]
+    assert _said(stage.advance(at(69))) == []
+    assert [(f.status, f.final) for f in _said(stage.advance(at(70)))] == [(Status.RETRACTED, True)]
+    assert stage.process([Episode(replace(own, revision=own.revision + 2))]) == []
+
+
+def test_jobs_are_those_that_ran_while_it_was_so() -> None:
+    """One that ended before it and one that began after it are not hit; one that began in between is."""
+
+    def when(second: float) -> str:
+        return datetime.fromtimestamp(at(second) / 1e9, UTC).isoformat()
+
+    jobs = [
+        job("before", "p1-h1", when(-100), when(-1)), job("at", "p1-h1", when(-1), when(5)),
+        job("during", "p1-h1", when(20), when(30)), job("after", "p1-h1", when(60), when(90)),
+    ]  # fmt: skip
+    stage = _stage(topology(inventory(jobs=jobs)))
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    over = replace(own, status=Status.RESOLVED, resolved_at_ns=at(60))
+    (found,) = _said(stage.process([Episode(over)]))
+    assert found.blast_radius is not None
+    assert found.blast_radius.jobs == ("at", "during")
 
 
 def test_one_finding_that_is_dated_anew_is_one_occurrence() -> None:
