@@ -43,7 +43,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("persist", "streams.cli.persist:persist", "Write every topic to ClickHouse."),
     Command("notify", "streams.cli.notify:notify", "Send findings to Alertmanager."),
     Command("inventory", "streams.cli.inventory:inventory", "Check an inventory folder, or publish it."),
-    Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings."),
+    Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
     Command("score", "streams.cli.score:score", "Compare findings with the truth."),
     Command("findings", "streams.cli.findings:findings", "What is wrong now."),
     Command("explain", "streams.cli.explain:explain", "One finding with its evidence."),
