@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from streams.fabric.catalogue import Metric
+from streams.fabric.heard import Hears
 from streams.wire import models as m
 from streams.wire.topics import TOPICS, Topic, encode
 
@@ -98,7 +99,7 @@ RAILS = m.Rails(
     (Metric.TX_BYTES, Metric.SPEED_BPS), (7.0, -1.0, 4e11, 2e11),
 )  # fmt: skip
 EPISODE = m.Episode(FINDING, (_AT, _AT + 1), ("link:host2/e0--leaf1/e2",))
-CABLING = m.Cabling("leaf1", "e1", m.Source.SOURCE_GNMI, m.Hears.ANOTHER, _AT, "host2", "e0", _AT - 1)
+CABLING = m.Cabling("leaf1", "e1", m.Source.SOURCE_GNMI, Hears.ANOTHER, _AT, "host2", "e0", _AT - 1)
 CENSUS = m.Census(
     3, _AT, (m.VersionCount("os", "Arista", "7060X6", m.Source.SOURCE_GNMI, "4.30", 9, 9, _AT, ("leaf1",), (_AT - 1,)),)
 )
