@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.blocks import Fit, Places
+from streams.detect.measure.blocks import Cells, Column, Fit
 from streams.detect.measure.pauses import QUANTA_BITS, Held, Reading, speeds_of
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.readings import Wave
@@ -34,8 +34,9 @@ _SIGNS: dict[Metric, tuple[str, bool]] = {
 _STALLED = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 _MOST_PLANS = 256
 
-_Columns = tuple[tuple[Metric, int], ...]
-_Plan = tuple[Fit, Places, _Columns]
+_Columns = dict[Column, int]
+"""With their positions."""
+_Plan = tuple[Fit, _Columns]
 
 
 class Crowds:
@@ -43,22 +44,23 @@ class Crowds:
 
     def __init__(self, params: DetectParams) -> None:
         self._params, self._storm = params.incast, params.storm
+        self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
+        """So many marks as packets: what is turned into floating point costs twice as much."""
         self._plans: dict[int, _Plan] = {}
         self.held: dict[tuple[str, Source], dict[str, Held]] = {}
         """Device and source -> row."""
 
     def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
         """What a wave shows."""
-        _, positions, columns = self._plan(wave.counters.fit)
-        if not len(positions):
+        columns = self._plan(wave.counters.fit)[1]
+        if not columns:
             return []
-        change = wave.counters
-        last = change.stack.values[change.devices[:, None], change.fit.places[positions]]
-        now, before = change.values[:, positions], last if change.rows is None else last[:, :, change.rows]
-        grew = now > before
         cells: dict[tuple[int, int], None] = {}
-        if np.count_nonzero(grew):
-            cells = dict.fromkeys(self._much(wave, topology, positions, columns, (grew, now - before)))
+        for (metric, _), position in columns.items():
+            now, before = wave.counters.values[:, position], wave.counters.before(position)
+            grew = now > before
+            if np.count_nonzero(grew):
+                cells |= dict.fromkeys(self._much(wave, topology, metric, position, (grew, now - before)))
         if self.held:
             cells |= dict.fromkeys(self._watched(wave))
         noticed: list[Noticed] = []
@@ -69,41 +71,41 @@ class Crowds:
     def _plan(self, fit: Fit) -> _Plan:
         known = self._plans.get(id(fit))
         if known is None or known[0] is not fit:
-            columns = tuple(column for column in fit.at if column[0] in _SIGNS)
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            known = fit, np.array([fit.at[column] for column in columns], np.intp), columns
-            self._plans[id(fit)] = known
+            columns = {column: position for column, position in fit.at.items() if column[0] in _SIGNS}
+            known = self._plans[id(fit)] = fit, columns
         return known
 
     def _much(
-        self, wave: Wave, topology: Topology, positions: Places, columns: _Columns, grown: tuple[Any, Any]
+        self, wave: Wave, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
     ) -> Iterator[tuple[int, int]]:
         """The cells in which so much grew that it may be; a column that was never read before has 0 for its time."""
         change, own = wave.counters, self._params
-        grew, growth = grown
-        times = change.stack.at_ns[change.devices[:, None], change.fit.places[positions]]
-        seconds = np.maximum(change.at_ns[:, None] - times, 1) / 1e9
-        frames = own.pauses * speeds_of(wave) / QUANTA_BITS
-        least: dict[Metric, Any] = {
-            Metric.TX_DISCARDS: own.drops_a_second, Metric.PFC_TX_PAUSE_USECONDS: own.pauses * 1e6,
-            Metric.PFC_TX_FRAMES: frames, Metric.PAUSE_TX_FRAMES: frames,
-        }  # fmt: skip
-        for place, (metric, _) in enumerate(columns):
-            why, by_host = _SIGNS[metric]
-            if not np.count_nonzero(grew[:, place]):
-                continue
-            if why == MARKED:
-                position = change.fit.at.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
-                if position is None:
-                    continue
-                enough = own.marked * (change.values[:, position] - change.before(position))
+        (why, by_host), (grew, growth) = _SIGNS[metric], grown
+        enough: Any
+        if why == MARKED:
+            packets = change.fit.at.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
+            if packets is None:
+                return
+            enough = change.values[:, packets] - change.before(packets)
+            growth = growth * self._in_whole_numbers
+        else:
+            times = change.stack.at_ns[change.devices, change.fit.places[position]]
+            enough = (np.maximum(change.at_ns - times, 1) / 1e9)[:, None]
+            if metric is Metric.TX_DISCARDS:
+                enough = enough * own.drops_a_second
+            elif metric is Metric.PFC_TX_PAUSE_USECONDS:
+                enough = enough * own.pauses * 1e6
             else:
-                enough = least[metric] * seconds[:, place, None]
-            for message, row in zip(*np.nonzero(grew[:, place] & (growth[:, place] >= enough)), strict=True):
-                device = topology.devices.get(wave.taken[message].samples.device)
-                if device is not None and (device.kind == "host") == by_host:
-                    yield int(message), int(row)
+                enough = enough * own.pauses * speeds_of(wave) / QUANTA_BITS
+        much = grew & (growth >= enough)
+        if not np.count_nonzero(much):
+            return
+        for message, row in zip(*np.nonzero(much), strict=True):
+            device = topology.devices.get(wave.taken[message].samples.device)
+            if device is not None and (device.kind == "host") == by_host:
+                yield int(message), int(row)
 
     def _watched(self, wave: Wave) -> Iterator[tuple[int, int]]:
         for message, taken in enumerate(wave.taken):
