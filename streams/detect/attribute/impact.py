@@ -27,7 +27,10 @@ _NAMED = 1024
 _KEPT = 4096
 _TAKES_AWAY = (Condition.LINK_DOWN, Condition.DEVICE_DOWN)
 _SAID_BY_ITS_DETECTOR = (Condition.HOST_GPU_FAULT, Condition.LINK_MISCABLED, Condition.FLEET_VERSION_DRIFT)
-_NOTHING_LOST = (Condition.TELEMETRY_STALE, Condition.HOST_GPU_FAULT, Condition.LINK_MISCABLED)
+_NOTHING_LOST = (
+    Condition.TELEMETRY_STALE, Condition.HOST_GPU_FAULT, Condition.LINK_MISCABLED, Condition.CONGESTION_INCAST,
+    Condition.CONGESTION_IMBALANCE,
+)  # fmt: skip
 
 
 def cable_of(topology: Topology, subject: Subject) -> Cable | None:
