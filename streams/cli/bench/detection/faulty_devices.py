@@ -89,7 +89,7 @@ _XIDS = (48, 62, 64, 74, 79, 94, 95, 119, 92, 63)
 def gpu(places: Places, within: Span) -> Injection:
     """A GPU breaks: an Xid of the driver, and some that follow from it."""
     chance = places.chance
-    own, span = places.device(places.devices("host"), within, (300, 900), alone=True)
+    own, span = places.host_of_a_broken_gpu(within, (300, 900))
     code, pci = int(chance.choice(_XIDS)), gpu_name(int(chance.integers(GPUS)))
     host = places.plant.devices[own]
     codes = [(0.0, code), *((float(chance.uniform(0.1, 20)), int(chance.choice((45, 154)))) for _ in range(2))]

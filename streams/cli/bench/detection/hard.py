@@ -90,7 +90,7 @@ def short_pauses(places: Places, within: Span) -> list[Effect]:
     """A receiver pauses its leaf now and then, as an all-reduce makes it: traffic goes on."""
     link, span = places.link(places.host_links, within, (120, 1200), places.busy)
     nic, leaf = places.ports(link)
-    share = places.chance.uniform(0.05, 0.5)
+    share = places.chance.uniform(0.005, 0.05)
     return [
         Extra(nic, Metric.PFC_TX_FRAMES, span, a_second=12_000 * share, index=PRIORITY),
         Extra(leaf, Metric.PFC_RX_FRAMES, span, a_second=12_000 * share, index=PRIORITY),

@@ -38,6 +38,7 @@ class Places:
                 self._links_of[device].append(link)
         self._taken: dict[int, list[Span]] = defaultdict(list)
         self._gone: dict[int, list[Span]] = defaultdict(list)
+        self._broken: set[int] = set()
         self._host_number = {int(d): i for i, d in enumerate(np.flatnonzero(np.array(plant.is_host)))}
 
     def span(self, within: Span, lasting_s: tuple[float, float]) -> Span:
@@ -79,6 +80,12 @@ class Places:
             self._gone[device].append(span)
             return device, span
         raise Full("no device is free for another fault: a longer time or a larger fabric is needed")
+
+    def host_of_a_broken_gpu(self, within: Span, lasting_s: tuple[float, float]) -> tuple[int, Span]:
+        """A host whose GPUs are all well until then: one that broke stays so until the host restarts. Raises Full."""
+        own, span = self.device(set(self.devices("host")) - self._broken, within, lasting_s, alone=True)
+        self._broken.add(own)
+        return own, span
 
     def is_new(self, link: int) -> bool:
         """Whether nothing ever happens to it."""
