@@ -18,6 +18,12 @@ _LINK_DOWN_S = 38.0
 """`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
 _SHORTEST_FOR_DOWNS_S = 50.0
 _REBOOT_S = 8.0
+_SHORTEST_FOR_DEGRADING_S = 1200.0
+"""`link/degrading` and `rail/degraded` need three bad minutes, and five or ten good ones to be over."""
+_FACTS_S = 3600
+"""How often collectors read what devices say of themselves: nobody sees it sooner."""
+_WINDOWS_S = 120
+"""It is dated by minutes."""
 
 
 class Span(NamedTuple):
@@ -60,7 +66,108 @@ class Reboot:
     span: Span
 
 
-Fault = LinkFlap | LinkDown | AdminDown | Reboot
+@dataclass(frozen=True, slots=True)
+class Degrading:
+    """One end of a link receives badly while it stays up: frames are lost, and FEC corrects more, most on one lane.
+
+    `port` is the end that counts it; `lost` is the share of its frames, `ber` that of its bits before FEC.
+    """
+
+    link: Link
+    port: Port
+    span: Span
+    lost: float
+    ber: float = 0.0
+    lane: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SlowRail:
+    """A host's link carries only a share of what it should, both ways, and counts no error."""
+
+    link: Link
+    span: Span
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class PauseStorm:
+    """A port pauses the far side without end; for its sake others (`spread`) pause theirs, and nothing goes through."""
+
+    link: Link
+    port: Port
+    span: Span
+    spread: tuple[Port, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Incast:
+    """More comes to a host's port than goes in: its link is full, and of its packets a share is marked.
+
+    Or the host takes no more (`paused`, a share of the time in which its NIC pauses the leaf), and nothing is marked.
+    """
+
+    link: Link
+    span: Span
+    marked: float = 0.0
+    paused: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Uneven:
+    """A switch spreads its traffic badly: of its uplinks the first carries `shift` more than it should, others less."""
+
+    device: str
+    uplinks: tuple[Port, ...]
+    span: Span
+    shift: float
+
+    def shift_of(self, port: Port) -> float:
+        """By what share of its load an uplink carries more; nothing is lost in all."""
+        return self.shift if port == self.uplinks[0] else -self.shift / (len(self.uplinks) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowPcie:
+    """The PCIe link of a host's NIC trains with eight lanes of its sixteen."""
+
+    link: Link
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFault:
+    """The driver of a host says an Xid of a GPU, and at the end of `span` that the GPU needs nothing any more."""
+
+    host: str
+    gpu: str
+    """Its PCI address."""
+    span: Span
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Swapped:
+    """The cables of two links have changed places at their far ends, and everything works."""
+
+    link: Link
+    other: Link
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class OtherVersion:
+    """A switch runs another software, or the NICs of a host another firmware, than its like."""
+
+    device: str
+    span: Span
+    version: str
+
+
+Fault = (
+    LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | Incast | NarrowPcie
+    | GpuFault | Swapped | OtherVersion
+)  # fmt: skip
 
 
 class Truth(NamedTuple):
@@ -85,16 +192,67 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
                 rows.append(Truth(span.start_ns, span.end_ns, "link_down", link.a_device, link.a_port))
             case Reboot(device, span):
                 rows.append(Truth(span.start_ns, span.end_ns, "device_down", device, ""))
+            case Degrading(_, port, span):
+                row = Truth(span.start_ns, span.end_ns, "link_degrading", port.device, port.port, _WINDOWS_S)
+                rows.append(row)
+            case SlowRail(link, span):
+                row = Truth(span.start_ns, span.end_ns, "rail_degraded", link.a_device, link.a_port, _WINDOWS_S)
+                rows.append(row)
+            case PauseStorm(_, port, span):
+                rows.append(Truth(span.start_ns, span.end_ns, "congestion_pfc_storm", port.device, port.port))
+            case Incast(link, span):
+                rows.append(
+                    Truth(span.start_ns, span.end_ns, "congestion_incast", link.a_device, link.a_port, _WINDOWS_S)
+                )
+            case Uneven(device=device, span=span):
+                rows.append(Truth(span.start_ns, span.end_ns, "congestion_imbalance", device, "", _WINDOWS_S))
+            case NarrowPcie(link, span):
+                row = Truth(span.start_ns, span.end_ns, "host_pcie_degraded", link.a_device, link.a_port)
+                rows.append(row)
+            case GpuFault(host, gpu, span):
+                rows.append(Truth(span.start_ns, span.end_ns, "host_gpu_fault", host, gpu))
+            case Swapped() | OtherVersion():
+                rows += _told_by_facts(fault)
             case AdminDown():
                 pass
     return rows
 
 
+def _told_by_facts(fault: Swapped | OtherVersion) -> list[Truth]:
+    start_ns, end_ns = fault.span
+    if isinstance(fault, OtherVersion):
+        return [Truth(start_ns, end_ns, "fleet_version_drift", fault.device, "", _FACTS_S)]
+    links = (fault.link, fault.other)
+    return [Truth(start_ns, end_ns, "link_miscabled", link.a_device, link.a_port, _FACTS_S) for link in links]
+
+
+def storm(inventory: Inventory, link: Link, span: Span, hops: int = 3) -> PauseStorm:
+    """A host's NIC that pauses its leaf; the leaf then all others at it, its spines their other leaves, and so on.
+
+    Pause goes where the traffic to the paused port comes from: down from a spine only to leaves of the same rail, told
+    by their number at the end of their names.
+    """
+    ends = [(own, far) for each in inventory.links for own, far in ((each.a, each.z), (each.z, each.a))]
+    rail = link.z_device.rpartition("-")[2]
+    held, spread, seen = {link.z_device}, [], {link.a_device, link.z_device}
+    for _ in range(hops):
+        ports = [
+            (own, far)
+            for own, far in ends
+            if own.device in held and far.device not in seen
+            and ("leaf" not in far.device or far.device.rpartition("-")[2] == rail)
+        ]  # fmt: skip
+        spread += [own for own, _ in ports]
+        held = {far.device for _, far in ports if "host" not in far.device}
+        seen |= held
+    return PauseStorm(link, link.a, span, tuple(spread))
+
+
 def plan(inventory: Inventory, start_ns: int, duration_s: float, chance: random.Random) -> tuple[Fault, ...]:
     """The faults of a demo: two flaps, two downs, two shut ports, a leaf's reboot and a spine's; none share a link.
 
-    They begin in the first half of `duration_s`, so that there is time to find them. In less than 50 s the downs and
-    the shut ports are left out: nobody could tell within it that they last.
+    From 20 minutes on a link degrades and a rail is slow. They begin in the first half of `duration_s`, so that there
+    is time to find them. In less than 50 s the downs and the shut ports are left out: nobody could tell that they last.
     """
     draw = _Draw(inventory, chance)
     leaf, spine = draw.reboots()
@@ -115,6 +273,11 @@ def plan(inventory: Inventory, start_ns: int, duration_s: float, chance: random.
             AdminDown(shut_low, shut_low.a, _span(start_ns, 6 * share, lasting_s)),
             AdminDown(shut_high, shut_high.z, _span(start_ns, 8 * share, lasting_s)),
         ]
+    if duration_s >= _SHORTEST_FOR_DEGRADING_S:
+        (worse,) = draw.fabric_links(1)
+        faults.append(Degrading(worse, worse.z, _span(start_ns, 3 * share, 300.0), lost=1e-6, ber=2e-5, lane=3))
+        (slow,) = draw.host_links(1)
+        faults.append(SlowRail(slow, _span(start_ns, 4 * share, 300.0), 0.6))
     return tuple(faults)
 
 

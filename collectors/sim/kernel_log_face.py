@@ -1,7 +1,7 @@
 """The kernel logs of the world's hosts, a file each, as `dmesg` would write them: the same world, the same faults.
 
-What a host's NICs say of links that go and come, and of a boot. A host that is away writes nothing, and begins at 0
-when it is back. `lines` is pure; KernelLogFace writes what it says, as it happens.
+What a host's NICs say of links that go and come, its GPUs of their faults, and of a boot. A host that is away writes
+nothing, and begins at 0 when it is back. `lines` is pure; KernelLogFace writes what it says, as it happens.
 The PCI functions and netdevs are those of the sysfs face, so that both are of one machine.
 """
 
@@ -20,6 +20,7 @@ def lines(world: World, host: str, from_ns: int, until_ns: int) -> Iterator[str]
     boots = [span.end_ns for span in world.away(host) if from_ns < span.end_ns <= until_ns]
     told = [(at_ns, line) for boot_ns in boots for at_ns, line in _boot(world, host, boot_ns)]
     told += _links(world, host, from_ns, until_ns)
+    told += [(at_ns, says) for at_ns, says in _gpus(world, host) if from_ns < at_ns <= until_ns]
     for at_ns, says in sorted(told):
         if world.device(host, at_ns).is_up:
             since_us = (at_ns - world.device(host, at_ns).boot_ns) // 1000
@@ -43,6 +44,17 @@ def _links(world: World, host: str, from_ns: int, until_ns: int) -> Iterator[tup
                     at_ns,
                     f"mlx5_core {pci_address(number)} {netdev(number)}: Link {'up' if after.oper_up else 'down'}",
                 )
+
+
+def _gpus(world: World, host: str) -> Iterator[tuple[int, str]]:
+    """What the GPUs' driver says: an Xid, and later that nothing is to be done any more."""
+    for fault in world.gpu_faults(host):
+        gpu = f"NVRM: Xid (PCI:{fault.gpu.rpartition('.')[0]}):"
+        yield fault.span.start_ns, f"{gpu} {fault.code}, pid='<unknown>', name=<unknown>"
+        yield (
+            fault.span.end_ns,
+            f"{gpu} 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+        )
 
 
 class KernelLogFace:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from collectors.gnmi.paths import Elem, Elems, from_text
@@ -81,7 +82,7 @@ class SwitchModel:
         base = from_text("/system/state")
         world, device = self._world, self.device
         yield Leaf((*base, Elem("hostname")), "", lambda _: device)
-        yield Leaf((*base, Elem("software-version")), "", lambda _: SOFTWARE)
+        yield Leaf((*base, Elem("software-version")), "", self._software)
         yield Leaf((*base, Elem("boot-time")), "", lambda at_ns: world.device(device, at_ns).boot_ns)
         yield Leaf((*base, Elem("current-datetime")), "", _rfc3339, is_counter=True, reports=False)
 
@@ -94,9 +95,9 @@ class SwitchModel:
             "mfg-name": known.vendor,
             "part-no": known.model,
             "serial-no": known.serial,
-            "software-version": SOFTWARE,
         }
         yield Leaf((*base, Elem("name")), "", _constant("Chassis"))
+        yield Leaf((*base, Elem("state"), Elem("software-version")), "", self._software)
         for name, value in said.items():
             yield Leaf((*base, Elem("state"), Elem(name)), "", _constant(value))
 
@@ -115,14 +116,18 @@ class SwitchModel:
 
     def _lldp(self) -> Iterable[Leaf]:
         for port in self.ports:
-            far = self._world.neighbor(self.device, port)
+            far = partial(self._world.neighbor, self.device, port)
             base = from_text("/lldp/interfaces")
             entry = (
                 *base, Elem("interface", (("name", port),)), Elem("neighbors"), Elem("neighbor", (("id", "1"),)),
                 Elem("state"),
             )  # fmt: skip
-            for name, value in (("id", "1"), ("system-name", far.device), ("port-id", far.port)):
-                yield Leaf((*entry, Elem(name)), port, _constant(value))
+            yield Leaf((*entry, Elem("id")), port, _constant("1"))
+            yield Leaf((*entry, Elem("system-name")), port, lambda at_ns, far=far: far(at_ns).device)  # type: ignore[misc]
+            yield Leaf((*entry, Elem("port-id")), port, lambda at_ns, far=far: far(at_ns).port)  # type: ignore[misc]
+
+    def _software(self, at_ns: int) -> str:
+        return self._world.version(self.device, SOFTWARE, at_ns)
 
     def asked(self, query: Elems) -> list[Leaf]:
         """The leaves at or below a path, which may hold wildcards."""

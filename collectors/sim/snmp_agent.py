@@ -6,6 +6,7 @@ A small responder of ours, for GET, GETNEXT and GETBULK of version 2c.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
+from functools import partial
 
 from collectors.sim.clos import SOFTWARE
 from collectors.sim.world import PortState, World
@@ -98,8 +99,8 @@ _COLUMNS: dict[str, Callable[[PortState], Said]] = {
     "1.3.6.1.2.1.10.7.2.1.3": _counter32(lambda p: p.fcs_errors),
     "1.3.6.1.2.1.10.7.10.1.3": _counter32(_none),
     "1.3.6.1.2.1.10.7.10.1.4": _counter32(_none),
-    "1.3.111.2.802.1.1.21.1.1.1.2": _counter32(_none),
-    "1.3.111.2.802.1.1.21.1.1.1.3": _counter32(_none),
+    "1.3.111.2.802.1.1.21.1.1.1.2": _counter32(lambda p: p.pause_frames(p.pauses_us)),
+    "1.3.111.2.802.1.1.21.1.1.1.3": _counter32(lambda p: p.pause_frames(p.paused_us)),
 }
 """What a port says; its ifIndex is its place among the switch's ports, from 1."""
 
@@ -123,25 +124,28 @@ class Agent:
         world, device = self._world, self.device
         known = next(each for each in world.inventory.devices if each.name == device)
         constants = {
-            "1.3.6.1.2.1.1.1.0": _text(f"{known.vendor} {known.model} {SOFTWARE}"),
             "1.3.6.1.2.1.1.2.0": encoded(OID, oid_bytes(oid_of(_ENTERPRISE))),
             "1.3.6.1.2.1.1.5.0": _text(device),
             "1.3.6.1.2.1.47.1.1.1.1.2.1": _text("Chassis"),
             "1.3.6.1.2.1.47.1.1.1.1.5.1": _integer(3),
-            "1.3.6.1.2.1.47.1.1.1.1.10.1": _text(SOFTWARE),
             "1.3.6.1.2.1.47.1.1.1.1.11.1": _text(known.serial),
             "1.3.6.1.2.1.47.1.1.1.1.12.1": _text(known.vendor),
             "1.3.6.1.2.1.47.1.1.1.1.13.1": _text(known.model),
         }
         for index, port in enumerate(self.ports, start=1):
-            far = world.neighbor(device, port)
+            far = partial(world.neighbor, device, port)
             constants |= {
                 f"1.0.8802.1.1.2.1.3.7.1.2.{index}": _integer(_NAMED),
                 f"1.0.8802.1.1.2.1.3.7.1.3.{index}": _text(port),
                 f"1.0.8802.1.1.2.1.4.1.1.6.0.{index}.1": _integer(_NAMED),
-                f"1.0.8802.1.1.2.1.4.1.1.7.0.{index}.1": _text(far.port),
-                f"1.0.8802.1.1.2.1.4.1.1.9.0.{index}.1": _text(far.device),
             }
+            for column, said in ((7, "port"), (9, "device")):
+                heard = oid_of(f"1.0.8802.1.1.2.1.4.1.1.{column}.0.{index}.1")
+                yield heard, lambda at_ns, far=far, said=said: _text(getattr(far(at_ns), said))  # type: ignore[misc]
+        maker = f"{known.vendor} {known.model}"
+        runs = partial(world.version, device, SOFTWARE)
+        yield oid_of("1.3.6.1.2.1.1.1.0"), lambda at_ns: _text(f"{maker} {runs(at_ns)}")
+        yield oid_of("1.3.6.1.2.1.47.1.1.1.1.10.1"), lambda at_ns: _text(runs(at_ns))
         for name, value in constants.items():
             yield oid_of(name), lambda _, value=value: value  # type: ignore[misc]
         yield oid_of("1.3.6.1.2.1.1.3.0"), lambda at_ns: _unsigned(TIMETICKS, self.ticks(at_ns))

@@ -22,11 +22,11 @@ _FIRMWARE, _MODEL, _BOARD = "28.42.1000", "MT4129", "MT_0000000838"
 _MANAGEMENT = "eno1"
 _UP, _DISABLED = "0x1003", "0x1002"
 _PCIE = {
-    "current_link_width": "16", "current_link_speed": "32.0 GT/s PCIe",
+    "current_link_speed": "32.0 GT/s PCIe",
     "max_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
 }  # fmt: skip
 _QUIET = (
-    "np_ecn_marked_roce_packets", "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "out_of_sequence",
+    "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "out_of_sequence",
     "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "req_transport_retries_exceeded",
     "rnr_nak_retry_err", "roce_adp_retrans", "roce_slow_restart", "out_of_buffer", "rx_icrc_encapsulated",
     "duplicate_request", "req_cqe_error", "resp_cqe_error",
@@ -62,6 +62,7 @@ def host_tree(world: World, host: str, at_ns: int) -> HostTree:
     """The trees of one host at a moment."""
     tree = HostTree()
     boot_ns = world.device(host, at_ns).boot_ns
+    firmware = world.version(host, _FIRMWARE, at_ns)
     boot = hashlib.blake2b(f"{host}/{boot_ns}".encode(), digest_size=16).digest()
     tree.files["proc/sys/kernel/random/boot_id"] = str(uuid.UUID(bytes=boot))
     tree.files["proc/stat"] = f"btime {boot_ns // _S}"
@@ -70,12 +71,12 @@ def host_tree(world: World, host: str, at_ns: int) -> HostTree:
         f"{_MANAGEMENT}\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0"
     )
     for number, name in enumerate(world.ports.get(host, ())):
-        _add_port(tree, host, number, world.port(host, name, at_ns))
+        _add_port(tree, host, number, world.port(host, name, at_ns), world.lanes(host, name, at_ns), firmware)
     _add_management(tree, host, (at_ns - boot_ns) // _S)
     return tree
 
 
-def _add_port(tree: HostTree, host: str, number: int, port: PortState) -> None:
+def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: int, firmware: str) -> None:
     address, net = pci_address(number), netdev(number)
     device = f"sys/devices/pci0000:00/{address}"
     rdma, name = f"{device}/infiniband/{port.name}", guid(host, port.name)
@@ -86,8 +87,8 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState) -> None:
         f"{device}/net/{net}/device": f"../../../{address}",
         f"{device}/driver": "../../../bus/pci/drivers/mlx5_core",
     })  # fmt: skip
-    says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE}
-    says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net).items()}
+    says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE, "current_link_width": str(lanes)}
+    says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net, firmware).items()}
     says |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
     tree.files.update({f"{device}/{path}": text for path, text in says.items()})
     tree.files[f"{_ETHTOOL}/{net}.statistics"] = "\n".join(
@@ -95,9 +96,9 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState) -> None:
     )
 
 
-def _rdma(port: PortState, name: str, net: str) -> dict[str, str]:
+def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]:
     says = {
-        "fw_ver": _FIRMWARE, "hca_type": _MODEL, "board_id": _BOARD, "node_guid": name,
+        "fw_ver": firmware, "hca_type": _MODEL, "board_id": _BOARD, "node_guid": name,
         "ports/1/link_layer": "Ethernet",
         "ports/1/state": "4: ACTIVE" if port.oper_up else "1: DOWN",
         "ports/1/phys_state": "5: LinkUp" if port.oper_up else "2: Polling" if port.admin_up else "3: Disabled",
@@ -114,6 +115,7 @@ def _rdma(port: PortState, name: str, net: str) -> dict[str, str]:
         "ports/1/counters/link_downed": "0",  # as on RoCE: the netdev and ethtool count downs
         "ports/1/hw_counters/lifespan": "10",
     }  # fmt: skip
+    says["ports/1/hw_counters/np_ecn_marked_roce_packets"] = str(port.marked_packets)
     return says | {f"ports/1/hw_counters/{counter}": "0" for counter in _QUIET}
 
 
@@ -156,9 +158,11 @@ def _statistics(port: PortState) -> dict[str, int]:
         "rx_crc_errors_phy": port.fcs_errors, "rx_symbol_err_phy": port.fcs_errors,
         "rx_discards_phy": 0, "tx_discards_phy": 0, "tx_errors_phy": 0,
         "link_down_events_phy": _downs(port),
-        "rx_bits_phy": 8 * port.rx_bytes, "rx_corrected_bits_phy": 0, "rx_pcs_symbol_err_phy": 0,
-        **{f"rx_err_lane_{lane}_phy": 0 for lane in range(4)},
-        "rx_prio3_pause": 0, "tx_prio3_pause": 0, "rx_prio3_pause_duration": 0, "tx_prio3_pause_duration": 0,
+        "rx_bits_phy": 8 * port.rx_bytes, "rx_corrected_bits_phy": port.corrected_bits,
+        "rx_pcs_symbol_err_phy": 0,
+        **{f"rx_err_lane_{lane}_phy": port.corrected_bits * (lane == port.worst_lane) for lane in range(4)},
+        "rx_prio3_pause": port.pause_frames(port.paused_us), "tx_prio3_pause": port.pause_frames(port.pauses_us),
+        "rx_prio3_pause_duration": port.paused_us, "tx_prio3_pause_duration": port.pauses_us,
         "rx_prio3_pause_transition": 0, "tx_pause_storm_warning_events": 0, "tx_pause_storm_error_events": 0,
         "rx_pci_signal_integrity": 0, "tx_pci_signal_integrity": 0,
         "outbound_pci_stalled_rd": 0, "outbound_pci_stalled_wr": 0,

@@ -1,13 +1,14 @@
 """`railsight backtest`: the stages over the past, in memory."""
 
 import json
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-TIMES = ["%Y-%m-%dT%H:%M:%S%z", "%Y-%m-%dT%H:%M:%S.%f%z", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
+from streams.cli.options import TIMES, ns_of, settings_of
+
 Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; may be given several times.")]
 
 
@@ -22,21 +23,26 @@ def backtest(
     since: Annotated[datetime | None, typer.Option("--from", formats=TIMES, help="Instead: from this time on.")] = None,
     until: Annotated[datetime | None, typer.Option("--to", formats=TIMES, help="And until then, UTC.")] = None,
     config: Annotated[Path | None, typer.Option(help="Thresholds and policy; the defaults without it.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another configuration: say what differs from its.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Run the stages over recordings, or over what ClickHouse holds, and write every revision of what they say."""
-    from streams.cli.options import settings_of
+    """Run the stages over recordings, or over what ClickHouse holds, and write every revision of what they say.
+
+    With --against, both configurations are run over the same messages, and it is said which findings appear with
+    --config, which disappear, and which change; what is written is that of --config.
+    """
+    from streams.cli import compared
     from streams.replay.backtest import Recording, run, run_history
     from streams.wire.errors import Misconfigured
 
     if inventory is None or out is None:
         raise Misconfigured("backtest needs --inventory and --out")
-    settings = settings_of(config)
+    settings, other = settings_of(config), None if against is None else settings_of(against)
     if samples and since is None and until is None:
         recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)
-        summary = run(recording, settings, out)
+        summary = run(recording, settings, out, other)
     elif since is not None and until is not None and not (samples or events or facts or status or controls):
-        summary = run_history(_ns(since), _ns(until), inventory, settings, out)
+        summary = run_history(ns_of(since), ns_of(until), inventory, settings, out, other)
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
     for line in summary.refused:
@@ -45,7 +51,6 @@ def backtest(
         typer.echo(json.dumps(summary.as_dict()))
     else:
         typer.echo(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
-
-
-def _ns(time: datetime) -> int:
-    return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
+        if summary.differences is not None:
+            for line in compared.lines(summary.differences):
+                typer.echo(line)

@@ -43,16 +43,17 @@ COMMANDS: tuple[Command, ...] = (
     Command("persist", "streams.cli.persist:persist", "Write every topic to ClickHouse."),
     Command("notify", "streams.cli.notify:notify", "Send findings to Alertmanager."),
     Command("inventory", "streams.cli.inventory:inventory", "Check an inventory folder, or publish it."),
-    Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings."),
+    Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
     Command("score", "streams.cli.score:score", "Compare findings with the truth."),
     Command("findings", "streams.cli.findings:findings", "What is wrong now."),
     Command("explain", "streams.cli.explain:explain", "One finding with its evidence."),
+    Command("job", "streams.cli.job.command:job", "Was the network clean for a job, and how much of it was seen."),
     Command("ack", "streams.cli.ack:ack", "Tell the pipeline that a finding is known."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
     Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
-_FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack"}
+_FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack", "job"}
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:

@@ -46,11 +46,50 @@ def whole(
     if finding.occurrences:
         yield f"  occurrences  {finding.occurrences} in the last 28 days"
     yield from _reach(finding)
-    yield from (f"  evidence     {_evidence(item)}" for item in finding.evidence)
+    if (forecast := finding.forecast) is not None:
+        span = f" (95 %: {at(forecast.earliest_ns)} to {at(forecast.latest_ns)})"
+        yield f"  forecast     at its limit {at(forecast.at_ns)}{span}"
+    for item in finding.evidence:
+        yield from _evidence(item)
     yield from (f"  explains     {child.condition.slug} {child.subject.id} [{child.id[:12]}]" for child in children)
     for remediation in remediations:
-        why = remediation.constraint or remediation.reason
-        yield f"  remediation  {remediation.action.name} {remediation.verdict.name}" + (f": {why}" if why else "")
+        yield f"  remediation  {remediation.action.name} {remediation.verdict.name}{_why(remediation)}"
+        if remediation.repair_hint:
+            yield f"  repair       {remediation.repair_hint}"
+    if finding.runbook_url:
+        yield f"  runbook      {finding.runbook_url}"
+    if finding.dashboard_url:
+        yield f"  dashboard    {finding.dashboard_url}"
+
+
+def history(revisions: Iterable[Finding]) -> Iterator[str]:
+    """A line for each revision, lowest first: when, what it says of the state, and what is new in it."""
+    before: Finding | None = None
+    for finding in revisions:
+        new = [] if before is None else [f"{name} {after}" for name, after in _news(before, finding)]
+        said = "; ".join(new) if before is not None else finding.summary
+        final = ", final" if finding.final else ""
+        state = f"{finding.status.name:<9} {finding.severity.name}{final}"
+        yield f"    {at(finding.observed_at_ns)}  {state}  {said}".rstrip()
+        before = finding
+
+
+def _news(before: Finding, after: Finding) -> Iterator[tuple[str, str]]:
+    for name in ("summary", "severity", "cause", "parent_id", "confidence"):
+        old, new = getattr(before, name), getattr(after, name)
+        if old != new:
+            yield name.removesuffix("_id"), getattr(new, "name", str(new)) or "none"
+    if len(before.evidence) != len(after.evidence):
+        yield "evidence", f"{len(before.evidence)} -> {len(after.evidence)}"
+
+
+def _why(remediation: Remediation) -> str:
+    """The guard that binds, with its numbers; else the reason."""
+    if not remediation.constraint:
+        return f": {remediation.reason}" if remediation.reason else ""
+    numbers = _numbers(("observed", remediation.constraint_observed), ("limit", remediation.constraint_limit))
+    reason = f"; {remediation.reason}" if remediation.reason else ""
+    return f": {remediation.constraint}{numbers}{reason}"
 
 
 def _lasted(finding: Finding) -> str:
@@ -70,10 +109,22 @@ def _reach(finding: Finding) -> Iterator[str]:
             yield f"  capacity     {hit.capacity_lost_ratio:.1%} lost"
 
 
-def _evidence(item: Evidence) -> str:
-    numbers = [
-        f"{name} {value:g}"
-        for name, value in (("observed", item.observed), ("expected", item.expected))
-        if value is not None
-    ]
-    return item.statement + (f" ({', '.join(numbers)})" if numbers else "")
+def _evidence(item: Evidence) -> Iterator[str]:
+    said = _numbers(("observed", item.observed), ("expected", item.expected), ("peers", item.peers))
+    yield f"  evidence     {item.statement}{said}"
+    begin, end = item.window_start_ns, item.window_end_ns
+    if begin is not None:
+        yield f"               from {at(begin)}" + ("" if end is None else f" for {lasting(end - begin)}")
+
+
+def _numbers(*named: tuple[str, float | None]) -> str:
+    numbers = [f"{name} {_short(value)}" for name, value in named if value is not None]
+    return f" ({', '.join(numbers)})" if numbers else ""
+
+
+def _short(value: float) -> str:
+    """Large ones with a letter: nobody reads 1.4e+11 at night."""
+    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6)):
+        if size <= abs(value) < 1e15:
+            return f"{value / size:.4g}{letter}"
+    return f"{value:g}"

@@ -17,26 +17,26 @@ def stage_factory(name: str, settings: Settings) -> Callable[[int], Stage]:
     make = _makers(settings).get(name)
     if make is None:
         raise Misconfigured(f"no such stage: {name} (there are {', '.join(STAGES)})")
-    return lambda _partition: make()
+    return make
 
 
-def _makers(settings: Settings) -> dict[str, Callable[[], Stage]]:
-    def measure() -> Stage:
+def _makers(settings: Settings) -> dict[str, Callable[[int], Stage]]:
+    def measure(partition: int) -> Stage:
         from streams.detect.measure.stage import Measure
 
-        return Measure(settings.detect)
+        return Measure(settings.detect, partition)
 
-    def correlate() -> Stage:
+    def correlate(_partition: int) -> Stage:
         from streams.detect.correlate.stage import Correlate
 
         return Correlate(settings.detect)
 
-    def attribute() -> Stage:
+    def attribute(_partition: int) -> Stage:
         from streams.detect.attribute.stage import Attribute
 
         return Attribute(settings.detect)
 
-    def decide() -> Stage:
+    def decide(_partition: int) -> Stage:
         from streams.decide.stage import Decide
 
         return Decide(settings.decide)

@@ -14,7 +14,11 @@ from streams.wire.models import Action, Verdict
 TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK)
 """Actions after which the link carries nothing until it is restored."""
 
+TAKES_HOST_OUT = (Action.CORDON_HOST, Action.REBOOT_HOST)
+"""Nothing here counts how many hosts a job can spare: a person decides."""
+
 CAPACITY = "surviving-capacity"
+HOSTS = "hosts"
 COOL_DOWN = "cool-down"
 
 
@@ -49,6 +53,11 @@ def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str
     if surviving < floor:
         return Ruling(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
     return Ruling(surviving=surviving)
+
+
+def spared_hosts(action: Action) -> Ruling:
+    """May a host be taken out of use? Not without a person."""
+    return Ruling(Verdict.NEEDS_APPROVAL, HOSTS) if action in TAKES_HOST_OUT else Ruling()
 
 
 def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> Ruling:

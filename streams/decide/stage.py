@@ -191,7 +191,9 @@ class Decide:
             return Ruling()
         if self._stopped():
             return Ruling(Verdict.DENIED, "kill-switch")
-        passed = Ruling()
+        passed = guards.spared_hosts(rule.action)
+        if passed.verdict is not None:
+            return passed
         cable = self._cable(finding)
         if cable is not None and rule.action in guards.TAKES_LINK_OUT:
             missing = self._missing()

@@ -2,10 +2,11 @@
 
 A restart is one finding with the cause `reboot`, named by the boot that ended, and over when the device is back. A
 device is down without a known restart when all its sources are silent and enough of its links are down at their other
-ends; silence alone is telemetry_stale.py. What a device takes with it becomes its child in `attribute`.
+ends, or when nearly all of its links were lost there together: whether or not anyone reads it. Silence alone is
+telemetry_stale.py. What a device takes with it becomes its child in `attribute`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streams.detect.episode import Conclusion, State, fold
 from streams.detect.link import FOREVER, Interval
@@ -27,6 +28,15 @@ SLUG = "device/down"
 VERSION = "1"
 
 
+_NEIGHBOURS_ALONE = 0.8
+"""Confidence where only its neighbours tell: it may be its ports, or their cables, and not the device."""
+
+_SAID = {
+    True: "are down at their other ends, and it is silent",
+    False: "were lost together at their other ends, whatever it says itself",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Restart:
     """The device's counters began anew in (since_ns, at_ns]; `boot_id` is of the life that ended, 0 where unknown."""
@@ -45,6 +55,8 @@ class LostLink:
     down_ns: int
     up_ns: int
     told_ns: int
+    flaps: bool = False
+    """It came and went all that time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +80,7 @@ class _Outage:
     boot_id: int
     restarted: bool
     lost: int = 0
+    silent: bool = True
 
 
 def step(params: DetectParams, state: State, signs: Signs, watermark_ns: int) -> tuple[State, list[Episode]]:
@@ -85,7 +98,21 @@ def _outages(params: DetectParams, signs: Signs) -> list[_Outage]:
             joined[-1] = _join(joined[-1], outage)
         else:
             joined.append(outage)
-    return joined
+    for outage in _lost_together(params, signs):
+        _put(params, joined, outage)
+    return sorted(joined, key=lambda outage: outage.begin_ns)
+
+
+def _put(params: DetectParams, known: list[_Outage], outage: _Outage) -> None:
+    """What the neighbours lost is told sooner than a restart or a silence, which date it better."""
+    merge_ns = ns(params.device_down.merge_s)
+    for place, other in enumerate(known):
+        if outage.begin_ns <= _later(other.end_ns, merge_ns) and other.begin_ns <= _later(outage.end_ns, merge_ns):
+            known[place] = replace(
+                other, told_ns=min(other.told_ns, outage.told_ns), lost=max(other.lost, outage.lost)
+            )  # fmt: skip
+            return
+    known.append(outage)
 
 
 def _later(at_ns: int, by_ns: int) -> int:
@@ -115,7 +142,8 @@ def _gone(params: DetectParams, signs: Signs) -> list[_Outage]:
     outages = []
     for begin, end in _all_silent(signs.silences):
         lost = sorted(
-            (link for link in signs.lost if begin <= link.up_ns and link.down_ns <= end), key=lambda link: link.told_ns
+            (link for link in signs.lost if not link.flaps and begin <= link.up_ns and link.down_ns <= end),
+            key=lambda link: link.told_ns,
         )
         if signs.links and len({link.link_id for link in lost}) >= needed:
             told = [s for silences in signs.silences.values() for s in silences if s.since_ns <= begin < s.heard_ns]
@@ -126,6 +154,41 @@ def _gone(params: DetectParams, signs: Signs) -> list[_Outage]:
             boot_id = next((s.boot_id for s in told if s.boot_id), 0)
             outages.append(_Outage(begin, end, told_ns, boot_id, restarted=False, lost=len(lost)))
     return outages
+
+
+def _lost_together(params: DetectParams, signs: Signs) -> list[_Outage]:
+    """When nearly all links were lost, one shortly after the other, as their other ends tell.
+
+    It lasts until so many are back that it would not have been told.
+    """
+    together = params.together
+    needed = max(together.links, -(-round(signs.links * together.device_ratio * 1000) // 1000))
+    outages = []
+    run: list[LostLink] = []
+    for link in [*sorted(signs.lost, key=lambda link: link.down_ns), None]:
+        if run and (link is None or link.down_ns - run[-1].down_ns > ns(together.links_s)):
+            told = _first_told(run)
+            if len(told) >= needed:
+                up_ns: dict[str, int] = {}
+                for lost in run:
+                    up_ns[lost.link_id] = max(lost.up_ns, up_ns.get(lost.link_id, 0))
+                end = sorted(up_ns.values())[len(told) - needed]
+                told_ns = sorted(told.values())[needed - 1]
+                outages.append(
+                    _Outage(run[0].down_ns, end, told_ns, 0, restarted=False, lost=len(told), silent=False)
+                )  # fmt: skip
+            run = []
+        if link is not None:
+            run.append(link)
+    return outages
+
+
+def _first_told(run: list[LostLink]) -> dict[str, int]:
+    """By link, when it was told: one that flaps and stays down then is one link."""
+    told: dict[str, int] = {}
+    for link in run:
+        told[link.link_id] = min(link.told_ns, told.get(link.link_id, FOREVER))
+    return told
 
 
 def _all_silent(silences: dict[str, list[Silence]]) -> list[Interval]:
@@ -158,7 +221,7 @@ def _conclusion(params: DetectParams, signs: Signs, outage: _Outage) -> Conclusi
         summary=f"{device} {'restarted' if outage.restarted else 'is down' if not over else 'was down'}",
         cause="reboot" if outage.restarted else "unknown",
         evidence=tuple(_evidence(device, signs, outage)),
-        confidence=1.0 if outage.restarted else 0.9,
+        confidence=1.0 if outage.restarted else 0.9 if outage.silent else _NEIGHBOURS_ALONE,
         coverage=Coverage(seen=0, expected=len(signs.silences) or None),
         detector=SLUG,
         detector_version=VERSION,
@@ -185,7 +248,7 @@ def _evidence(device: str, signs: Signs, outage: _Outage) -> list[Evidence]:
     if outage.lost:
         evidence.append(
             Evidence(
-                f"{outage.lost} of {signs.links} links of {device} are down at their other ends, and it is silent",
+                f"{outage.lost} of {signs.links} links of {device} {_SAID[outage.silent]}",
                 metric="oper_up",
                 at=Endpoint(device),
                 observed=float(outage.lost),

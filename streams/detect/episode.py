@@ -26,6 +26,7 @@ class Conclusion:
     anchor: str
     final_at_ns: int | None = None
     down_at_ns: tuple[int, ...] = ()
+    related: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,8 @@ def _episode(said: Said | None, conclusion: Conclusion, watermark_ns: int) -> Ep
         status = Status.RESOLVED
     elif status is Status.RESOLVED:
         status = Status.UPDATED
-    return Episode(replace(fresh, id=identity, subject=subject, status=status, final=final), conclusion.down_at_ns)
+    whole = replace(fresh, id=identity, subject=subject, status=status, final=final)
+    return Episode(whole, conclusion.down_at_ns, conclusion.related)
 
 
 def _says_more(episode: Episode, said: Episode) -> bool:

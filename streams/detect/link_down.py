@@ -43,7 +43,7 @@ def step(params: DetectParams, state: State, history: History, watermark_ns: int
 def _failures(params: DetectParams, history: History) -> Iterator[Interval]:
     """When the link was down for no administrative reason, as the union of both ends."""
     disabled = history.disabled()
-    downs = union((span for end in history.ends() for span in history.downs(end)), ns(params.down.hold_up_s))
+    downs = union((span for end in history.ends() for span in _told_downs(history, end)), ns(params.down.hold_up_s))
     for begin, end in downs:
         for off, on in disabled:
             if on <= begin or off >= end:
@@ -53,6 +53,20 @@ def _failures(params: DetectParams, history: History) -> Iterator[Interval]:
             begin = on  # noqa: PLW2901 — what is left of this span begins where a person enabled the port again
         if begin < end:
             yield begin, end
+
+
+def _told_downs(history: History, end: Endpoint) -> Iterator[Interval]:
+    """When an end was down; where only a reading dates its up, the far end may know better.
+
+    A reading says that it came up since the one before. Where the far end told of its own up within that time, it was
+    then: a switch that is polled would else bridge the ups of a link that flaps.
+    """
+    ups = [s for s in history.symptoms if s.kind is SymptomKind.CAME_UP]
+    for begin, until in history.downs(end):
+        own = [s for s in ups if (s.device, s.port, s.at_ns) == (end.device, end.port, until)]
+        since_ns = max((s.at_ns if s.by_event else s.since_ns or s.at_ns for s in own), default=until)
+        others = (s.at_ns for s in ups if (s.device, s.port) != (end.device, end.port))
+        yield begin, min((at for at in others if max(begin, since_ns) < at < until), default=until)
 
 
 def _conclusion(params: DetectParams, history: History, span: Interval, watermark_ns: int) -> Conclusion | None:

@@ -60,6 +60,9 @@ def step(
 def noted(params: StaleParams, silences: list[Silence], symptom: Symptom) -> list[Silence]:
     """The silences of a source after it fell silent or was heard again; the latter may be the first word of a gap."""
     heard = symptom.kind is SymptomKind.HEARD
+    if heard and symptom.at_ns - symptom.since_ns <= params.limit_ns(symptom.cadence_ns):
+        # What was late fills the gap: there was no silence.
+        return [silence for silence in silences if silence.since_ns != symptom.since_ns]
     if any(s.since_ns == symptom.since_ns for s in silences):
         return [replace(s, heard_ns=symptom.at_ns) if heard and s.since_ns == symptom.since_ns else s for s in silences]
     told_ns = min(symptom.at_ns, symptom.since_ns + params.limit_ns(symptom.cadence_ns)) if heard else symptom.at_ns

@@ -10,6 +10,7 @@ fabric.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Literal
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class Loss:
     capacity: Floats
     """Of each of these hosts, in bits a second, or in links."""
     fabric_capacity: float
+    links: Ints
+    """The links upwards of these hosts."""
+    of_links: Floats
+    """What each of them lost of what it carries in health."""
 
     @property
     def impact(self) -> Impact:
@@ -71,6 +76,14 @@ class Loss:
         """In the hosts that lose something."""
         return int(self.graph.gpus[self.host].sum())
 
+    def of_each(self, name: Literal["rail", "plane"]) -> dict[int, float]:
+        """By rail or plane, what these hosts lose of what they have there; those that lose nothing are left out."""
+        of = getattr(self.graph, name)[self.links] + 1  # ABSENT is the first
+        speed = self.graph.speed[self.links]
+        had = np.bincount(of, speed)
+        lost = np.bincount(of, speed * self.of_links)
+        return {int(n) - 1: float(lost[n] / had[n]) for n in np.flatnonzero(lost > _LEAST * had)}
+
     @property
     def of_theirs(self) -> float:
         """The share of the capacity of these hosts."""
@@ -93,8 +106,14 @@ def lose(graph: Graph, links: Ints, broken: Ints = NONE) -> Loss:
     after = _shares(graph, is_there, np.concatenate((links, broken)))
     lost = before - after
     hosts = np.flatnonzero((lost > _LEAST) & graph.is_host)
-    down = _rails(graph, hosts, before, was_there, after, is_there)
-    return Loss(graph, hosts, lost[hosts], after[hosts], down, _capacity(graph, hosts), graph.host_capacity)
+    above, starts, _ = _upwards(graph, hosts)
+    kept = before[graph.upper[above]] * was_there[above]
+    keeps = after[graph.upper[above]] * is_there[above]
+    down = _rails(graph, hosts, above, starts, kept, keeps)
+    capacity = np.add.reduceat(graph.speed[above], starts) if len(above) else np.zeros(0)
+    return Loss(
+        graph, hosts, lost[hosts], after[hosts], down, capacity, graph.host_capacity, above, kept - keeps
+    )  # fmt: skip
 
 
 def jobs_behind(topology: Topology, loss: Loss, at_ns: int, least: float = 0.0) -> tuple[str, ...]:
@@ -151,39 +170,34 @@ def _upwards(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
 def _shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
     """Of each device the share of its ways upwards that is left; computed from the top for those below what went."""
     shares = np.ones(len(graph.names))
-    touched = np.zeros(len(graph.names), np.bool_)
-    touched[graph.lower[gone[graph.is_up[gone]]]] = True
-    for rank in range(int(graph.rank.max(initial=0)), -1, -1):
-        devices = np.flatnonzero(touched & (graph.rank == rank))
-        if not len(devices):
-            continue
-        links, starts, devices = _upwards(graph, devices)
-        if not len(devices):
-            continue
+    waiting: dict[int, list[Ints]] = {}
+    _wait(graph, waiting, gone)
+    while waiting:
+        rank = max(waiting)
+        links, starts, devices = _upwards(graph, np.unique(np.concatenate(waiting.pop(rank))))
         speed = graph.speed[links]
         left = np.add.reduceat(speed * is_there[links] * shares[graph.upper[links]], starts)
         shares[devices] = left / np.add.reduceat(speed, starts)
-        lower = graph.below(devices)
-        touched[graph.lower[lower[graph.is_up[lower]]]] = True
+        _wait(graph, waiting, graph.below(devices))
     return shares
 
 
-def _rails(graph: Graph, hosts: Ints, before: Floats, was_there: Mask, after: Floats, is_there: Mask) -> Ints:
-    """The pairs of host and rail that kept something before and keep nothing after."""
-    links, starts, _ = _upwards(graph, hosts)
+def _wait(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
+    """Put the lower ends of links among the devices to compute, by rank: a cable touches a few of thousands."""
+    lower = np.unique(graph.lower[links[graph.is_up[links]]])
+    ranks = graph.rank[lower]
+    for rank in np.unique(ranks).tolist():
+        waiting.setdefault(rank, []).append(lower[ranks == rank])
+
+
+def _rails(graph: Graph, hosts: Ints, links: Ints, starts: Ints, kept: Floats, keeps: Floats) -> Ints:
+    """The pairs of host and rail that kept something before and keep nothing after, by the hosts' links upwards."""
     if not len(links):
         return np.zeros((0, 2), np.int64)
     place = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(links)))
     rails = graph.rail[links]
     width = int(rails.max()) + 2  # ABSENT is the first
-    cell, upper = place * width + rails + 1, graph.upper[links]
-    kept = np.bincount(cell, before[upper] * was_there[links])
-    keeps = np.bincount(cell, after[upper] * is_there[links])
-    host, rail = np.divmod(np.flatnonzero((kept > _LEAST) & (keeps <= _LEAST)), width)
+    cell = place * width + rails + 1
+    had, has = np.bincount(cell, kept), np.bincount(cell, keeps)
+    host, rail = np.divmod(np.flatnonzero((had > _LEAST) & (has <= _LEAST)), width)
     return np.stack((hosts[host], rail - 1), axis=1)
-
-
-def _capacity(graph: Graph, hosts: Ints) -> Floats:
-    """What each of these hosts was built with; all of them have links up."""
-    links, starts, _ = _upwards(graph, hosts)
-    return np.add.reduceat(graph.speed[links], starts) if len(links) else np.zeros(0)

@@ -12,7 +12,7 @@ import numpy as np
 from streams.fabric.graph import Ints
 from streams.fabric.heard import LOWER, UPPER, Evidence, Hears, Merged, Neighbor, States, Told, Verdict, verdicts
 from streams.fabric.ids import Port
-from streams.fabric.spoken import Component, Names, is_spelt_alike
+from streams.fabric.spoken import Component, Names
 from streams.fabric.topology import Cable, Topology
 
 _WEIGHT = {Hears.NOTHING: 0, Hears.UNKNOWN_NAME: 1, Hears.ANOTHER: 2, Hears.EXPECTED: 3}
@@ -91,7 +91,7 @@ class Observed:
 
     def _hear(self, kept: _Source, cable: Cable, side: int, heard: Sequence[Neighbor]) -> None:
         far = cable.upper if side == LOWER else cable.lower
-        said = [(*self._means(far, cable, each), each) for each in heard]
+        said = [(*self.names.heard(cable, far, each), each) for each in heard]
         hears, meant, told = max(said, key=lambda found: _WEIGHT[found[0]]) if len(said) > 1 else said[0]
         link = self._graph.number_of(cable)
         kept.hears[side, link] = hears
@@ -100,22 +100,6 @@ class Observed:
         else:
             kept.end[side, link] = -1 if meant is None else self._end(meant)
             kept.words[side, link] = (told.remote_device, told.remote_port)
-
-    def _means(self, far: Port, cable: Cable, told: Neighbor) -> tuple[Hears, Port | None]:
-        """What an end hears that should hear `far`, and which port of the inventory that is."""
-        device = self.names.device(told.remote_device)
-        if device is None:
-            return Hears.UNKNOWN_NAME, None
-        port = self.names.port(device, told.remote_port)
-        if port is not None:
-            meant = Port(device, port)
-            return (Hears.EXPECTED if meant == far else Hears.ANOTHER), meant
-        if device != far.device or is_spelt_alike(told.remote_port, far.port):
-            return Hears.ANOTHER, None
-        # The right device, and its port by a name of another sort: enough where only one cable leads there.
-        own, other = self._graph.number[cable.lower.device], self._graph.number[cable.upper.device]
-        beside = self._graph.upper[self._graph.first_up[own] : self._graph.first_up[own + 1]]
-        return (Hears.EXPECTED, far) if np.count_nonzero(beside == other) == 1 else (Hears.UNKNOWN_NAME, None)
 
     def _end(self, port: Port) -> int:
         cable = self._topology.cable_at(port)

@@ -86,6 +86,17 @@ class Placement:
         found = {stay.job for name in devices if (line := lines.get(name)) is not None for stay in line.at(at_ns)}
         return tuple(sorted(found))
 
+    def jobs_between(self, devices: Iterable[str], from_ns: int, to_ns: int) -> tuple[str, ...]:
+        """The jobs that hold any of these hosts at any time from one on and up to but not at the other, sorted."""
+        lines = self._of_device
+        found = {
+            stay.job
+            for name in devices
+            if (line := lines.get(name)) is not None
+            for stay in line.between(from_ns, max(to_ns, from_ns + 1))
+        }
+        return tuple(sorted(found))
+
     def hosts_of(self, job: str, at_ns: int) -> tuple[str, ...]:
         """The hosts that a job holds at a time, sorted."""
         line = self._of_job.get(job)

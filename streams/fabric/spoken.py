@@ -8,8 +8,9 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol
 
+from streams.fabric.heard import Hears, Neighbor
 from streams.fabric.ids import Port
-from streams.fabric.topology import Topology
+from streams.fabric.topology import Cable, Topology
 
 _MAC = re.compile(r"(?:[0-9a-f]{2}[:-]?){5}[0-9a-f]{2}|(?:[0-9a-f]{4}\.){2}[0-9a-f]{4}", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
@@ -68,6 +69,21 @@ class Names:
         is_news = by_source.get(source, {}) != means
         by_source[source] = means
         return is_news
+
+    def heard(self, cable: Cable, far: Port, told: Neighbor) -> tuple[Hears, Port | None]:
+        """What an end of a link hears that should hear `far`, and which port of the inventory that is."""
+        device = self.device(told.remote_device)
+        if device is None:
+            return Hears.UNKNOWN_NAME, None
+        port = self.port(device, told.remote_port)
+        if port is not None:
+            meant = Port(device, port)
+            return (Hears.EXPECTED if meant == far else Hears.ANOTHER), meant
+        if device != far.device or is_spelt_alike(told.remote_port, far.port):
+            return Hears.ANOTHER, None
+        # The right device, and its port by a name of another sort: enough where only one cable leads there.
+        beside = sum(c.upper.device == cable.upper.device for c in self._topology.uplinks_of[cable.lower.device])
+        return (Hears.EXPECTED, far) if beside == 1 else (Hears.UNKNOWN_NAME, None)
 
     def _linked(self, device: str, said: str) -> Port | None:
         known = self._topology.port(device, said)

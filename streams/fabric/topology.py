@@ -150,3 +150,7 @@ class Topology:
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:
         """The jobs that hold any of these devices at a time, sorted."""
         return self.placement.jobs_on(devices, at_ns)
+
+    def jobs_between(self, devices: Iterable[str], from_ns: int, to_ns: int) -> tuple[str, ...]:
+        """The jobs that hold any of these devices at any time between the two, sorted."""
+        return self.placement.jobs_between(devices, from_ns, to_ns)

@@ -1,7 +1,9 @@
 """A backtest: recordings or what ClickHouse holds in, every revision of findings and remediations out."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from heapq import merge
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,14 @@ from streams.config.settings import Settings
 from streams.config.stages import stage_factory
 from streams.detect.params import ns
 from streams.fabric.inventory import InvalidInventory, digest, read_folder
+from streams.fabric.placement import FOREVER, Stay
+from streams.fabric.rows import Job
 from streams.fabric.topology import Topology
-from streams.replay import recording, results
-from streams.replay.driver import Stages, drive
+from streams.replay import difference, recording, results
+from streams.replay.difference import Differences
+from streams.replay.driver import Driver, Said, Stages, batches, event_time
 from streams.replay.recording import Refused
-from streams.store import history
+from streams.store import history, jobs
 from streams.store.clickhouse import ClickHouse
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message
@@ -33,29 +38,41 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a backtest did; `refused` has a line for each reason for which rows were left out."""
+    """What a backtest did.
+
+    `refused` has a line for each reason for which rows were left out, `differences` what another configuration says.
+    """
 
     messages: int
     findings: int
     revisions: int
     refused: tuple[str, ...]
+    differences: Differences | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON would have it."""
-        return asdict(self)
+        said: dict[str, Any] = {
+            "messages": self.messages, "findings": self.findings, "revisions": self.revisions,
+            "refused": list(self.refused),
+        }  # fmt: skip
+        return said if self.differences is None else said | {"differences": self.differences.as_dict()}
 
 
 def read(source: Recording, refused: Refused) -> list[Message]:
     """All messages of a recording; raises Misconfigured where a file cannot be read at all."""
-    messages: list[Message] = [*recording.read_samples(source.samples, refused)]
-    messages += recording.read_events(source.events, refused)
+    return list(in_order(source, refused))
+
+
+def in_order(source: Recording, refused: Refused) -> Iterator[Message]:
+    """The messages of a recording in the order of a backtest; of samples, no more than a piece of each file is held."""
+    others: list[Message] = [*recording.read_events(source.events, refused)]
     if source.facts:
-        messages += recording.read_lines(Facts, source.facts, refused)
+        others += recording.read_lines(Facts, source.facts, refused)
     if source.status:
-        messages += recording.read_lines(CollectorStatus, source.status, refused)
+        others += recording.read_lines(CollectorStatus, source.status, refused)
     if source.controls:
-        messages += recording.read_lines(Control, source.controls, refused)
-    return messages
+        others += recording.read_lines(Control, source.controls, refused)
+    return merge(recording.samples(source.samples, refused), sorted(others, key=event_time), key=event_time)
 
 
 def read_topology(folder: Path) -> Topology:
@@ -75,27 +92,86 @@ def stages(settings: Settings) -> Stages:
     return Stages(measure, correlate, attribute, decide)
 
 
-def run(source: Recording, settings: Settings, out: Path) -> Summary:
-    """Drive the stages over a recording and write what they say; raises Misconfigured on input that cannot be read."""
+def run(source: Recording, settings: Settings, out: Path, against: Settings | None = None) -> Summary:
+    """Drive the stages over a recording and write what they say; raises Misconfigured on input that cannot be read.
+
+    With a second configuration, says as well what of it would be otherwise with that one.
+    """
     refused = Refused()
-    return _run(read(source, refused), source.inventory, settings, out, refused)
+    return _run(in_order(source, refused), read_topology(source.inventory), (settings, against), out, refused)
 
 
-def run_history(since_ns: int, until_ns: int, inventory: Path, settings: Settings, out: Path) -> Summary:
+def run_history(
+    since_ns: int, until_ns: int, inventory: Path, settings: Settings, out: Path, against: Settings | None = None
+) -> Summary:
     """The same over what ClickHouse holds of [since, until); raises Retry where it is away."""
+    topology = read_topology(inventory)
     clickhouse = ClickHouse(settings.store)
     try:
-        return _run(list(history.messages(clickhouse, since_ns, until_ns)), inventory, settings, out, Refused())
+        topology = topology.with_jobs(_placed(topology, jobs.stays(clickhouse, since_ns, until_ns)))
+        past = history.messages(clickhouse, since_ns, until_ns)
+        return _run(past, topology, (settings, against), out, Refused())
     finally:
         clickhouse.close()
 
 
-def _run(messages: Sequence[Message], inventory: Path, settings: Settings, out: Path, refused: Refused) -> Summary:
-    said = list(drive(stages(settings), read_topology(inventory), messages, ns(settings.detect.lateness_s)))
+def _placed(topology: Topology, told: Iterable[Stay]) -> tuple[Job, ...]:
+    """The inventory's jobs, and those that were told of one by one."""
+    own = topology.placement.told(told).stays
+    return tuple(
+        Job(stay.job, stay.device, _when(stay.start_ns), None if stay.end_ns == FOREVER else _when(stay.end_ns))
+        for stay in own
+    )
+
+
+def _when(ns_: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns_ // 1000)
+
+
+def _run(
+    messages: Iterable[Message],
+    topology: Topology,
+    configurations: tuple[Settings, Settings | None],
+    out: Path,
+    refused: Refused,
+) -> Summary:
+    settings, against = configurations
+    own, other = _Run(settings, topology), None if against is None else _Run(against, topology)
+    count = 0
     try:
         with out.open("w", encoding="utf-8") as file:
-            revisions = results.write(said, file)
+            for batch in batches(messages):
+                count += len(batch)
+                results.write(own.take(batch), file)
+                if other is not None:
+                    other.take(batch)
+            results.write(own.end(), file)
+            if other is not None:
+                other.end()
     except OSError as error:
         raise Misconfigured(f"{out}: {error}") from error
-    findings = {message.id for message in said if isinstance(message, Finding)}
-    return Summary(len(messages), len(findings), revisions, tuple(refused.lines()))
+    differences = None if other is None else difference.between(other.last.values(), own.last.values())
+    return Summary(count, len(own.last), own.revisions, tuple(refused.lines()), differences)
+
+
+class _Run:
+    """One configuration over the messages: the last revision of each finding, and how many there were."""
+
+    def __init__(self, settings: Settings, topology: Topology) -> None:
+        self._driver = Driver(stages(settings), topology)
+        self._lateness_ns = ns(settings.detect.lateness_s)
+        self.last: dict[str, Finding] = {}
+        self.revisions = 0
+
+    def take(self, batch: Sequence[Message]) -> list[Said]:
+        return self._noted(self._driver.take(batch))
+
+    def end(self) -> list[Said]:
+        return self._noted(self._driver.end(self._lateness_ns))
+
+    def _noted(self, said: list[Said]) -> list[Said]:
+        self.revisions += len(said)
+        for message in said:
+            if isinstance(message, Finding):
+                self.last[message.id] = message
+        return said

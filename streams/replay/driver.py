@@ -3,9 +3,10 @@
 Decides only the order: (time, device, source); what each stage says reaches the next before time moves on.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from streams.detect.measure.liveness import CLOCK_AHEAD_NS
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
@@ -20,7 +21,7 @@ from streams.wire.models import (
     Samples,
 )
 from streams.wire.stage import Output, Stage
-from streams.wire.topics import EPISODES, FINDINGS, REMEDIATIONS, SYMPTOMS
+from streams.wire.topics import EPISODES, FINDINGS, REMEDIATIONS, SUMMARIES, SYMPTOMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,11 @@ class Stages:
 def event_time(message: Message) -> tuple[int, str, int]:
     """The order of a backtest: (time, device, source)."""
     match message:
-        case Samples(sampled_at_ns=at, device=device, source=source):
-            return at, device, source
+        case Samples(sampled_at_ns=at, received_at_ns=received, device=device, source=source):
+            # A device whose clock is ahead is dated by arrival: it comes when it came, as it does live.
+            return (received if at > received + CLOCK_AHEAD_NS else at), device, source
+        case Event(at_ns=at, received_at_ns=received, device=device, source=source) if received:
+            return (received if at > received + CLOCK_AHEAD_NS else at), device, source
         case Event(at_ns=at, device=device, source=source) | CollectorStatus(at_ns=at, device=device, source=source):
             return at, device, source
         case Facts(observed_at_ns=at, device=device, source=source):
@@ -48,44 +52,85 @@ def event_time(message: Message) -> tuple[int, str, int]:
             raise TypeError(f"a recording holds no {type(message).__name__}")
 
 
-def drive(
-    stages: Stages, topology: Topology, messages: Iterable[Message], lateness_ns: int
-) -> Iterator[Finding | Remediation]:
+GRAIN_NS = 100_000_000
+"""Live progress goes on each 100 ms (DESIGN 2.1): a finding of a backtest is dated no more finely, and no less."""
+
+_MOST_MESSAGES = 1024
+"""Devices that are all read at one moment come in batches of this many: a bound on what is held at once."""
+
+Said = Finding | Remediation
+
+
+def drive(stages: Stages, topology: Topology, messages: Iterable[Message], lateness_ns: int) -> Iterator[Said]:
     """Every revision of findings and remediations, in the order in which they are said.
 
     Ends by advancing the watermark to the last time plus the lateness, no further: what is open stays open.
     """
-    driver = _Driver(stages)
-    for stage in (stages.measure, stages.correlate, stages.attribute, stages.decide):
-        stage.begin(1)
-        driver.pass_on(stage.adopt(topology))
-    last_ns = 0
-    for message in sorted(messages, key=event_time):
-        last_ns = max(last_ns, event_time(message)[0])
-        if isinstance(message, Control):
-            driver.pass_on(stages.decide.process([message]))
-        else:
-            driver.pass_on(stages.measure.process([message]))
-            driver.advance()
-        yield from driver.said()
-    driver.pass_on(stages.measure.process([Progress("replay", 0, 1, last_ns + lateness_ns)]))
-    driver.advance(last_ns + lateness_ns)
-    yield from driver.said()
+    driver = Driver(stages, topology)
+    for batch in batches(sorted(messages, key=event_time)):
+        yield from driver.take(batch)
+    yield from driver.end(lateness_ns)
 
 
-class _Driver:
-    def __init__(self, stages: Stages) -> None:
+def batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Messages that are in order, a grain of event time at once; of another reader (controls) by themselves."""
+    batch: list[Message] = []
+    until_ns = 0
+    for message in messages:
+        at_ns, apart = event_time(message)[0], isinstance(message, Control)
+        if batch and (apart or at_ns >= until_ns or len(batch) == _MOST_MESSAGES):
+            yield batch
+            batch = []
+        if not batch:
+            until_ns = at_ns + GRAIN_NS
+        batch.append(message)
+        if apart:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class Driver:
+    """The stages of one configuration, bound to each other."""
+
+    def __init__(self, stages: Stages, topology: Topology) -> None:
         self._stages = stages
-        self._reader = {SYMPTOMS: stages.correlate, EPISODES: stages.attribute, FINDINGS: stages.decide}
-        self._said: list[Finding | Remediation] = []
+        self._reader = {
+            SYMPTOMS: stages.correlate,
+            SUMMARIES: stages.correlate,
+            EPISODES: stages.attribute,
+            FINDINGS: stages.decide,
+        }
+        self._said: list[Said] = []
         self._watermark_ns = 0
+        self._last_ns = 0
+        for stage in (stages.measure, stages.correlate, stages.attribute, stages.decide):
+            stage.begin(1)
+            self._pass_on(stage.adopt(topology))
 
-    def said(self) -> list[Finding | Remediation]:
-        """What was said since the last call."""
+    def take(self, batch: Sequence[Message]) -> list[Said]:
+        """What is said of the messages of one grain of event time; a control comes by itself."""
+        self._last_ns = max(self._last_ns, event_time(batch[-1])[0])
+        if isinstance(batch[0], Control):
+            self._pass_on(self._stages.decide.process(batch))
+        else:
+            self._pass_on(self._stages.measure.process(batch))
+            self._advance()
+        return self._taken()
+
+    def end(self, lateness_ns: int) -> list[Said]:
+        """What is said when the lateness after the last message has passed."""
+        end_ns = self._last_ns + lateness_ns
+        self._pass_on(self._stages.measure.process([Progress("replay", 0, 1, end_ns)]))
+        self._advance(end_ns)
+        return self._taken()
+
+    def _taken(self) -> list[Said]:
         said, self._said = self._said, []
         return said
 
-    def pass_on(self, outputs: list[Output]) -> None:
+    def _pass_on(self, outputs: list[Output]) -> None:
         """Give a stage's outputs to the next, and theirs to the one after."""
         for output in outputs:
             if output.message is None:
@@ -93,9 +138,9 @@ class _Driver:
             if output.topic in (FINDINGS, REMEDIATIONS) and isinstance(output.message, Finding | Remediation):
                 self._said.append(output.message)
             if (reader := self._reader.get(output.topic)) is not None:
-                self.pass_on(reader.process([output.message]))
+                self._pass_on(reader.process([output.message]))
 
-    def advance(self, idle_ns: int = 0) -> None:
+    def _advance(self, idle_ns: int = 0) -> None:
         """Let event time come to where the first stage is, one stage after the other; to `idle_ns` where it is idle."""
         watermark = self._stages.measure.watermark_ns
         watermark = idle_ns if watermark == IDLE_NS else watermark
@@ -103,4 +148,4 @@ class _Driver:
             return
         self._watermark_ns = watermark
         for stage in (self._stages.correlate, self._stages.attribute, self._stages.decide):
-            self.pass_on(stage.advance(watermark))
+            self._pass_on(stage.advance(watermark))

@@ -2,6 +2,8 @@
 
 from streams.wire.models import (
     IDLE_NS,
+    Cabling,
+    Census,
     CollectorStatus,
     Control,
     Episode,
@@ -10,9 +12,11 @@ from streams.wire.models import (
     Finding,
     Message,
     Progress,
+    Rails,
     RemediationResult,
     Samples,
     Symptom,
+    Window,
 )
 
 
@@ -23,6 +27,10 @@ def event_time_ns(message: Message) -> int | None:
             # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).
             return min(at, received) if received else at
         case Event(at_ns=at) | CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
+            return at
+        case Cabling(at_ns=at) | Census(at_ns=at):
+            return at
+        case Window(end_ns=at) | Rails(end_ns=at):
             return at
         case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
             return at

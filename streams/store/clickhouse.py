@@ -15,6 +15,7 @@ from streams.store.params import StoreParams
 from streams.wire.errors import Misconfigured, Retry
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from clickhouse_connect.driver.client import Client
 
 _REFUSED = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER", "ACCESS_DENIED")
@@ -33,6 +34,12 @@ class ClickHouse:
         with _told():
             rows: Sequence[Sequence[Any]] = self._connected().query(sql, parameters=parameters).result_rows
             return rows
+
+    def table(self, sql: str, parameters: dict[str, Any] | None = None) -> "pa.Table":
+        """The answer of a query as columns; texts that repeat (LowCardinality) are dictionaries."""
+        settings = {"output_format_arrow_low_cardinality_as_dictionary": 1, "output_format_arrow_string_as_string": 1}
+        with _told():
+            return self._connected().query_arrow(sql, parameters=parameters, settings=settings, use_strings=True)
 
     def command(self, sql: str) -> None:
         """Run a statement that answers nothing."""

@@ -124,8 +124,9 @@ def _message_field(name: str, inner: type, repeated: bool) -> _Field:
 
 def _plain_field(name: str, inner: Any, shape: str) -> _Field:
     read: Callable[[Any], Any] | None = {"map": dict, "repeated": tuple}.get(shape)
-    if read is None and isinstance(inner, type) and issubclass(inner, IntEnum):
-        read = _Members(inner).__getitem__
+    if isinstance(inner, type) and issubclass(inner, IntEnum):
+        member = _Members(inner).__getitem__
+        read = member if read is None else lambda numbers: tuple(map(member, numbers))
     return _Field(name, name, None, read, optional=shape == "presence")
 
 

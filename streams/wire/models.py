@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
+from streams.fabric.heard import Hears
 
 ABSENT_COUNTER = 2**64 - 1
 """A counter that the device did not report; an absent gauge is NaN."""
@@ -145,6 +146,17 @@ class SymptomKind(IntEnum):
     RESTARTED = 7
     SILENT = 8
     HEARD = 9
+    GPU_XID = 10
+    GPU_ECC_COUNTED = 11
+    PCIE_LOW = 12
+    PCIE_FULL = 13
+    PAUSED = 20
+    PAUSES = 21
+    PAUSED_NO_MORE = 22
+    PAUSES_NO_MORE = 23
+    HOST_STALLS = 24
+    CROWDED = 25
+    CROWDED_NO_MORE = 26
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
@@ -400,9 +412,71 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    device: str
+    port: str
+    source: Source
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    metric: tuple[Metric, ...]
+    index: tuple[int, ...]
+    value: tuple[float, ...]
+    before: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    device: str
+    source: Source
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    port: tuple[str, ...]
+    metric: tuple[Metric, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cabling:
+    device: str
+    port: str
+    source: Source
+    hears: Hears
+    at_ns: int
+    remote_device: str = ""
+    remote_port: str = ""
+    moved_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCount:
+    kind: str
+    vendor: str
+    model: str
+    source: Source
+    version: str
+    devices: int = 0
+    parts: int = 0
+    changed_ns: int = 0
+    members: tuple[str, ...] = ()
+    since_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    shard: int
+    at_ns: int
+    versions: tuple[VersionCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Episode:
     finding: Finding
     down_at_ns: tuple[int, ...] = ()
+    related: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,6 +540,10 @@ Message = (
     | Control
     | Progress
     | Symptom
+    | Window
+    | Rails
+    | Cabling
+    | Census
     | Episode
     | SnapshotChunk
     | Snapshot

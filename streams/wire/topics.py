@@ -15,6 +15,8 @@ from aiokafka.partitioner import murmur2
 from streams.wire import codec
 from streams.wire.errors import Reject
 from streams.wire.models import (
+    Cabling,
+    Census,
     CollectorStatus,
     Control,
     Episode,
@@ -25,12 +27,14 @@ from streams.wire.models import (
     Job,
     Message,
     Progress,
+    Rails,
     Rejected,
     Remediation,
     RemediationResult,
     Samples,
     SnapshotChunk,
     Symptom,
+    Window,
 )
 
 Headers = Sequence[tuple[str, bytes]]
@@ -83,9 +87,9 @@ COLLECTOR_STATUS = Topic("railsight.collector-status.v1", CollectorStatus, _TELE
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
 INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, Spread.ONE)
 JOBS = Topic("railsight.jobs.v1", Job, Spread.ONE)
-SYMPTOMS = Topic("railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress,))
-SUMMARIES = Topic("railsight.summaries.v1", None, Spread.POD, 6 * _HOUR, others=(Progress,))
-EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom))
+SYMPTOMS = Topic("railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress, Cabling))
+SUMMARIES = Topic("railsight.summaries.v1", Window, Spread.POD, 6 * _HOUR, others=(Progress, Rails, Census))
+EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom, Census))
 FINDINGS = Topic("railsight.findings.v1", Finding, Spread.ONE, 30 * _DAY, "railsight.finding.v1", json=True)
 FINDINGS_OPEN = Topic("railsight.findings-open.v1", Finding, Spread.ONE, None, "railsight.finding.v1", json=True)
 PROGRESS = Topic("railsight.progress.v1", Progress, Spread.ONE, _HOUR)
@@ -221,7 +225,7 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return f"{message.partition}/{message.epoch}/{message.sequence % 2}.{message.chunk}", ""
         case Rejected(topic=topic, partition=partition, offset=offset):
             return f"{topic}/{partition}/{offset}", ""
-        case Symptom(device=device):
+        case Symptom(device=device) | Window(device=device) | Rails(device=device) | Cabling(device=device):
             return device, ""
         case _:
             return "", ""

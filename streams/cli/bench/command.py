@@ -5,7 +5,9 @@ Each benchmark's own module declares its options and imports what it measures on
 
 import typer
 
+from streams.cli.bench.backtest import backtest
 from streams.cli.bench.collectors import benches
+from streams.cli.bench.detection.command import detection
 from streams.cli.bench.growth import growth
 from streams.cli.bench.peers.command import peers
 from streams.cli.bench.pipeline import pipeline
@@ -20,6 +22,8 @@ def _bench() -> None:
 
 
 bench.command()(pipeline)
+bench.command()(backtest)
+bench.command()(detection)
 bench.command()(growth)
 bench.command()(peers)
 bench.command()(sizing)

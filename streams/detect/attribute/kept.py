@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from streams.detect.device_down import Restart
 from streams.detect.episode import State, forget
+from streams.detect.fleet_version_drift import Fleet
 from streams.detect.link import FOREVER
 from streams.detect.telemetry_stale import Silence
 from streams.wire.models import Episode, Finding, Status
@@ -41,11 +42,15 @@ class Case:
 
     episode: Episode
     published: Finding | None = None
+    retracted_ns: int = 0
+    """The watermark at which it was taken back."""
 
     @property
     def closed(self) -> bool:
-        """All was said of it."""
-        return self.published is not None and (self.published.final or self.published.status is Status.RETRACTED)
+        """All was said of it: its final revision, or nothing of what was taken back before it was said."""
+        if self.published is None:
+            return self.episode.finding.status is Status.RETRACTED
+        return self.published.final
 
 
 @dataclass(slots=True)
@@ -57,14 +62,14 @@ class Kept:
     devices: dict[str, DeviceState] = field(default_factory=dict)
     occurred: dict[str, dict[str, int]] = field(default_factory=dict)
     """Condition and subject -> when each of its findings began, by id: one that is dated anew is still one."""
-    collector_roots: dict[str, str] = field(default_factory=dict)
+    stirred: dict[str, None] = field(default_factory=dict)
+    """Cases that changed since time last went on: what that changes for others is said then, once for all of them."""
+    judged: dict[str, None] = field(default_factory=dict)
+    """Cases to be judged anew for another reason: a job came or went."""
+    swept_ns: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
 
-    def standing(self) -> list[Finding]:
-        """The episodes of all cases, but those that were not so."""
-        findings = (case.episode.finding for case in self.cases.values())
-        return [finding for finding in findings if finding.status is not Status.RETRACTED]
-
-    def forget(self, before_ns: int) -> list[Finding]:
+    def forget(self, before_ns: int, occurred_ns: int) -> list[Finding]:
         """Let go of what is closed, older, and the parent of nothing that is open; answers it."""
         parents = {c.published.parent_id for c in self.cases.values() if c.published is not None and not c.closed}
         gone = [
@@ -76,8 +81,11 @@ class Kept:
             del self.cases[finding.id]
         for device, state in list(self.devices.items()):
             state.forget(before_ns)
-            if not (state.silences or state.restarts):
+            if not (state.silences or state.restarts or state.down):
                 del self.devices[device]
+        for subject, starts in list(self.occurred.items()):
+            if all(start < occurred_ns for start in starts.values()):
+                del self.occurred[subject]
         return gone
 
 
@@ -89,11 +97,6 @@ def devices_of(finding: Finding) -> list[str]:
 def told_by_other(finding: Finding, device: str) -> bool:
     """Whether another device than this gave evidence."""
     return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
-
-
-def lasts(finding: Finding, at_ns: int) -> bool:
-    """Whether it was so at a time."""
-    return finding.started_at_ns <= at_ns and (finding.resolved_at_ns is None or at_ns < finding.resolved_at_ns)
 
 
 def overlap(one: Finding, other: Finding) -> bool:

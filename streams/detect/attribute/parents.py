@@ -1,33 +1,91 @@
-"""Which finding explains which: a device that went away takes its links with it, a dead collector hides many."""
+"""Which finding explains which: a device that went away takes its links with it, a dead collector hides many.
+
+A pure function of the cases as they are now: a finding's last revision does not depend on what was thought before.
+"""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-from streams.detect.attribute.kept import Kept, devices_of, overlap
+from streams.detect.attribute import storms
+from streams.detect.attribute.cases import Cases, Group, stands_for_all
+from streams.detect.attribute.kept import devices_of, overlap
 from streams.detect.params import DetectParams, ns
-from streams.wire.models import Condition, Episode, Finding
+from streams.wire.models import Condition, Episode, Finding, Status
+
+_LINK_FAULTS = (
+    Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING, Condition.HOST_PCIE_DEGRADED
+)  # fmt: skip
 
 _BEFORE_NS = ns(5)
 """A neighbour's clock may date the loss of a device by so much before the device's own last word."""
 
 
-def parent_of(
-    params: DetectParams, kept: Kept, at_device: Callable[[str], list[Finding]], episode: Episode
-) -> Finding | None:
-    """What explains an episode; `at_device` answers the findings that touch a device.
+OUTLIVING = (Condition.LINK_DOWN, Condition.DEVICE_DOWN, Condition.TELEMETRY_STALE)
+"""What is over when its cause is; a flap is said to be over only when it was quiet for long."""
 
-    The device that went away and took this with it, or the first of those that a dead collector hides.
+
+class Cause(NamedTuple):
+    """What explains a finding; or the group that it stands for, as the first of it."""
+
+    parent: Finding | None = None
+    stands_for: Group | None = None
+
+
+def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Cause:
+    """What explains an episode.
+
+    The device that went away and took this with it; else the first of those that began together at one device, in one
+    pod or plane, or behind one collector: then that one stands for all, and no new subject is made up (ADR 2).
     """
     own = episode.finding
-    if own.condition is Condition.DEVICE_DOWN:
-        return None
+    if own.status is Status.RETRACTED or own.condition is Condition.FLEET_VERSION_DRIFT:
+        return Cause()
+    if own.condition is not Condition.DEVICE_DOWN:
+        outage = _outage(params, cases, episode, watermark_ns)
+        if outage is not None:
+            return Cause(outage)
+    if own.condition is Condition.RAIL_DEGRADED:
+        return Cause(_bad_link(cases.at, own))
+    if storms.is_storm(own):
+        return Cause(storms.root_of(cases.at, own))
+    group = cases.group_of(own)
+    if group is None:
+        return Cause()
+    if group.key[0] == "links":
+        for outage in cases.gone(group.key[1]):
+            if _within(params, outage, own.started_at_ns) and not _outlives(params, outage, own, watermark_ns):
+                return Cause(outage)
+    if group.root.id == own.id:
+        return Cause(stands_for=group)
+    if not _outlives(params, group.root, own, watermark_ns):
+        return Cause(group.root)
+    stayed = [member for member in group.members if not _outlives(params, member, own, watermark_ns)]
+    first = min(stayed, key=stands_for_all)
+    return Cause(first) if len(stayed) >= params.together.links and first.id != own.id else Cause()
+
+
+def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Finding | None:
+    """The outage of a device at its ends that all its downs fall into."""
+    own = episode.finding
     times = episode.down_at_ns or (own.started_at_ns,)
     for device in devices_of(own):
-        for finding in at_device(device):
-            if finding.condition is Condition.DEVICE_DOWN and all(_within(params, finding, at_ns) for at_ns in times):
-                return finding
-    if own.condition is Condition.TELEMETRY_STALE and own.cause == "collector":
-        return _collector_root(kept, own)
+        for outage in cases.gone(device):
+            lasting = all(_within(params, outage, at_ns) for at_ns in times)
+            if lasting and not _outlives(params, outage, own, watermark_ns):
+                return outage
     return None
+
+
+def _outlives(params: DetectParams, outage: Finding, own: Finding, watermark_ns: int) -> bool:
+    """Whether it goes on long after what it began with is over: then it has a fault of its own."""
+    due_ns = outlived_ns(params, outage)
+    last_ns = watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
+    return own.condition in OUTLIVING and due_ns is not None and last_ns > due_ns
+
+
+def outlived_ns(params: DetectParams, outage: Finding) -> int | None:
+    """Until when it explains what is still so; None while it is so itself."""
+    return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.together.outlive_s)
 
 
 def cause_of(own: Finding, parent: Finding | None) -> str:
@@ -37,32 +95,22 @@ def cause_of(own: Finding, parent: Finding | None) -> str:
             return "device"
         if parent.cause == "reboot":
             return "reboot"
+    if parent is not None and storms.is_storm(own) and storms.is_storm(parent):
+        return parent.cause
     return own.cause
+
+
+def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:
+    """What is wrong with the link, or the slot, at the rail's port then, which is why it is slow; the gravest first."""
+    at = own.subject.a
+    if at is None:
+        return None
+    here = [finding for finding in at_device(at.device) if at in (finding.subject.a, finding.subject.z)]
+    told = (f for condition in _LINK_FAULTS for f in here if f.condition is condition and overlap(f, own))
+    return next(told, None)
 
 
 def _within(params: DetectParams, outage: Finding, at_ns: int) -> bool:
     end = outage.resolved_at_ns
     grace = ns(params.link.restart_grace_s)
     return outage.started_at_ns - _BEFORE_NS <= at_ns and (end is None or at_ns <= end + grace)
-
-
-def _collector_root(kept: Kept, own: Finding) -> Finding | None:
-    """One finding stands for a dead collector (ADR 2): that of the first source that fell silent."""
-    collector = _collector(kept, own)
-    alike = [
-        finding
-        for finding in kept.standing()
-        if finding.cause == "collector" and overlap(finding, own) and _collector(kept, finding) == collector
-    ]
-    root = kept.collector_roots.get(collector)
-    if root is None or all(finding.id != root for finding in alike):
-        root = min(alike, key=lambda f: (f.started_at_ns, f.subject.id)).id
-        kept.collector_roots[collector] = root
-    return next(finding for finding in alike if finding.id == root) if root != own.id else None
-
-
-def _collector(kept: Kept, finding: Finding) -> str:
-    """Who should have read what this finding misses."""
-    state = kept.devices.get(finding.subject.a.device) if finding.subject.a else None
-    silences = (s for own in state.silences.values() for s in own) if state else ()
-    return next((s.collector for s in silences if s.since_ns == finding.started_at_ns), "")

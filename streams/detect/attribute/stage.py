@@ -4,6 +4,7 @@ The only place that sees the fabric: decides that a device restarted or is gone,
 finding explains which. What to do about it is for `decide`.
 """
 
+import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,27 +12,30 @@ from dataclasses import replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect import device_down, telemetry_stale
-from streams.detect.attribute import impact
-from streams.detect.attribute.kept import Case, DeviceState, Kept, devices_of, lasts, told_by_other
-from streams.detect.attribute.parents import cause_of, parent_of
-from streams.detect.device_down import LostLink, Restart, Signs
-from streams.detect.link import FOREVER
+from streams.detect import fleet_version_drift
+from streams.detect.attribute import storms, swaps
+from streams.detect.attribute.cases import LINKS, Cases
+from streams.detect.attribute.concerned import Neighbours
+from streams.detect.attribute.devices import Devices, Silences
+from streams.detect.attribute.impact import Reaches, Severities
+from streams.detect.attribute.kept import Case, Kept, devices_of
+from streams.detect.attribute.outages import Outages
+from streams.detect.attribute.parents import OUTLIVING, cause_of, explained, outlived_ns
+from streams.detect.attribute.together import reach_of, severity_of, told_for_all
 from streams.detect.params import DetectParams, ns
-from streams.fabric.ids import device_id
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
+    Census,
     Condition,
-    Endpoint,
     Episode,
+    Evidence,
     Finding,
     Message,
+    Severity,
     Status,
-    Subject,
     Symptom,
-    SymptomKind,
 )
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
@@ -41,6 +45,8 @@ _REMEMBER_NS = ns(28 * 86_400)
 
 _CLOSED_NS = ns(3600)
 """A closed episode is kept for an hour: others of the same moment may still need it for their severity."""
+
+_SWEEP_NS = ns(60)
 
 _KEPT = TypeAdapter(Kept)
 
@@ -52,10 +58,22 @@ class Attribute:
 
     def __init__(self, params: DetectParams) -> None:
         self._params = params
-        self._topology = Topology(Inventory())
         self._kept = Kept()
         self._revisions = itertools.count(1)
-        self._at: dict[str, set[str]] = {}  # device -> ids of cases that touch it
+        self._due: list[tuple[int, str]] = []
+        self._due_of: dict[str, int] = {}
+        self._silences: Silences | None = None
+        self._look_up(Topology(Inventory()))
+
+    def _look_up(self, topology: Topology) -> None:
+        """Make all look-ups anew, over the cases that are kept."""
+        self._topology = topology
+        self._cases = Cases(self._params, self._kept.cases, topology)
+        self._outages = Outages(self._cases, topology)
+        self._severities = Severities(topology, self._outages, self._params.capacity_floor)
+        self._reaches = Reaches(topology, self._outages)
+        self._devices = Devices(self._params, self._kept, self._cases, topology)
+        self._neighbours = Neighbours(self._kept.cases, self._cases, self._outages, self._severities, topology)
 
     @property
     def watermark_ns(self) -> int:
@@ -65,7 +83,13 @@ class Attribute:
         self._revisions = itertools.count((epoch << 32) + 1)
 
     def adopt(self, topology: Topology) -> list[Output]:
-        self._topology = topology
+        """Who is hit changes with the jobs: what is open is judged anew when time goes on."""
+        if topology.devices is self._topology.devices:
+            self._topology = topology
+            self._severities.topology = topology
+        else:
+            self._look_up(topology)
+        self._kept.judged |= {identity: None for identity, case in self._kept.cases.items() if not case.closed}
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -74,20 +98,96 @@ class Attribute:
         for message in batch:
             if isinstance(message, Episode):
                 if self._take(message):
-                    children = self._conclude(devices_of(message.finding))
-                    outputs += self._publish({message.finding.id: None} | children)
-            elif isinstance(message, Symptom) and self._note(message):
+                    around = self._around(message.finding)
+                    outputs += self._publish({message.finding.id: None} | around)
+            elif isinstance(message, Census):
+                self._kept.fleet.take(message)
+            elif isinstance(message, Symptom) and self._devices.note(message):
                 outputs += self._publish(self._conclude([message.device]))
         return outputs
 
     def advance(self, watermark_ns: int) -> list[Output]:
-        """Time alone changes only what is over and not closed yet; a healthy fabric has none of that."""
-        self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
-        dirty = self._conclude(device for device, state in self._kept.devices.items() if state.open)
-        closing = (i for i, case in self._kept.cases.items() if case.episode.finding.over and not case.closed)
-        outputs = self._publish(dirty | dict.fromkeys(closing))
-        self._forget()
+        """What a change means for others is said when time goes on, once for all changes since; then what is over.
+
+        A leaf's reboot is 64 changes of the same thing. A fabric in which nothing happens costs nothing here.
+        """
+        now_ns = self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
+        self._severities.now_ns = now_ns
+        stirred = (self._kept.cases[identity].episode.finding for identity in self._kept.stirred)
+        devices = dict.fromkeys(d for f in stirred if f.condition in LINKS for d in devices_of(f))
+        dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.judged
+        dirty |= self._look_at_fleet()
+        for identity in self._kept.stirred:
+            dirty |= self._neighbours.of(self._kept.cases[identity].episode.finding)
+        self._kept.stirred, self._kept.judged = {}, {}
+        open_ = [i for i in dirty if i in self._kept.cases and not self._kept.cases[i].closed]
+        stale = any(self._kept.cases[i].episode.finding.condition is Condition.TELEMETRY_STALE for i in open_)
+        self._silences = self._devices.silences() if stale else None
+        outputs = self._publish(open_)
+        self._silences = None
+        if now_ns - self._kept.swept_ns >= _SWEEP_NS:
+            self._forget()
         return outputs
+
+    def _look_at_fleet(self) -> dict[str, None]:
+        episodes = fleet_version_drift.step(self._params, self._kept.fleet, self._kept.watermark_ns)
+        for episode in episodes:
+            self._keep(episode)
+        return {episode.finding.id: None for episode in episodes}
+
+    def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
+        """Let the device-wide detectors look; answers the cases of which they said something."""
+        episodes = [episode for device in devices for episode in self._devices.conclude(device)]
+        for episode in episodes:
+            self._keep(episode)
+        return dict.fromkeys(episode.finding.id for episode in episodes)
+
+    def _take_due(self, now_ns: int) -> dict[str, None]:
+        """The cases that are due; an entry that is not the due time of its case any more is passed over."""
+        found: dict[str, None] = {}
+        while self._due and self._due[0][0] <= now_ns:
+            due_ns, identity = heapq.heappop(self._due)
+            if self._due_of.get(identity) == due_ns:
+                del self._due_of[identity]
+                found[identity] = None
+        return found
+
+    def _schedule(self, identity: str, case: Case) -> None:
+        """Judge it anew when it is final, or when the device that it went with has been back for long."""
+        own, due_ns = case.episode.finding, None
+        if own.status is Status.RETRACTED:
+            due_ns = case.retracted_ns + ns(self._params.lateness_s)
+        elif own.over:
+            due_ns = self._settled_ns(own)
+        elif own.condition in OUTLIVING and case.published is not None and case.published.parent_id:
+            parent = self._kept.cases.get(case.published.parent_id)
+            until_ns = None if parent is None else outlived_ns(self._params, parent.episode.finding)
+            due_ns = None if until_ns is None else until_ns + 1
+        if due_ns is None and own.condition is Condition.TELEMETRY_STALE:
+            due_ns = (own.detected_at_ns or 0) + ns(self._params.stale.unseen_after_s)
+        if due_ns is None or case.closed or due_ns <= self._kept.watermark_ns:
+            return
+        if self._due_of.get(identity) != due_ns:
+            self._due_of[identity] = due_ns
+            heapq.heappush(self._due, (due_ns, identity))
+
+    def _around(self, finding: Finding) -> dict[str, None]:
+        """The storms that a storm explains, and that which explains it; the links that changed places with a link."""
+        if swaps.is_miscabled(finding):
+            return dict.fromkeys(other.id for other in self._round(finding))
+        if not storms.is_storm(finding):
+            return {}
+        root = storms.root_of(self._cases.at, finding)
+        held = dict.fromkeys(storm.id for storm in storms.below(self._cases.at, finding))
+        more = root is not None and storms.says_more(storms.below(self._cases.at, root))
+        return held | ({root.id: None} if root is not None and more else {})
+
+    def _round(self, finding: Finding) -> list[Finding]:
+        return swaps.round_of(self._kept.cases, self._cases.at, self._ends, finding)
+
+    def _ends(self, subject_id: str) -> list[str]:
+        cable = self._topology.cables.get(subject_id)
+        return [] if cable is None else [cable.lower.device, cable.upper.device]
 
     def _take(self, episode: Episode) -> bool:
         """An episode's revision, unless a newer one is known."""
@@ -101,74 +201,16 @@ class Attribute:
     def _keep(self, episode: Episode) -> None:
         finding = episode.finding
         case = self._kept.cases.get(finding.id)
+        before = None if case is None else case.episode.finding
         if case is None:
-            self._kept.cases[finding.id] = Case(episode)
-            self._index(finding)
-        else:
-            case.episode = episode
-
-    def _index(self, finding: Finding) -> None:
-        for device in devices_of(finding):
-            self._at.setdefault(device, set()).add(finding.id)
-
-    def _note(self, symptom: Symptom) -> bool:
-        """Keep what concerns a device; False for a repetition."""
-        state = self._kept.devices.setdefault(symptom.device, DeviceState())
-        name = symptom.source.name
-        if symptom.kind is SymptomKind.RESTARTED:
-            restart = Restart(symptom.since_ns, symptom.at_ns, symptom.boot_id, symptom.by_event)
-            if restart in state.restarts:
-                return False
-            state.restarts.append(restart)
-            return True
-        silences = state.silences.setdefault(name, [])
-        if symptom.kind in (SymptomKind.SILENT, SymptomKind.HEARD):
-            state.silences[name] = telemetry_stale.noted(self._params.stale, silences, symptom)
-        return state.silences[name] != silences
-
-    def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
-        """Let the device-wide detectors look; answers the cases that may have changed, children included."""
-        dirty: dict[str, None] = {}
-        watermark = self._kept.watermark_ns
-        for device in devices:
-            state = self._kept.devices.get(device)
-            if state is None:
-                continue
-            subject = self._subject(device)
-            links = len(self._topology.cables_of.get(device, ()))
-            signs = Signs(subject, state.silences, state.restarts, self._lost(device), links)
-            state.down, episodes = device_down.step(self._params, state.down, signs, watermark)
-            if episodes:
-                dirty |= dict.fromkeys(self._at.get(device, ()))
-            for name, silences in state.silences.items():
-                state.stale[name], stale = telemetry_stale.step(
-                    self._params, state.stale.get(name, ()), subject, silences, watermark
-                )
-                episodes += stale
-            for episode in episodes:
-                self._keep(episode)
-                dirty[episode.finding.id] = None
-        return dirty
-
-    def _lost(self, device: str) -> list[LostLink]:
-        """The links of a device that are down as their other ends tell."""
-        return [
-            LostLink(f.subject.id, f.started_at_ns, f.resolved_at_ns or FOREVER, f.detected_at_ns or f.started_at_ns)
-            for f in self._findings(device)
-            if f.condition is Condition.LINK_DOWN and told_by_other(f, device)
-        ]
-
-    def _findings(self, device: str) -> list[Finding]:
-        """The episodes that touch a device, but those that were not so."""
-        episodes = (self._kept.cases[i].episode.finding for i in sorted(self._at.get(device, ())))
-        return [finding for finding in episodes if finding.status is not Status.RETRACTED]
-
-    def _subject(self, device: str) -> Subject:
-        known = self._topology.devices.get(device)
-        role = known.kind if known else "device"
-        site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
-        pod = self._topology.pod_of(device)
-        return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+            case = self._kept.cases[finding.id] = Case(episode)
+        case.episode = episode
+        retracted = finding.status is Status.RETRACTED
+        case.retracted_ns = (case.retracted_ns or self._kept.watermark_ns) if retracted else 0
+        self._cases.add(finding)
+        if before is None or _matters(before) != _matters(finding):
+            self._kept.stirred[finding.id] = None
+            self._outages.changed(finding)
 
     def _publish(self, ids: Iterable[str]) -> list[Output]:
         """The findings of these cases, where they differ from what was said."""
@@ -178,6 +220,7 @@ class Attribute:
             finding = self._finding(case)
             said = case.published
             if said is not None and (said.final or finding == replace(said, revision=0)):
+                self._schedule(identity, case)
                 continue
             if said is None and finding.status is Status.RETRACTED:
                 continue
@@ -187,6 +230,8 @@ class Attribute:
                     continue
             finding = replace(finding, revision=next(self._revisions))
             case.published = finding
+            self._kept.fleet.note(finding)
+            self._schedule(identity, case)
             outputs.append(Output(FINDINGS, finding))
             outputs.append(Output(FINDINGS_OPEN, None if finding.over else finding, key=finding.id))
         return outputs
@@ -194,19 +239,31 @@ class Attribute:
     def _finding(self, case: Case) -> Finding:
         """The episode with its fabric-wide context; a pure function of all cases and the topology."""
         own = case.episode.finding
-        parent = parent_of(self._params, self._kept, self._findings, case.episode)
-        at_ns = own.detected_at_ns or own.started_at_ns
-        unseen = self._unseen(at_ns) >= self._params.stale.unseen_ratio
-        floor = self._params.capacity_floor
+        cause = explained(self._params, self._cases, case.episode, self._kept.watermark_ns)
+        parent, group = cause.parent, cause.stands_for
+        if swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
+            own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
+        reach = self._reaches.of(own) if group is None else reach_of(self._reaches, group)
+        radius = own.blast_radius if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
+        if storms.is_storm(own) and parent is None:
+            own = storms.with_victims(self._topology, own, storms.below(self._cases.at, own), radius)
+            radius = own.blast_radius
+        severity = self._severities.of(own, self._unseen(case))
+        if group is not None:
+            own = told_for_all(self._topology, self._cases, group)
+            severity = max(severity, severity_of(self._severities, group, reach))
+        occurrences = self._occurrences(own)
+        said = (*(reach.evidence(own) if reach is not None else ()), *self._comes_back(own, occurrences))
+        own = replace(own, evidence=(*own.evidence, *said))
         return replace(
             own,
             revision=0,
-            final=own.final and self._kept.watermark_ns >= self._settled_ns(own),
-            severity=impact.severity(self._topology, own, self._broken(at_ns), floor, unseen),
+            final=self._is_final(case),
+            severity=severity,
             cause=cause_of(own, parent),
-            blast_radius=impact.blast_radius(self._topology, own),
+            blast_radius=radius,
             parent_id=parent.id if parent is not None else "",
-            occurrences=self._occurrences(own),
+            occurrences=occurrences,
             inventory_digest=self._topology.digest[:12],
             shadow=True if self._in_maintenance(own) else None,
             runbook_url=f"docs/runbooks/{own.detector.replace('/', '-')}.md",
@@ -216,29 +273,23 @@ class Attribute:
         """When what explains it has been heard as well."""
         return (finding.resolved_at_ns or 0) + ns(self._params.lateness_s + self._params.down.hold_up_s)
 
-    def _broken(self, at_ns: int) -> frozenset[str]:
-        """The links that were down at a time, those of gone devices included."""
-        broken: set[str] = set()
-        for finding in self._kept.standing():
-            if not lasts(finding, at_ns):
-                continue
-            if finding.condition is Condition.LINK_DOWN:
-                broken.add(finding.subject.id)
-            elif finding.condition is Condition.DEVICE_DOWN and finding.subject.a is not None:
-                broken |= {cable.id for cable in self._topology.cables_of.get(finding.subject.a.device, ())}
-        return frozenset(broken)
+    def _is_final(self, case: Case) -> bool:
+        """Nothing that may still arrive changes it; of what was taken back, nothing brought it back in time."""
+        own, now_ns = case.episode.finding, self._kept.watermark_ns
+        if own.status is Status.RETRACTED:
+            return now_ns >= case.retracted_ns + ns(self._params.lateness_s)
+        return own.final and now_ns >= self._settled_ns(own)
 
-    def _unseen(self, at_ns: int) -> float:
-        """The share of the inventory's switches and hosts of which a source was silent at a time."""
-        silent = {
-            device
-            for device, state in self._kept.devices.items()
-            for silences in state.silences.values()
-            if any(s.since_ns <= at_ns < s.heard_ns for s in silences)
-        }
-        return (
-            len(silent & self._topology.devices.keys()) / len(self._topology.devices) if self._topology.devices else 0.0
-        )
+    def _unseen(self, case: Case) -> bool:
+        """Whether it lasts while a large share of the inventory is silent; counted when time goes on, and kept."""
+        own = case.episode.finding
+        if self._silences is None:
+            return case.published is not None and case.published.severity is Severity.CRITICAL
+        told_ns = own.detected_at_ns or own.started_at_ns
+        until_ns = self._kept.watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
+        enough = self._params.stale.unseen_ratio * len(self._topology.devices)
+        lasts = until_ns >= told_ns + ns(self._params.stale.unseen_after_s)
+        return lasts and enough > 0 and self._silences.at(told_ns) >= enough
 
     def _occurrences(self, own: Finding) -> int:
         """How many times this began here within 28 days, this time included."""
@@ -253,6 +304,20 @@ class Attribute:
                 del starts[identity]
         return sum(since_ns <= start <= own.started_at_ns for start in starts.values())
 
+    def _comes_back(self, own: Finding, occurrences: int) -> tuple[Evidence, ...]:
+        """That a link keeps coming back: it deserves repair where a single flap does not (DETECTION 3)."""
+        most = self._params.flap.repeats
+        if own.condition not in LINKS or occurrences < most:
+            return ()
+        said = f"a repeat offender: {own.condition.slug} here {occurrences} times in 28 days"
+        begin_ns = own.started_at_ns - _REMEMBER_NS
+        return (
+            Evidence(
+                said, "occurrences", own.subject.a, float(occurrences), float(most), "threshold",
+                window_start_ns=begin_ns, window_end_ns=own.started_at_ns,
+            ),
+        )  # fmt: skip
+
     def _in_maintenance(self, own: Finding) -> bool:
         devices = (self._topology.devices.get(device) for device in devices_of(own))
         return any(
@@ -264,9 +329,10 @@ class Attribute:
 
     def _forget(self) -> None:
         """Let go of what is closed and old enough."""
-        for finding in self._kept.forget(self._kept.watermark_ns - _CLOSED_NS):
-            for device in devices_of(finding):
-                self._at[device].discard(finding.id)
+        now_ns = self._kept.swept_ns = self._kept.watermark_ns
+        for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - _REMEMBER_NS):
+            self._cases.remove(finding)
+            self._outages.changed(finding)
 
     def snapshot(self) -> bytes:
         return orjson.dumps(self._kept)
@@ -276,6 +342,12 @@ class Attribute:
             self._kept = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of attribute: {error}") from error
-        self._at = {}
-        for case in self._kept.cases.values():
-            self._index(case.episode.finding)
+        self._look_up(self._topology)
+        self._due, self._due_of = [], {}
+        for identity, case in self._kept.cases.items():
+            self._schedule(identity, case)
+
+
+def _matters(finding: Finding) -> tuple[int, int | None, bool, str]:
+    """What of a finding others depend on."""
+    return finding.started_at_ns, finding.resolved_at_ns, finding.status is Status.RETRACTED, finding.cause

@@ -1,6 +1,6 @@
 """The last readings of many devices with the same columns and the same number of rows, stacked in one array.
 
-A block holds counters as uint64 and gauges as float64, one stack each of shape (devices, columns, rows). A cell that
+Counters are uint64 and gauges float64, one stack each of shape (devices, columns, rows). A cell that
 was never read is absent (2^64-1, NaN) in it. The time of a reading is one number a device and column: cells of which a
 message left some out keep times of their own, for that column only (`ragged`), because a time a cell would double it.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, RowKind, Table
+from streams.wire.models import ABSENT_COUNTER, Table
 
 Column = tuple[Metric, int]
 Cells = npt.NDArray[Any]
@@ -181,61 +181,6 @@ class Stack:
             cells[device] = self.at_ns[device, place]
             if place in other.ragged:
                 cells[device, :rows] = other.ragged[place][former]
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the devices of a block have in common.
-
-    Those whose messages bring some of their rows only are `patchy`: their times are ragged in all columns, which the
-    others are not to pay for.
-    """
-
-    row_kind: RowKind
-    counters: tuple[Column, ...]
-    gauges: tuple[Column, ...]
-    rows: int
-    patchy: bool = False
-
-
-class Block:
-    """The last readings of the devices of one shape."""
-
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.counters = Stack(shape.counters, shape.rows, "u8")
-        self.gauges = Stack(shape.gauges, shape.rows, "f8")
-        self._free: list[int] = []
-        self._size = 0
-
-    def add(self) -> int:
-        """A place for one more device, of which nothing was read yet."""
-        if not self._free:
-            room = max(4, 2 * self._size)
-            self._free = list(range(room - 1, self._size - 1, -1))
-            self._size = room
-            for stack in (self.counters, self.gauges):
-                stack.grow(room)
-        device = self._free.pop()
-        for stack in (self.counters, self.gauges):
-            stack.clear(device)
-        return device
-
-    def add_all(self, devices: int) -> range:
-        """Places for all that a snapshot holds, in an empty block, with no room beside."""
-        self._size = devices
-        for stack in (self.counters, self.gauges):
-            stack.grow(devices)
-        return range(devices)
-
-    def remove(self, device: int) -> None:
-        """The device is elsewhere."""
-        self._free.append(device)
-
-    @property
-    def used(self) -> int:
-        """How many devices it has."""
-        return self._size - len(self._free)
 
 
 def _bound(fits: dict[Any, Any]) -> None:

@@ -16,6 +16,9 @@ from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom, Sympt
 LEARN = 3
 """Intervals needed before a cadence is taken from them: fewer are met by chance when a recording begins in a hole."""
 
+CLOCK_AHEAD_NS = ns(1)
+"""A device whose clock is further ahead than this is dated by the arrival of its samples (DESIGN 2.1)."""
+
 KEEP = 16
 _SAME_READING_NS = ns(1)
 """States and counters of one round come up to a second apart (seen in the recordings): that is no cadence."""
@@ -43,6 +46,8 @@ class Heard:
     """The newest, while no collector says the cadence."""
     unjudged: list[tuple[int, int]] = field(default_factory=list)
     """Gaps before the cadence was known, as (last, next)."""
+    gaps: list[tuple[int, int]] = field(default_factory=list)
+    """Those told of whose end is not final yet: what comes late may lie in one."""
 
     @property
     def known_cadence_ns(self) -> int:
@@ -56,8 +61,9 @@ class Heard:
 class Liveness:
     """All sources of one partition."""
 
-    def __init__(self, params: StaleParams) -> None:
+    def __init__(self, params: StaleParams, lateness_ns: int = ns(30)) -> None:
         self._params = params
+        self._lateness_ns = lateness_ns
         self._surely_ns = min(ns(params.at_least_s), ns(params.unlearned_s))
         """No limit is less: an interval within it is no silence, whatever the cadence."""
         self.sources: dict[tuple[str, Source], Heard] = {}
@@ -90,7 +96,7 @@ class Liveness:
         """A reading came; answers that its source was silent, where it was."""
         last_ns = heard.last_ns
         if at_ns <= last_ns:
-            return []
+            return list(self._late(heard, at_ns)) if heard.gaps else []
         symptoms: list[Symptom] = []
         if last_ns:
             interval = at_ns - last_ns
@@ -180,6 +186,16 @@ class Liveness:
                 continue
             yield self._heard_again(heard, last_ns, next_ns, heard.boot_id)
 
+    def _late(self, heard: Heard, at_ns: int) -> Iterator[Symptom]:
+        """A reading from the middle of a gap that was told of: there are two smaller ones, if they are any."""
+        for gap in heard.gaps:
+            if gap[0] < at_ns < gap[1] and heard.last_ns - gap[1] <= self._lateness_ns:
+                heard.gaps.remove(gap)
+                for part in ((gap[0], at_ns), (at_ns, gap[1])):
+                    if part[0] == gap[0] or part[1] - part[0] > heard.limit_ns:
+                        yield self._heard_again(heard, *part, heard.boot_id)
+                return
+
     def _silent(self, heard: Heard, last_ns: int) -> Symptom:
         at_ns = last_ns + heard.limit_ns
         return Symptom(
@@ -204,6 +220,9 @@ class Liveness:
 
     def _heard_again(self, heard: Heard, last_ns: int, at_ns: int, boot_id: int = 0) -> Symptom:
         """Tells of the whole gap, which nobody may have told of before."""
+        newest_ns = max(at_ns, heard.last_ns)
+        heard.gaps = [gap for gap in heard.gaps if newest_ns - gap[1] <= self._lateness_ns]
+        heard.gaps.append((last_ns, at_ns))
         limit_at = last_ns + heard.limit_ns
         return Symptom(
             heard.device, "", SymptomKind.HEARD, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,

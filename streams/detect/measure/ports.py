@@ -44,6 +44,11 @@ class Notable:
                 noticed += self._grown(wave, position, kind)
         return noticed
 
+    def of_gpus(self, wave: Wave) -> Iterator[Noticed]:
+        """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""
+        if (position := wave.counters.fit.at.get((Metric.GPU_ECC_UNCORRECTED, NO_INDEX))) is not None:
+            yield from self._grown(wave, position, SymptomKind.GPU_ECC_COUNTED)
+
     def _grown(self, wave: Wave, position: int, kind: SymptomKind) -> Iterator[Noticed]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""
         now, before = wave.counters.values[:, position], wave.counters.before(position)

@@ -10,7 +10,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from streams.detect.measure.blocks import Block, Cells, Change, Column, Fit, Places, Shape, Stack, is_absent
+from streams.detect.measure.block import Block, Shape
+from streams.detect.measure.blocks import Cells, Change, Column, Fit, Places, Stack, Times, is_absent
+from streams.detect.measure.windows import Clock, Closed, Windows
 from streams.wire.models import RowKind, Samples, Source, Table
 
 
@@ -50,16 +52,22 @@ class Wave:
 
 
 Key = tuple[str, Source, RowKind]
+Conclude = Callable[[list[Taken], Windows, Closed], None]
 _Fits = tuple[Fit, Fit]
 
 
 class Readings:
-    """The last readings of all devices; `notice` is shown each wave before it is taken over."""
+    """The last readings of all devices.
 
-    def __init__(self, notice: Callable[[Wave], None]) -> None:
+    `notice` is shown each wave before it is taken over, `conclude` the windows of event time that are final by it.
+    """
+
+    def __init__(self, notice: Callable[[Wave], None], conclude: Conclude, clock: Clock) -> None:
         self.slots: dict[Key, Slot] = {}
         self.blocks: dict[Shape, Block] = {}
         self._notice = notice
+        self._conclude = conclude
+        self.clock = clock
         self._waves: list[dict[_Fits, list[Taken]]] = []
 
     def take(self, number: int, samples: Samples, at_ns: int) -> None:
@@ -102,6 +110,8 @@ class Readings:
         for kind in RowKind:
             if (slot := self.slots.get((device, source, kind))) is not None:
                 slot.block.counters.clear(slot.place)
+                if slot.block.windows is not None:
+                    slot.block.windows.restarted(slot.place)
 
     def _fold(self, group: list[Taken], counters: tuple[Fit, Cells], gauges: tuple[Fit, Cells]) -> None:
         block = group[0].slot.block
@@ -112,8 +122,15 @@ class Readings:
             shape = (len(group), len(fit.places), block.shape.rows)
             changes.append(Change(stack, devices, fit, values.reshape(shape), at_ns))
         self._notice(Wave(block.shape.row_kind, group, *changes))
+        self._roll(group, block, devices, at_ns)
         for change in changes:
             change.stack.take(change)
+
+    def _roll(self, group: list[Taken], block: Block, devices: Places, at_ns: Times) -> None:
+        """Before readings are taken over: the last ones may be those of the end of a window."""
+        if block.windows is not None:
+            for closed in block.windows.roll(devices, at_ns):
+                self._conclude(group, block.windows, closed)
 
     def _take_odd(self, taken: Taken) -> None:
         """A message that is late, or whose rows or columns are not those of its slot.
@@ -138,6 +155,9 @@ class Readings:
         ]
         if any(mixed for _, mixed in spread) and not wanted.patchy:
             self._move(slot, slot.rows, replace(wanted, patchy=True))
+        if at_ns < slot.newest_ns and slot.block.windows is not None:
+            tables = samples.counters, samples.gauges
+            slot.block.windows.late(slot.place, slot.newest_ns, at_ns, tables, rows)
         slot.newest_ns = max(slot.newest_ns, at_ns)
         self._fold_odd(taken, rows, [values for values, _ in spread])
 
@@ -153,6 +173,7 @@ class Readings:
             assert fit is not None
             changes.append(Change(stack, device, fit, values[None, :, rows], at_ns, rows))
         self._notice(Wave(block.shape.row_kind, [taken], *changes))
+        self._roll([taken], block, device, at_ns)
         for change, values in zip(changes, spread, strict=True):
             change.stack.take(replace(change, values=values[None], rows=None))
 
@@ -167,7 +188,7 @@ class Readings:
     def block(self, shape: Shape) -> Block:
         """The block of a shape."""
         if (block := self.blocks.get(shape)) is None:
-            block = self.blocks[shape] = Block(shape)
+            block = self.blocks[shape] = Block(shape, self.clock)
         return block
 
     def _move(self, slot: Slot, rows: tuple[str, ...], shape: Shape) -> None:
@@ -179,6 +200,8 @@ class Readings:
         place = block.add()
         block.counters.adopt(place, former.counters, slot.place)
         block.gauges.adopt(place, former.gauges, slot.place)
+        if block.windows is not None and former.windows is not None:
+            block.windows.adopt(place, former.windows, slot.place)
         former.remove(slot.place)
         if not former.used:
             del self.blocks[former.shape]

@@ -1,38 +1,52 @@
-"""measure: from samples, events and status of devices to the few symptoms that are notable.
+"""measure: from samples, events and status of devices to the few symptoms and windows that are notable.
 
 Decides what changed at a port or a device, by array arithmetic over whole messages; a healthy fabric costs nothing
 else. What a change means, and whether both ends agree, is for `correlate`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 
-from streams.detect.measure import state
-from streams.detect.measure.liveness import Heard, Liveness
+import numpy as np
+import numpy.typing as npt
+
+from streams.detect import xids
+from streams.detect.measure import state, uplinks
+from streams.detect.measure.crowds import Crowds
+from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Heard, Liveness
+from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
-from streams.detect.measure.readings import Readings, Wave
-from streams.detect.params import DetectParams, ns
+from streams.detect.measure.rates import Rates
+from streams.detect.measure.readings import Readings, Slot, Taken, Wave
+from streams.detect.measure.selves import Selves
+from streams.detect.measure.told import Compared, Told
+from streams.detect.measure.trained import WIDTH, Trained
+from streams.detect.measure.windows import Closed, Windows
+from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
+    Cabling,
+    Census,
     CollectorStatus,
     Event,
     EventKind,
+    Facts,
     Message,
     Progress,
+    Rails,
     RowKind,
     Samples,
+    Source,
     Symptom,
     SymptomKind,
+    Window,
 )
 from streams.wire.stage import Output
-from streams.wire.topics import SYMPTOMS
-
-_CLOCK_AHEAD_NS = ns(1)
-"""A device whose clock is further ahead than this is dated by the arrival of its samples (DESIGN 2.1)."""
+from streams.wire.topics import SUMMARIES, SYMPTOMS
 
 _EVENTS = {
     EventKind.LINK_DOWN: SymptomKind.WENT_DOWN,
@@ -40,6 +54,16 @@ _EVENTS = {
     EventKind.ADMIN_DOWN: SymptomKind.ADMIN_DISABLED,
     EventKind.ADMIN_UP: SymptomKind.ADMIN_ENABLED,
 }
+_OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
+
+
+Said = Symptom | Window | Rails | Cabling | Census
+_FLEET = "fleet"
+"""Where what concerns all pods goes."""
+
+
+_Speeds = tuple[str, npt.NDArray[np.float64]]
+"""The kind of a device, and the speeds of its ports that are compared."""
 
 
 class Measure:
@@ -47,15 +71,20 @@ class Measure:
 
     name = "measure"
 
-    def __init__(self, params: DetectParams) -> None:
-        self._params = params
+    def __init__(self, params: DetectParams, partition: int = 0) -> None:
+        self._params, self._partition = params, partition
         self._liveness = Liveness(params.stale)
-        self._readings = Readings(self._notice)
+        self._rates = Rates(params)
+        self._readings = Readings(self._notice, self._conclude, self._rates.clock)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
+        self._pauses, self._crowds = Pauses(params.storm), Crowds(params)
+        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
+        self._trained = Trained(params.pcie, {})
+        self._selves = Selves(params, partition)
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
-        self._noticed: list[tuple[int, Symptom]] = []
+        self._noticed: list[tuple[int, Said]] = []
         """What the batch shows so far, each with the number of its message."""
         self.counted: Counter[str] = Counter()
         """Self-metrics: `clock_ahead`, `late`."""
@@ -71,7 +100,9 @@ class Measure:
     def adopt(self, topology: Topology) -> list[Output]:
         self._topology = topology
         self._notable = Notable(topology)
-        return []
+        self._speeds = {}
+        at_ns = self._floor_ns if self._watermark_ns == IDLE_NS else self._watermark_ns
+        return self._outputs(self._selves.adopt(topology, at_ns))
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
         noticed = self._noticed
@@ -85,11 +116,12 @@ class Measure:
                 noticed += [(number, symptom) for symptom in self._liveness.arrive(message.at_ns)]
             elif isinstance(message, Progress):
                 self._floor_ns = max(self._floor_ns, message.watermark_ns)
-            # facts concern no symptom of these detectors
+            elif isinstance(message, Facts):
+                noticed += [(number, cabling) for cabling in self._selves.take(message)]
         self._readings.fold()
         self._noticed = []
         noticed.sort(key=itemgetter(0))
-        return self._outputs(symptom for _, symptom in noticed)
+        return self._outputs([symptom for _, symptom in noticed])
 
     def advance(self, watermark_ns: int) -> list[Output]:
         return self._outputs(self._liveness.arrive(watermark_ns))
@@ -98,25 +130,98 @@ class Measure:
         """What the ports of a message show comes after what its device shows: the sort by number is stable."""
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
+            self._noticed += self._pauses.of(wave, self._topology)
+            self._noticed += self._crowds.of(wave, self._topology)
+            self._noticed += self._crowds.of(wave, self._topology)
+        elif wave.row_kind is RowKind.ROW_KIND_GPU:
+            self._noticed += self._notable.of_gpus(wave)
+        if WIDTH in wave.gauges.fit.at:
+            self._noticed += self._trained.of(wave, self._topology)
 
-    def _outputs(self, symptoms: Iterable[Symptom]) -> list[Output]:
+    def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
+        """The windows of event time that are final, as far as they are told."""
+        for told in self._rates.of(windows, closed):
+            taken = group[told.message]
+            self._noticed.append((taken.number, self._window(taken.slot, told)))
+        of = [self._speeds_of(group[message].slot) for message in closed.messages.tolist()]
+        for compare, kind in ((self._rates.rails, "host"), (self._uplinks, "switch")):
+            own = [i for i, known in enumerate(of) if known is not None and known[0] == kind]
+            if own:
+                speeds = np.stack([known[1] for known in of if known is not None and known[0] == kind])
+                for message, compared in compare(windows, closed, own, speeds):
+                    self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
+
+    def _uplinks(
+        self, windows: Windows, closed: Closed, switches: Sequence[int], speeds: npt.NDArray[np.float64]
+    ) -> Iterator[tuple[int, Compared]]:
+        return uplinks.told(self._params, windows, closed, switches, speeds)
+
+    def _speeds_of(self, slot: Slot) -> _Speeds | None:
+        """What the rows that are compared should be trained to: a host's rails, a switch's uplinks; None of neither.
+
+        As `Rates.rails` wants it: NaN of other ports, 0 where nobody knows.
+        """
+        known = self._speeds.get((slot.device, slot.source))
+        if known is None or known[0] is not slot.rows:
+            device = self._topology.devices.get(slot.device)
+            own: _Speeds | None = None
+            if device is not None:
+                cables = [self._topology.cable_at(self._topology.port(slot.device, row)) for row in slot.rows]
+                compared = [
+                    c is not None and (c.rail is not None if device.kind == "host" else c.lower.device == slot.device)
+                    for c in cables
+                ]
+                speeds = [
+                    c.speed_bps or 0.0 if c and is_one else np.nan for c, is_one in zip(cables, compared, strict=True)
+                ]
+                own = (device.kind, np.array(speeds)) if device.kind == "host" or sum(compared) > 1 else None
+            known = self._speeds[slot.device, slot.source] = slot.rows, own
+        return known[1]
+
+    def _rails(self, slot: Slot, compared: Compared) -> Rails:
+        begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns
+        ports = tuple(self._topology.port(slot.device, row).port for row in slot.rows)
+        return Rails(
+            slot.device, slot.source, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
+            compared.metrics, compared.values,
+        )  # fmt: skip
+
+    def _window(self, slot: Slot, told: Told) -> Window:
+        port = self._topology.port(slot.device, slot.rows[told.row]).port
+        begin_ns, width_ns = told.number * self._rates.clock.width_ns, self._rates.clock.width_ns
+        values = told.values.values()
+        return Window(
+            slot.device, port, slot.source, begin_ns, begin_ns + width_ns, told.since_ns, told.at_ns,
+            tuple(metric for metric, _ in told.values), tuple(index for _, index in told.values),
+            tuple(value for value, _ in values), tuple(before for _, before in values),
+        )  # fmt: skip
+
+    def _outputs(self, noticed: Sequence[Said]) -> list[Output]:
         watermark = max(self._liveness.watermark_ns(), self._floor_ns)
         if self._watermark_ns == IDLE_NS or watermark == IDLE_NS:
             self._watermark_ns = watermark
         self._watermark_ns = max(self._watermark_ns, watermark)
-        return [Output(SYMPTOMS, symptom, key=pod) for symptom in symptoms for pod in self._pods(symptom)]
+        if noticed or self._selves.counted.is_news:
+            noticed = [*noticed, *self._selves.heed(noticed, watermark)]
+        return [
+            Output(SYMPTOMS if isinstance(said, Symptom | Cabling) else SUMMARIES, said, key=pod)
+            for said in noticed
+            for pod in self._pods(said)
+        ]
 
-    def _pods(self, symptom: Symptom) -> Iterable[str]:
+    def _pods(self, symptom: Said) -> Iterable[str]:
         """A port's symptoms go to its link's home, a restart wherever the device has links, silence to its own pod."""
-        if symptom.port:
+        if isinstance(symptom, Census):
+            return (_FLEET,)
+        if isinstance(symptom, Symptom | Window | Cabling) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
-        if symptom.kind is SymptomKind.RESTARTED:
+        if isinstance(symptom, Symptom) and symptom.kind is SymptomKind.RESTARTED:
             return sorted(self._topology.pods_touching(symptom.device))
         return (self._topology.pod_of(symptom.device),)
 
     def _samples(self, number: int, samples: Samples) -> None:
         at_ns, received_ns, boot_id = samples.sampled_at_ns, samples.received_at_ns, samples.boot_id
-        if at_ns > received_ns + _CLOCK_AHEAD_NS:
+        if at_ns > received_ns + CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
             at_ns = received_ns
         if at_ns < self._floor_ns:
@@ -137,7 +242,7 @@ class Measure:
 
     def _event(self, event: Event) -> list[Symptom]:
         at_ns = event.at_ns
-        if event.received_at_ns and at_ns > event.received_at_ns + _CLOCK_AHEAD_NS:
+        if event.received_at_ns and at_ns > event.received_at_ns + CLOCK_AHEAD_NS:
             self.counted["clock_ahead"] += 1
             at_ns = event.received_at_ns
         symptoms = self._liveness.arrive(max(event.received_at_ns, at_ns))
@@ -145,6 +250,8 @@ class Measure:
             heard = self._liveness.sources.get((event.device, event.source)) or Heard(event.device, event.source, 0)
             since_ns = min(heard.last_ns, at_ns)
             return [*symptoms, _restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
+        if event.kind in _OF_GPUS and event.port:
+            return [*symptoms, *_xid(event, at_ns)]
         if (kind := _EVENTS.get(event.kind)) is None or not event.port:
             return symptoms
         port = self._topology.port(event.device, event.port).port
@@ -152,12 +259,21 @@ class Measure:
         return [*symptoms, told]
 
     def snapshot(self) -> bytes:
-        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns)
+        held = [self._pauses.dump(), self._crowds.dump()]
+        low, said = self._trained.dump(), self._selves.dump()
+        return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
     def restore(self, data: bytes) -> None:
-        readings, liveness = Readings(self._notice), Liveness(self._params.stale)
-        self._floor_ns, self._watermark_ns = state.load(data, liveness, readings)
-        self._readings, self._liveness = readings, liveness
+        readings = Readings(self._notice, self._conclude, self._rates.clock)
+        liveness = Liveness(self._params.stale)
+        trained, selves = Trained(self._params.pcie, {}), Selves(self._params, self._partition)
+        self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
+        self._readings, self._liveness, self._trained = readings, liveness, trained
+        self._selves = selves
+        self._pauses, self._crowds = Pauses(self._params.storm), Crowds(self._params)
+        if held:
+            self._pauses.load(held[0])
+            self._crowds.load(held[1])
 
 
 def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:
@@ -166,3 +282,16 @@ def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = Fals
         heard.device, "", SymptomKind.RESTARTED, at_ns, since_ns=since_ns, source=heard.source, by_event=by_event,
         boot_id=heard.boot_id, detail=detail,
     )  # fmt: skip
+
+
+def _xid(event: Event, at_ns: int) -> list[Symptom]:
+    """What the driver says of a GPU, with an Xid or in words."""
+    code = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
+    if code is None:
+        return []
+    return [
+        Symptom(
+            event.device, event.port, SymptomKind.GPU_XID, at_ns, source=event.source, by_event=True, count=code,
+            detail=event.detail,
+        )
+    ]  # fmt: skip

@@ -13,24 +13,32 @@ import cramjam
 import numpy as np
 import orjson
 
-from streams.detect.measure.blocks import Column, Shape, Stack, is_absent
+from streams.detect.measure import windows_state
+from streams.detect.measure.block import Shape
+from streams.detect.measure.blocks import Column, Stack, is_absent
 from streams.detect.measure.liveness import Heard, Liveness
 from streams.detect.measure.packing import Numbers, Packer, Unpacker
 from streams.detect.measure.readings import Readings, Slot
+from streams.detect.measure.selves import Selves
+from streams.detect.measure.trained import Trained
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind, Source
 
-_SCHEMA = 2
+_SCHEMA = 4
 _TIMES = ("first_ns", "last_ns", "status_ns", "cadence_ns", "silent")
 _WORD = 8
 
 
-def dump(liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int) -> bytes:
-    """The state as bytes, compressed."""
+def dump(
+    liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int, held: list[list[Any]],
+    low: list[list[Any]], said: dict[str, Any],
+) -> bytes:  # fmt: skip
+    """The state as bytes, compressed; `held`, `low` and `said` are what Pauses, Trained and Selves dump."""
     packer = Packer()
     head = {
-        "schema": _SCHEMA, "arrival_ns": liveness.arrival_ns, "floor_ns": floor_ns, "watermark_ns": watermark_ns,
+        "schema": _SCHEMA, "width_ns": readings.clock.width_ns, "arrival_ns": liveness.arrival_ns,
+        "floor_ns": floor_ns, "watermark_ns": watermark_ns, "held": held, "low": low, "said": said,
         "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
         "lengths": [len(blob) for blob in packer.blobs],
     }  # fmt: skip
@@ -38,21 +46,27 @@ def dump(liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: in
     return b"".join([len(plain).to_bytes(_WORD, "little"), plain, *packer.blobs])
 
 
-def load(data: bytes, liveness: Liveness, readings: Readings) -> tuple[int, int]:
-    """Fill both from what `dump` wrote; answers (floor_ns, watermark_ns); raises Reject on what it did not write."""
+def load(
+    data: bytes, liveness: Liveness, readings: Readings, trained: Trained, selves: Selves
+) -> tuple[int, int, list[list[Any]]]:
+    """Fill all from what `dump` wrote; answers (floor_ns, watermark_ns, held); raises Reject on what it did not."""
     try:
         whole = memoryview(data)
         start = _WORD + int.from_bytes(whole[:_WORD], "little")
         head = orjson.loads(bytes(cramjam.lz4.decompress(whole[_WORD:start])))
         if head["schema"] != _SCHEMA:
             raise Reject(f"not a snapshot of measure that this version reads: schema {head['schema']}")
+        if head["width_ns"] != readings.clock.width_ns:
+            raise Reject("not a snapshot of measure with windows of this width: the input is read again")
         ends = np.cumsum([start, *head["lengths"]]).tolist()
         unpacker = Unpacker(whole[first:last] for first, last in pairwise(ends))
         heard = _heard(head["sources"], unpacker)
         liveness.restore(heard, head["arrival_ns"])
         _fill(head, heard, readings, unpacker)
-        return head["floor_ns"], head["watermark_ns"]
-    except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError) as error:
+        trained.load(head.get("low", []))
+        selves.load(head["said"])
+        return head["floor_ns"], head["watermark_ns"], head.get("held", [])
+    except (cramjam.DecompressionError, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
         raise Reject(f"not a snapshot of measure: {error}") from error
 
 
@@ -68,8 +82,9 @@ def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
     packer.put_all(map(len, intervals))
     packer.put_all(chain.from_iterable(intervals))
     unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unjudged]
+    gaps = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.gaps]
     return {
-        "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged,
+        "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged, "gaps": gaps,
         "intervals": sum(map(len, intervals)),
     }  # fmt: skip
 
@@ -94,6 +109,8 @@ def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
     ]  # fmt: skip
     for place, last_ns, next_ns in head["unjudged"]:
         heard[place].unjudged.append((last_ns, next_ns))
+    for place, last_ns, next_ns in head["gaps"]:
+        heard[place].gaps.append((last_ns, next_ns))
     return heard
 
 
@@ -111,6 +128,8 @@ def _readings(liveness: Liveness, readings: Readings, packer: Packer) -> dict[st
         packer.put_all(liveness.sources[slot.device, slot.source].place for slot in own)
         packer.put_all(rows.setdefault(slot.rows, len(rows)) for slot in own)
         ragged = [_pack(stack, places, newest, packer) for stack in (block.counters, block.gauges)]
+        if block.windows is not None:
+            windows_state.pack(block.windows, places, newest, packer)
         shape = block.shape
         blocks.append([shape.row_kind, shape.counters, shape.gauges, shape.rows, shape.patchy, len(own), ragged])
     return {"rows": list(rows), "blocks": blocks}
@@ -147,6 +166,8 @@ def _fill(head: dict[str, Any], heard: list[Heard], readings: Readings, unpacker
         places = block.add_all(count)
         for stack, own in ((block.counters, ragged[0]), (block.gauges, ragged[1])):
             _unpack(stack, own, newest, unpacker)
+        if block.windows is not None:
+            windows_state.unpack(block.windows, newest, unpacker)
         for place, newest_ns, owner, name in zip(places, newest.tolist(), owners, names, strict=True):
             device, source = heard[owner].device, heard[owner].source
             slot = Slot(device, source, rows[name], block, place, newest_ns)

@@ -11,6 +11,7 @@ from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from streams.wire.v1 import findings_pb2 as _findings_pb2
+from streams.wire.v1 import metric_pb2 as _metric_pb2
 from streams.wire.v1 import telemetry_pb2 as _telemetry_pb2
 import builtins as _builtins
 import sys
@@ -99,6 +100,27 @@ class Symptom(_message.Message):
         """a source of the device; since_ns is its last sample"""
         HEARD: Symptom._Kind.ValueType  # 9
         """the source is back; since_ns is its last sample before"""
+        GPU_XID: Symptom._Kind.ValueType  # 10
+        """`port` is the GPU's PCI address, `count` the Xid"""
+        GPU_ECC_COUNTED: Symptom._Kind.ValueType  # 11
+        """GPU_ECC_UNCORRECTED grew by `count`"""
+        PCIE_LOW: Symptom._Kind.ValueType  # 12
+        """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
+        PCIE_FULL: Symptom._Kind.ValueType  # 13
+        """and is not any more"""
+        PAUSED: Symptom._Kind.ValueType  # 20
+        """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
+        PAUSES: Symptom._Kind.ValueType  # 21
+        """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
+        PAUSED_NO_MORE: Symptom._Kind.ValueType  # 22
+        """at at_ns; it was still so at since_ns"""
+        PAUSES_NO_MORE: Symptom._Kind.ValueType  # 23
+        HOST_STALLS: Symptom._Kind.ValueType  # 24
+        """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
+        CROWDED: Symptom._Kind.ValueType  # 25
+        """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
+        CROWDED_NO_MORE: Symptom._Kind.ValueType  # 26
+        """at at_ns; it was still so at since_ns"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
@@ -117,6 +139,27 @@ class Symptom(_message.Message):
     """a source of the device; since_ns is its last sample"""
     HEARD: Symptom.Kind.ValueType  # 9
     """the source is back; since_ns is its last sample before"""
+    GPU_XID: Symptom.Kind.ValueType  # 10
+    """`port` is the GPU's PCI address, `count` the Xid"""
+    GPU_ECC_COUNTED: Symptom.Kind.ValueType  # 11
+    """GPU_ECC_UNCORRECTED grew by `count`"""
+    PCIE_LOW: Symptom.Kind.ValueType  # 12
+    """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
+    PCIE_FULL: Symptom.Kind.ValueType  # 13
+    """and is not any more"""
+    PAUSED: Symptom.Kind.ValueType  # 20
+    """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
+    PAUSES: Symptom.Kind.ValueType  # 21
+    """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
+    PAUSED_NO_MORE: Symptom.Kind.ValueType  # 22
+    """at at_ns; it was still so at since_ns"""
+    PAUSES_NO_MORE: Symptom.Kind.ValueType  # 23
+    HOST_STALLS: Symptom.Kind.ValueType  # 24
+    """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
+    CROWDED: Symptom.Kind.ValueType  # 25
+    """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
+    CROWDED_NO_MORE: Symptom.Kind.ValueType  # 26
+    """at at_ns; it was still so at since_ns"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
@@ -176,6 +219,280 @@ class Symptom(_message.Message):
 Global___Symptom: _TypeAlias = Symptom  # noqa: Y015
 
 @_typing.final
+class Window(_message.Message):
+    """What one source read of one port in one window of event time, told where something in it is notable and for a while
+    after. Topic railsight.summaries.v1, key pod.
+    Said once, when the window can no longer change; a metric that was not read in the window is not in it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    METRIC_FIELD_NUMBER: _builtins.int
+    INDEX_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    begin_ns: _builtins.int
+    """the window is [begin, end)"""
+    end_ns: _builtins.int
+    since_ns: _builtins.int
+    """the reading before the window, which counters are compared with"""
+    at_ns: _builtins.int
+    """the newest reading in it"""
+    @_builtins.property
+    def metric(self) -> _containers.RepeatedScalarFieldContainer[_metric_pb2.Metric.ValueType]:
+        """these four are of one length"""
+
+    @_builtins.property
+    def index(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    @_builtins.property
+    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """of a counter its growth since since_ns; of a gauge its newest reading"""
+
+    @_builtins.property
+    def before(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """of a gauge its value when it was last told, or was met first; of a counter 0"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        metric: _abc.Iterable[_metric_pb2.Metric.ValueType] | None = ...,
+        index: _abc.Iterable[_builtins.int] | None = ...,
+        value: _abc.Iterable[_builtins.float] | None = ...,
+        before: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "before", b"before", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "index", b"index", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Window: _TypeAlias = Window  # noqa: Y015
+
+@_typing.final
+class Rails(_message.Message):
+    """What one source read of all ports of a host in one window of event time: what rails are compared by, so told of the
+    healthy, too. Topic railsight.summaries.v1, key pod, with the header type=rails. Said once, when it is final.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    BEGIN_NS_FIELD_NUMBER: _builtins.int
+    END_NS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    METRIC_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    begin_ns: _builtins.int
+    """the window is [begin, end)"""
+    end_ns: _builtins.int
+    since_ns: _builtins.int
+    """the reading before the window, which counters are compared with"""
+    at_ns: _builtins.int
+    """the newest reading in it"""
+    @_builtins.property
+    def port(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def metric(self) -> _containers.RepeatedScalarFieldContainer[_metric_pb2.Metric.ValueType]: ...
+    @_builtins.property
+    def value(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """port after port for the first metric, then for the next; growth or reading, -1: none"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        begin_ns: _builtins.int = ...,
+        end_ns: _builtins.int = ...,
+        since_ns: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        port: _abc.Iterable[_builtins.str] | None = ...,
+        metric: _abc.Iterable[_metric_pb2.Metric.ValueType] | None = ...,
+        value: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Rails: _TypeAlias = Rails  # noqa: Y015
+
+@_typing.final
+class Cabling(_message.Message):
+    """What one end of a link hears there (LLDP), where it is not, or is no longer, another than the inventory names.
+    In railsight.symptoms.v1, key pod, with the header type=cabling. An end that never hears another is never told of.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Hears:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _HearsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Cabling._Hears.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        HEARS_NOTHING: Cabling._Hears.ValueType  # 0
+        """nor any more; or what was heard says nothing now"""
+        HEARS_UNKNOWN_NAME: Cabling._Hears.ValueType  # 1
+        HEARS_EXPECTED: Cabling._Hears.ValueType  # 2
+        HEARS_ANOTHER: Cabling._Hears.ValueType  # 3
+
+    class Hears(_Hears, metaclass=_HearsEnumTypeWrapper): ...
+    HEARS_NOTHING: Cabling.Hears.ValueType  # 0
+    """nor any more; or what was heard says nothing now"""
+    HEARS_UNKNOWN_NAME: Cabling.Hears.ValueType  # 1
+    HEARS_EXPECTED: Cabling.Hears.ValueType  # 2
+    HEARS_ANOTHER: Cabling.Hears.ValueType  # 3
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    HEARS_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    REMOTE_DEVICE_FIELD_NUMBER: _builtins.int
+    REMOTE_PORT_FIELD_NUMBER: _builtins.int
+    MOVED_NS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    hears: Global___Cabling.Hears.ValueType
+    at_ns: _builtins.int
+    remote_device: _builtins.str
+    """the inventory's names where it knows them, else the neighbour's own"""
+    remote_port: _builtins.str
+    moved_ns: _builtins.int
+    """when the inventory last moved this end, where that was lately; else 0"""
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        hears: Global___Cabling.Hears.ValueType = ...,
+        at_ns: _builtins.int = ...,
+        remote_device: _builtins.str = ...,
+        remote_port: _builtins.str = ...,
+        moved_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "device", b"device", "hears", b"hears", "moved_ns", b"moved_ns", "port", b"port", "remote_device", b"remote_device", "remote_port", b"remote_port", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Cabling: _TypeAlias = Cabling  # noqa: Y015
+
+@_typing.final
+class Census(_message.Message):
+    """Which versions run in the devices of one partition of `measure`, by cohorts: what is alike and should run alike.
+    In railsight.summaries.v1 and railsight.episodes.v1, key fleet, with the header type=census; the newest of a shard
+    replaces the one before.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SHARD_FIELD_NUMBER: _builtins.int
+    AT_NS_FIELD_NUMBER: _builtins.int
+    VERSIONS_FIELD_NUMBER: _builtins.int
+    shard: _builtins.int
+    at_ns: _builtins.int
+    """what devices said up to then"""
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___VersionCount]: ...
+    def __init__(
+        self,
+        *,
+        shard: _builtins.int = ...,
+        at_ns: _builtins.int = ...,
+        versions: _abc.Iterable[Global___VersionCount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "shard", b"shard", "versions", b"versions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Census: _TypeAlias = Census  # noqa: Y015
+
+@_typing.final
+class VersionCount(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    VENDOR_FIELD_NUMBER: _builtins.int
+    MODEL_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    CHANGED_NS_FIELD_NUMBER: _builtins.int
+    MEMBERS_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """nic, transceiver, os"""
+    vendor: _builtins.str
+    model: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    """two sources call one version by two names"""
+    version: _builtins.str
+    devices: _builtins.int
+    parts: _builtins.int
+    changed_ns: _builtins.int
+    """when a device last went to or from this version; 0 where none did"""
+    @_builtins.property
+    def members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """devices that run it, the same few whoever counts: the lowest by CRC-32 of their names"""
+
+    @_builtins.property
+    def since_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each member, when it first said so"""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        vendor: _builtins.str = ...,
+        model: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        version: _builtins.str = ...,
+        devices: _builtins.int = ...,
+        parts: _builtins.int = ...,
+        changed_ns: _builtins.int = ...,
+        members: _abc.Iterable[_builtins.str] | None = ...,
+        since_ns: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_ns", b"changed_ns", "devices", b"devices", "kind", b"kind", "members", b"members", "model", b"model", "parts", b"parts", "since_ns", b"since_ns", "source", b"source", "vendor", b"vendor", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VersionCount: _TypeAlias = VersionCount  # noqa: Y015
+
+@_typing.final
 class Episode(_message.Message):
     """What one pod alone says of a link; fabric-wide context is added by `attribute`. Topic railsight.episodes.v1, key
     subject id. Symptoms that concern a whole device go there too, as they are, with the header type=symptom.
@@ -185,21 +502,27 @@ class Episode(_message.Message):
 
     FINDING_FIELD_NUMBER: _builtins.int
     DOWN_AT_NS_FIELD_NUMBER: _builtins.int
+    RELATED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def finding(self) -> _findings_pb2.Finding: ...
     @_builtins.property
     def down_at_ns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """event times at which the subject went down, oldest first"""
 
+    @_builtins.property
+    def related(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """subjects that have to do with it: the link whose place a miscabled one took"""
+
     def __init__(
         self,
         *,
         finding: _findings_pb2.Finding | None = ...,
         down_at_ns: _abc.Iterable[_builtins.int] | None = ...,
+        related: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["finding", b"finding"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["down_at_ns", b"down_at_ns", "finding", b"finding"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["down_at_ns", b"down_at_ns", "finding", b"finding", "related", b"related"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

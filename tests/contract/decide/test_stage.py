@@ -11,15 +11,17 @@ from streams.detect.attribute.stage import Attribute
 from streams.fabric.ids import remediation_id
 from streams.wire.models import Control, ControlKind, Finding, Outcome, RemediationResult
 from streams.wire.topics import FINDINGS
-from tests.contract.detect.test_stages import PARAMS, TOP, attribute_steps, downstream
+from tests.contract.detect.test_stages import EVERYTHING, PARAMS, attribute_steps, downstream, world_of
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
 from tests.unit.detect.seen import at
+
+TOP = world_of(EVERYTHING).top
 
 
 @cache
 def steps() -> list[Step]:
     """The findings of a bad hour, a kill switch in the middle, and answers to everything that could be asked."""
-    told = downstream(Attribute(PARAMS), attribute_steps(), FINDINGS)
+    told = downstream(Attribute(PARAMS), TOP, attribute_steps(EVERYTHING), (FINDINGS,))
     ids = [m.id for step in told if not isinstance(step, int) for m in step if isinstance(m, Finding)]
     results = [
         RemediationResult(remediation_id(i, action, 1), Outcome.DONE, at(800))

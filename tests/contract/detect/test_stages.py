@@ -1,4 +1,4 @@
-"""The three stages that conclude keep the promises of a stage, over a fabric in which everything goes wrong."""
+"""The three stages that conclude keep the promises of a stage, where all goes wrong, and in each labelled case."""
 
 from functools import cache
 
@@ -8,15 +8,17 @@ from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
+from streams.fabric.topology import Topology
+from streams.replay.driver import event_time
 from streams.wire.models import EventKind, Message
 from streams.wire.stage import Stage
-from streams.wire.topics import EPISODES, SYMPTOMS, Topic
+from streams.wire.topics import EPISODES, SUMMARIES, SYMPTOMS, Topic
+from tests.contract.detect.test_registry import LABELLED
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
-from tests.unit.detect.chain import World, statuses
+from tests.unit.detect.chain import World, recorded
+from tests.unit.detect.live import in_order
 from tests.unit.detect.seen import at, event
-from tests.unit.fabric.made import topology
 
-TOP = topology()
 PARAMS = DetectParams()
 UNTIL = 1500
 STEP = 150
@@ -32,70 +34,95 @@ def _world() -> World:
     )
 
 
+EVERYTHING = "everything"
+"""The world in which all goes wrong at once; the others are the detectors' labelled cases."""
+
+
+def world_of(name: str) -> World:
+    """What goes wrong in a case."""
+    return _world() if name == EVERYTHING else LABELLED[name][0]
+
+
 @cache
-def measure_steps() -> list[Step]:
-    """Rounds and statuses as they arrive, with the arrival clock after each round."""
-    world = _world()
-    reboot = event("s1", 715, EventKind.DEVICE_REBOOT)
-    messages: list[Message] = [*world.rounds(UNTIL), *statuses(world, UNTIL), reboot]
+def measure_steps(name: str) -> list[Step]:
+    """Rounds and statuses as they arrive, with the arrival clock after each batch."""
+    world = world_of(name)
+    messages: list[Message] = list(recorded(world, UNTIL))
+    if name == EVERYTHING:
+        messages.append(event("s1", 715, EventKind.DEVICE_REBOOT))
+    else:
+        messages = in_order(messages)
+    step_s = STEP if name == EVERYTHING else 3 * STEP
     steps: list[Step] = []
-    for start in range(0, UNTIL, STEP):
-        batch = [m for m in messages if start <= _time(m) < start + STEP]
-        steps += [batch, at(start + STEP - 1)]
+    for start in range(0, UNTIL, step_s):
+        batch = [m for m in messages if start <= _time(m) < start + step_s]
+        steps += [batch, at(min(start + step_s, UNTIL) - 1)]
     return steps
 
 
 def _time(message: Message) -> float:
-    from streams.replay.driver import event_time
-
     return event_time(message)[0] / 1e9 - at(0) / 1e9
 
 
-def downstream(stage: Stage, steps: list[Step], topic: Topic) -> list[Step]:
+def downstream(stage: Stage, top: Topology, steps: list[Step], topics: tuple[Topic, ...]) -> list[Step]:
     """What the next stage is told when this one is told these steps."""
     stage.begin(1)
-    stage.adopt(TOP)
+    stage.adopt(top)
     told: list[Step] = []
     for step in steps:
         outputs = stage.advance(step) if isinstance(step, int) else stage.process(step)
-        if batch := [o.message for o in outputs if o.topic is topic and o.message is not None]:
-            told.append(list(dict.fromkeys(batch)) if topic is SYMPTOMS else batch)
+        if batch := [o.message for o in outputs if o.topic in topics and o.message is not None]:
+            told.append(list(dict.fromkeys(batch)) if SYMPTOMS in topics else batch)
         if stage.watermark_ns < 2**62 and stage.watermark_ns not in told[-2:]:
             told.append(stage.watermark_ns)
     return [*told, at(UNTIL + 3600)]
 
 
 @cache
-def correlate_steps() -> list[Step]:
-    """The symptoms of all that."""
-    return downstream(Measure(PARAMS), measure_steps(), SYMPTOMS)
+def correlate_steps(name: str) -> list[Step]:
+    """The symptoms and windows of all that."""
+    return downstream(Measure(PARAMS), world_of(name).top, measure_steps(name), (SYMPTOMS, SUMMARIES))
 
 
 @cache
-def attribute_steps() -> list[Step]:
+def attribute_steps(name: str) -> list[Step]:
     """The episodes of all that."""
-    return downstream(Correlate(PARAMS), correlate_steps(), EPISODES)
+    return downstream(Correlate(PARAMS), world_of(name).top, correlate_steps(name), (EPISODES,))
 
 
-class TestMeasure(StagePromises, RepeatPromises):
+@pytest.fixture(params=[EVERYTHING, *LABELLED])
+def name(request: pytest.FixtureRequest) -> str:
+    """Each case."""
+    return str(request.param)
+
+
+class TestMeasure(StagePromises):
     """From samples to symptoms."""
 
     @pytest.fixture
+    def case(self, name: str) -> Case:
+        return Case(name, lambda: Measure(PARAMS), world_of(name).top, measure_steps(name))
+
+
+class TestMeasureToldTwice(RepeatPromises):
+    """Whole batches again, long after the lateness; within it, test_every_stream.py repeats what each case tells."""
+
+    @pytest.fixture
     def case(self) -> Case:
-        return Case("measure", lambda: Measure(PARAMS), TOP, measure_steps())
+        return Case("measure", lambda: Measure(PARAMS), world_of(EVERYTHING).top, measure_steps(EVERYTHING))
 
 
 class TestCorrelate(StagePromises, RepeatPromises):
     """From symptoms to episodes."""
 
     @pytest.fixture
-    def case(self) -> Case:
-        return Case("correlate", lambda: Correlate(PARAMS), TOP, correlate_steps())
+    def case(self, name: str) -> Case:
+        return Case(name, lambda: Correlate(PARAMS), world_of(name).top, correlate_steps(name))
 
 
 class TestAttribute(StagePromises, RepeatPromises):
     """From episodes to findings."""
 
     @pytest.fixture
-    def case(self) -> Case:
-        return Case("attribute", lambda: Attribute(PARAMS), TOP, attribute_steps())
+    def case(self, name: str) -> Case:
+        return Case(name, lambda: Attribute(PARAMS), world_of(name).top, attribute_steps(name))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from streams.fabric.catalogue import Metric
+from streams.fabric.heard import Hears
 from streams.wire import models as m
 from streams.wire.topics import TOPICS, Topic, encode
 
@@ -89,7 +90,19 @@ SYMPTOM = m.Symptom(
     "x",
     5,
 )
-EPISODE = m.Episode(FINDING, (_AT, _AT + 1))
+WINDOW = m.Window(
+    "leaf1", "e1", m.Source.SOURCE_GNMI, _AT, _AT + 60_000_000_000, _AT - 1, _AT + 50_000_000_000,
+    (Metric.RX_FCS_ERRORS, Metric.RX_POWER_DBM), (m.NO_INDEX, 3), (7.0, -4.25), (0.0, -1.5),
+)  # fmt: skip
+RAILS = m.Rails(
+    "host1", m.Source.SOURCE_NIC, _AT, _AT + 60_000_000_000, _AT - 1, _AT + 50_000_000_000, ("mlx5_0", "mlx5_1"),
+    (Metric.TX_BYTES, Metric.SPEED_BPS), (7.0, -1.0, 4e11, 2e11),
+)  # fmt: skip
+EPISODE = m.Episode(FINDING, (_AT, _AT + 1), ("link:host2/e0--leaf1/e2",))
+CABLING = m.Cabling("leaf1", "e1", m.Source.SOURCE_GNMI, Hears.ANOTHER, _AT, "host2", "e0", _AT - 1)
+CENSUS = m.Census(
+    3, _AT, (m.VersionCount("os", "Arista", "7060X6", m.Source.SOURCE_GNMI, "4.30", 9, 9, _AT, ("leaf1",), (_AT - 1,)),)
+)
 CHUNK = m.SnapshotChunk("measure", 1, 4, 8, 0, 2, b"\x00\xff")
 INVENTORY = m.InventoryChunk("d" * 64, _AT, 1, 2, b"\x28\xb5\x2f\xfd")
 JOB = m.Job("job1", "host1", _AT, _AT + 1)
@@ -98,8 +111,8 @@ REJECTED = m.Rejected("railsight.samples.v1", 2, 77, "measure", "not a Samples",
 EXAMPLES: dict[type, m.Message] = {
     type(one): one
     for one in (
-        SAMPLES, EVENT, FACTS, STATUS, FINDING, REMEDIATION, RESULT, CONTROL, PROGRESS, SYMPTOM, EPISODE, CHUNK,
-        INVENTORY, JOB, REJECTED,
+        SAMPLES, EVENT, FACTS, STATUS, FINDING, REMEDIATION, RESULT, CONTROL, PROGRESS, SYMPTOM, WINDOW, RAILS, EPISODE,
+        CABLING, CENSUS, CHUNK, INVENTORY, JOB, REJECTED,
     )
 }  # fmt: skip
 

@@ -109,7 +109,7 @@ async def test_what_is_read_is_what_the_world_is() -> None:
         known = next(device for device in world.inventory.devices if device.name == LEAF)
         assert (facts.vendor, facts.model, facts.serial) == (known.vendor, known.model, known.serial)
         far = {(n.port, n.remote_device, n.remote_port) for n in facts.neighbors}
-        expected = {(p, world.neighbor(LEAF, p)) for p in world.ports[LEAF]}
+        expected = {(p, world.neighbor(LEAF, p, facts.observed_at_ns)) for p in world.ports[LEAF]}
         assert far == {(port, there.device, there.port) for port, there in expected}
         assert all(status.reachable for status in kept.of(CollectorStatus))
 

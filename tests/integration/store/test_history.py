@@ -1,12 +1,25 @@
 """What ClickHouse holds comes back as the messages that made it."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 
 from streams.store import history
 from streams.wire import topics
-from streams.wire.models import CollectorStatus, Event, EventKind, Samples, Source, Table
+from streams.wire.models import (
+    CollectorStatus,
+    Component,
+    Control,
+    ControlKind,
+    Event,
+    EventKind,
+    Facts,
+    Neighbor,
+    Samples,
+    Source,
+    Table,
+)
 from tests.integration.store.rig import NS, Database, Rig, producing, until
 
 
@@ -51,3 +64,44 @@ async def test_a_backtest_of_the_past_sees_what_was_sent(rig: Rig, database: Dat
     assert _cells(back.counters, back.row) == _cells(sent.counters, sent.row)
     assert _cells(back.gauges, back.row) == _cells(sent.gauges, sent.row)
     assert not list(history.messages(database.client, NS - 100, NS - 50))
+
+
+async def test_rows_that_are_later_than_their_message_are_of_it_still(rig: Rig, database: Database) -> None:
+    """A slow walk reads its last rows seconds after its first; they are not another message, nor lost at an end."""
+    one, other = rig.samples(2)
+    delays = tuple(range(0, 500_000 * len(one.row), 500_000))
+    slow = replace(one, row_delay_us=delays)
+    async with producing(rig.kafka.bootstrap) as producer:
+        for message in (slow, other):
+            await rig.send(producer, topics.encode(topics.SAMPLES, message))
+    database.start_sink()
+    sent = {(message.device, message.sequence) for message in (one, other)}
+    assert await until(lambda: sent <= set(database.stored()))
+    begin, end = sorted(message.sampled_at_ns for message in (one, other))
+    found = await asyncio.to_thread(lambda: list(history.messages(database.client, begin, end + 10**9)))
+    samples = {m.device: m for m in found if isinstance(m, Samples) and (m.device, m.sequence) in sent}
+    assert set(samples) == {one.device, other.device}
+    back = samples[slow.device]
+    assert dict(zip(back.row, back.row_delay_us, strict=True)) == dict(zip(slow.row, delays, strict=True))
+    assert _cells(back.counters, back.row) == _cells(slow.counters, slow.row)
+    assert _cells(back.gauges, back.row) == _cells(slow.gauges, slow.row)
+
+
+async def test_facts_and_controls_that_held_at_the_beginning_come_first(rig: Rig, database: Database) -> None:
+    """What devices said of themselves before, the newest of each, and what people had forbidden."""
+    fan = Component("e1", "optic", "PN1", "S1", "4.2", ("Ethernet1",), {"rx_power_dbm": -9.5})
+    told = [
+        Facts(
+            "leaf-0", NS - 20 + n, Source.SOURCE_GNMI, "v", "m", f"4.{n}", 7, "s", (fan,), (Neighbor("e1", "x", "y"),)
+        )
+        for n in range(2)
+    ]
+    ban = Control("ban", ControlKind.EXCLUDE, "device:leaf-0", NS - 10, None, "me", "why")
+    async with producing(rig.kafka.bootstrap) as producer:
+        for fact in told:
+            await rig.send(producer, topics.encode(topics.FACTS, fact))
+        await rig.send(producer, topics.encode(topics.CONTROLS, ban))
+    database.start_sink()
+    assert await until(lambda: database.count("facts") == 2 and database.count("controls") == 1)
+    found = await asyncio.to_thread(lambda: list(history.messages(database.client, NS, NS + 1)))
+    assert [m for m in found if isinstance(m, Facts | Control)] == [told[1], ban]

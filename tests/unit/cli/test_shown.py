@@ -1,5 +1,7 @@
 """How findings are written for people."""
 
+from dataclasses import replace
+
 import pytest
 
 from streams.cli import shown
@@ -11,6 +13,7 @@ from streams.wire.models import (
     Coverage,
     Evidence,
     Remediation,
+    Severity,
     Status,
     Subject,
     Verdict,
@@ -58,6 +61,39 @@ def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
         "revision 3",
     ):
         assert part in text, part
+
+
+def test_evidence_has_its_window_and_its_peers() -> None:
+    """Since when, for how long, and compared with how many."""
+    item = Evidence(
+        "slower", observed=1.4e11, expected=2e11, peers=31, window_start_ns=100 * NS, window_end_ns=220 * NS
+    )
+    text = "\n".join(shown.whole(finding(evidence=(item,)), [], [], 1))
+    assert "slower (observed 140G, expected 200G, peers 31)" in text
+    assert "from 1970-01-01 00:01:40Z for 2m00s" in text
+
+
+def test_a_guard_that_binds_is_shown_with_its_numbers() -> None:
+    """Which one, what it saw, what it allows, and where to read on."""
+    denied = Remediation(
+        "r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), "one plane is gone", "capacity", 0.75, 0.5,
+        repair_hint="clean the optic at leaf1/e1",
+    )  # fmt: skip
+    text = "\n".join(shown.whole(finding(runbook_url="https://r"), [], [denied], 1))
+    assert "DRAIN_LINK DENIED: capacity (observed 0.5, limit 0.75); one plane is gone" in text
+    assert "repair       clean the optic at leaf1/e1" in text
+    assert "runbook      https://r" in text
+
+
+def test_the_history_of_a_finding_says_what_each_revision_brought() -> None:
+    """The first has its summary, the others what is new in them."""
+    first = finding()
+    worse = replace(first, revision=2, severity=Severity.CRITICAL, evidence=(Evidence("more"),))
+    over = replace(worse, revision=3, status=Status.RESOLVED, final=True, parent_id="p")
+    said = list(shown.history([first, worse, over]))
+    assert said[0].endswith("OPEN      WARNING  leaf1/e1 -- spine1/e1 is down")
+    assert said[1].endswith("OPEN      CRITICAL  severity CRITICAL; evidence 0 -> 1")
+    assert said[2].endswith("RESOLVED  CRITICAL, final  parent p")
 
 
 def test_what_is_not_known_is_not_said() -> None:

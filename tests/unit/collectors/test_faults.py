@@ -7,7 +7,19 @@ import pytest
 
 from collectors.sim import clos, files
 from collectors.sim.clos import Shape
-from collectors.sim.faults import AdminDown, LinkDown, LinkFlap, Reboot, plan, truth
+from collectors.sim.faults import (
+    AdminDown,
+    Degrading,
+    GpuFault,
+    LinkDown,
+    LinkFlap,
+    OtherVersion,
+    Reboot,
+    SlowRail,
+    Uneven,
+    plan,
+    truth,
+)
 from streams.fabric.inventory import read_folder
 
 START = 1_700_000_000_000_000_000
@@ -28,7 +40,7 @@ def test_a_minute_holds_every_kind_of_fault_apart_from_the_others(seed: int) -> 
     assert len(downs) == 2 and all(down.span.end_ns - down.span.start_ns > 35 * S for down in downs)
     assert [fault.port for fault in shut] == [shut[0].link.a, shut[1].link.z]
     assert sorted(name.rpartition("-")[2][:4] for name in reboots) == ["leaf", "spin"]
-    links = [fault.link for fault in faults if not isinstance(fault, Reboot)]
+    links = [fault.link for fault in faults if not isinstance(fault, Reboot | Uneven | GpuFault | OtherVersion)]
     assert len(set(links)) == 6
     assert not {end for link in links for end in (link.a_device, link.z_device)} & set(reboots)
     last_ns = max(row.end for row in truth(faults))
@@ -42,6 +54,21 @@ def test_a_person_at_work_is_no_failure() -> None:
     assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
     assert {row.condition for row in rows} == {"link_flap", "link_down", "device_down"}
     assert all((row.port == "") == (row.condition == "device_down") for row in rows)
+
+
+def test_a_long_demo_holds_a_link_that_degrades_and_a_rail_that_is_slow() -> None:
+    """From twenty minutes on, on links that nothing else touches; its truth names the end that counts."""
+    faults = plan(INVENTORY, START, 1200, random.Random(1))
+    (worse,) = (fault for fault in faults if isinstance(fault, Degrading))
+    assert worse.link not in [f.link for f in faults if isinstance(f, LinkFlap | LinkDown | AdminDown)]
+    (row,) = (row for row in truth(faults) if row.condition == "link_degrading")
+    assert (row.device, row.port) == (worse.link.z_device, worse.link.z_port)
+    assert row.end - row.start == 300 * S
+    (slow,) = (fault for fault in faults if isinstance(fault, SlowRail))
+    (row,) = (row for row in truth(faults) if row.condition == "rail_degraded")
+    assert (row.device, row.port, slow.link.role) == (slow.link.a_device, slow.link.a_port, "host-link")
+    links = [fault.link for fault in faults if not isinstance(fault, Reboot | Uneven | GpuFault | OtherVersion)]
+    assert len(set(links)) == len(links)
 
 
 def test_a_short_demo_leaves_out_what_could_not_be_told_in_it() -> None:

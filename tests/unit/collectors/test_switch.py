@@ -6,9 +6,9 @@ import pytest
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
 from collectors.sim import clos
-from collectors.sim.clos import Shape
+from collectors.sim.clos import SOFTWARE, Shape
 from collectors.sim.encode import notifications
-from collectors.sim.faults import LinkDown, Span
+from collectors.sim.faults import Fault, LinkDown, OtherVersion, Span, Swapped
 from collectors.sim.model import SwitchModel
 from collectors.sim.subscriptions import Refusal, Refused, Subscriptions
 from collectors.sim.world import World
@@ -139,3 +139,19 @@ def test_json_ietf_quotes_big_numbers_and_names_modules() -> None:
     assert found[gnmi_pb2.JSON]["ethernet"]["state"]["port-speed"] == "SPEED_400GB"
     assert found[gnmi_pb2.JSON_IETF]["ethernet"]["state"]["port-speed"] == "openconfig-if-ethernet:SPEED_400GB"
     assert found[gnmi_pb2.JSON]["name"] == "Ethernet1/1"
+
+
+def test_it_says_who_it_hears_and_what_it_runs_at_that_moment() -> None:
+    """A cable that was moved, and an update, are seen by whoever asks while it is so."""
+    other = next(link for link in INVENTORY.links if link.role == "fabric-link" and link.a_device != LINK.a_device)
+    span = Span(T + 5 * S, T + 9 * S)
+    faults: list[Fault] = [Swapped(LINK, other, span), OtherVersion(LINK.a_device, span, "4.32.0F")]
+    model = SwitchModel(World(INVENTORY, faults, 1, T), LINK.a_device)
+
+    def said(path: str, at_ns: int) -> set[object]:
+        return {value for _, value in model.values(model.asked(from_text(path)), at_ns)}
+
+    heard = f"/lldp/interfaces/interface[name={PORT}]/neighbors/neighbor/state"
+    assert {LINK.z_device, LINK.z_port} <= said(heard, T) & said(heard, span.end_ns)
+    assert {other.z_device, other.z_port} <= said(heard, span.start_ns)
+    assert [said("/system/state/software-version", at_ns) for at_ns in (T, span.start_ns)] == [{SOFTWARE}, {"4.32.0F"}]

@@ -83,28 +83,55 @@ def _over(own: Finding, *, revision: int = 2, final: bool = False) -> Finding:
 
 
 POLICY_CASES = [
-    (Condition.LINK_FLAP, 1, Action.OBSERVE),
-    (Condition.LINK_FLAP, 2, Action.DRAIN_LINK),
-    (Condition.LINK_FLAP, 9, Action.DRAIN_LINK),
-    (Condition.LINK_DOWN, 1, Action.REPAIR_LINK),
-    (Condition.DEVICE_DOWN, 3, Action.OBSERVE),
-    (Condition.TELEMETRY_STALE, 1, Action.OBSERVE),
-    (Condition.RAIL_DEGRADED, 5, None),
+    (Condition.LINK_FLAP, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.LINK_FLAP, 2, Severity.WARNING, Action.DRAIN_LINK),
+    (Condition.LINK_FLAP, 9, Severity.WARNING, Action.DRAIN_LINK),
+    (Condition.LINK_DOWN, 1, Severity.WARNING, Action.REPAIR_LINK),
+    (Condition.LINK_DEGRADING, 1, Severity.INFO, Action.OBSERVE),
+    (Condition.LINK_DEGRADING, 1, Severity.WARNING, Action.DRAIN_LINK),
+    (Condition.LINK_DEGRADING, 3, Severity.CRITICAL, Action.DRAIN_LINK),
+    (Condition.DEVICE_DOWN, 3, Severity.WARNING, Action.OBSERVE),
+    (Condition.TELEMETRY_STALE, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.RAIL_DEGRADED, 5, Severity.WARNING, Action.OBSERVE),
+    (Condition.HOST_GPU_FAULT, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.HOST_GPU_FAULT, 1, Severity.CRITICAL, Action.CORDON_HOST),
+    (Condition.HOST_PCIE_DEGRADED, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.CONGESTION_INCAST, 2, Severity.WARNING, Action.OBSERVE),
+    (Condition.CONGESTION_IMBALANCE, 3, Severity.WARNING, Action.OBSERVE),
+    (Condition.LINK_MISCABLED, 5, Severity.WARNING, Action.OBSERVE),
+    (Condition.FLEET_VERSION_DRIFT, 1, Severity.INFO, Action.OBSERVE),
+    (Condition.FLEET_VERSION_DRIFT, 1, Severity.WARNING, Action.OBSERVE),
+    (Condition.CONDITION_UNSPECIFIED, 5, Severity.WARNING, None),
 ]
 
 
-@pytest.mark.parametrize(("condition", "occurrences", "action"), POLICY_CASES)
-def test_the_policy_goes_from_condition_and_count_to_action(
-    condition: Condition, occurrences: int, action: Action | None
+@pytest.mark.parametrize(("condition", "occurrences", "severity", "action"), POLICY_CASES)
+def test_the_policy_goes_from_condition_count_and_severity_to_action(
+    condition: Condition, occurrences: int, severity: Severity, action: Action | None
 ) -> None:
-    """First observe; a repeat offender is drained; what is down is repaired; what is in no row gets nothing."""
-    rule = rule_for(finding("p1-l0/u0", condition, occurrences=occurrences))
+    """First observe; what comes back or loses frames is drained; what is down is repaired; a forecast moves nobody."""
+    rule = rule_for(finding("p1-l0/u0", condition, occurrences=occurrences, severity=severity))
     assert (rule and rule.action) == action
+
+
+CAUSE_CASES = [("nic", Action.DRAIN_LINK), ("pcie", Action.DRAIN_LINK), ("switch", Action.OBSERVE)]
+
+
+@pytest.mark.parametrize(("cause", "action"), CAUSE_CASES)
+def test_the_root_of_a_storm_is_drained_where_it_is_a_host(cause: str, action: Action) -> None:
+    """A switch that pauses has all its hosts behind it: that is for people."""
+    rule = rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
+    assert rule is not None
+    assert rule.action == action
 
 
 def test_every_rule_has_a_case() -> None:
     """A rule that no case reaches could never fire."""
-    reached = {rule_for(finding("p1-l0/u0", c, occurrences=n)) for c, n, _ in POLICY_CASES}
+    reached = {rule_for(finding("p1-l0/u0", c, occurrences=n, severity=s)) for c, n, s, _ in POLICY_CASES}
+    reached |= {
+        rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
+        for cause, _ in CAUSE_CASES
+    }
     assert set(POLICY) == reached - {None}
 
 

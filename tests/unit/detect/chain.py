@@ -11,10 +11,11 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
 from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source
-from tests.unit.detect.seen import GNMI, at, samples
+from tests.unit.detect.seen import GNMI, Cells, at, samples
 from tests.unit.fabric.made import topology
 
 ROUND_S = 10
@@ -40,6 +41,19 @@ class World:
     """Devices that nobody reads, though they are well."""
     boots: dict[str, float] = field(default_factory=dict)
     """Device -> when it started anew."""
+    losing: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that lose a frame a second to bad checksums, of a thousand; counters are read only where there are any."""
+    slow: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that carry 70 % of the 200 Gb/s of all others; bytes are read only where there are any."""
+
+    crowded: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports of hosts that receive 97 % of 400 Gb/s, 40 % of it marked; all others are half full."""
+    hot: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that send 60 % more than the 200 Gb/s of all others; bytes are read only where there are any."""
+    paused: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports that pause the far side all the time, so that it sends nothing; pause is read only where there are any."""
+    stalled: frozenset[str] = frozenset()
+    """Those of them whose NIC waits for its host."""
 
     def rounds(self, until: float, source: Source = GNMI, phase: float = 0) -> Iterator[Samples]:
         """Each device's readings, every ROUND_S."""
@@ -54,18 +68,82 @@ class World:
                     own = cable.lower if cable.lower.device == device else cable.upper
                     far = cable.far_end(own)
                     port = f"{device}/{own.port}"
-                    states[own.port] = float(self._up(port, f"{far.device}/{far.port}", t))
+                    states[own.port] = float(self.is_up(port, f"{far.device}/{far.port}", t))
                     admin[own.port] = float(not _in(self.disabled.get(port), t))
+                values = {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}
+                if self.losing:
+                    lost = {
+                        p: float(sum(max(0, min(t, e) - b) for b, e in self.losing.get(f"{device}/{p}", ())))
+                        for p in states
+                    }
+                    values |= {
+                        Metric.RX_FCS_ERRORS: dict(lost),
+                        Metric.RX_PACKETS: dict.fromkeys(states, 1e6 + 1000 * t),
+                    }
+                if self.slow:
+                    sent = {
+                        p: 25e9
+                        * (1e6 + t - 0.3 * sum(max(0, min(t, e) - b) for b, e in self.slow.get(f"{device}/{p}", ())))
+                        for p in states
+                    }
+                    values |= {Metric.RX_BYTES: dict(sent), Metric.TX_BYTES: dict(sent)}
+                if self.hot:
+                    values[Metric.TX_BYTES] = {
+                        p: 25e9
+                        * (1e6 + t + 0.6 * sum(max(0, min(t, e) - b) for b, e in self.hot.get(f"{device}/{p}", ())))
+                        for p in states
+                    }
                 boot = 2 if t >= self.boots.get(device, float("inf")) else 1
-                yield samples(device, t, {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}, source=source, boot_id=boot,
-                              sequence=round(t))  # fmt: skip
+                indexed = self._pause(device, states, t) if self.paused else None
+                if self.crowded:
+                    indexed = self._crowd(device, states, t)
+                yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)
             t += ROUND_S
+
+    def _pause(self, device: str, ports: Iterable[str], t: float) -> Cells:
+        """What the ports of a device count of pause at priority 3, and of the bytes that it stops, at 400 Gb/s."""
+        own = {port: self._paused_s(f"{device}/{port}", t) for port in ports}
+        far = {port: self._paused_s(self._far(device, port), t) for port in ports}
+        return {
+            (Metric.PFC_TX_FRAMES, 3): {port: 12_000 * s for port, s in own.items()},
+            (Metric.PFC_RX_FRAMES, 3): {port: 12_000 * s for port, s in far.items()},
+            (Metric.RX_BYTES, -1): {port: 25e9 * (1e6 + t - s) for port, s in own.items()},
+            (Metric.TX_BYTES, -1): {port: 25e9 * (1e6 + t - s) for port, s in far.items()},
+            (Metric.PCIE_STALLED_WRITE_SECONDS, -1): {
+                port: float(int(s)) * (f"{device}/{port}" in self.stalled) for port, s in own.items()
+            },
+            (Metric.SPEED_BPS, -1): dict.fromkeys(ports, 400e9),
+        }
+
+    def _crowd(self, device: str, ports: Iterable[str], t: float) -> Cells:
+        """What the ports of a device count of what comes in."""
+        more = {p: float(sum(max(0, min(t, e) - b) for b, e in self.crowded.get(f"{device}/{p}", ()))) for p in ports}
+        octets: dict[str, float | None] = {p: 25e9 * (1e6 + t + 0.94 * s) for p, s in more.items()}
+        return {
+            (Metric.RX_BYTES, -1): octets,
+            (Metric.RX_PACKETS, -1): {p: (count or 0) / 4096 for p, count in octets.items()},
+            (Metric.ROCE_ECN_MARKED_PACKETS, -1): {p: 0.4 * 1.94 * 25e9 / 4096 * s for p, s in more.items()},
+        }
+
+    def _far(self, device: str, port: str) -> str:
+        cable = self.top.cable_at(Port(device, port))
+        assert cable is not None
+        far = cable.far_end(Port(device, port))
+        return f"{far.device}/{far.port}"
+
+    def _paused_s(self, port: str, t: float) -> float:
+        return float(sum(max(0, min(t, end) - begin) for begin, end in self.paused.get(port, ())))
+
+    def others(self, until: float) -> Iterator[Message]:
+        """What is told beside the readings of ports, as a world that has more says it."""
+        return iter(())
 
     def is_silent(self, device: str, t: float) -> bool:
         """Whether nothing is read of it."""
         return _in(self.gone.get(device), t) or _in(self.unread.get(device), t)
 
-    def _up(self, own: str, far: str, t: float) -> bool:
+    def is_up(self, own: str, far: str, t: float) -> bool:
+        """Whether the link between these ports carries a signal."""
         dead = any(_in(self.down.get(p), t) or _in(self.disabled.get(p), t) for p in (own, far))
         return not dead and not any(_in(self.gone.get(p.split("/")[0]), t) for p in (own, far))
 
@@ -107,6 +185,13 @@ def statuses_each_round(
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
         yield from (status(device, t) for device in world.top.cables_of if t < dies(device))
+
+
+def recorded(world: World, until: float) -> Iterator[Message]:
+    """All that is told of a world: readings, what is told beside them, and what collectors say."""
+    yield from world.rounds(until)
+    yield from world.others(until)
+    yield from statuses(world, until)
 
 
 def play(

@@ -1,6 +1,6 @@
 """Observations as tests write them: seconds instead of nanoseconds, and a port as `device/port`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -89,20 +89,26 @@ def flaps(port: str, *times: float, lasting: float = 2) -> list[Symptom]:
     return [symptom for t in times for symptom in (down(port, t), up(port, t + lasting))]
 
 
+Cells = dict[tuple[Metric, int], Mapping[str, float | None]]
+"""By metric and index, the value of each port; None is absent."""
+
+
 def samples(
     device: str, t: float, values: dict[Metric, dict[str, float | None]], *, source: Source = GNMI, boot_id: int = 0,
     received: float | None = None, sequence: int = 1, delays: Sequence[int] = (),
+    indexed: Mapping[tuple[Metric, int], Mapping[str, float | None]] | None = None,
 ) -> Samples:  # fmt: skip
     """One reading: by metric, the value of each port; None is absent."""
-    row = tuple(dict.fromkeys(port for cells in values.values() for port in cells))
+    columns: Cells = {(metric, -1): cells for metric, cells in values.items()} | dict(indexed or {})
+    row = tuple(dict.fromkeys(port for cells in columns.values() for port in cells))
 
     def table(*, counter: bool) -> Table:
-        own = {m: cells for m, cells in values.items() if CATALOGUE[m].counter is counter}
+        own = {key: cells for key, cells in columns.items() if CATALOGUE[key[0]].counter is counter}
         absent: float = ABSENT_COUNTER if counter else np.nan
         cells = [[absent if (v := column.get(port)) is None else v for port in row] for column in own.values()]
         kind = np.dtype("<u8" if counter else "<f8")
         array = np.array([[kind.type(v) for v in line] for line in cells], kind).reshape(len(own), len(row))
-        return Table(tuple(own), (-1,) * len(own), array)
+        return Table(tuple(metric for metric, _ in own), tuple(index for _, index in own), array)
 
     received_ns = at(received if received is not None else t)
     return Samples(

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 
+import orjson
 import pytest
 
 from streams.detect.attribute.stage import Attribute
 from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
@@ -23,6 +26,7 @@ from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 from tests.unit.detect.chain import World, findings, play
 from tests.unit.detect.seen import HOST, LEAF, after, at, correlated, down, flaps, last
+from tests.unit.detect.test_link_degrading import Values, minute, powers, told
 from tests.unit.fabric.made import inventory, job, topology
 
 DAY = 86_400
@@ -54,6 +58,51 @@ def _downs(*ports: str, top: Topology | None = None) -> list[Finding]:
 def _flap(port: str, top: Topology | None = None) -> Finding:
     (found,) = _attributed(last(correlated(flaps(port, 0, 10, 20), 30, top=top)), top)
     return found
+
+
+def _degrading(port: str, values: Values, top: Topology) -> Finding:
+    (found,) = _attributed(last(told([minute(port, n, values) for n in range(4)], 6)), top)
+    return found
+
+
+def test_a_link_that_loses_frames_is_critical_where_a_job_feels_it() -> None:
+    """On a host link under a running job; not for a BER that FEC corrects, nor between switches, nor without a job."""
+    lost: Values = {Metric.RX_FCS_ERRORS: 5, Metric.RX_PACKETS: 1e6}
+    assert _degrading(HOST, lost, topology(JOBS)).severity is Severity.CRITICAL
+    assert _degrading(HOST, lost, topology()).severity is Severity.WARNING
+    assert _degrading(HOST, {Metric.PRE_FEC_BER: 2e-5}, topology(JOBS)).severity is Severity.WARNING
+    assert _degrading("p1-l0/u0", lost, topology(JOBS)).severity is Severity.WARNING
+
+
+def _rail(start: float, end: float) -> Finding:
+    """rail/degraded of p1-h1's rail 0, at its port e0."""
+    (like,) = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5}) for n in range(3)], 6))
+    subject = replace(like.subject, id="rail:p1-h1/0", z=None, role="rail")
+    return replace(
+        like, id="r" * 32, condition=Condition.RAIL_DEGRADED, subject=subject, detector="rail/degraded",
+        started_at_ns=at(start), resolved_at_ns=at(end), status=Status.RESOLVED,
+    )  # fmt: skip
+
+
+def test_a_slow_rail_is_critical_where_a_job_runs() -> None:
+    """It slows the whole job; without one it is a warning."""
+    assert _attributed([_rail(100, 400)], topology(JOBS))[0].severity is Severity.CRITICAL
+    assert _attributed([_rail(100, 400)])[0].severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(("start", "end", "explained"), [(100, 400, True), (5000, 6000, False)])
+def test_a_bad_link_explains_its_slow_rail(start: float, end: float, explained: bool) -> None:
+    """At the same port and at the same time; the rail is its child."""
+    cause = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5 * (n < 5)}) for n in range(16)]))
+    found = {f.condition: f for f in _attributed([*cause, _rail(start, end)])}
+    parent = found[Condition.LINK_DEGRADING].id if explained else ""
+    assert found[Condition.RAIL_DEGRADED].parent_id == parent
+
+
+def test_light_that_fades_without_loss_is_for_information() -> None:
+    """Whoever runs a job there: nothing is lost yet."""
+    (found,) = _attributed(last(told(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
+    assert found.severity is Severity.INFO
 
 
 def test_a_host_link_is_critical_only_without_another_plane() -> None:
@@ -88,7 +137,7 @@ def test_a_port_of_no_known_link_is_a_warning_without_a_blast_radius() -> None:
 
 
 def test_who_is_hit() -> None:
-    """A host link hits its host and its jobs; a leaf's uplink those at the leaf; the share lost is that of its own."""
+    """A host link hits its host and its jobs; a leaf's uplink those at the leaf, with what they lose on one plane."""
     (host,) = _downs(HOST, top=topology(JOBS))
     assert host.blast_radius is not None
     assert (host.blast_radius.hosts, host.blast_radius.jobs, host.blast_radius.gpus) == (("p1-h1",), ("train",), 8)
@@ -96,7 +145,7 @@ def test_who_is_hit() -> None:
     (leaf,) = _downs("p1-l0/u0", top=topology(JOBS))
     assert leaf.blast_radius is not None
     assert (leaf.blast_radius.hosts, leaf.blast_radius.gpus) == (("p1-h1", "p1-h2"), 16)
-    assert leaf.blast_radius.capacity_lost_ratio == 0.25
+    assert leaf.blast_radius.capacity_lost_ratio == 0.125
 
 
 @pytest.mark.parametrize("kind", ["p1-l0", "s1", "p1-h1"])
@@ -124,6 +173,79 @@ def test_occurrences_are_counted_over_28_days() -> None:
     """This one included; those of more than 28 days ago are not."""
     assert _nth(0, 1, 27.9) == [1, 2, 3]
     assert _nth(0, 1, 28.5, 29.5) == [1, 2, 2, 2]
+
+
+def test_a_link_that_comes_back_a_third_time_is_called_a_repeat_offender() -> None:
+    """Within 28 days; what happened before is no longer held against it."""
+    stage = _stage()
+    said = []
+    for day in (0, 10, 20, 60):
+        (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
+        said.append(_said(stage.process([Episode(own)]))[-1])
+        over = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60))
+        stage.process([Episode(replace(over, final=True))])
+        stage.advance(at(day * DAY + 7_200))
+    repeats = [[e.statement for e in f.evidence if e.metric == "occurrences"] for f in said]
+    assert repeats == [[], [], ["a repeat offender: link/down here 3 times in 28 days"], []]
+
+
+def test_state_of_what_is_over_is_let_go() -> None:
+    """A hundred links that each failed once: an hour later no case is kept, and after 28 days no count of them."""
+    stage = _stage()
+    for number in range(100):
+        (own,) = last(correlated([down(f"ghost{number}/e1", number)], number + 31))
+        over = replace(own, status=Status.RESOLVED, resolved_at_ns=at(number + 60), final=True)
+        stage.process([Episode(over)])
+
+    def kept(second: float) -> list[int]:
+        stage.advance(at(second))
+        state = orjson.loads(stage.snapshot())
+        return [len(state[name]) for name in ("cases", "occurred", "stirred", "judged")]
+
+    assert kept(300) == [100, 100, 0, 0]
+    assert kept(5_000) == [0, 100, 0, 0]
+    assert kept(30 * DAY) == [0, 0, 0, 0]
+
+
+def test_a_link_becomes_critical_when_the_other_plane_is_lost_later() -> None:
+    """It was a warning for a day; both are critical then, and stay so in what is said of them last."""
+    stage = _stage()
+    (first,) = last(correlated([down(HOST, 0)], 31))
+    (second,) = last(correlated([down("p1-h1/e1", DAY)], DAY + 31))
+    assert [f.severity for f in _said(stage.process([Episode(first)]))] == [Severity.WARNING]
+    said = _said([*stage.process([Episode(second)]), *stage.advance(at(DAY + 32))])
+    assert {f.id: f.severity for f in said} == {first.id: Severity.CRITICAL, second.id: Severity.CRITICAL}
+
+
+def test_what_is_taken_back_is_final_once_nothing_can_bring_it_back() -> None:
+    """The retraction at once, and its final revision after the lateness; a later word of it changes nothing."""
+    stage = _stage()
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    stage.process([Episode(own)])
+    stage.advance(at(40))
+    gone = replace(own, revision=own.revision + 1, status=Status.RETRACTED)
+    assert [(f.status, f.final) for f in _said(stage.process([Episode(gone)]))] == [(Status.RETRACTED, False)]
+    assert _said(stage.advance(at(69))) == []
+    assert [(f.status, f.final) for f in _said(stage.advance(at(70)))] == [(Status.RETRACTED, True)]
+    assert stage.process([Episode(replace(own, revision=own.revision + 2))]) == []
+
+
+def test_jobs_are_those_that_ran_while_it_was_so() -> None:
+    """One that ended before it and one that began after it are not hit; one that began in between is."""
+
+    def when(second: float) -> str:
+        return datetime.fromtimestamp(at(second) / 1e9, UTC).isoformat()
+
+    jobs = [
+        job("before", "p1-h1", when(-100), when(-1)), job("at", "p1-h1", when(-1), when(5)),
+        job("during", "p1-h1", when(20), when(30)), job("after", "p1-h1", when(60), when(90)),
+    ]  # fmt: skip
+    stage = _stage(topology(inventory(jobs=jobs)))
+    (own,) = last(correlated([down(HOST, 0)], 31))
+    over = replace(own, status=Status.RESOLVED, resolved_at_ns=at(60))
+    (found,) = _said(stage.process([Episode(over)]))
+    assert found.blast_radius is not None
+    assert found.blast_radius.jobs == ("at", "during")
 
 
 def test_one_finding_that_is_dated_anew_is_one_occurrence() -> None:

@@ -193,7 +193,7 @@ def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) 
     world = World(unread={"p1-l0": [(100, GONE)]})
     snmp = World().rounds(600, SNMP, phase=3)
     (stale,) = findings(play([*world.rounds(600), *statuses(world, 600), *snmp]))
-    assert stale.cause == "path"
+    assert (stale.cause, stale.severity) == ("path", Severity.WARNING)  # the device is seen, if not by this source
     assert stale.coverage is not None
     assert (stale.coverage.seen, stale.coverage.expected, stale.coverage.missing) == (1, 2, ("p1-l0/gnmi",))
 

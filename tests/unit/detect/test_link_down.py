@@ -42,6 +42,9 @@ NOT_DOWN: dict[str, list[Symptom]] = {
     "enabled again, and trains": [off(LEAF, -5), down(HOST, 0), on(LEAF, 100), up(HOST, 129)],
     "disabled, enabled and disabled": [off(LEAF, -5), down(HOST, 0), on(LEAF, 100), off(LEAF, 110)],
     "a port that was already up": [up(HOST, 0)],
+    "a flap of which one end is polled: what its readings leave open, the far end's events say": [
+        *flaps(HOST, 0, 22, 44, lasting=14),
+        *(s for t in (10, 30, 50) for s in (down(LEAF, t, since=t - 10), up(LEAF, t + 10, since=t)))],
 }  # fmt: skip
 
 
@@ -56,6 +59,13 @@ DOWN: dict[str, tuple[list[Symptom], float, float, float | None]] = {
     "told by one end": ([down(HOST, 0)], 0, 30, None),
     "told by both ends": ([down(LEAF, 0.2), down(HOST, 0)], 0, 30, None),
     "met down at first sight": ([down(HOST, 0, since=-1_000_000)], 0, 30, None),
+    "the far end came up and this one did not": ([down(HOST, 0), down(LEAF, 0), up(LEAF, 20)], 0, 30, None),
+    "both read up at last, each at its reading": (
+        [down(HOST, 0), down(LEAF, 0), up(HOST, 60, since=50), up(LEAF, 55, since=45)],
+        0,
+        30,
+        55,
+    ),
     "up again": ([down(HOST, 0), up(HOST, 100)], 0, 30, 100),
     "for exactly 30 s": ([down(HOST, 0), up(HOST, 30)], 0, 30, 30),
     "up at one end only": ([down(HOST, 0), down(LEAF, 0), up(HOST, 100)], 0, 30, None),

@@ -5,16 +5,18 @@ from pathlib import Path
 import pytest
 
 from streams.config.settings import Settings
+from streams.detect.params import ns
 from streams.replay.backtest import Recording, run
-from streams.replay.driver import event_time
+from streams.replay.driver import Driver, batches, event_time
 from streams.replay.results import read_findings
 from streams.replay.score import read_truth, score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind, EventKind, Message, Progress, Source, Status
 from tests.recordings import DATA
-from tests.unit.detect.chain import World, findings, play
+from tests.unit.detect.chain import World, findings, play, stages, statuses
 from tests.unit.detect.seen import GNMI, SNMP, at, down, event, samples
 from tests.unit.detect.test_measure import UP
+from tests.unit.fabric.made import topology
 
 ROOT = Path(__file__).parents[3]
 TIMESERIES = DATA / "timeseries"
@@ -48,6 +50,29 @@ def test_messages_are_ordered_by_time_device_and_source() -> None:
         event_time(Progress("x", 0, 1, 5))
     assert event_time(Control("c", ControlKind.EXCLUDE)) == (0, "", 0)
     assert down("a/b", 1).by_event
+
+
+def test_a_batch_is_what_came_within_a_grain_and_a_control_by_itself() -> None:
+    """Counted from its first message, so that shifted times make the same batches."""
+    for shift in (0, 0.05):
+        told: list[Message] = [event("s1", t + shift, EventKind.LOG) for t in (0, 0.09, 0.1, 0.11)]
+        told.insert(3, Control("c", ControlKind.EXCLUDE, at_ns=at(0.11 + shift)))
+        assert [len(batch) for batch in batches(told)] == [2, 1, 1, 1]
+
+
+def test_batches_find_what_single_messages_find() -> None:
+    """How many messages the stages get at once changes no conclusion."""
+    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220}, down={"p1-l0/d1": [(100, 200)]})
+    messages: list[Message] = [*world.rounds(400), *statuses(world, 400)]
+    messages.sort(key=event_time)
+    driver = Driver(stages(), topology())
+    said = [one for message in messages for one in driver.take([message])] + driver.end(ns(30))
+    plain = [(f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id) for f in findings(said)]
+    assert plain == [
+        (f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id)
+        for f in findings(play(messages))
+    ]
+    assert len(plain) > 3
 
 
 def test_what_is_open_at_the_end_stays_open() -> None:

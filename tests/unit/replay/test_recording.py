@@ -1,6 +1,7 @@
 """Recordings: what files hold becomes the messages that collectors would have sent; bad rows are left out by name."""
 
 import gzip
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -71,6 +72,57 @@ def test_messages_are_in_the_order_of_time_device_and_source(tmp_path: Path) -> 
         (2, "b", "SOURCE_GNMI", 0),
     ]  # fmt: skip
     assert refused == []
+
+
+def test_pieces_of_files_and_several_files_are_one_stream(tmp_path: Path) -> None:
+    """However rows fall into pieces and files, the messages are those of one file that is read at once."""
+    chance = random.Random(5)
+    cells = [
+        {"time": t, "device": f"d{d}", "port": f"e{p}", "metric": name, "index": None, "value": float(t * 10 + p)}
+        for t in range(1, 41)
+        for d in range(3)
+        for p in range(2)
+        for name in ("rx_bytes", "oper_up")
+    ]
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(pa.Table.from_pylist(cells), whole)
+    expected = [codec.to_bytes(m) for m in _read(whole)[0]]
+    assert len(expected) == 120
+    halves = [tmp_path / f"{n}.parquet" for n in range(2)]
+    mixed = tmp_path / "mixed.parquet"
+    for n, half in enumerate(halves):
+        pq.write_table(pa.Table.from_pylist(cells[n::2]), half)
+    shuffled = cells[:]
+    chance.shuffle(shuffled)
+    pq.write_table(pa.Table.from_pylist(shuffled), mixed)
+    for rows in (1, 7, 64):
+        assert [codec.to_bytes(m) for m in read_samples([whole], Refused(), rows)] == expected
+        for paths in (halves, [mixed]):
+            made = read_samples(paths, Refused(), rows)
+            assert [(m.device, m.sampled_at_ns, m.sequence, _values(m)) for m in made] == [
+                (m.device, m.sampled_at_ns, m.sequence, _values(m)) for m in _read(whole)[0]
+            ]
+
+
+def _values(message: Samples) -> dict[tuple[str, str], float]:
+    return {
+        (row, metric.name): float(table.values[column, place])
+        for table in (message.counters, message.gauges)
+        for column, metric in enumerate(table.metric)
+        for place, row in enumerate(message.row)
+    }
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.int64(), pa.uint64(), pa.string()])
+def test_a_value_is_what_it_is_in_any_type(tmp_path: Path, kind: pa.DataType) -> None:
+    """Numbers as numbers, texts as texts; what is absent is no number."""
+    value = pa.array(["7", "1", None] if kind == pa.string() else [7, 1, None], kind)
+    names = {"device": ["l"] * 3, "port": ["e"] * 3, "metric": ["rx_bytes", "oper_up", "tx_bytes"]}
+    table = pa.table({"time": [1, 1, 1], **names, "index": pa.array([None] * 3, pa.int32()), "value": value})
+    pq.write_table(table, tmp_path / "s.parquet")
+    (one,), refused = _read(tmp_path / "s.parquet")
+    assert (one.counters.values.tolist(), one.gauges.values.tolist()) == ([[7]], [[1.0]])
+    assert refused == ["s.parquet: a value that is no number: 1 rows left out"]
 
 
 def test_counters_beyond_a_double_are_exact(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The trial of detection: a simulated fabric with faults of every condition, through all stages in memory, scored."""

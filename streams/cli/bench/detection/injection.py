@@ -1,0 +1,47 @@
+"""One fault of the trial: what there is to find, and what happens."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streams.cli.bench.detection.effects import Effect, Span
+from streams.cli.bench.detection.places import Places
+from streams.replay.score import Truth
+from streams.wire.models import Condition
+
+EXACT_S, READ_S, MINUTES_S = 20.0, 40.0, 120.0
+"""What events or readings of each 10 s date, what the last reading of an agent does, and what minutes do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a perfect detector would find, and from when on it can be known.
+
+    Where that takes a report of a link's signal, `reported` is (the link, when it went): as much later as that comes.
+    """
+
+    truth: Truth
+    complete_ns: int
+    reported: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """One fault: what there is to find, and what happens."""
+
+    known: tuple[Known, ...]
+    effects: tuple[Effect, ...]
+    kind: str
+
+    @property
+    def truths(self) -> tuple[Truth, ...]:
+        """Without when they can be known."""
+        return tuple(known.truth for known in self.known)
+
+
+Make = Callable[[Places, Span], Injection]
+
+
+def truth_at(places: Places, condition: Condition, port: int, span: Span, tolerance_s: float = EXACT_S) -> Truth:
+    """Of a port."""
+    device, name = places.name(port)
+    return Truth(span.start_ns, span.end_ns, condition, device, name, tolerance_s)

@@ -1,0 +1,31 @@
+"""Stretches of time as pairs of ns, and what is left when some are taken from others."""
+
+from collections.abc import Iterable, Sequence
+
+Span = tuple[int, int]
+
+
+def length(spans: Iterable[Span]) -> int:
+    """How long they are together; they do not overlap."""
+    return sum(end - begin for begin, end in spans)
+
+
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """The same time without overlaps, in order."""
+    out: list[Span] = []
+    for begin, end in sorted(spans):
+        if out and begin <= out[-1][1]:
+            out[-1] = out[-1][0], max(end, out[-1][1])
+        elif begin < end:
+            out.append((begin, end))
+    return out
+
+
+def both(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:
+    """The time that is in both."""
+    return joined((max(a, c), min(b, d)) for a, b in one for c, d in other if max(a, c) < min(b, d))
+
+
+def touches(spans: Iterable[Span], begin: int, end: int) -> bool:
+    """Whether any of them has a moment of it; a moment may be all that it is."""
+    return any(b < max(end, begin + 1) and begin < e for b, e in spans)

@@ -1,0 +1,124 @@
+"""The detectors of whole devices: what is known of each, and when to look at one again.
+
+A device is looked at when something is told of it or of its links, and when what was said of it can be final.
+"""
+
+import heapq
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from streams.detect import device_down, telemetry_stale
+from streams.detect.attribute.cases import LINKS, Cases
+from streams.detect.attribute.kept import DeviceState, Kept, told_by_other
+from streams.detect.device_down import LostLink, Restart, Signs
+from streams.detect.link import FOREVER, union
+from streams.detect.params import DetectParams, ns
+from streams.fabric.ids import device_id
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Endpoint, Episode, Subject, Symptom, SymptomKind
+
+
+class Devices:
+    """Over what one stage keeps."""
+
+    def __init__(self, params: DetectParams, kept: Kept, cases: Cases, topology: Topology) -> None:
+        self._params = params
+        self._kept = kept
+        self._cases = cases
+        self._topology = topology
+        self._due: list[tuple[int, str]] = []
+        for device, state in kept.devices.items():
+            self._schedule(device, state)
+
+    def note(self, symptom: Symptom) -> bool:
+        """Keep what concerns a device; False for a repetition."""
+        state = self._kept.devices.setdefault(symptom.device, DeviceState())
+        name = symptom.source.name
+        if symptom.kind is SymptomKind.RESTARTED:
+            restart = Restart(symptom.since_ns, symptom.at_ns, symptom.boot_id, symptom.by_event)
+            if restart in state.restarts:
+                return False
+            state.restarts.append(restart)
+            return True
+        silences = state.silences.setdefault(name, [])
+        if symptom.kind in (SymptomKind.SILENT, SymptomKind.HEARD):
+            state.silences[name] = telemetry_stale.noted(self._params.stale, silences, symptom)
+        return state.silences[name] != silences
+
+    def due(self) -> dict[str, None]:
+        """The devices of which something can be final by now."""
+        found: dict[str, None] = {}
+        while self._due and self._due[0][0] <= self._kept.watermark_ns:
+            found[heapq.heappop(self._due)[1]] = None
+        return found
+
+    def conclude(self, device: str) -> list[Episode]:
+        """Let the detectors look at a device; answers what changed."""
+        links, lost = len(self._topology.cables_of.get(device, ())), self._lost(device)
+        state = self._kept.devices.get(device)
+        if state is None:
+            if len(lost) < max(self._params.together.links, self._params.together.device_ratio * links):
+                return []
+            state = self._kept.devices[device] = DeviceState()
+        subject, watermark_ns = self._subject(device), self._kept.watermark_ns
+        signs = Signs(subject, state.silences, state.restarts, lost, links)
+        state.down, episodes = device_down.step(self._params, state.down, signs, watermark_ns)
+        for name, silences in state.silences.items():
+            said = state.stale.get(name, ())
+            state.stale[name], stale = telemetry_stale.step(self._params, said, subject, silences, watermark_ns)
+            episodes += stale
+        self._schedule(device, state)
+        return episodes
+
+    def silences(self) -> "Silences":
+        """When of how many devices of the inventory nothing was read, as it is known now."""
+        return Silences(
+            span
+            for device, state in self._kept.devices.items()
+            if device in self._topology.devices
+            for span in union((s.since_ns, s.heard_ns) for own in state.silences.values() for s in own if not s.others)
+        )
+
+    def _schedule(self, device: str, state: DeviceState) -> None:
+        for said in itertools.chain(state.down, *state.stale.values()):
+            finding = said.episode.finding
+            if finding.final or finding.resolved_at_ns is None:
+                continue
+            grace_s = self._params.device_down.merge_s if finding.condition is Condition.DEVICE_DOWN else 0
+            due_ns = finding.resolved_at_ns + ns(self._params.lateness_s + grace_s)
+            if due_ns > self._kept.watermark_ns:
+                heapq.heappush(self._due, (due_ns, device))
+
+    def _lost(self, device: str) -> list[LostLink]:
+        """The links of a device that are down, or come and go, as their other ends tell."""
+        return [
+            LostLink(
+                f.subject.id,
+                f.started_at_ns,
+                FOREVER if f.resolved_at_ns is None else f.resolved_at_ns,
+                f.detected_at_ns or f.started_at_ns,
+                flaps=f.condition is Condition.LINK_FLAP,
+            )
+            for f in self._cases.at(device)
+            if f.condition in LINKS and told_by_other(f, device)
+        ]
+
+    def _subject(self, device: str) -> Subject:
+        known = self._topology.devices.get(device)
+        role = known.kind if known else "device"
+        site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
+        pod = self._topology.pod_of(device)
+        return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+
+
+class Silences:
+    """Spans in which one device each was silent."""
+
+    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
+        known = list(spans)
+        self._begun, self._ended = sorted(begin for begin, _ in known), sorted(end for _, end in known)
+
+    def at(self, at_ns: int) -> int:
+        """How many there were at a time."""
+        return bisect_right(self._begun, at_ns) - bisect_right(self._ended, at_ns)

@@ -1,0 +1,70 @@
+"""What the first of many says of all that began together: how many, where, how badly, and what they take away.
+
+It stands for the others, which are its children: one page for one cause. So it is as severe as the worst of them.
+"""
+
+from dataclasses import replace
+
+from streams.detect.attribute.cases import Cases, Group
+from streams.detect.attribute.impact import Reach, Reaches, Severities
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Evidence, Finding, Severity
+
+_CAUSES = {"plane": "plane", "pod": "pod"}
+
+
+def severity_of(severities: Severities, group: Group, reach: Reach | None) -> Severity:
+    """The worst of its members'; and of a pod or a plane that is gone, whether hosts keep their floor without it.
+
+    What only a share of the fabric unseen makes bad is said by the root itself.
+    """
+    lost = reach.lost if reach is not None and group.key[0] in ("pod", "plane") else 0.0
+    if group.root.resolved_at_ns is None and lost > 1 - severities.floor:
+        return Severity.CRITICAL
+    return max(severities.of(member) for member in group.members)
+
+
+def reach_of(reaches: Reaches, group: Group) -> Reach | None:
+    """What goes with all of them; what is only silent goes nowhere."""
+    gone = [f for f in group.members if f.condition is not Condition.TELEMETRY_STALE and f.id != group.root.id]
+    return reaches.of(group.root, gone)
+
+
+def told_for_all(topology: Topology, cases: Cases, group: Group) -> Finding:
+    """The root with a sentence on its group, and the cause where the group tells it."""
+    own, count = group.root, len({f.subject.id for f in group.members})
+    span_s = (max(f.started_at_ns for f in group.members) - min(f.started_at_ns for f in group.members)) / 1e9
+    kind, name = group.key[0], group.key[1] if len(group.key) > 1 else ""
+    known = topology.devices.get(name)
+    whole = {
+        "links": len(topology.cables_of.get(name, ())),
+        "pod": cases.size(group.key),
+        "plane": cases.size(group.key),
+        "unseen": len(topology.devices),
+    }
+    of = f" of {whole[kind]}" if whole.get(kind) else ""
+    who = {
+        "links": f"{count}{of} links of {name} went down",
+        "pod": f"{count}{of} devices of pod {name} went away or fell silent",
+        "plane": f"{count}{of} switches of plane {name} went away",
+        "path": f"{count} devices of pod {name} are not read by {group.key[-1]} any more",
+        "unseen": f"{count}{of} devices of the fabric are not read any more",
+        "collector": f"{count} devices are not read any more, all by collector {name}",
+    }[kind]
+    evidence = Evidence(
+        f"{who} within {span_s:.3g} s; this one was the first to be told, and stands for all",
+        metric="together",
+        at=own.subject.a,
+        observed=float(count),
+        expected=1.0,
+        comparison="peers",
+        peers=whole.get(kind) or count,
+        window_start_ns=min(f.started_at_ns for f in group.members),
+        window_end_ns=max(f.started_at_ns for f in group.members),
+    )
+    cause = _CAUSES.get(kind, "")
+    if kind == "links" and known is not None and known.kind == "switch":
+        cause = "switch"
+    summary = own.summary if kind == "collector" else f"{who} within {span_s:.3g} s; first: {own.summary}"
+    cause = cause if cause and own.cause == "unknown" else own.cause
+    return replace(own, summary=summary, cause=cause, evidence=(*own.evidence, evidence))

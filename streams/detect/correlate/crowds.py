@@ -1,0 +1,42 @@
+"""The hosts' links of some pods to which more comes than goes in: a pod's are concluded on together."""
+
+from streams.detect import congestion_incast
+from streams.detect.params import DetectParams, ns
+from streams.detect.spells import LinkSpells
+from streams.fabric.topology import Topology
+from streams.wire.models import Episode, Subject, Symptom
+
+NAME = "crowds in "
+"""Before a pod's name, where what is due are its crowded links."""
+
+Crowds = dict[str, dict[str, LinkSpells]]
+"""Pod -> subject id -> what is known; none, on a healthy fabric."""
+
+_TOGETHER_NS = ns(10)
+"""Those of a pod are looked at together so often: a load that crowds all would be looked at once for each otherwise."""
+
+
+def observe(crowds: Crowds, subject: Subject, symptom: Symptom, watermark_ns: int) -> tuple[str, int] | None:
+    """Take a symptom in; answers what to look at, and when."""
+    pod = crowds.setdefault(subject.pod, {})
+    own = pod.get(subject.id) or LinkSpells(subject)
+    if not own.add(symptom):
+        if not pod:
+            del crowds[subject.pod]
+        return None
+    pod[subject.id] = own
+    return NAME + subject.pod, (watermark_ns // _TOGETHER_NS + 1) * _TOGETHER_NS
+
+
+def look(
+    params: DetectParams, crowds: Crowds, topology: Topology, name: str, watermark_ns: int
+) -> tuple[list[Episode], int]:
+    """Conclude on one pod, and let go of what is over."""
+    pod = crowds[name.removeprefix(NAME)]
+    episodes, due_ns = congestion_incast.step(params, topology, pod, watermark_ns)
+    for identity, own in list(pod.items()):
+        if own.is_over:
+            del pod[identity]
+    if not pod:
+        del crowds[name.removeprefix(NAME)]
+    return episodes, due_ns

@@ -1,0 +1,58 @@
+"""The links of some pods that are held by pause: which symptoms concern the same one, and when to look again."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from streams.detect import congestion_pfc_storm
+from streams.detect.params import DetectParams
+from streams.detect.spells import LinkSpells
+from streams.fabric.ids import Port
+from streams.wire.models import Episode, Subject, Symptom
+
+NAME = "storm at "
+"""Before a subject's id, where what is due is a storm and no other detector of the link."""
+
+Storms = dict[str, LinkSpells]
+"""Subject id -> what is known; none, on a healthy fabric."""
+
+
+def observe(storms: Storms, subject: Subject, symptom: Symptom) -> dict[str, None]:
+    """Take a symptom in; answers what to look at."""
+    own = storms.setdefault(subject.id, LinkSpells(subject))
+    if own.add(symptom):
+        return {NAME + subject.id: None}
+    if own.is_over:
+        del storms[subject.id]
+    return {}
+
+
+def look(params: DetectParams, storms: Storms, name: str, watermark_ns: int) -> tuple[list[Episode], int]:
+    """Conclude on one link, and let go of it when nothing is left."""
+    identity = name.removeprefix(NAME)
+    own = storms[identity]
+    episodes, due_ns = congestion_pfc_storm.step(params, own, watermark_ns)
+    if own.is_over:
+        del storms[identity]
+    return episodes, due_ns
+
+
+def rename(storms: Storms, subject_at: Callable[[Port], Subject]) -> list[str]:
+    """Links keep their episodes under another inventory; answers what to look at."""
+    for identity, own in list(storms.items()):
+        at = own.subject.a or own.subject.z
+        if at is None:
+            continue
+        now = subject_at(Port(at.device, at.port))
+        if now.id != identity:
+            del storms[identity]
+            own.subject = replace(now, former_ids=(*own.subject.former_ids, identity))
+            if now.id in storms:
+                own.spells += storms[now.id].spells
+                own.states = {
+                    device: (*own.states.get(device, ()), *storms[now.id].states.get(device, ()))
+                    for device in {*own.states, *storms[now.id].states}
+                }
+            storms[now.id] = own
+        else:
+            own.subject = replace(now, former_ids=own.subject.former_ids)
+    return [NAME + identity for identity in storms]

@@ -1,0 +1,61 @@
+"""The switches of some pods whose uplinks may be uneven: which windows count, and when to look again."""
+
+from collections.abc import Callable, Iterable
+
+from streams.detect import congestion_imbalance
+from streams.detect.congestion_imbalance import SwitchUplinks, mark_of
+from streams.detect.link import Interval, meets
+from streams.detect.params import DetectParams
+from streams.fabric.ids import Port, device_id
+from streams.fabric.topology import Topology
+from streams.wire.models import Endpoint, Episode, Rails, Subject
+
+NAME = "uplinks of "
+"""Before a switch's name, where what is due are its uplinks."""
+
+Uneven = dict[str, SwitchUplinks]
+"""Switch -> what is known; none, on a healthy fabric."""
+
+
+def is_switch(topology: Topology, device: str) -> bool:
+    """Whether a window of several ports is one of uplinks, and not of rails."""
+    known = topology.devices.get(device)
+    return known is not None and known.kind == "switch"
+
+
+def observe(
+    params: DetectParams,
+    uneven: Uneven,
+    topology: Topology,
+    unsettled_at: Callable[[Port], Iterable[Interval]],
+    window: Rails,
+) -> dict[str, None]:
+    """Take a window in, unless an uplink was down, trained or was shut in it; answers what to look at."""
+    mark, switch = mark_of(params.imbalance, window), window.device
+    own = uneven.get(switch)
+    if own is None and not mark.is_bad:
+        return {}
+    uplinks = [cable.lower for cable in topology.uplinks_of.get(switch, ())]
+    if any(meets(unsettled_at(port), window.since_ns, window.end_ns) for port in uplinks):
+        return {}
+    if own is None:
+        own = uneven[switch] = SwitchUplinks(_subject(topology, switch))
+    return {NAME + switch: None} if own.add(mark) else {}
+
+
+def _subject(topology: Topology, switch: str) -> Subject:
+    known = topology.devices[switch]
+    return Subject(
+        device_id(switch), Endpoint(switch), role=known.kind, plane=known.plane, pod=topology.pod_of(switch),
+        site=known.site, team=known.team,
+    )  # fmt: skip
+
+
+def look(params: DetectParams, uneven: Uneven, name: str, watermark_ns: int) -> tuple[list[Episode], int]:
+    """Conclude on one switch, and let go of it when nothing is left."""
+    switch = name.removeprefix(NAME)
+    own = uneven[switch]
+    episodes, due_ns = congestion_imbalance.step(params, own, watermark_ns)
+    if own.is_over:
+        del uneven[switch]
+    return episodes, due_ns

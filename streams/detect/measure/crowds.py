@@ -1,0 +1,204 @@
+"""At which ends of hosts' links more comes than goes in: full and marked, full and dropped, or paused by the host.
+
+Decided for many messages at once by array arithmetic, as pauses.py does; Python runs only for cells in which one of
+these counters grew by much. What is told is that it began, once it has lasted, and that it is over.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from streams.detect.measure.blocks import Cells, Column, Fit
+from streams.detect.measure.pauses import QUANTA_BITS, Held, Reading, speeds_of
+from streams.detect.measure.ports import Noticed
+from streams.detect.measure.readings import Wave
+from streams.detect.params import DetectParams, ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
+from streams.fabric.topology import Topology
+from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
+
+MARKED, DROPPED, PAUSES, STALLS = "marked", "dropped", "pauses", "stalls"
+"""Why more comes than goes in: the last two are the host's doing."""
+
+_INTO_HOST = (Metric.RX_BYTES, Metric.RX_PACKETS)
+_OUT_OF_SWITCH = (Metric.TX_BYTES, Metric.TX_PACKETS)
+_SIGNS: dict[Metric, tuple[str, bool]] = {
+    Metric.ROCE_ECN_MARKED_PACKETS: (MARKED, True), Metric.PORT_ECN_MARKED_PACKETS: (MARKED, False),
+    Metric.TX_DISCARDS: (DROPPED, False), Metric.PFC_TX_PAUSE_USECONDS: (PAUSES, True),
+    Metric.PFC_TX_FRAMES: (PAUSES, True), Metric.PAUSE_TX_FRAMES: (PAUSES, True),
+}  # fmt: skip
+"""What grows, why, and whether a host counts it; else the switch at the other end does."""
+
+_STALLED = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
+_MOST_PLANS = 256
+
+_Columns = dict[Column, int]
+"""With their positions."""
+_Plan = tuple[Fit, _Columns]
+
+
+class Crowds:
+    """Keeps which ends are crowded: few, on a healthy fabric."""
+
+    def __init__(self, params: DetectParams) -> None:
+        self._params, self._storm = params.incast, params.storm
+        self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
+        """So many marks as packets: what is turned into floating point costs twice as much."""
+        self._plans: dict[int, _Plan] = {}
+        self.held: dict[tuple[str, Source], dict[str, Held]] = {}
+        """Device and source -> row."""
+
+    def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
+        """What a wave shows."""
+        columns = self._plan(wave.counters.fit)[1]
+        if not columns:
+            return []
+        cells: dict[tuple[int, int], None] = {}
+        for (metric, _), position in columns.items():
+            now, before = wave.counters.values[:, position], wave.counters.before(position)
+            grew = now > before
+            if np.count_nonzero(grew):
+                cells |= dict.fromkeys(self._much(wave, topology, metric, position, (grew, now - before)))
+        if self.held:
+            cells |= dict.fromkeys(self._watched(wave))
+        noticed: list[Noticed] = []
+        for message, row in cells:
+            noticed += self._look(wave, message, row, columns, topology)
+        return noticed
+
+    def _plan(self, fit: Fit) -> _Plan:
+        known = self._plans.get(id(fit))
+        if known is None or known[0] is not fit:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            columns = {column: position for column, position in fit.at.items() if column[0] in _SIGNS}
+            known = self._plans[id(fit)] = fit, columns
+        return known
+
+    def _much(
+        self, wave: Wave, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
+    ) -> Iterator[tuple[int, int]]:
+        """The cells in which so much grew that it may be; a column that was never read before has 0 for its time."""
+        change, own = wave.counters, self._params
+        (why, by_host), (grew, growth) = _SIGNS[metric], grown
+        enough: Any
+        if why == MARKED:
+            packets = change.fit.at.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
+            if packets is None:
+                return
+            enough = change.values[:, packets] - change.before(packets)
+            growth = growth * self._in_whole_numbers
+        else:
+            times = change.stack.at_ns[change.devices, change.fit.places[position]]
+            enough = (np.maximum(change.at_ns - times, 1) / 1e9)[:, None]
+            if metric is Metric.TX_DISCARDS:
+                enough = enough * own.drops_a_second
+            elif metric is Metric.PFC_TX_PAUSE_USECONDS:
+                enough = enough * own.pauses * 1e6
+            else:
+                enough = enough * own.pauses * speeds_of(wave) / QUANTA_BITS
+        much = grew & (growth >= enough)
+        if not np.count_nonzero(much):
+            return
+        for message, row in zip(*np.nonzero(much), strict=True):
+            device = topology.devices.get(wave.taken[message].samples.device)
+            if device is not None and (device.kind == "host") == by_host:
+                yield int(message), int(row)
+
+    def _watched(self, wave: Wave) -> Iterator[tuple[int, int]]:
+        for message, taken in enumerate(wave.taken):
+            for row in self.held.get((taken.samples.device, taken.samples.source), ()):
+                if row in taken.samples.row:
+                    yield message, taken.samples.row.index(row)
+
+    def _look(self, wave: Wave, message: int, row: int, columns: _Columns, topology: Topology) -> Iterator[Noticed]:
+        taken = wave.taken[message]
+        samples = taken.samples
+        port = topology.port(samples.device, samples.row[row])
+        cable = topology.cable_at(port)
+        if cable is None or cable.role != "host-link":
+            return
+        reading = Reading(wave, message, row, 0, float(cable.speed_bps or _speed(wave, message, row)))
+        verdict = self._verdict(reading, columns, at_host=port == cable.lower)
+        if verdict is None:
+            return
+        share, why, since_ns = verdict
+        key, name = (samples.device, samples.source), samples.row[row]
+        held = self.held.get(key, {}).get(name)
+        if not why:
+            if held is None:
+                return
+            del self.held[key][name]
+            if not self.held[key]:
+                del self.held[key]
+            if held.told:
+                yield (
+                    taken.number,
+                    _symptom(port, SymptomKind.CROWDED_NO_MORE, taken.at_ns, held.last_ns, samples.source),
+                )
+            return
+        if held is None:
+            held = self.held.setdefault(key, {})[name] = Held(since_ns, taken.at_ns)
+        held.last_ns = taken.at_ns
+        if not held.told and held.last_ns - held.since_ns >= ns(self._params.sustained_s):
+            held.told = True
+            began = _symptom(port, SymptomKind.CROWDED, taken.at_ns, held.since_ns, samples.source, share, why)
+            yield taken.number, began
+
+    def _verdict(self, reading: Reading, columns: _Columns, *, at_host: bool) -> tuple[float, str, int] | None:
+        """By how much, why ("" where it is not crowded), and since when; None where nothing was read to tell by."""
+        own = self._params
+        octets, packets = (reading.grown(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
+        if octets is None or reading.speed_bps <= 0:
+            return None
+        since_ns = reading.wave.taken[reading.message].at_ns - round(octets[1] * 1e9)
+        full = octets[0] * 8 >= own.full * reading.speed_bps * octets[1]
+        silent = octets[0] * 8 <= self._storm.traffic * reading.speed_bps * octets[1]  # paused so, it is a storm
+        found: tuple[float, str] = (0.0, "")
+        for metric, index in columns:
+            why, counted_by_host = _SIGNS[metric]
+            grown = reading.grown(metric, index) if counted_by_host == at_host else None
+            if grown is None:
+                continue
+            if why == PAUSES:
+                lasting = 1e-6 if metric is Metric.PFC_TX_PAUSE_USECONDS else QUANTA_BITS / reading.speed_bps
+                share = min(1.0, grown[0] * lasting / grown[1])
+                if share >= own.pauses and not silent:
+                    found = max(found, (share, STALLS if self._stalls(reading) else PAUSES))
+            elif full and why == MARKED and packets is not None and grown[0] >= own.marked * packets[0] > 0:
+                found = max(found, (grown[0] / packets[0], MARKED))
+            elif full and why == DROPPED and grown[0] >= own.drops_a_second * grown[1]:
+                found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, DROPPED))
+        return found[0], found[1], since_ns
+
+    def _stalls(self, reading: Reading) -> bool:
+        grown = (reading.grown(metric) for metric in _STALLED)
+        return any(one is not None and one[0] >= self._params.stalled * one[1] for one in grown)
+
+    def dump(self) -> list[list[Any]]:
+        """For a snapshot."""
+        return [
+            [device, int(source), row, held.since_ns, held.last_ns, held.told]
+            for (device, source), own in self.held.items()
+            for row, held in own.items()
+        ]
+
+    def load(self, kept: Iterable[Iterable[Any]]) -> None:
+        """The inverse."""
+        for device, source, row, since_ns, last_ns, told in kept:
+            self.held.setdefault((device, Source(source)), {})[row] = Held(since_ns, last_ns, told)
+
+
+def _speed(wave: Wave, message: int, row: int) -> float:
+    """What the message says that the port trained to; 0 where it does not."""
+    position = wave.gauges.fit.at.get((Metric.SPEED_BPS, NO_INDEX))
+    speed = float(wave.gauges.values[message, position, row]) if position is not None else 0.0
+    return speed if speed > 0 else 0.0
+
+
+def _symptom(
+    port: Port, kind: SymptomKind, at_ns: int, since_ns: int, source: Source, share: float = 0.0, why: str = ""
+) -> Symptom:
+    return Symptom(port.device, port.port, kind, at_ns, since_ns, source, count=round(share * 1e6), detail=why)

@@ -1,0 +1,274 @@
+"""Which ports are held by pause: paused nearly all the time while nothing goes the way that is paused.
+
+Decided for many messages at once by array arithmetic; Python runs only for cells that were paused nearly all the time,
+and for those that are held already. What is told is that it began, once it has lasted, and that it is over.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.detect.measure.blocks import Cells, Change, Fit, Places, is_absent
+from streams.detect.measure.ports import Noticed
+from streams.detect.measure.readings import Wave
+from streams.detect.params import StormParams, ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
+from streams.fabric.topology import Topology
+from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
+
+QUANTA_BITS = 65535 * 512
+"""A pause frame stops the far side for as long as this many bits take, at most (IEEE 802.1Qbb)."""
+
+_SLOWEST_BPS = 1e11
+"""Of a port whose speed the message does not say, until the inventory is asked."""
+
+_MOST_PLANS = 256
+
+
+class Way(NamedTuple):
+    """One direction: what it counts, and which traffic it stops."""
+
+    frames: tuple[Metric, Metric]
+    """By priority, and of the whole port."""
+    useconds: Metric
+    transitions: Metric
+    stopped: Metric
+    begun: SymptomKind
+    over: SymptomKind
+
+
+WAYS = (
+    Way(
+        (Metric.PFC_RX_FRAMES, Metric.PAUSE_RX_FRAMES), Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_RX_TRANSITIONS,
+        Metric.TX_BYTES, SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE,
+    ),
+    Way(
+        (Metric.PFC_TX_FRAMES, Metric.PAUSE_TX_FRAMES), Metric.PFC_TX_PAUSE_USECONDS, Metric.PFC_TX_TRANSITIONS,
+        Metric.RX_BYTES, SymptomKind.PAUSES, SymptomKind.PAUSES_NO_MORE,
+    ),
+)  # fmt: skip
+_USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
+_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
+
+_About = tuple[tuple[int, Metric, int], ...]
+"""Way, metric and index of columns."""
+_Plan = tuple[Fit, Places, _About]
+"""Positions of the columns that count pause, and what they are; those in microseconds last, because they are exact."""
+
+
+@dataclass(slots=True)
+class Held:
+    """A port that is held one way."""
+
+    since_ns: int
+    last_ns: int
+    told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One cell that is looked at: which message, which row, which way."""
+
+    wave: Wave
+    message: int
+    row: int
+    way: int
+    speed_bps: float
+
+    def grown(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
+        """Its growth and the seconds that took; None where it was not read twice, or fell."""
+        counters = self.wave.counters
+        position = counters.fit.at.get((metric, index))
+        if position is None:
+            return None
+        now, before = counters.values[self.message, position, self.row], counters.before(position)
+        was, since_ns = before[self.message, self.row], counters.since_ns(position, self.message, self.row)
+        seconds = (self.wave.taken[self.message].at_ns - since_ns) / 1e9
+        if since_ns == 0 or seconds <= 0 or is_absent(np.array([now, was])).any() or now < was:
+            return None
+        return float(now - was), seconds
+
+
+class Pauses:
+    """Keeps which ports are held: none, on a healthy fabric."""
+
+    def __init__(self, params: StormParams) -> None:
+        self._params = params
+        self._plans: dict[int, _Plan] = {}
+        self.held: dict[tuple[str, Source], dict[tuple[str, int], Held]] = {}
+        """Device and source -> row and way."""
+
+    def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
+        """What a wave shows."""
+        _, positions, about = self._plan(wave.counters.fit)
+        if not len(positions):
+            return []
+        change = wave.counters
+        now, before = change.values[:, positions], _before(change, positions)
+        grew = now > before
+        watched = self._watched(wave) if self.held else ()
+        cells = list(self._much(wave, positions, about, grew, now - before)) if np.count_nonzero(grew) else []
+        noticed: list[Noticed] = []
+        for message, row, way in dict.fromkeys((*cells, *watched)):
+            noticed += self._look(self._reading(wave, message, row, way, topology), about, topology)
+        return noticed
+
+    def _plan(self, fit: Fit) -> _Plan:
+        known = self._plans.get(id(fit))
+        if known is None or known[0] is not fit:
+            about = sorted(
+                (
+                    (number, metric, index)
+                    for metric, index in fit.at
+                    for number, way in enumerate(WAYS)
+                    if metric in (*way.frames, way.useconds)
+                ),
+                key=lambda one: one[1] in _USECONDS,
+            )
+            positions = [fit.at[metric, index] for _, metric, index in about]
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            known = self._plans[id(fit)] = fit, np.array(positions, np.intp), tuple(about)
+        return known
+
+    def _watched(self, wave: Wave) -> Iterator[tuple[int, int, int]]:
+        """The cells of ports that are held already."""
+        for message, taken in enumerate(wave.taken):
+            for row, way in self.held.get((taken.samples.device, taken.samples.source), ()):
+                if row in taken.samples.row:
+                    yield message, taken.samples.row.index(row), way
+
+    def _much(
+        self, wave: Wave, positions: Places, about: _About, grew: Cells, growth: Cells
+    ) -> Iterator[tuple[int, int, int]]:
+        """The cells that were paused for nearly all the time, as far as the message alone says."""
+        change = wave.counters
+        times = change.stack.at_ns[change.devices[:, None], change.fit.places[positions]]
+        seconds = np.maximum(change.at_ns[:, None] - times, 1) / 1e9
+        # 0 of a column that was never read is a long time: nothing is much in it
+        speeds = speeds_of(wave)
+        for place, (way, metric, _) in enumerate(about):
+            own = grew[:, place]
+            if not np.count_nonzero(own):
+                continue
+            paused = growth[:, place] * (1e-6 if metric in _USECONDS else QUANTA_BITS / speeds)
+            for message, row in zip(
+                *np.nonzero(own & (paused >= self._params.paused * seconds[:, place, None])), strict=True
+            ):
+                yield int(message), int(row), way
+
+    def _reading(self, wave: Wave, message: int, row: int, way: int, topology: Topology) -> Reading:
+        samples = wave.taken[message].samples
+        speed = float(
+            np.broadcast_to(speeds_of(wave, unknown=np.nan), (len(wave.taken), len(samples.row)))[message, row]
+        )
+        if not speed > 0:
+            cable = topology.cable_at(topology.port(samples.device, samples.row[row]))
+            speed = float(cable.speed_bps or 0) if cable is not None else 0.0
+        return Reading(wave, message, row, way, speed)
+
+    def _look(self, reading: Reading, about: _About, topology: Topology) -> Iterator[Noticed]:
+        taken, way = reading.wave.taken[reading.message], WAYS[reading.way]
+        samples = taken.samples
+        key, place = (samples.device, samples.source), (samples.row[reading.row], reading.way)
+        verdict = self._verdict(reading, about)
+        if verdict is None:
+            return
+        paused, priority, since_ns = verdict
+        held = self.held.get(key, {}).get(place)
+        port = topology.port(samples.device, samples.row[reading.row])
+        if not paused:
+            if held is None:
+                return
+            del self.held[key][place]
+            if not self.held[key]:
+                del self.held[key]
+            if held.told:
+                yield taken.number, _symptom(port, way.over, taken.at_ns, held.last_ns, samples.source)
+            return
+        if held is None:
+            held = self.held.setdefault(key, {})[place] = Held(since_ns, taken.at_ns)
+        held.last_ns = taken.at_ns
+        if not held.told and held.last_ns - held.since_ns >= ns(self._params.sustained_s):
+            held.told = True
+            told = _symptom(port, way.begun, taken.at_ns, held.since_ns, samples.source, paused, priority)
+            yield taken.number, told
+            if way.begun is SymptomKind.PAUSES and (stalled := _stalled(reading)) >= self._params.stalled:
+                kind = SymptomKind.HOST_STALLS
+                yield taken.number, _symptom(port, kind, taken.at_ns, held.since_ns, samples.source, stalled)
+
+    def _verdict(self, reading: Reading, about: _About) -> tuple[float, int, int] | None:
+        """For which share of the time it was held (0: it was not), at which priority, since when; None: unknown."""
+        way, params = WAYS[reading.way], self._params
+        shares: dict[int, tuple[float, float]] = {}
+        for number, metric, index in about:
+            if number != reading.way:
+                continue
+            in_useconds = metric is way.useconds
+            grown = reading.grown(metric, index)
+            if grown is None or (not in_useconds and reading.speed_bps <= 0):
+                continue
+            lasting = grown[0] * (1e-6 if in_useconds else QUANTA_BITS / reading.speed_bps)
+            shares[index] = min(1.0, lasting / grown[1]), grown[1]
+        if not shares:
+            return None
+        priority, (share, seconds) = max(shares.items(), key=lambda item: item[1])
+        since_ns = reading.wave.taken[reading.message].at_ns - round(seconds * 1e9)
+        if share < params.paused:
+            return 0.0, priority, since_ns
+        if (sent := reading.grown(way.stopped)) is None:
+            return None
+        switched = reading.grown(way.transitions, priority)
+        free = sent[0] * 8 > params.traffic * reading.speed_bps * sent[1] or (
+            switched is not None and switched[0] > params.transitions_a_second * switched[1]
+        )
+        return 0.0 if free else share, priority, since_ns
+
+    def dump(self) -> list[list[Any]]:
+        """For a snapshot."""
+        return [
+            [device, int(source), row, way, held.since_ns, held.last_ns, held.told]
+            for (device, source), own in self.held.items()
+            for (row, way), held in own.items()
+        ]
+
+    def load(self, kept: Iterable[Iterable[Any]]) -> None:
+        """The inverse."""
+        for device, source, row, way, since_ns, last_ns, told in kept:
+            self.held.setdefault((device, Source(source)), {})[row, way] = Held(since_ns, last_ns, told)
+
+
+def _before(change: Change, positions: Places) -> Cells:
+    last: Cells = change.stack.values[change.devices[:, None], change.fit.places[positions]]
+    return last if change.rows is None else last[:, :, change.rows]
+
+
+def speeds_of(wave: Wave, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float64]:
+    """What each port is trained to, shape (messages, rows) or (1, 1); `unknown` where the messages do not say."""
+    position = wave.gauges.fit.at.get((Metric.SPEED_BPS, NO_INDEX))
+    if position is None:
+        return np.full((1, 1), unknown)
+    speeds = wave.gauges.values[:, position]
+    return np.where(speeds > 0, speeds, unknown)
+
+
+def _stalled(reading: Reading) -> float:
+    grown = (reading.grown(metric) for metric in _STALLS)
+    return max((min(1.0, one[0] / one[1]) for one in grown if one is not None), default=0.0)
+
+
+def _symptom(
+    port: Port,
+    kind: SymptomKind,
+    at_ns: int,
+    since_ns: int,
+    source: Source,
+    share: float = 0.0,
+    priority: int = NO_INDEX,
+) -> Symptom:
+    detail = "" if priority == NO_INDEX else f"priority {priority}"
+    return Symptom(port.device, port.port, kind, at_ns, since_ns, source, count=round(share * 1e6), detail=detail)

@@ -1,0 +1,55 @@
+"""What follows from Facts: how a device is cabled and what it runs, told only where somebody has to know."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from streams.detect.measure.cablings import Cablings
+from streams.detect.measure.census import Counted
+from streams.detect.params import DetectParams
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.models import Cabling, Census, Facts, Symptom, SymptomKind
+
+
+class Selves:
+    """What devices say of themselves, in one partition."""
+
+    def __init__(self, params: DetectParams, shard: int) -> None:
+        self._topology = Topology(Inventory())
+        self._cablings = Cablings(params.miscabled)
+        self.counted = Counted(params.drift, params.lateness_s, shard)
+
+    def take(self, facts: Facts) -> list[Cabling]:
+        """A device's word; what it runs is told with the next census."""
+        self.counted.take(facts, self._topology)
+        return self._cablings.take(facts)
+
+    def adopt(self, topology: Topology, at_ns: int) -> list[Cabling]:
+        """Another version of the inventory, or other jobs."""
+        if topology.devices is not self._topology.devices:
+            self.counted.adopt(topology)
+        self._topology = topology
+        return self._cablings.adopt(topology, at_ns)
+
+    def heed(self, said: Iterable[object], watermark_ns: int) -> list[Cabling | Census]:
+        """What has to be told beside these symptoms: a silent source is no witness; and a census that is due.
+
+        Where there are no symptoms and `counted` has no news, there is nothing.
+        """
+        found: list[Cabling | Census] = []
+        for symptom in said:
+            if isinstance(symptom, Symptom) and not symptom.port:
+                if symptom.kind is SymptomKind.SILENT:
+                    found += self._cablings.silent(symptom.device, symptom.source, symptom.at_ns)
+                elif symptom.kind is SymptomKind.HEARD:
+                    found += self._cablings.back(symptom.device, symptom.source, symptom.at_ns)
+        return [*found, *self.counted.due(watermark_ns)]
+
+    def dump(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"cablings": self._cablings.dump(), "census": self.counted.dump()}
+
+    def load(self, data: dict[str, Any]) -> None:
+        """Fill it from what `dump` gave."""
+        self._cablings.load(data["cablings"])
+        self.counted.load(data["census"])

@@ -1,0 +1,71 @@
+"""Whether a switch's uplinks carry alike in a window: compared as one array, and told of where they may not.
+
+Told is a switch with an uplink that is nearly as far from the others as would be bad, and the next `watch` windows of
+it, so that whoever concludes sees it get even. An uplink that carries next to nothing is down, drained or a standby.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.detect.measure.told import Compared
+from streams.detect.measure.windows import Closed, Windows
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER, NO_INDEX
+
+Values = npt.NDArray[np.float64]
+
+MARGIN = 0.03
+"""Of the mean: what a healthy fabric differs by, and so much earlier a switch is told of."""
+
+
+def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Values]:
+    """Of each uplink: by what share it is off the mean of those in use, and how full it is; NaN of one not in use.
+
+    `rates` and `speeds` have shape (switches, ports), NaN where a port is no uplink or was not read. Uplinks of
+    different speeds are compared by how full they are.
+    """
+    fill = rates / speeds
+    with np.errstate(invalid="ignore"):
+        fill = np.where(fill > unused * np.nan_to_num(fill).max(axis=1, initial=0.0)[:, None], fill, np.nan)
+    count = (~np.isnan(fill)).sum(axis=1)
+    mean = np.nansum(fill, axis=1) / np.maximum(count, 1)
+    off: Values = fill / np.where(mean > 0, mean, np.nan)[:, None] - 1
+    off[count < 2] = np.nan
+    return off, fill
+
+
+def told(
+    params: DetectParams, windows: Windows, closed: Closed, switches: Sequence[int], speeds: Values
+) -> Iterator[tuple[int, Compared]]:
+    """Of some switches, by their places in `closed`; `speeds` are those of their uplinks, NaN of other ports."""
+    counters, own = windows.counters, params.imbalance
+    place = counters.place_of.get((Metric.TX_BYTES, NO_INDEX))
+    if place is None:
+        return
+    devices, numbers = closed.devices[switches], closed.numbers[switches]
+    now, before = counters.held[devices, place], counters.base[devices, place]
+    at_ns, since_ns = counters.held_ns[devices, place], counters.base_ns[devices, place]
+    known = (now >= before) & (now != ABSENT_COUNTER) & ((at_ns > since_ns) & (since_ns > 0))[:, None]
+    sent = np.where(known & ~np.isnan(speeds), now - before, np.nan)
+    speeds = np.where(speeds > 0, speeds, _trained(windows, devices))
+    off, fill = deviations(sent * 8 / (np.maximum(at_ns - since_ns, 1) / 1e9)[:, None], speeds, own.unused)
+    far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
+    doubted: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)
+    windows.rails_until[devices] = np.where(doubted, numbers + params.window.watch, windows.rails_until[devices])
+    for i in np.flatnonzero((windows.rails_until[devices] >= numbers) & (at_ns > since_ns) & (since_ns > 0)).tolist():
+        values = tuple(-1.0 if v != v else v for v in (*sent[i].tolist(), *speeds[i].tolist()))
+        metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
+        compared = Compared(int(numbers[i]), int(since_ns[i]), int(at_ns[i]), metrics, values)
+        yield int(closed.messages[switches[i]]), compared
+
+
+def _trained(windows: Windows, devices: npt.NDArray[np.intp]) -> Values | float:
+    """What the ports trained to, where the inventory does not say it."""
+    place = windows.gauges.place_of.get((Metric.SPEED_BPS, NO_INDEX))
+    if place is None:
+        return float("nan")
+    trained = windows.gauges.held[devices, place].astype(np.float64)
+    return np.where(trained > 0, trained, np.nan)

@@ -1,0 +1,170 @@
+"""rail/degraded: a rail that is up but slower than its peers.
+
+Opens when three windows in a row say so of a rail (one, where it trained below its speed), and closes after five in
+which it was seen well. What a window says is rails.py's; a link that loses frames is link_degrading.py's as well.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.params import DetectParams, RailParams, ns
+from streams.detect.rails import PCIE, RETRANSMITS, SLOW, TRAINED_LOW, Mark, RailPort
+from streams.wire.models import (
+    Condition,
+    Coverage,
+    Endpoint,
+    Episode,
+    Evidence,
+    Finding,
+    Severity,
+    Status,
+    Subject,
+)
+
+SLUG = "rail/degraded"
+VERSION = "1"
+
+_KEEP = 64
+"""Marks of a rail that are kept: an hour."""
+
+_CAUSES = {SLOW: "unknown", TRAINED_LOW: "nic", RETRANSMITS: "unknown", PCIE: "pcie"}
+_METRICS = {
+    SLOW: "tx_bytes", TRAINED_LOW: "speed_bps", RETRANSMITS: "local_ack_timeouts", PCIE: "pcie_stalled_read_seconds"
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class RailState:
+    """One rail of a host that was bad: what its windows said since, and what was said of it."""
+
+    subject: Subject
+    marks: list[Mark] = field(default_factory=list)
+    state: State = ()
+    forgotten_ns: int = 0
+
+    def add(self, mark: Mark) -> None:
+        """The next window's mark; windows come in order."""
+        if self.marks and mark.begin_ns <= self.marks[-1].begin_ns:
+            return
+        self.marks.append(mark)
+        while len(self.marks) > _KEEP:
+            self.forgotten_ns = self.marks.pop(0).end_ns
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of it can change any more, and nothing has begun."""
+        return not any(mark.why for mark in self.marks[-_KEEP // 2 :]) and all(
+            s.episode.finding.final for s in self.state
+        )
+
+
+def subject_of(rail: RailPort, like: Subject) -> Subject:
+    """A rail of a host, at its port; pod, site and team are those of its link."""
+    return replace(
+        like, id=f"rail:{rail.host}/{rail.rail}", a=Endpoint(rail.host, rail.port), z=None, role="rail", rail=rail.rail,
+        former_ids=(),
+    )  # fmt: skip
+
+
+def step(params: DetectParams, own: RailState, watermark_ns: int) -> tuple[list[Episode], int]:
+    """Conclude from the marks; answers what changed, and the watermark at which to look again."""
+    conclusions = [_conclusion(params, own.subject, run, good) for run, good in _runs(params.rail, own.marks)]
+    own.state, episodes = fold(own.state, conclusions, watermark_ns, own.forgotten_ns)
+    return episodes, next_due_ns(conclusions, watermark_ns)
+
+
+def _runs(params: RailParams, marks: Sequence[Mark]) -> Iterator[tuple[list[Mark], list[Mark]]]:
+    """The bad windows of each episode, from the first of the case on, and the good ones that ended it."""
+    run: list[Mark] = []
+    good: list[Mark] = []
+    for mark in marks:
+        if not mark.why:
+            good.append(mark)
+            if len(good) >= params.good_windows:
+                if is_case(params, run):
+                    yield run, good
+                run, good = [], []
+            elif not is_case(params, run):
+                run = []  # three in a row make a case, so that one good window unmakes what is none yet
+            continue
+        run, good = [*run, mark], []
+    if is_case(params, run):
+        yield run, []
+
+
+def is_case(params: RailParams, run: Sequence[Mark]) -> bool:
+    """Whether so many bad windows make a case."""
+    return len(run) >= params.bad_windows or any(mark.why == TRAINED_LOW for mark in run)
+
+
+def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], good: Sequence[Mark]) -> Conclusion:
+    last, over = run[-1], bool(good)
+    worst = _worst(run)
+    opened = next(run[n] for n in range(len(run)) if is_case(params.rail, run[: n + 1]))
+    at = subject.a or Endpoint("")
+    finding = Finding(
+        id="",
+        revision=0,
+        final=False,
+        condition=Condition.RAIL_DEGRADED,
+        status=Status.OPEN,
+        severity=Severity.WARNING,
+        subject=subject,
+        started_at_ns=run[0].begin_ns,
+        observed_at_ns=last.end_ns,
+        resolved_at_ns=last.end_ns if over else None,
+        detected_at_ns=opened.end_ns + ns(params.lateness_s),
+        summary=f"rail {subject.rail} of {at.device} {_headline(worst)}",
+        cause=_CAUSES[worst.why],
+        evidence=(
+            Evidence(
+                statement=f"{at.device}/{at.port} {_headline(worst)}",
+                metric=_METRICS[worst.why],
+                at=at,
+                observed=worst.observed,
+                expected=worst.expected,
+                comparison="peers" if worst.peers else "threshold",
+                peers=worst.peers or None,
+                window_start_ns=run[0].begin_ns,
+                window_end_ns=last.end_ns,
+            ),
+        ),
+        confidence=0.9 if worst.peers >= 2 * params.rail.peers or worst.why == TRAINED_LOW else 0.7,
+        coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,
+        detector=SLUG,
+        detector_version=VERSION,
+        settings_digest=params.digest,
+    )
+    final_at = good[-1].end_ns + ns(params.lateness_s) if over else None
+    return Conclusion(run[0].begin_ns, last.end_ns, finding, str(run[0].begin_ns), final_at)
+
+
+_ORDER = (TRAINED_LOW, PCIE, SLOW, RETRANSMITS)
+
+
+def _worst(run: Sequence[Mark]) -> Mark:
+    """What says most: the reason first that explains the others, then the window that is furthest from its peers."""
+    return min(
+        run, key=lambda mark: (_ORDER.index(mark.why), mark.observed / mark.expected * _sign(mark), mark.begin_ns)
+    )
+
+
+def _sign(mark: Mark) -> int:
+    return -1 if mark.why in (PCIE, RETRANSMITS) else 1
+
+
+def _headline(mark: Mark) -> str:
+    match mark.why:
+        case "trained-low":
+            return f"trained at {mark.observed / 1e9:.0f} instead of {mark.expected / 1e9:.0f} Gb/s"
+        case "pcie":
+            return f"is slow: its NIC stalled on PCIe for {mark.observed:.0%} of the time"
+        case "retransmits":
+            return f"retransmits {mark.observed:.1f} times the limit, which {mark.peers} other hosts do not"
+        case _:
+            share = mark.observed / mark.expected
+            return (
+                f"is slow: {mark.observed / 1e9:.1f} Gb/s, {share:.0%} of the {mark.expected / 1e9:.1f} Gb/s"
+                f" of the host's other rails, unlike at {mark.peers} other hosts"
+            )

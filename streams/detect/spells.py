@@ -1,0 +1,107 @@
+"""Spells of an end of a link in which something went on, as `measure` told that they began and were over.
+
+What it was is for the detectors: held by pause (congestion_pfc_storm.py), or more comes than
+goes in (congestion_incast.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from streams.detect.episode import State
+from streams.detect.link import FOREVER
+from streams.wire.models import Endpoint, Source, Subject, Symptom, SymptomKind
+
+_PAUSED = (SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE)
+_BEGUN = (SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.CROWDED)
+
+
+_CAPACITY = 64
+"""Spells kept of one link: what comes and goes for hours fills it."""
+
+
+@dataclass(slots=True)
+class Spell:
+    """One end as one source reads it was held from `begin_ns` to `end_ns`, by itself or by the far end."""
+
+    teller: Endpoint
+    source: Source
+    is_paused: bool
+    begin_ns: int
+    told_ns: int
+    end_ns: int = FOREVER
+    share: float = 0.0
+    detail: str = ""
+    stalls: float = 0.0
+
+
+@dataclass(slots=True)
+class LinkSpells:
+    """One link: what was told of its ends, and what was said; by the device that pauses."""
+
+    subject: Subject
+    spells: list[Spell] = field(default_factory=list)
+    states: dict[str, State] = field(default_factory=dict)
+
+    def add(self, symptom: Symptom) -> bool:
+        """Take an observation in; False where it was known already, or is over before it was known."""
+        teller, is_paused = Endpoint(symptom.device, symptom.port), symptom.kind in _PAUSED
+        own = [s for s in self.spells if (s.teller, s.source, s.is_paused) == (teller, symptom.source, is_paused)]
+        if symptom.kind is SymptomKind.HOST_STALLS:
+            for spell in own:
+                if spell.begin_ns == symptom.since_ns:
+                    spell.stalls = symptom.count / 1e6
+            return bool(own)
+        if symptom.kind in _BEGUN:
+            if any(spell.begin_ns == symptom.since_ns for spell in own):
+                return False
+            fresh = Spell(teller, symptom.source, is_paused, symptom.since_ns, symptom.at_ns)
+            fresh.share, fresh.detail = symptom.count / 1e6, symptom.detail
+            self.spells.append(fresh)
+            self.spells.sort(key=_order)
+            self._bound()
+            return True
+        ended = [s for s in own if s.end_ns == FOREVER and s.begin_ns <= symptom.since_ns]
+        for spell in ended:
+            spell.end_ns = symptom.since_ns
+        return bool(ended)
+
+    def _bound(self) -> None:
+        """The oldest two are one where there are too many, so that when it began is kept."""
+        if len(self.spells) > _CAPACITY and self.spells[1].end_ns != FOREVER:
+            gone = self.spells.pop(1)
+            self.spells[0].end_ns = max(self.spells[0].end_ns, gone.end_ns)
+
+    def pauser(self, spell: Spell) -> Endpoint:
+        """The end that pauses: the teller, or the end beyond it."""
+        if not spell.is_paused:
+            return spell.teller
+        ends = [end for end in (self.subject.a, self.subject.z) if end is not None]
+        return next((end for end in ends if end.device != spell.teller.device), Endpoint("the far end"))
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is left of it."""
+        return not self.spells and all(s.episode.finding.final for state in self.states.values() for s in state)
+
+
+def _order(spell: Spell) -> tuple[int, str, str, Source, bool]:
+    return spell.begin_ns, spell.teller.device, spell.teller.port, spell.source, spell.is_paused
+
+
+def over_ns(quiet_ns: int, run: Sequence[Spell]) -> int:
+    """When it is over if nothing follows; FOREVER while an end is still so."""
+    end_ns = max(spell.end_ns for spell in run)
+    return FOREVER if end_ns == FOREVER else end_ns + quiet_ns
+
+
+def runs_of(quiet_ns: int, spells: Sequence[Spell]) -> Iterator[list[Spell]]:
+    """Spells between which the link was never free for long."""
+    run: list[Spell] = []
+    for spell in spells:
+        end_ns = max((s.end_ns for s in run), default=FOREVER)
+        if run and end_ns != FOREVER and spell.begin_ns > end_ns + quiet_ns:
+            yield run
+            run = []
+        run.append(spell)
+    if run:
+        yield run

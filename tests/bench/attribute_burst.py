@@ -1,0 +1,83 @@
+"""What a burst costs `attribute`, which is one owner for the whole fabric: leaves of the largest one that restart.
+
+Every link of so many leaves goes down within ten seconds, as its far end tells, and is told in 100 steps of time; then
+all are back, and final. `python -m tests.bench.attribute_burst [EPISODES]` prints seconds of CPU and state.
+"""
+
+import random
+import sys
+import time
+
+from streams.detect.attribute.stage import Attribute
+from streams.detect.params import DetectParams
+from streams.fabric.generate import GenerateParams, generate
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Endpoint, Episode, Evidence, Finding, Message, Severity, Status, Subject
+
+_S = 1_000_000_000
+_T0 = 1_000_000 * _S
+_STEPS = 100
+
+
+def episodes(top: Topology, count: int, chance: random.Random) -> list[Finding]:
+    """Links of leaves, one leaf after the other, that are down."""
+    leaves = [device.name for device in top.devices.values() if device.tier == "T0"]
+    found: list[Finding] = []
+    for leaf in leaves:
+        for cable in top.cables_of[leaf]:
+            far = cable.lower if cable.upper.device == leaf else cable.upper
+            begin = _T0 + chance.randrange(10 * _S)
+            subject = Subject(cable.id, Endpoint(*cable.lower), Endpoint(*cable.upper), cable.role, pod=cable.pod)
+            told = Evidence("down", at=Endpoint(*far))
+            found.append(
+                Finding(
+                    f"{len(found):032x}", 1, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, subject,
+                    begin, begin, None, begin + 30 * _S, evidence=(told,), detector="link/down",
+                )
+            )  # fmt: skip
+        if len(found) >= count:
+            break
+    chance.shuffle(found)
+    return found[:count]
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    top = Topology(generate(GenerateParams(gpus=131_072)))
+    own = episodes(top, count, random.Random(1))
+    stage = Attribute(DetectParams())
+    stage.begin(1)
+    stage.adopt(top)
+    stage.adopt(top)
+    top.graph  # noqa: B018 — made once for all stages, before the first finding
+    begun, said, worst = time.process_time(), 0, 0.0
+    for step in range(_STEPS):
+        batch: list[Message] = [Episode(f, (f.started_at_ns,)) for f in own[step::_STEPS]]
+        first = time.process_time()
+        said += len(stage.process(batch)) + len(stage.advance(_T0 + 40 * _S + step * _S // 10))
+        worst = max(worst, time.process_time() - first)
+    opened = time.process_time()
+    state = stage.snapshot()
+    kept = time.process_time()
+    for step in range(_STEPS):
+        ended: list[Message] = []
+        for f in own[step::_STEPS]:
+            over = {name: getattr(f, name) for name in f.__slots__} | {
+                "revision": 2, "status": Status.RESOLVED, "resolved_at_ns": _T0 + 100 * _S, "final": True,
+            }  # fmt: skip
+            ended.append(Episode(Finding(**over), (f.started_at_ns,)))
+        said += len(stage.process(ended)) + len(stage.advance(_T0 + 140 * _S + step * _S // 10))
+    said += len(stage.advance(_T0 + 400 * _S))
+    over_s = time.process_time() - kept
+    quiet = time.process_time()
+    for step in range(1000):
+        stage.advance(_T0 + 401 * _S + step * _S // 10)
+    print(  # noqa: T201 — what it is for
+        f"{len(own)} episodes: open {opened - begun:.2f} s (worst step {worst * 1000:.0f} ms), over {over_s:.2f} s,"
+        f" {said} messages; snapshot {len(state) / 1e6:.1f} MB in {kept - opened:.2f} s;"
+        f" 1000 steps of time with nothing new {(time.process_time() - quiet) * 1000:.1f} ms"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""The example of each detector's page, as `railsight explain` prints it for the detector's labelled case.
+
+`python -m tests.contract.detect.pages` writes it into the pages; test_pages.py holds them to it.
+"""
+
+from pathlib import Path
+
+from streams.cli.shown import whole
+from streams.wire.models import Finding
+from tests.contract.detect.test_registry import LABELLED, ROOT
+from tests.unit.detect.chain import play, recorded
+from tests.unit.detect.seen import last
+
+OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
+
+
+def page(slug: str) -> Path:
+    """Where the detector is described."""
+    return ROOT / "docs/detectors" / f"{slug.replace('/', '-')}.md"
+
+
+def example(slug: str) -> str:
+    """What the labelled case ends with."""
+    world, _ = LABELLED[slug]
+    said = [f for f in play(recorded(world, 1200), world.top) if isinstance(f, Finding)]
+    found = last(said)
+    own = next(finding for finding in found if finding.detector == slug and not finding.parent_id)
+    children = [finding for finding in found if finding.parent_id == own.id]
+    return "".join(f"{text}\n" for text in whole(own, children, [], sum(f.id == own.id for f in said)))
+
+
+def shown(slug: str) -> str:
+    """The example that the page has."""
+    _, _, rest = page(slug).read_text(encoding="utf-8").partition(OPENING)
+    return rest.partition(CLOSING)[0]
+
+
+def _write() -> None:
+    for slug in LABELLED:
+        text = page(slug).read_text(encoding="utf-8")
+        head, found, rest = text.partition(OPENING)
+        tail = rest.partition(CLOSING)[2] if found else ""
+        head = head if found else f"{head.rstrip()}\n\n"
+        page(slug).write_text(f"{head}{OPENING}{example(slug)}{CLOSING}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    _write()

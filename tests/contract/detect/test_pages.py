@@ -1,0 +1,12 @@
+"""Every detector's page shows what it really says."""
+
+import pytest
+
+from tests.contract.detect.pages import example, shown
+from tests.contract.detect.test_registry import LABELLED
+
+
+@pytest.mark.parametrize("slug", LABELLED)
+def test_its_example_is_what_explain_prints_of_its_labelled_case(slug: str) -> None:
+    """Write it anew by `python -m tests.contract.detect.pages`."""
+    assert shown(slug) == example(slug) != ""

@@ -1,0 +1,135 @@
+"""What the windows of event time cost under the load of the pipeline's benchmark: counts and bytes, no times.
+
+A healthy fabric is told of (next to) never, keeps no objects and little more than its last readings, and its snapshots
+stay small. Once they did not: at the largest fabric every port was told of every minute, and the worker fell behind.
+"""
+
+import gc
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from streams.cli.bench.load.fleet import Fleet
+from streams.detect.measure import windows_state
+from streams.detect.measure.block import Block
+from streams.detect.measure.packing import Packer
+from streams.detect.params import DetectParams, ns
+from streams.detect.rail_peers import marks_of
+from streams.fabric.catalogue import Metric
+from streams.fabric.generate import GenerateParams, generate
+from streams.fabric.topology import Topology
+from streams.wire.models import Rails, Source
+from tests.bench.windows_cost import Chain, made, play
+from tests.contract.test_healthy_path_cost import counting
+
+GPUS, MINUTES = 1024, 12
+"""The watch after an error is ten windows: it begins and ends within so many minutes."""
+
+TOLD_A_MILLION = 200
+"""Windows of a million port-minutes: at base rates one error in a hundred is followed by another within ten minutes."""
+
+WINDOW_BYTES_A_PORT = {8: 224, 128: 176}
+"""By the device's ports. The last readings of twenty counters and four gauges are 192; both ends of nine counters of a
+host or eight of a switch are 144 or 128, one end of two gauges 16, what was told of them 8, and what was notable 8. The
+times of a host are shared by its eight ports only.
+"""
+
+SNAPSHOT_RATIO = 1.45
+"""A snapshot against one without windows."""
+
+BLOCKS, BLOCKS_ALONE = 100, 60
+"""Objects that may be new beside those of errors which stand alone, and of each of these."""
+
+CALLS_A_HOST = 70
+"""To judge the rails of one more host in doubt: which of its eight ports are rails."""
+
+
+@pytest.fixture(scope="module")
+def load() -> tuple[Chain, Fleet, int]:
+    """Both stages after some minutes of the load, and how many ports they read in one."""
+    chain, fleet = made(GPUS, 10.0)
+    ports = [play(chain, fleet, minute, slot_s=1.0) for minute in range(MINUTES)][-1] // 6
+    return chain, fleet, ports
+
+
+def blocks(chain: Chain) -> Iterator[Block]:
+    """What `measure` keeps, shape by shape."""
+    yield from chain.measure._readings.blocks.values()
+
+
+def test_a_healthy_fabric_is_told_of_next_to_never(load: tuple[Chain, Fleet, int]) -> None:
+    """Traffic, corrected bits, idle ports and single errors make no window; rails that carry alike make no Rails."""
+    chain, _, ports = load
+    assert chain.told["Rails"] == 0
+    assert chain.told["Window"] <= TOLD_A_MILLION * ports * MINUTES / 1e6, chain.told
+
+
+def test_windows_keep_few_bytes_a_port_and_none_of_them_in_objects(load: tuple[Chain, Fleet, int]) -> None:
+    """Arrays, about as large as the last readings themselves."""
+    chain, _, _ = load
+    for block in blocks(chain):
+        assert block.windows is not None
+        kept = (block.windows, block.windows.counters, block.windows.gauges)
+        arrays = [value for part in kept for value in vars(part).values() if isinstance(value, np.ndarray)]
+        room = len(block.windows.open) * block.shape.rows
+        assert sum(array.nbytes for array in arrays) / room <= WINDOW_BYTES_A_PORT[block.shape.rows]
+
+
+def test_windows_add_little_to_a_snapshot(load: tuple[Chain, Fleet, int]) -> None:
+    """What traffic was a minute ago is what cannot be squeezed; all else is constant."""
+    chain, _, _ = load
+    whole, packer = len(chain.measure.snapshot()), Packer()
+    for block in blocks(chain):
+        assert block.windows is not None
+        places = np.arange(block.used)
+        windows_state.pack(block.windows, places, block.counters.at_ns[places].max(axis=1), packer)
+    own = sum(map(len, packer.blobs))
+    assert whole <= SNAPSHOT_RATIO * (whole - own), (whole, own)
+    assert len(chain.correlate.snapshot()) < 10_000
+
+
+def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
+    """However many minutes end, the stages hold as many objects as before; an error that stood alone is let go."""
+    chain, fleet, _ = load
+    gc.collect()
+    before = sys.getallocatedblocks()
+    for minute in range(MINUTES, 2 * MINUTES):
+        play(chain, fleet, minute, slot_s=1.0)
+    gc.collect()
+    grown, alone = sys.getallocatedblocks() - before, 0
+    for block in blocks(chain):
+        assert block.windows is not None
+        newest = int(block.windows.open.max())
+        assert all(newest - told.number <= MINUTES for told in block.windows.alone.values())
+        alone += len(block.windows.alone)
+    assert 0 < alone < 20
+    assert grown <= BLOCKS + BLOCKS_ALONE * alone
+
+
+def test_hosts_in_doubt_cost_the_same_each_however_many_they_are() -> None:
+    """Where no host uses its rails alike, all of a pod are judged, as arrays and not each against each."""
+    inventory = generate(GenerateParams(gpus=1024))
+    topology = Topology(inventory)
+    hosts = [device.name for device in inventory.devices if device.kind == "host"]
+    ports = {host: tuple(cable.lower.port for cable in topology.cables_of[host]) for host in hosts}
+    shares = np.random.default_rng(1).uniform(0.99, 1.0, (len(hosts), 8)) * np.linspace(0.2, 1, 8) * 25e9 * 60
+
+    def calls(count: int) -> int:
+        windows = {
+            host: Rails(
+                host, Source.SOURCE_NIC, ns(60), ns(120), ns(55), ns(115), ports[host], (Metric.TX_BYTES,),
+                tuple(shares[i].tolist()),
+            )
+            for i, host in enumerate(hosts[:count])
+        }  # fmt: skip
+        with counting() as counted:
+            marks = marks_of(DetectParams().rail, topology, windows, hosts[:count], ())
+        assert not marks
+        return counted.total()
+
+    calls(128)  # where jobs run is read once
+    few, more, many = (calls(count) for count in (32, 64, 128))
+    assert (many - more) / 64 == (more - few) / 32
+    assert (many - more) / 64 <= CALLS_A_HOST

@@ -1,0 +1,35 @@
+"""The trial of detection on a small fabric: some faults of every condition, all found, none invented."""
+
+import json
+
+import pytest
+
+from streams.cli.bench.detection.conditions import CONDITIONS
+from tests.e2e.processes import once
+
+pytestmark = pytest.mark.timeout(180)
+EACH = 3
+
+
+def test_faults_of_every_condition_are_found_and_nothing_is_invented() -> None:
+    """Of each condition that the trial knows, with late, repeated and skewed messages and hard cases around them."""
+    asked = ("bench", "detection", "--gpus", "256", "--each", str(EACH), "--seed", "104", "--json")
+    ended = once(*asked, timeout_s=150)
+    said = json.loads(ended.stdout)
+    assert said["conditions"].keys() == {condition.slug for condition in CONDITIONS}
+    assert (said["missed"], said["invented"]) == ([], [])
+    for row in said["conditions"].values():
+        assert row["injected"] >= EACH
+        assert (row["recall"], row["precision"]) == (1.0, 1.0)
+    assert said["pages"] > 0
+    assert said["pages_that_were_no_fault"] == []
+    assert said["counted"]["late"] > 100
+    assert said["counted"]["twice"] > 100
+    assert sum(said["hard"].values()) > 0
+
+
+def test_a_condition_that_nobody_makes_is_refused() -> None:
+    """Which there are is said."""
+    ended = once("bench", "detection", "--only", "link/lost")
+    assert ended.returncode == 2
+    assert "link/flap" in ended.stderr

@@ -1,0 +1,89 @@
+"""A backtest of what ClickHouse holds says what one of the messages themselves says, and compares configurations."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streams.cli import compared
+from streams.config.settings import Settings
+from streams.fabric.folder import write_folder
+from streams.replay.backtest import run_history
+from streams.replay.results import read_findings
+from streams.wire import topics
+from streams.wire.models import CollectorStatus, Finding, Samples, Severity
+from tests.integration.store.rig import Database, Rig, producing, until
+from tests.unit.detect.chain import World, findings, play, statuses
+from tests.unit.detect.seen import at
+from tests.unit.fabric.made import inventory
+
+ROOT = Path(__file__).parents[3]
+ROUNDS_S = 600
+WORLD = World(down={"p1-l0/d1": [(100, 200)], "p2-l1/u0": [(300, 1e9)]})
+
+
+def _messages() -> list[Samples | CollectorStatus]:
+    return [*WORLD.rounds(ROUNDS_S), *statuses(WORLD, ROUNDS_S)]
+
+
+@pytest.fixture(scope="module")
+def told(rig: Rig) -> Iterator[Database]:
+    """Yield the tables with ten minutes of the small fabric."""
+    database = rig.database()
+
+    async def tell() -> None:
+        async with producing(rig.kafka.bootstrap) as producer:
+            for message in _messages():
+                topic = topics.SAMPLES if isinstance(message, Samples) else topics.COLLECTOR_STATUS
+                await rig.send(producer, topics.encode(topic, message))
+        database.start_sink()
+        own = _messages()
+        counts = {
+            "sample_messages": sum(isinstance(m, Samples) for m in own),
+            "collector_status": sum(isinstance(m, CollectorStatus) for m in own),
+        }
+        assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
+
+    asyncio.run(tell())
+    yield database
+    database.end()
+
+
+def _settings(database: Database, **detect: object) -> Settings:
+    return Settings.model_validate(
+        {"store": {"url": database.client.params.url, "database": database.name}, "detect": detect}
+    )
+
+
+def _plain(finding: Finding) -> tuple[object, ...]:
+    return finding.id, finding.subject.id, finding.started_at_ns, finding.resolved_at_ns, finding.severity
+
+
+def test_history_says_what_its_messages_say(told: Database, tmp_path: Path) -> None:
+    """The same findings with the same ids, by the same stages."""
+    write_folder(inventory(), tmp_path / "inventory")
+    out = tmp_path / "found.jsonl"
+    own = _messages()
+    summary = run_history(at(0), at(ROUNDS_S) + 1, tmp_path / "inventory", _settings(told), out)
+    assert summary.messages == len(own)
+    expected = findings(play(own))
+    assert len(expected) >= 2
+    assert [_plain(f) for f in findings(read_findings(out))] == [_plain(f) for f in expected]
+
+
+def test_another_configuration_is_compared_over_the_same_history(told: Database, tmp_path: Path) -> None:
+    """One that waits longer for a link to come back: the short one disappears, the long one is found later."""
+    write_folder(inventory(), tmp_path / "inventory")
+    slow = _settings(told, down={"open_after_s": 150})
+    out = tmp_path / "found.jsonl"
+    summary = run_history(at(0), at(ROUNDS_S) + 1, tmp_path / "inventory", slow, out, _settings(told))
+    differences = summary.differences
+    assert differences is not None
+    assert [f.subject.id for f in differences.disappeared] == ["link:p1-h1/e0--p1-l0/d1"]
+    assert differences.appeared == ()
+    (changed,) = differences.changed
+    assert changed.what["detected after"] == ("30s", "150s")
+    said = "\n".join(compared.lines(differences))
+    assert f"```text\n{said}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), said
+    assert all(f.severity >= Severity.INFO for f in read_findings(out))

@@ -1,0 +1,139 @@
+"""What stands behind a finding, from the tables: samples and events around its windows, its revisions and answers."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streams.cli.behind import behind, lines
+from streams.cli.main import main
+from streams.fabric.catalogue import Metric
+from streams.store import concluded
+from streams.wire import topics
+from streams.wire.models import (
+    Action,
+    Component,
+    Condition,
+    Endpoint,
+    Event,
+    EventKind,
+    Evidence,
+    Facts,
+    Finding,
+    Message,
+    Remediation,
+    RowKind,
+    Samples,
+    Severity,
+    Source,
+    Status,
+    Subject,
+    Table,
+    Verdict,
+)
+from tests.integration.store.rig import NS, Database, Rig, producing, until
+
+S = 1_000_000_000
+ROOT = Path(__file__).parents[3]
+LINK = Subject("link:h/nic1--leaf/e1", Endpoint("h", "nic1"), Endpoint("leaf", "e1"))
+
+
+def _reading(at_s: int) -> Samples:
+    """A counter that grows by 7 each reading from 100 s on, and light on two lanes; the port has the driver's name."""
+    lost = np.array([[1000 + 7 * max(0, (at_s - 100) // 10)]], np.uint64)
+    light = np.array([[-2.5], [-9.0 if at_s >= 100 else -2.0]])
+    at_ns = NS + at_s * S
+    return Samples(
+        "h", Source.SOURCE_NIC, "t", 77, at_s, at_ns, at_ns, 1, RowKind.ROW_KIND_PORT, ("mlx5_1",), 1,
+        Table((Metric.RX_FCS_ERRORS,), (-1,), lost),
+        Table((Metric.RX_POWER_DBM, Metric.RX_POWER_DBM), (0, 1), light),
+    )  # fmt: skip
+
+
+def _evidence(metric: str) -> Evidence:
+    return Evidence("as counted", metric, Endpoint("h", "nic1"), 140, 5, "threshold", None, NS + 100 * S, NS + 300 * S)
+
+
+FINDING = Finding(
+    "f00d", 1, False, Condition.LINK_DEGRADING, Status.OPEN, Severity.WARNING, LINK, NS + 100 * S, NS + 150 * S,
+    summary="h/nic1 loses frames", evidence=(_evidence("rx_fcs_errors"), _evidence("rx_power_dbm"), _evidence("xid")),
+)  # fmt: skip
+LATER = replace(FINDING, revision=2, status=Status.RESOLVED, resolved_at_ns=NS + 300 * S, final=True)
+CHILD = replace(FINDING, id="c41d", parent_id="f00d")
+ANSWER = Remediation("r", 1, ("f00d",), Action.DRAIN_LINK, Verdict.DENIED, LINK, constraint="capacity")
+
+
+@pytest.fixture(scope="module")
+def told(rig: Rig) -> Iterator[Database]:
+    """Yield the tables with ten minutes of one port."""
+    database = rig.database()
+    said: list[tuple[topics.Topic, Message]] = [(topics.SAMPLES, _reading(t)) for t in range(0, 601, 10)]
+    said += [(topics.FINDINGS, finding) for finding in (FINDING, LATER, CHILD)] + [(topics.REMEDIATIONS, ANSWER)]
+    name = Component("nic1", "nic", alias=("mlx5_1",))
+    said.append((topics.FACTS, Facts("h", NS, Source.SOURCE_NIC, components=(name,))))
+    down = Event(
+        "h", "nic1", EventKind.LINK_DOWN, NS + 120 * S, NS + 120 * S, Source.SOURCE_HOST, "t", 77, 1, "carrier"
+    )
+    said.append((topics.EVENTS, down))
+
+    async def tell() -> None:
+        async with producing(rig.kafka.bootstrap) as producer:
+            for topic, message in said:
+                await rig.send(producer, topics.encode(topic, message))
+        database.start_sink()
+        counts = {"sample_messages": 61, "findings": 3, "remediations": 1, "facts": 1, "events": 1}
+        assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
+
+    asyncio.run(tell())
+    yield database
+    database.end()
+
+
+def test_the_samples_of_a_window_are_shown_with_what_was_before_and_after(told: Database) -> None:
+    """Each metric that is read has its table, lanes apart, growth beside counters; one that is not has none."""
+    found = behind(told.client, FINDING)
+    assert [one.metric for one in found] == ["rx_fcs_errors", "", "rx_power_dbm"]
+    first = found[0].readings
+    assert [(r.at_ns - NS) // S for r in first[:4]] == [70, 80, 90, 100]
+    assert [(r.at_ns - NS) // S for r in first[-3:]] == [300, 310, 320]
+    text = list(lines(found))
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    shown = text[: text.index("  rx_power_dbm[0] of h/nic1, read by nic (* in the window)")]
+    assert "".join(f"  {line}\n" for line in shown) in page, "\n".join(text)
+    assert "  rx_fcs_errors of h/nic1, read by nic (* in the window)" in text
+    assert "  rx_power_dbm[1] of h/nic1, read by nic (* in the window)" in text
+    assert any(line.endswith("* 1,007  +7") for line in text)
+    assert any("… 11 more" in line for line in text)
+    assert any(line.endswith("link_down  carrier") for line in text)
+
+
+def test_what_kafka_has_no_more_is_in_the_tables(told: Database) -> None:
+    """Every revision of a finding and its children, by how the id begins, and what was decided."""
+    findings, answers = concluded.like(told.client, "f0")
+    assert [(f.id, f.revision) for f in findings] == [("c41d", 1), ("f00d", 1), ("f00d", 2)]
+    assert answers == [ANSWER]
+    assert concluded.like(told.client, "beef") == ([], [])
+
+
+@pytest.mark.parametrize("bootstrap", ["", "127.0.0.1:1"])
+def test_the_command_says_the_same_with_kafka_and_without(
+    told: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bootstrap: str
+) -> None:
+    """From Kafka where it answers, from ClickHouse where it does not: evidence, samples, answers and revisions."""
+    monkeypatch.setenv("RAILSIGHT__STORE__URL", told.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", told.name)
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "f00", "--bootstrap", bootstrap or told.rig.kafka.bootstrap])
+    printed = capsys.readouterr()
+    assert ended.value.code in (0, None), printed.err
+    for part in (
+        "h/nic1 loses frames",
+        "explains     link/degrading",
+        "DRAIN_LINK DENIED: capacity",
+        "rx_fcs_errors of h/nic1, read by nic (* in the window)",
+        "RESOLVED  WARNING, final",
+    ):
+        assert part in printed.out, printed.out

@@ -1,0 +1,201 @@
+"""Was the network clean for a job: from what was sent to Kafka and stored, to what the command says and ends with."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from streams.cli.job.shown import lines
+from streams.cli.job.verdict import Verdict, verdict_of
+from streams.cli.main import main
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import Device, Inventory, Job, Link
+from streams.wire import topics
+from streams.wire.inventory_topic import to_chunks
+from streams.wire.models import (
+    BlastRadius,
+    Condition,
+    Endpoint,
+    Evidence,
+    Finding,
+    Message,
+    RowKind,
+    Samples,
+    Severity,
+    Source,
+    Status,
+    Subject,
+    Table,
+)
+from streams.wire.topics import Topic
+from tests.integration.store.rig import Database, Rig, producing, until
+
+S = 1_000_000_000
+BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
+ROOT = Path(__file__).parents[3]
+T0 = int(BEGIN.timestamp()) * S
+INVENTORY = Inventory(
+    devices=(
+        *(Device(name=f"h{n}", kind="host", tier="host", pod="p1", gpus=8) for n in range(3)),
+        Device(name="leaf", kind="switch", tier="T0", pod="p1"),
+    ),
+    links=tuple(
+        Link(a_device=f"h{n}", a_port=f"nic{r}", z_device="leaf", z_port=f"e{n}-{r}", role="host-link", rail=r)
+        for n in range(3)
+        for r in range(2)
+    ),
+    jobs=(
+        Job(job="train", device="h0", start=BEGIN),
+        Job(job="train", device="h1", start=BEGIN),
+        Job(job="other", device="h2", start=BEGIN),
+    ),
+)
+
+
+def _reading(device: str, source: Source, at_s: float, rows: tuple[str, ...]) -> Samples:
+    at_ns = T0 + round(at_s * S)
+    return Samples(
+        device, source, "t", 1, round(at_s), at_ns, at_ns, 1, RowKind.ROW_KIND_PORT, rows, 1,
+        Table((Metric.RX_BYTES,), (-1,), np.full((1, len(rows)), round(at_s), np.uint64)),
+        Table((Metric.OPER_UP,), (-1,), np.ones((1, len(rows)))),
+    )  # fmt: skip
+
+
+def _finding(identity: str, host: str, begin: float, end: float, **more: object) -> Finding:
+    subject = Subject(f"link:{host}/nic1--leaf/e{host[1]}-1", Endpoint(host, "nic1"), Endpoint("leaf", f"e{host[1]}-1"))
+    job = "other" if host == "h2" else "train"
+    plain = Finding(
+        identity, 1, True, Condition.LINK_FLAP, Status.RESOLVED, Severity.WARNING, subject, T0 + round(begin * S),
+        T0 + round(end * S), T0 + round(end * S), T0 + round(begin * S), f"{host}/nic1 keeps coming back",
+        evidence=(Evidence("went down 4 times"),), blast_radius=BlastRadius((host,), (job,), 8, 0.5),
+    )  # fmt: skip
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def _told() -> list[tuple[Topic, Message]]:
+    """Ten minutes: h0 is read at both ends all the time, h1 by nobody from 200 to 300 s."""
+    said: list[tuple[Topic, Message]] = []
+    for t in range(0, 601, 10):
+        said.append((topics.SAMPLES, _reading("h0", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
+        said.append((topics.SAMPLES, _reading("leaf", Source.SOURCE_GNMI, t, ("e0-0", "e0-1"))))
+        if not 200 < t < 300:
+            said.append((topics.SAMPLES, _reading("h1", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
+    said += [
+        (topics.FINDINGS, _finding("worse", "h1", 350, 400, severity=Severity.CRITICAL)),
+        (topics.FINDINGS, _finding("bad", "h0", 100, 150)),
+        (topics.FINDINGS, _finding("child", "h0", 100, 140, parent_id="bad")),
+        (topics.FINDINGS, _finding("elsewhere", "h2", 100, 150)),
+        (topics.FINDINGS, _finding("before", "h0", -500, -400)),
+        (topics.FINDINGS, _finding("untrue", "h0", 100, 150, status=Status.RETRACTED)),
+        (
+            topics.FINDINGS,
+            _finding("silent", "h1", 200, 300, condition=Condition.TELEMETRY_STALE, summary="h1 says nothing"),
+        ),
+    ]
+    return said
+
+
+@pytest.fixture(scope="module")
+def told(rig: Rig) -> Iterator[Database]:
+    """Yield the tables with all of it."""
+    database = rig.database()
+
+    async def tell() -> None:
+        async with producing(rig.kafka.bootstrap) as producer:
+            for chunk in to_chunks(INVENTORY, T0):
+                await rig.send(producer, topics.encode(topics.INVENTORY, chunk))
+            for topic, message in _told():
+                await rig.send(producer, topics.encode(topic, message))
+        database.start_sink()
+        counts = {"sample_messages": 61 + 61 + 52, "findings": 7, "inventory_jobs": 3}
+        assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
+
+    asyncio.run(tell())
+    yield database
+    database.end()
+
+
+def _verdict(database: Database, job: str, begin_s: float, end_s: float) -> Verdict | None:
+    return verdict_of(database.client, job, T0 + round(begin_s * S), T0 + round(end_s * S))
+
+
+def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
+    """The worst first, children below their parents, others' and older findings not at all; what nobody saw by name."""
+    verdict = _verdict(told, "train", 0, 600)
+    assert verdict is not None
+    assert [(harm.finding.id, harm.hosts) for harm in verdict.harms] == [("worse", ("h1",)), ("bad", ("h0",))]
+    assert [child.finding.id for child in verdict.harms[1].children] == ["child"]
+    assert [finding.id for finding in verdict.stale] == ["silent"]
+    assert not verdict.clean
+    seen = {(port.cable.lower, port.cable.lower_port): port for port in verdict.seen.ports}
+    assert len(seen) == 4
+    assert seen["h0", "nic0"].share == 1.0
+    assert [(by.source, by.at) for by in seen["h0", "nic0"].by] == [("nic", "h0"), ("gnmi", "leaf")]
+    assert seen["h1", "nic1"].gaps == ((T0 + 200 * S, T0 + 300 * S),)
+    assert seen["h1", "nic1"].share == pytest.approx(5 / 6)
+    assert not verdict.enough_seen
+    text = "\n".join(lines(verdict))
+    assert f"```text\n{text}\n```" in (ROOT / "docs/job.md").read_text(encoding="utf-8"), text
+    for part in ("NOT CLEAN: 2 things", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
+                 "nobody read it 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
+        assert part in text, f"{part}\n{text}"
+
+
+def test_what_was_clean_and_seen_is_clean(told: Database) -> None:
+    """A stretch in which nothing stood and all was read."""
+    verdict = _verdict(told, "train", 450, 600)
+    assert verdict is not None
+    assert (verdict.harms, verdict.clean, verdict.enough_seen, verdict.seen.share) == ((), True, True, 1.0)
+    assert "CLEAN, as far as 100 % of its time tell" in "\n".join(lines(verdict))
+
+
+def test_what_nobody_read_is_not_clean_but_unknown(told: Database) -> None:
+    """Nothing is known against it, and nothing was seen: that is no answer."""
+    verdict = _verdict(told, "other", 200, 600)
+    assert verdict is not None
+    assert (verdict.clean, verdict.enough_seen, verdict.seen.share) == (True, False, 0.0)
+    assert "NOT KNOWN" in "\n".join(lines(verdict))
+    assert verdict.as_dict()["seen"] == 0
+
+
+def test_a_job_that_did_not_run_then_has_no_verdict(told: Database) -> None:
+    """Neither before its start nor under another name."""
+    assert _verdict(told, "train", -100, 0) is None
+    assert _verdict(told, "nobody", 0, 600) is None
+
+
+def _called(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code of the command over this database."""
+    monkeypatch.setenv("RAILSIGHT__STORE__URL", database.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", database.name)
+    with pytest.raises(SystemExit) as ended:
+        main(["job", *arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("train", "--from", "2026-03-01T00:07:30Z", "--to", "2026-03-01T00:10:00Z"), 0, "CLEAN, as far as 100 %"),
+        (("train", "--to", "2026-03-01T00:10:00Z", "--json"), 1, '"clean":false'),
+        (("other", "--from", "2026-03-01T00:03:20Z", "--to", "2026-03-01T00:10:00"), 1, "NOT KNOWN"),
+        (("nobody",), 1, "no job nobody"),
+        (("train", "--from", "2026-03-02", "--to", "2026-03-01"), 2, "--to must be later"),
+    ],
+)
+def test_the_command_ends_with_0_only_where_all_was_clean_and_seen(
+    told: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    """1 where something hurt it, or nobody knows; 2 where the question is none."""
+    assert _called(told, monkeypatch, *arguments) == code
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err

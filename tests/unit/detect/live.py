@@ -1,0 +1,136 @@
+"""The four stages as they run live: told things as they arrive, killed and taken over by successors now and then."""
+
+import random
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+
+from streams.decide.params import DecideParams
+from streams.decide.stage import Decide
+from streams.detect.attribute.stage import Attribute
+from streams.detect.correlate.stage import Correlate
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams, ns
+from streams.fabric.topology import Topology
+from streams.replay.driver import event_time
+from streams.wire.models import IDLE_NS, Finding, Message, Progress, Remediation, Samples, Status
+from streams.wire.stage import Output, Stage
+from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
+
+READER = {SYMPTOMS: 1, SUMMARIES: 1, EPISODES: 2, FINDINGS: 3}
+MAKE: tuple[Callable[[], Stage], ...] = (
+    lambda: Measure(DetectParams()), lambda: Correlate(DetectParams()), lambda: Attribute(DetectParams()),
+    lambda: Decide(DecideParams()),
+)  # fmt: skip
+
+
+class Live:
+    """One owner of each stage, and what they said."""
+
+    def __init__(self, top: Topology) -> None:
+        self._top = top
+        self._epochs = [1] * len(MAKE)
+        self.stages = [make() for make in MAKE]
+        self.said: list[Finding | Remediation] = []
+        self._watermark_ns = 0
+        for stage in self.stages:
+            stage.begin(1)
+            self._pass_on(stage.adopt(top))
+
+    def tell(self, message: Message) -> None:
+        """One message arrives."""
+        self._pass_on(self.stages[0].process([message]))
+        watermark = self.stages[0].watermark_ns
+        if IDLE_NS > watermark > self._watermark_ns:
+            self._advance(watermark)
+
+    def end(self, at_ns: int) -> None:
+        """No more arrives, and time goes on until then."""
+        self._pass_on(self.stages[0].process([Progress("test", 0, 1, at_ns)]))
+        self._advance(at_ns)
+
+    def _advance(self, watermark_ns: int) -> None:
+        self._watermark_ns = watermark_ns
+        for stage in self.stages[1:]:
+            self._pass_on(stage.advance(watermark_ns))
+
+    def take_over(self, number: int) -> None:
+        """A stage is killed; a successor goes on from its snapshot."""
+        self._epochs[number] += 1
+        successor = MAKE[number]()
+        successor.begin(self._epochs[number])
+        successor.restore(self.stages[number].snapshot())
+        self.stages[number] = successor
+        self._pass_on(successor.adopt(self._top))
+
+    def _pass_on(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            message = output.message
+            if message is None:
+                continue
+            if isinstance(message, Finding | Remediation) and output.topic.kept_s is not None:
+                self.said.append(message)
+            if (reader := READER.get(output.topic)) is not None:
+                self._pass_on(self.stages[reader].process([message]))
+
+
+def run(
+    messages: Iterable[Message], top: Topology, killed: Collection[tuple[int, int]] = ()
+) -> list[Finding | Remediation]:
+    """All that is said of messages in the order of their arrival.
+
+    `killed` are (how many messages had come, which stage).
+    """
+    live = Live(top)
+    last_ns = 0
+    for number, message in enumerate(messages):
+        for at, stage in killed:
+            if at == number:
+                live.take_over(stage)
+        last_ns = max(last_ns, event_time(message)[0])
+        live.tell(message)
+    live.end(last_ns + ns(DetectParams().lateness_s))
+    return live.said
+
+
+def in_order(messages: Iterable[Message]) -> list[Message]:
+    """As a backtest has them."""
+    return sorted(messages, key=event_time)
+
+
+def shuffled(messages: Sequence[Message], within_s: float, chance: random.Random) -> list[Message]:
+    """Each message arrives late by chance, a tenth of them twice.
+
+    What one source reads of one device arrives in the order in which it was read: it is one partition's, by one
+    sender. A repetition comes after the first.
+    """
+    late: list[tuple[float, int, Message]] = []
+    newest: dict[tuple[object, ...], float] = {}
+    for number, message in enumerate(in_order(messages)):
+        at = event_time(message)[0] + chance.uniform(0, within_s) * 1e9
+        if isinstance(message, Samples):
+            key = (message.device, message.source)
+            at = newest[key] = max(at, newest.get(key, 0.0) + 1)
+        late.append((at, number, message))
+        if chance.random() < 0.1:
+            late.append((at + chance.uniform(0, within_s) * 1e9, number, message))
+    return [message for _, _, message in sorted(late, key=lambda item: item[:2])]
+
+
+def standing(said: Iterable[Finding | Remediation]) -> list[Finding]:
+    """The last revisions of what was so, but for ids and revisions, in an order of their own."""
+    newest = {one.id: one for one in said if isinstance(one, Finding)}
+    parents = {one.id: f"{one.condition.name} {one.subject.id}" for one in newest.values()}
+    plain = (
+        replace(one, id="", revision=0, parent_id=parents.get(one.parent_id, one.parent_id))
+        for one in newest.values()
+        if one.status is not Status.RETRACTED
+    )
+    return sorted(plain, key=repr)
+
+
+def histories(said: Iterable[Finding | Remediation]) -> dict[str, list[Finding | Remediation]]:
+    """By id, all that was said of it in its order, but for the numbers of the revisions."""
+    found: dict[str, list[Finding | Remediation]] = {}
+    for one in said:
+        found.setdefault(one.id, []).append(replace(one, revision=0))
+    return found

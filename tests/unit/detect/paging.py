@@ -1,0 +1,156 @@
+"""A fabric as it is read live: each device at its own moments, late and out of order, and who is paged for it.
+
+Arrival is a clock of its own here, as it is for the runner and the notifier; stages are driven as they are live.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.notify.notifier import Notifier
+from streams.notify.params import NotifyParams
+from streams.replay.driver import Stages
+from streams.wire.models import IDLE_NS, Event, EventKind, Finding, Message, Source, Status
+from streams.wire.stage import Output
+from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
+from tests.unit.detect.chain import World, stages
+from tests.unit.detect.seen import NIC, at, samples
+
+CADENCE_S = 10
+
+
+def told(
+    world: World, until: float, chance: random.Random, readers: Iterable[str] = ()
+) -> Iterator[tuple[float, Message]]:
+    """(arrival, message): hosts read by their NICs, with an event for each edge; switches by gNMI.
+
+    A message comes up to 2 s after it was read, one in twenty up to 15 s.
+    """
+    for device, cables in world.top.cables_of.items():
+        if readers and device not in readers:
+            continue
+        is_host = world.top.devices[device].kind == "host"
+        phase = chance.uniform(0, CADENCE_S)
+        ports = []
+        for cable in cables:
+            end = cable.lower if cable.lower.device == device else cable.upper
+            other = cable.far_end(end)
+            ports.append((end.port, f"{device}/{end.port}", f"{other.device}/{other.port}"))
+        boot_of = world.boots.get(device, float("inf"))
+        for step in range(int((until - phase) // CADENCE_S) + 1):
+            t = phase + step * CADENCE_S
+            if world.is_silent(device, t):
+                continue
+            states: dict[str, float | None] = {name: float(world.is_up(own, far, t)) for name, own, far in ports}
+            source = NIC if is_host else Source.SOURCE_GNMI
+            boot = 2 if t >= boot_of else 1
+            made = samples(device, t, {Metric.OPER_UP: states}, source=source, boot_id=boot, sequence=step)
+            yield t + _delay(chance), made
+        if is_host:
+            for name, own, far in ports:
+                for t, up in edges(world, own, far):
+                    if t <= until and not world.is_silent(device, t):
+                        kind = EventKind.LINK_UP if up else EventKind.LINK_DOWN
+                        yield t + _delay(chance), Event(device, name, kind, at(t), at(t), Source.SOURCE_HOST)
+
+
+def _delay(chance: random.Random) -> float:
+    return chance.uniform(3, 15) if chance.random() < 0.05 else chance.uniform(0, 2)
+
+
+def edges(world: World, own: str, far: str) -> Iterator[tuple[float, bool]]:
+    """When the signal of a link came and went."""
+    spans = [s for port in (own, far) for s in world.down.get(port, ())]
+    spans += [s for port in (own, far) for s in world.gone.get(port.split("/")[0], ())]
+    up = True
+    for t in sorted({t for span in spans for t in span}):
+        now = world.is_up(own, far, t)
+        if now != up:
+            up = now
+            yield t, up
+
+
+@dataclass
+class Heard:
+    """What came of it."""
+
+    revisions: list[Finding] = field(default_factory=list)
+    pages: dict[str, float] = field(default_factory=dict)
+    """Finding id -> when a person was called for it."""
+
+    @property
+    def last(self) -> list[Finding]:
+        """The newest revision of each finding that was so."""
+        newest = {f.id: f for f in self.revisions}
+        return [f for f in newest.values() if f.status is not Status.RETRACTED]
+
+    @property
+    def alone(self) -> list[Finding]:
+        """Those that nothing explains."""
+        return [f for f in self.last if not f.parent_id]
+
+    def children(self, parent: Finding) -> list[Finding]:
+        """What it explains, and what that explains."""
+        own = [f for f in self.last if f.parent_id == parent.id]
+        return [*own, *(below for f in own for below in self.children(f))]
+
+    @property
+    def paged(self) -> list[Finding]:
+        """The findings that a person was called for, as they ended."""
+        return [f for f in self.last if f.id in self.pages]
+
+
+class Live:
+    """The four stages and the notifier, with time as it arrives."""
+
+    def __init__(self, top: Topology, own: Stages | None = None) -> None:
+        self._stages = own or stages()
+        self._reader = {
+            SYMPTOMS: self._stages.correlate, SUMMARIES: self._stages.correlate,
+            EPISODES: self._stages.attribute, FINDINGS: self._stages.decide,
+        }  # fmt: skip
+        self._notifier = Notifier(NotifyParams(cluster="test"))
+        self.heard = Heard()
+        self._now = 0.0
+        for stage in (self._stages.measure, self._stages.correlate, self._stages.attribute, self._stages.decide):
+            stage.begin(1)
+            self._pass_on(stage.adopt(top))
+
+    def run(self, messages: Iterable[tuple[float, Message]], until: float) -> Heard:
+        """Deliver each message at its arrival; time goes on each second."""
+        second = 0.0
+        for arrival, message in sorted(messages, key=lambda m: m[0]):
+            while second < arrival:
+                self._tick(second)
+                second += 1
+            self._now = arrival
+            self._pass_on(self._stages.measure.process([message]))
+        while second <= until:
+            self._tick(second)
+            second += 1
+        return self.heard
+
+    def _tick(self, second: float) -> None:
+        self._now = second
+        self._pass_on(self._stages.measure.advance(at(second)))
+        watermark_ns = self._stages.measure.watermark_ns
+        if watermark_ns not in (0, IDLE_NS):
+            for stage in (self._stages.correlate, self._stages.attribute, self._stages.decide):
+                self._pass_on(stage.advance(watermark_ns))
+        alerts = self._notifier.due(at(second))
+        self._notifier.posted(alerts, at(second))
+        for alert in alerts:
+            if alert.labels["page"] == "true" and alert.ends_at_ns > at(second):
+                self.heard.pages.setdefault(alert.labels["finding_id"], second)
+
+    def _pass_on(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            if output.message is None:
+                continue
+            if isinstance(output.message, Finding):
+                self.heard.revisions.append(output.message)
+                self._notifier.process(output.message, at(self._now))
+            if (reader := self._reader.get(output.topic)) is not None:
+                self._pass_on(reader.process([output.message]))

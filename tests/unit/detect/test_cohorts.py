@@ -1,0 +1,121 @@
+"""Shares of a fleet and the ratio of two rates of faults: known cases, and what holds for all."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.detect.cohorts import Cohort, Fault, Running, judged, merged, rates, ratio_interval
+from streams.detect.params import AllowedVersions, DriftParams, ns
+from streams.wire.models import Census, Source, VersionCount
+
+NIC = Cohort("nic", "", "MCX755106AS", Source.SOURCE_NIC)
+PARAMS = DriftParams()
+DAY = ns(86_400)
+
+
+def runs(**counts: int) -> dict[str, Running]:
+    """So many devices by version."""
+    return {version: Running(version, devices=count) for version, count in counts.items()}
+
+
+@pytest.mark.parametrize(
+    ("counts", "drifting"),
+    [
+        ({"new": 90, "old": 10}, ("old",)),
+        ({"new": 80, "old": 15, "older": 5}, ("old", "older")),
+        ({"new": 79, "old": 21}, ()),
+        ({"new": 50, "old": 50}, ()),
+        ({"new": 6, "old": 1}, ()),
+        ({"new": 100}, ()),
+        ({"new": 0}, ()),
+    ],
+    ids=["a few", "two of them", "no clear majority", "half way through a rollout", "too few", "all alike", "none"],
+)
+def test_a_clear_majority_of_enough_devices_decides(counts: dict[str, int], drifting: tuple[str, ...]) -> None:
+    """Where there is none, nothing drifts."""
+    assert judged(PARAMS, NIC, runs(**counts)).drifting == drifting
+
+
+def test_an_allow_list_decides_before_the_majority() -> None:
+    """What it names is right in however few, what it does not name is wrong in however many."""
+    rule = AllowedVersions(kind="nic", model="mcx7*", versions=("28.41.*", "28.42.1000"))
+    params = DriftParams(allowed=(rule, AllowedVersions(versions=("*",))))
+    verdict = judged(params, NIC, runs(**{"28.39.1002": 99, "28.41.1000": 1}))
+    assert (verdict.drifting, verdict.expected, verdict.by_list) == (("28.39.1002",), "28.41.* or 28.42.1000", True)
+    other = NIC._replace(model="BCM57608")
+    assert judged(params, other, runs(a=99, b=1)).drifting == ()
+
+
+def test_partitions_are_added_up() -> None:
+    """Devices of one version in several partitions are one version's."""
+
+    def count(version: str, devices: int, member: str) -> VersionCount:
+        return VersionCount("nic", "", "MCX755106AS", Source.SOURCE_NIC, version, devices, devices, 5, (member,), (7,))
+
+    shards = [Census(0, 1, (count("new", 3, "a"), count("old", 1, "b"))), Census(1, 1, (count("new", 4, "c"),))]
+    (versions,) = merged(shards).values()
+    assert {v: (r.devices, r.members) for v, r in versions.items()} == {
+        "new": (7, {"a": 7, "c": 7}),
+        "old": (1, {"b": 7}),
+    }
+
+
+@pytest.mark.parametrize(
+    ("count", "other", "low", "high"),
+    [(10, 0, 0.6915, 1.0), (0, 10, 0.0, 0.3085), (5, 5, 0.1871, 0.8129), (20, 2, 0.7084, 0.9888)],
+)
+def test_the_interval_is_clopper_and_pearsons(count: int, other: int, low: float, high: float) -> None:
+    """Of equal times the ratio is the odds of a share, whose 95 % are known (10 of 10: the tenth root of 0.025)."""
+    shares = [1.0 if ratio == math.inf else ratio / (1 + ratio) for ratio in ratio_interval(count, 9, other, 9, 0.95)]
+    assert shares == [pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4)]
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.floats(1, 1e4), st.floats(1, 1e4))
+def test_the_interval_holds_the_ratio_and_turns_round(count: int, other: int, days: float, others: float) -> None:
+    """The observed ratio lies in it, and exchanging the two gives its inverse."""
+    low, high = ratio_interval(count, days, other, others, 0.99)
+    if count and other:
+        assert low < (count / days) / (other / others) < high
+        back = ratio_interval(other, others, count, days, 0.99)
+        assert list(back) == [pytest.approx(1 / high, rel=1e-6), pytest.approx(1 / low, rel=1e-6)]
+    else:
+        assert low <= high
+
+
+def _versions() -> dict[str, Running]:
+    old = Running("old", 10, members={f"o{n}": 0 for n in range(10)})
+    return {"old": old, "new": Running("new", 100, members={f"n{n}": 0 for n in range(100)})}
+
+
+def _faults(prefix: str, count: int, *, links: int = 100) -> list[Fault]:
+    return [Fault(f"link:{prefix}{n % links}", 20 * DAY, (f"{prefix}{n % links}",)) for n in range(count)]
+
+
+def test_links_that_fail_are_counted_once_each_where_they_are() -> None:
+    """Five of ten against five of a hundred: ten times as often, and not by chance."""
+    found = rates(PARAMS, "old", _versions(), [*_faults("o", 5), *_faults("n", 5)], 28 * DAY)
+    assert found is not None
+    assert (found.faults, found.others, round(found.ratio)) == (5, 5, 10)
+    assert found.low > 1
+
+
+def test_one_lemon_is_no_versions_fault() -> None:
+    """A link that fails twenty times is one link."""
+    found = rates(PARAMS, "old", _versions(), [*_faults("o", 20, links=1), *_faults("n", 5)], 28 * DAY)
+    assert found is not None and found.faults == 1 and found.low < 1
+
+
+def test_what_failed_before_the_version_came_is_not_its_doing() -> None:
+    """A fault of the day before its update counts for nothing."""
+    versions = _versions()
+    versions["old"].members = dict.fromkeys(versions["old"].members, 25 * DAY)
+    found = rates(PARAMS, "old", versions, _faults("o", 5), 28 * DAY)
+    assert found is not None and (found.faults, round(found.days)) == (0, 30)
+
+
+def test_nothing_is_said_of_rates_before_a_day_was_watched() -> None:
+    """Rates of an hour are no rates."""
+    versions = {"old": Running("old", 1, members={"o": 0}), "new": Running("new", 9, members={"n": 0})}
+    assert rates(PARAMS, "old", versions, [], DAY // 2) is None

@@ -1,0 +1,151 @@
+"""congestion/imbalance: what it is not, then what it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+
+from streams.detect.congestion_imbalance import SwitchUplinks, mark_of, step
+from streams.detect.correlate.stage import Correlate
+from streams.detect.link import FOREVER
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Endpoint, Finding, Rails, Severity, Source, Status, Subject
+from tests.unit.detect.seen import SNMP, after, at, episodes, last, samples
+from tests.unit.fabric.made import link, topology
+
+SPEED = 400e9
+LEAF = "p1-l0"
+UPLINKS = ("u0", "u1", "u2", "u3")
+OTHERS = ("d1", "d2")
+
+
+def fabric(speeds: Sequence[float] = (SPEED,) * 4) -> Topology:
+    """The small fabric, with speeds at the leaf's uplinks."""
+    own = topology()
+    links = [
+        link(f"{c.lower.device}/{c.lower.port}", f"{c.upper.device}/{c.upper.port}", c.role, speed_bps=speeds[
+            UPLINKS.index(c.lower.port)] if c.lower.device == LEAF and c.lower.port in UPLINKS else None)
+        for c in own.cables.values()
+    ]  # fmt: skip
+    return Topology(Inventory(devices=tuple(own.devices.values()), links=tuple(links)), "made")
+
+
+@dataclass(frozen=True)
+class Case:
+    """How full each uplink is from 120 s to `until`, of its speed; before and after all carry alike."""
+
+    fill: tuple[float, ...] = (0.6, 0.6, 0.6, 0.6)
+    until: float = 900
+    usual: float = 0.5
+    speeds: tuple[float, ...] = (SPEED,) * 4
+    down: dict[str, tuple[float, float]] = field(default_factory=dict)
+    boots: float = 1e9
+    trained: float | None = None
+
+
+def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Finding]:
+    """The last revision of what measure and correlate say of it."""
+    top = fabric(case.speeds if case.trained is None else (0,) * 4)
+    measure, correlate = Measure(DetectParams()), Correlate(DetectParams())
+    outputs = []
+    for stage in (measure, correlate):
+        stage.begin(1)
+        stage.adopt(top)
+    for turn in range(int(last_s / 20)):
+        t = turn * 20.0
+        during = max(0.0, min(t, case.until) - 120)
+        since = 0.0 if t < case.boots else case.boots
+        full = case.speeds if case.trained is None else (case.trained,) * 4
+        sent: dict[str, float | None] = {
+            port: speed / 8 * (case.usual * (t - during) + fill * during - case.usual * since * (since > 0)) + 1e9
+            for port, fill, speed in zip(UPLINKS, case.fill, full, strict=True)
+        }
+        sent |= dict.fromkeys(OTHERS, SPEED / 8 * 0.9 * t)
+        up: dict[str, float | None] = {
+            port: float(not (port in case.down and case.down[port][0] <= t < case.down[port][1])) for port in sent
+        }
+        values = {Metric.TX_BYTES: sent, Metric.OPER_UP: up}
+        if case.trained is not None:
+            values[Metric.SPEED_BPS] = dict.fromkeys(sent, case.trained)
+        row = samples(LEAF, t, values, source=source, boot_id=1 + (t >= case.boots), sequence=turn)
+        for output in measure.process([row]):
+            outputs += correlate.process([output.message]) if output.message is not None else []
+        outputs += correlate.advance(at(t) - 1)
+    outputs += correlate.advance(at(last_s + 300))
+    return [f for f in last(episodes(outputs)) if f.condition is Condition.CONGESTION_IMBALANCE]
+
+
+NOT_AN_IMBALANCE = {
+    "a healthy fabric, within 3 %": Case((0.78, 0.80, 0.82, 0.80)),
+    "nobody's uplink is half full": Case((0.10, 0.45, 0.30, 0.30)),
+    "an idle fabric with one flow": Case((0.001, 0.02, 0.001, 0.001), usual=0.001),
+    "a burst of three minutes": Case((0.9, 0.5, 0.5, 0.5), until=300),
+    "an uplink that is drained": Case((0.0, 0.8, 0.8, 0.8)),
+    "an uplink that is down": Case((0.0, 0.8, 0.8, 0.8), down={"u0": (120, 900)}),
+    "a job's end: all fall together": Case((0.01, 0.01, 0.01, 0.01)),
+    "all in use but one": Case((0.9, 0.0, 0.0, 0.0)),
+    "uplinks of two speeds, filled alike": Case((0.7, 0.7, 0.7, 0.7), speeds=(SPEED, SPEED, 2 * SPEED, 2 * SPEED)),
+    "counters that begin anew, each at its own height": Case(boots=600),
+}
+
+
+@pytest.mark.parametrize("case", NOT_AN_IMBALANCE)
+def test_it_is_not(case: str) -> None:
+    """What looks like it says nothing."""
+    assert said(NOT_AN_IMBALANCE[case]) == []
+
+
+@pytest.mark.parametrize("trained", [None, SPEED])
+def test_an_uplink_that_carries_more_for_minutes_is_found(trained: float | None) -> None:
+    """Opens after five windows, says who is off and who is full, and closes after five even ones."""
+    (found,) = said(Case((0.9, 0.6, 0.6, 0.6), trained=trained))
+    assert (found.severity, found.status, found.final) == (Severity.WARNING, Status.RESOLVED, True)
+    assert found.subject.id == f"device:{LEAF}"
+    assert after(found.started_at_ns) == pytest.approx(120, abs=60)
+    assert found.detected_at_ns is not None
+    assert found.detected_at_ns - found.started_at_ns == 330e9
+    assert after(found.resolved_at_ns) == pytest.approx(900, abs=60)
+    off, full = found.evidence
+    assert (off.at, off.peers) == (Endpoint(LEAF, "u0"), 3)
+    assert off.observed == pytest.approx(0.9 * SPEED, rel=0.01)
+    assert off.expected == pytest.approx(0.675 * SPEED, rel=0.01)
+    assert full.observed == pytest.approx(0.9, rel=0.01)
+
+
+def test_one_that_carries_too_little_is_found() -> None:
+    """A bundle that lost a member carries half."""
+    (found,) = said(Case((0.35, 0.7, 0.7, 0.7)))
+    assert found.evidence[0].at == Endpoint(LEAF, "u0")
+
+
+def test_it_stays_open_while_nobody_reads_the_switch() -> None:
+    """No window is no even window."""
+    (found,) = said(Case((0.9, 0.6, 0.6, 0.6), until=1e9), last_s=700)
+    assert found.resolved_at_ns is None
+
+
+def test_two_sources_are_one_window() -> None:
+    """Whichever comes first: the first source by its number speaks."""
+
+    def window(n: int, source: Source, first: float) -> Rails:
+        values = (first, 2e12, 2e12, 2e12, SPEED, SPEED, SPEED, SPEED)
+        metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
+        begin = at(60 * n)
+        return Rails(LEAF, source, begin, begin + 60 * 10**9, begin, begin + 60 * 10**9, UPLINKS, metrics, values)
+
+    params, told = DetectParams(), []
+    rows = [window(n, source, 2.9e12 if source is Source.SOURCE_GNMI else 2e12) for n in range(6)
+            for source in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)]  # fmt: skip
+    for order in (rows, rows[::-1]):
+        own = SwitchUplinks(Subject(f"device:{LEAF}", Endpoint(LEAF)))
+        for row in order:
+            own.add(mark_of(params.imbalance, row))
+        said_, due = step(params, own, at(600))
+        told.append((said_, due))
+    assert told[0] == told[1]
+    assert len(told[0][0]) == 1
+    assert told[0][1] == FOREVER

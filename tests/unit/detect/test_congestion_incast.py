@@ -1,0 +1,154 @@
+"""congestion/incast: what it is not, then what it is, and when the host is at fault."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from streams.detect.link_down import BOTH_ENDS, ONE_END
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
+from tests.unit.detect.chain import findings, play
+from tests.unit.detect.seen import GNMI, NIC, Cells, after, at, samples
+
+SPEED = 400e9
+FULL = SPEED / 8
+TOP = Topology(clos.inventory(Shape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
+HOST, LEAF = "pod1-host2", "pod1-leaf4"
+
+
+@dataclass(frozen=True)
+class Into:
+    """What goes into a host's port from 120 s to `until`, a second; before and after it is half full and well."""
+
+    fill: float = 0.5
+    marked: float = 0
+    dropped: float = 0
+    paused: float = 0
+    stalls: float = 0
+    until: float = 420
+    by_switch: bool = False
+
+
+def readings(own: Into, host: str = HOST, last_s: float = 900, phase: float = 0) -> Iterator[Samples]:
+    """Of the NIC's end, or the switch's."""
+    for turn in range(int(last_s / 10)):
+        t = turn * 10 + phase
+        during = max(0.0, min(t, own.until) - 120)
+        octets = 1e13 + FULL * (0.5 * (t - during) + own.fill * during)
+        number = int(host[-1])
+        port = f"Ethernet{number}/1" if own.by_switch else "mlx5_3"
+        ways = (Metric.TX_BYTES, Metric.TX_PACKETS) if own.by_switch else (Metric.RX_BYTES, Metric.RX_PACKETS)
+        marks = Metric.PORT_ECN_MARKED_PACKETS if own.by_switch else Metric.ROCE_ECN_MARKED_PACKETS
+        counts = {
+            (ways[0], -1): octets, (ways[1], -1): octets / 4096,
+            (marks, -1): own.marked * own.fill * FULL / 4096 * during,
+            (Metric.TX_DISCARDS, -1): own.dropped * during,
+            (Metric.PFC_TX_PAUSE_USECONDS, 3): own.paused * 1e6 * during,
+            (Metric.PCIE_STALLED_WRITE_SECONDS, -1): own.stalls * during,
+        }  # fmt: skip
+        cells: Cells = {column: {port: value} for column, value in counts.items()}
+        device, source = (LEAF, GNMI) if own.by_switch else (host, NIC)
+        yield samples(device, t, {}, source=source, indexed=cells, sequence=turn)
+
+
+def incasts(rows: Iterable[Samples]) -> list[Finding]:
+    """What is said of it."""
+    ordered = sorted(rows, key=lambda row: row.sampled_at_ns)
+    return [f for f in findings(play(ordered, TOP)) if f.condition is Condition.CONGESTION_INCAST]
+
+
+NOT_AN_INCAST = {
+    "a full link that nobody marks": Into(fill=0.99),
+    "an all-reduce at full load, marked now and then": Into(fill=0.97, marked=0.01),
+    "a burst of forty seconds": Into(fill=0.97, marked=0.5, until=160),
+    "marks on a link that is not full": Into(fill=0.7, marked=0.3),
+    "low CNP and no marks, where DCQCN is off": Into(fill=0.95),
+    "a host that pauses now and then": Into(fill=0.9, paused=0.03),
+    "a job's end": Into(fill=0.0),
+    "an idle host whose NIC stalls on PCIe": Into(fill=0.01, stalls=0.8),
+    "single drops": Into(fill=0.97, dropped=5, by_switch=True),
+}
+
+
+@pytest.mark.parametrize("case", NOT_AN_INCAST)
+def test_it_is_not(case: str) -> None:
+    """What looks like it says nothing."""
+    assert incasts(readings(NOT_AN_INCAST[case])) == []
+
+
+INCASTS = {
+    "the receiver sees marks": (Into(fill=0.97, marked=0.4), "congestion"),
+    "the switch marks": (Into(fill=0.97, marked=0.4, by_switch=True), "congestion"),
+    "the switch drops": (Into(fill=0.97, dropped=5000, by_switch=True), "congestion"),
+    "the host pauses the fabric": (Into(fill=0.4, paused=0.4), "nic"),
+    "the host pauses because it stalls": (Into(fill=0.4, paused=0.4, stalls=0.7), "pcie"),
+}
+
+
+@pytest.mark.parametrize("case", INCASTS)
+def test_it_is_found_after_a_minute(case: str) -> None:
+    """At one of the pod's hosts; the cause says whether the fabric or the host is at fault."""
+    own, cause = INCASTS[case]
+    (found,) = incasts(readings(own))
+    assert (found.severity, found.status, found.final) == (Severity.WARNING, Status.RESOLVED, True)
+    assert (found.cause, found.confidence) == (cause, ONE_END)
+    assert (after(found.started_at_ns), after(found.detected_at_ns), after(found.resolved_at_ns)) == (120, 180, 420)
+    assert found.subject.id == "link:pod1-host2/mlx5_3--pod1-leaf4/Ethernet2/1"
+    assert found.blast_radius is not None
+    assert found.blast_radius.jobs == ("pretrain-70b",)
+    assert "job pretrain-70b receives on pod1-host2" in found.evidence[-1].statement
+
+
+def test_both_ends_are_one_finding() -> None:
+    """The switch marks what the receiver counts."""
+    rows = [*readings(Into(fill=0.97, marked=0.4)), *readings(Into(fill=0.97, marked=0.4, by_switch=True))]
+    (found,) = incasts(rows)
+    assert found.confidence == BOTH_ENDS
+
+
+@pytest.mark.parametrize("hosts", [(1, 2, 3, 4, 5), (1, 2, 3)])
+def test_a_load_that_crowds_half_of_the_peers_is_none(hosts: Sequence[int]) -> None:
+    """All-to-all over a rail: everybody receives as much as goes in."""
+    rows = [r for n in hosts for r in readings(Into(fill=0.97, marked=0.4), f"pod1-host{n}", phase=n)]
+    assert incasts(rows) == []
+
+
+def test_two_receivers_of_five_that_are_crowded_at_other_times_are_two() -> None:
+    """What is over when another begins is no load of both."""
+    late = Into(fill=0.97, marked=0.4)
+    rows = [*readings(late), *(
+        samples(r.device.replace("2", "4"), r.sampled_at_ns / 1e9 - 1e6 + 1000, {}, source=NIC, sequence=r.sequence,
+                indexed={(m, i): {"mlx5_3": float(v)} for m, i, (v,) in zip(
+                    r.counters.metric, r.counters.index, r.counters.values.tolist(), strict=True)})
+        for r in readings(late)
+    )]  # fmt: skip
+    assert len(incasts(rows)) == 2
+
+
+def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() -> None:
+    """No reading is no end; what measure keeps of it is in its snapshot."""
+    (found,) = incasts(readings(Into(fill=0.97, marked=0.4, until=1e9), last_s=300))
+    assert found.resolved_at_ns is None
+
+    def told(restart: float | None) -> list[Symptom]:
+        stage, said = Measure(DetectParams()), []
+        stage.begin(1)
+        stage.adopt(TOP)
+        for row in readings(Into(fill=0.97, marked=0.4)):
+            if restart is not None and row.sampled_at_ns == at(restart):
+                data, stage = stage.snapshot(), Measure(DetectParams())
+                stage.begin(2)
+                stage.adopt(TOP)
+                stage.restore(data)
+            said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+        return said
+
+    assert [s.kind for s in told(None)] == [SymptomKind.CROWDED, SymptomKind.CROWDED_NO_MORE]
+    for moment in (130, 150, 180, 200, 430):
+        assert told(moment) == told(None)

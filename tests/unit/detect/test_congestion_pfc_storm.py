@@ -1,0 +1,257 @@
+"""congestion/pfc-storm: what it is not, then what it is, where its root is, and what `measure` keeps of it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from streams.detect.link_down import BOTH_ENDS, ONE_END
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
+from tests.unit.detect.chain import World, findings, play, statuses
+from tests.unit.detect.seen import NIC, Cells, after, at, samples
+
+SPEED = 400e9
+FULL = SPEED / 8
+FOREVER_PAUSED = SPEED / (65535 * 512)
+"""Frames a second that keep a port of this speed paused."""
+
+TOP = Topology(clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
+PORT = "pod1-host2/mlx5_3"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a NIC's port counts a second from 100 s to 160 s; before and after it is at half load, and never paused."""
+
+    frames: float = 0
+    useconds: float | None = None
+    transitions: float | None = None
+    sent: float = 0
+    speed: float | None = SPEED
+
+
+def readings(own: Rates, cadence: float = 10, until: float = 300) -> Iterator[Samples]:
+    """Of one port that is paused."""
+    t = 0.0
+    while t <= until:
+        during, besides = max(0.0, min(t, 160) - 100), t - max(0.0, min(t, 160) - 100)
+        indexed = {(Metric.PFC_RX_FRAMES, 3): 7 + own.frames * during}
+        if own.useconds is not None:
+            indexed[Metric.PFC_RX_PAUSE_USECONDS, 3] = own.useconds * during
+        if own.transitions is not None:
+            indexed[Metric.PFC_RX_TRANSITIONS, 3] = own.transitions * during
+        indexed[Metric.TX_BYTES, -1] = 1e12 + FULL / 2 * besides + own.sent * during
+        if own.speed:
+            indexed[Metric.SPEED_BPS, -1] = own.speed
+        cells: Cells = {column: {"mlx5_3": value} for column, value in indexed.items()}
+        yield samples("pod1-host2", t, {}, source=NIC, indexed=cells, sequence=round(t))
+        t += cadence
+
+
+def storms_in(rows: Iterable[Samples]) -> list[Finding]:
+    """What is said of pause."""
+    return [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
+
+
+NOT_A_STORM = {
+    "an all-reduce at full load that is paused now and then": Rates(
+        frames=5_000, useconds=60_000, transitions=2_500, sent=0.95 * FULL
+    ),
+    "half the bandwidth, in congestion that never ends": Rates(
+        frames=200_000, useconds=500_000, transitions=90_000, sent=0.5 * FULL
+    ),
+    "one of fifty senders of an incast, by frames alone": Rates(frames=200_000, sent=FULL / 50),
+    "one of five hundred, whose pause is switched all the time": Rates(
+        frames=200_000, useconds=998_000, transitions=4_000, sent=FULL / 500
+    ),
+    "a job's end: neither traffic nor pause": Rates(),
+    "an idle port that is paused for a moment": Rates(frames=40, useconds=3_400, transitions=1),
+    "frames that nobody can turn into time": Rates(frames=FOREVER_PAUSED, speed=None),
+    "microseconds say otherwise than frames": Rates(frames=FOREVER_PAUSED, useconds=100_000),
+}
+
+
+@pytest.mark.parametrize("case", NOT_A_STORM)
+@pytest.mark.parametrize("cadence", [1, 10, 30])
+def test_it_is_not(case: str, cadence: float) -> None:
+    """What looks like it says nothing."""
+    unknown = Topology(clos.inventory(Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1), at(0)))
+    top = unknown if NOT_A_STORM[case].speed is None else TOP
+    assert findings(play(readings(NOT_A_STORM[case], cadence), top)) == []
+
+
+STORMS = {
+    "by frames": Rates(frames=FOREVER_PAUSED),
+    "by microseconds": Rates(frames=2_000, useconds=990_000),
+    "pause that stays on": Rates(frames=FOREVER_PAUSED, useconds=1_000_000, transitions=0),
+    "what another priority sends": Rates(frames=FOREVER_PAUSED, sent=0.005 * FULL),
+    "a speed that only the inventory knows": Rates(frames=FOREVER_PAUSED, speed=None),
+}
+
+
+@pytest.mark.parametrize("case", STORMS)
+@pytest.mark.parametrize(("cadence", "detected"), [(1, 103), (10, 110), (30, 150)])
+def test_it_is_found_with_the_reading_that_shows_it(case: str, cadence: float, detected: float) -> None:
+    """Three seconds of it, or the first whole interval between two readings; the direction says who pauses."""
+    (found,) = findings(play(readings(STORMS[case], cadence), TOP))
+    assert (found.condition, found.severity) == (Condition.CONGESTION_PFC_STORM, Severity.CRITICAL)
+    assert after(found.detected_at_ns) == detected
+    assert after(found.started_at_ns) == (120 if cadence == 30 else 100)
+    assert after(found.resolved_at_ns) == (150 if cadence == 30 else 160)
+    assert found.evidence[0].at is not None
+    assert found.evidence[0].at.device == "pod1-leaf4"
+    assert (found.cause, found.confidence) == ("switch", ONE_END)
+    assert found.coverage is not None
+    assert found.coverage.missing == ("pod1-leaf4/Ethernet2/1",)
+
+
+def test_a_hole_in_the_readings_does_not_end_it() -> None:
+    """What was not read is not over: it stays open, and the next reading says so."""
+    rows = [s for s in readings(STORMS["by frames"]) if not at(120) <= s.sampled_at_ns < at(150)]
+    (found,) = storms_in(rows)
+    assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
+    (found,) = storms_in(s for s in readings(STORMS["by frames"]) if s.sampled_at_ns < at(130))
+    assert found.status in (Status.OPEN, Status.UPDATED)
+
+
+def test_counters_that_begin_anew_are_no_pause() -> None:
+    """After a boot nothing is known until two readings were made, and a counter that fell says nothing."""
+    rows = [
+        samples("pod1-host2", t, {}, source=NIC, boot_id=1 + (t >= 100), sequence=t, indexed={
+            (Metric.PFC_RX_FRAMES, 3): {"mlx5_3": 9e9 if t < 100 else 3e6 * (t >= 110)},
+            (Metric.TX_BYTES, -1): {"mlx5_3": 1e15 if t < 100 else FULL * (t - 100)},
+            (Metric.SPEED_BPS, -1): {"mlx5_3": SPEED},
+        })
+        for t in range(0, 300, 10)
+    ]  # fmt: skip
+    assert storms_in(rows) == []
+
+
+HELD_FROM = {
+    "pod1-leaf4": ("pod1-host1", "pod1-host3", "spine1"), "spine1": ("pod2-leaf4",),
+    "pod2-leaf4": ("pod2-host1", "pod2-host2", "pod2-host3"),
+}  # fmt: skip
+"""Whom each of them pauses."""
+
+
+def tree(until: float = 400) -> dict[str, list[tuple[float, float]]]:
+    """A NIC pauses its leaf, the leaf all others at it, the spine the other pod's leaf, and that its hosts."""
+    held = {PORT: [(95.0, until)]}
+    for device, hop in (("pod1-leaf4", 0.2), ("spine1", 0.4), ("pod2-leaf4", 0.6)):
+        for cable in TOP.cables_of[device]:
+            own = cable.lower if cable.lower.device == device else cable.upper
+            far = cable.far_end(own).device
+            if far in HELD_FROM[device]:
+                held[f"{own.device}/{own.port}"] = [(95.0 + hop, until + hop)]
+    return held
+
+
+def said_of(world: World, until: float = 900) -> list[Finding]:
+    """All revisions about storms."""
+    said = play([*world.rounds(until), *statuses(world, until)], world.top)
+    return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
+
+
+def test_the_root_is_the_port_whose_device_pauses_without_being_paused() -> None:
+    """Over two pods: one finding without a parent, all others its children, at most one page."""
+    said = findings(said_of(World(top=TOP, paused=tree())))
+    (root,) = [f for f in said if not f.parent_id]
+    assert root.subject.a is not None
+    assert f"{root.subject.a.device}/{root.subject.a.port}" == PORT
+    assert len(said) == 8
+    assert {f.parent_id for f in said if f.id != root.id} == {root.id}
+    assert {f.cause for f in said} == {"nic"}
+    assert {f.subject.pod for f in said} == {"pod1", "pod2"}
+    assert all(f.confidence == BOTH_ENDS for f in said)
+
+
+def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
+    """The root says who runs where the pause comes from, and which jobs cannot send."""
+    (root,) = [f for f in findings(said_of(World(top=TOP, paused=tree()))) if not f.parent_id]
+    assert root.blast_radius is not None
+    assert root.blast_radius.jobs == ("finetune-8b", "pretrain-70b")
+    assert set(root.blast_radius.hosts) == {f"pod{p}-host{h}" for p in (1, 2) for h in (1, 2, 3)}
+    assert (
+        "the root of 7 more links that are held, in 2 pods; job pretrain-70b runs on it" in root.evidence[-1].statement
+    )
+
+
+def test_a_host_that_stalls_exonerates_the_fabric() -> None:
+    """The NIC waits for its host's memory while it pauses: the cause of all of it is PCIe."""
+    said = findings(said_of(World(top=TOP, paused=tree(), stalled=frozenset({PORT}))))
+    assert {f.cause for f in said} == {"pcie"}
+    (root,) = [f for f in said if not f.parent_id]
+    assert any("its host is the cause, not the fabric" in e.statement for e in root.evidence)
+
+
+def test_two_roots_are_two_incidents() -> None:
+    """NICs at different leaves, neither of which is paused."""
+    said = findings(said_of(World(top=TOP, paused={PORT: [(95, 400)], "pod2-host1/mlx5_0": [(105, 300)]})))
+    assert [f.parent_id for f in said] == ["", ""]
+
+
+def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them() -> None:
+    """A deadlock has no root: the first of the circle is the parent of the others."""
+    top = Topology(clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=2, uplinks=1), at(0)))
+    circle = {}
+    for down, up in (("pod1-leaf1", "spine1"), ("pod1-leaf2", "spine2")):
+        cable = next(c for c in top.uplinks_of[down] if c.upper.device == up)
+        circle[f"{down}/{cable.lower.port}"] = [(95.0, 400.0)]
+    for up, down in (("spine1", "pod1-leaf2"), ("spine2", "pod1-leaf1")):
+        cable = next(c for c in top.uplinks_of[down] if c.upper.device == up)
+        circle[f"{up}/{cable.upper.port}"] = [(95.0, 400.0)]
+    said = findings(said_of(World(top=top, paused=circle)))
+    roots = [f for f in said if not f.parent_id]
+    assert (len(said), len(roots)) == (4, 1)
+
+
+def test_nobody_sees_an_order_in_it() -> None:
+    """Whichever device is heard first: the final revisions are the same."""
+    world = World(top=TOP, paused=tree())
+    rounds = list(world.rounds(900))
+
+    def finals(messages: Iterable[Message], key: Callable[[Samples], object]) -> list[object]:
+        ordered = sorted((m for m in messages if isinstance(m, Samples)), key=lambda m: (m.sampled_at_ns, key(m)))
+        return [(f.id, f.status, f.parent_id, f.evidence) for f in findings(play(ordered, TOP))]
+
+    assert finals(rounds, lambda m: m.device) == finals(rounds, lambda m: m.device[::-1])
+
+
+def measured(rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
+    """What measure says of them; restored from its own snapshot before `restart_at`."""
+    stage, said = Measure(DetectParams()), []
+    stage.begin(1)
+    stage.adopt(TOP)
+    for row in rows:
+        if restart_at is not None and row.sampled_at_ns == at(restart_at):
+            data = stage.snapshot()
+            stage = Measure(DetectParams())
+            stage.begin(2)
+            stage.adopt(TOP)
+            stage.restore(data)
+        said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+    return said
+
+
+def test_it_is_told_when_it_begins_and_when_it_ends() -> None:
+    """Two symptoms for a minute of storm, however often it is read, and the same over a restart."""
+    said = measured(readings(STORMS["by frames"], cadence=1))
+    assert [s.kind for s in said] == [SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE]
+    assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(100, 103), (160, 161)]
+    for t in (102, 103, 104, 130, 161):
+        assert measured(readings(STORMS["by frames"], cadence=1), restart_at=t) == said
+
+
+def test_a_healthy_port_is_not_kept() -> None:
+    """Nothing is held of ports that are not, nor after it."""
+    stage = Measure(DetectParams())
+    stage.begin(1)
+    for row in readings(STORMS["by frames"]):
+        stage.process([row])
+    assert stage._pauses.held == {}

@@ -1,0 +1,160 @@
+"""host/gpu-fault: what a driver says of a GPU, and until when it holds; what opens nothing comes first."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from streams.detect import xids
+from streams.detect.params import DetectParams
+from streams.detect.xids import Grade
+from streams.wire.models import Action, Event, EventKind, Finding, Message, Remediation, Severity, Status, Verdict
+from tests.unit.detect.chain import findings, play
+from tests.unit.detect.parts import GPUS, HOST, RECOVERED, pcie, xid
+from tests.unit.detect.seen import after, at, samples
+from tests.unit.detect.test_measure import UP
+
+GPU = f"p1-h1/{GPUS[0]}"
+PAGE = Path(__file__).parents[3] / "docs/detectors/host-gpu-fault.md"
+
+
+def beats(until: float, boots: float = 1e9) -> list[Message]:
+    """The host is read, so that time goes on; from `boots` on it is in another life."""
+    return [
+        samples("p1-h1", t, {UP: {"e0": 1}}, source=HOST, boot_id=1 + (t >= boots), sequence=t)
+        for t in range(0, int(until), 20)
+    ]
+
+
+def found(*told: Message, until: float = 1200, boots: float = 1e9) -> list[Finding]:
+    """What is said in the end."""
+    return [f for f in findings(play([*beats(until, boots), *told])) if f.detector == "host/gpu-fault"]
+
+
+def words(t: float, detail: str, port: str = GPUS[0]) -> Event:
+    """A line of the driver without an Xid."""
+    return Event("p1-h1", port, EventKind.LOG, at(t), at(t), HOST, detail=detail)
+
+
+NOTHING: dict[str, list[Message]] = {
+    "a page fault of the program": [xid(GPU, 100, 31)],
+    "an exception of the program": [xid(GPU, 100, 13), xid(GPU, 101, 43), xid(GPU, 102, 45)],
+    "a recovery action alone": [xid(GPU, 100, 154), xid(GPU, 200, RECOVERED)],
+    "some other line about a GPU": [words(100, "nvidia 0000:1b:00.0: enabling device")],
+    "a line that names no GPU": [words(100, "NVRM: GPU has fallen off the bus", port="")],
+    "a count that is met first": [pcie("p1-h1", 100, {}, ecc={GPUS[0]: 7})],
+    "a count that stands still": [pcie("p1-h1", t, {}, ecc={GPUS[0]: 7}, sequence=t) for t in (100, 110, 120)],
+    "a count that begins anew": [pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 0))],
+}
+
+
+@pytest.mark.parametrize("told", NOTHING.values(), ids=list(NOTHING))
+def test_what_is_no_fault_of_the_gpu(told: list[Message]) -> None:
+    """Programs that fail, counts that do not grow, and what the driver says for information."""
+    assert found(*told) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "severity", "cause"),
+    [
+        (63, Severity.WARNING, "memory"), (92, Severity.WARNING, "memory"), (94, Severity.WARNING, "memory"),
+        (61, Severity.WARNING, "gpu"), (999, Severity.WARNING, "gpu"),
+        (48, Severity.CRITICAL, "memory"), (95, Severity.CRITICAL, "memory"), (74, Severity.CRITICAL, "nvlink"),
+        (145, Severity.CRITICAL, "nvlink"), (119, Severity.CRITICAL, "gpu"), (79, Severity.CRITICAL, "off-bus"),
+    ],
+)  # fmt: skip
+def test_its_severity_is_by_what_the_xid_says(code: int, severity: Severity, cause: str) -> None:
+    """Corrected, contained and unknown warn; uncorrectable and off the bus are critical (DETECTION 3a)."""
+    (own,) = found(xid(GPU, 100, code))
+    assert (own.severity, own.cause, after(own.started_at_ns)) == (severity, cause, 100)
+    assert (own.subject.id, own.blast_radius and own.blast_radius.gpus) == (f"port:{GPU}", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.", 79),
+        ("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x24:0xffff)", 143),
+    ],
+)
+def test_words_of_the_driver_are_as_good_as_an_xid(said: str, code: int) -> None:
+    """A GPU that is gone before its Xid could be written is off the bus all the same."""
+    (own,) = found(words(100, said))
+    assert own.severity is Severity.CRITICAL
+    assert f"Xid {code}" in own.summary
+
+
+def test_counted_errors_are_a_fault_where_no_log_tells() -> None:
+    """The kernel log may not be read; the counter still grows."""
+    (own,) = found(*(pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 9))))
+    assert (own.severity, own.evidence[0].observed, after(own.started_at_ns)) == (Severity.WARNING, 2, 110)
+
+
+def test_the_gravest_of_several_names_it() -> None:
+    """A contained error, then the GPU is gone: one finding, CRITICAL from then on, with its first beginning."""
+    said = [f for f in play([*beats(600), xid(GPU, 100, 94), xid(GPU, 160, 79)]) if isinstance(f, Finding)]
+    assert len({f.id for f in said}) == 1
+    assert [f.severity for f in said] == [Severity.WARNING, Severity.CRITICAL]
+    assert after(said[-1].started_at_ns) == 100
+    assert [e.statement for e in said[-1].evidence] == [
+        "Xid 79, it has fallen off the bus", "Xid 94, contained ECC error",
+    ]  # fmt: skip
+
+
+ENDS: dict[str, tuple[list[Message], float, float | None]] = {
+    "a restart of the host": ([xid(GPU, 100, 79)], 400, 400),
+    "the driver's word": ([xid(GPU, 100, 95), xid(GPU, 300, RECOVERED)], 1e9, 300),
+    "an hour of quiet after what was contained": ([xid(GPU, 100, 94)], 1e9, 100),
+    "nothing, while it needs a reset": ([xid(GPU, 100, 48)], 1e9, None),
+}
+
+
+@pytest.mark.parametrize(("told", "boots", "over"), ENDS.values(), ids=list(ENDS))
+def test_it_is_over_by(told: list[Message], boots: float, over: float | None) -> None:
+    """What was contained is over by itself; what needs a reset is not."""
+    (own,) = found(*told, until=4000, boots=boots)
+    assert after(own.resolved_at_ns) == over
+    assert own.final is (over is not None)
+    assert own.status is (Status.RESOLVED if over is not None else Status.OPEN)
+
+
+def test_a_fault_after_the_restart_is_another() -> None:
+    """The GPU is off the bus again in the next boot: a second finding, and a second occurrence."""
+    first, second = found(xid(GPU, 100, 79), xid(GPU, 500, 79), boots=400)
+    assert (after(first.resolved_at_ns), after(second.resolved_at_ns)) == (400, None)
+    assert (first.occurrences, second.occurrences) == (1, 2)
+
+
+def test_no_host_is_taken_out_without_a_person() -> None:
+    """CRITICAL asks to cordon it, and that needs an approval; a warning is observed."""
+    said = play([*beats(600), xid(GPU, 100, 79), xid(f"p1-h2/{GPUS[1]}", 100, 94)])
+    asked = {one.target.id: one for one in said if isinstance(one, Remediation)}
+    grave, mild = asked[f"port:{GPU}"], asked[f"port:p1-h2/{GPUS[1]}"]
+    assert (grave.action, grave.verdict, grave.constraint) == (Action.CORDON_HOST, Verdict.NEEDS_APPROVAL, "hosts")
+    assert mild.action is Action.OBSERVE
+
+
+def test_a_driver_that_repeats_itself_keeps_state_bounded() -> None:
+    """A thousand Xids are one finding that keeps its id and its beginning."""
+    said = found(*(xid(GPU, 100 + t, 94) for t in range(1000)))
+    assert len(said) == 1
+    assert (after(said[0].started_at_ns), after(said[0].evidence[0].window_end_ns)) == (100, 1099)
+
+
+def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:
+    """Every number in the page's table, in the row of its grade."""
+    names = {"off the bus": Grade.OFF_BUS, "uncorrectable": Grade.UNCORRECTABLE, "contained": Grade.CONTAINED,
+             "corrected": Grade.CORRECTED, "the program's own doing": Grade.NONE}  # fmt: skip
+    listed: dict[int, Grade] = {}
+    for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
+        for grade in (g for name, g in names.items() if row[0].startswith(name)):
+            for first, last in re.findall(r"(\d+)(?: to (\d+))?", row[1]):
+                listed |= dict.fromkeys(range(int(first), int(last or first) + 1), grade)
+    known = {code: xids.grade(code) for code in range(1, 200) if xids.grade(code) is not Grade.UNKNOWN}
+    assert listed == known
+
+
+def test_params_say_where_quiet_ends() -> None:
+    """What needs a reset is left open longer than what does not."""
+    own = DetectParams().gpu
+    assert own.quiet_s < own.reset_quiet_s

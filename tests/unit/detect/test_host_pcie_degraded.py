@@ -1,0 +1,118 @@
+"""host/pcie-degraded: links of NICs and GPUs that trained low; what is not that comes first."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.wire.models import Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
+from tests.unit.detect.chain import findings, play
+from tests.unit.detect.parts import FULL, GPUS, Pcie, pcie
+from tests.unit.detect.seen import after
+
+NARROW, SLOW, IDLE = (8.0, 32.0), (16.0, 16.0), (16.0, 2.5)
+NICS = tuple(f"mlx5_{n}" for n in range(8))
+At = Callable[[float], Mapping[str, Pcie | None]]
+
+
+def nics(t: float, **links: Pcie | None) -> Samples:
+    """One reading of eight NICs, full where nothing else is said."""
+    return pcie("p1-h1", t, {**dict.fromkeys(NICS, FULL), **links}, sequence=round(t))
+
+
+def gpus(t: float, links: Mapping[str, Pcie | None], busy: float | None) -> Samples:
+    """One reading of eight GPUs, full where nothing else is said; None: their utilisation is not known."""
+    said = {} if busy is None else dict.fromkeys(GPUS, busy)
+    return pcie("p1-h1", t, {**dict.fromkeys(GPUS, FULL), **links}, busy=said, sequence=round(t) + 1)
+
+
+def found(*told: Message) -> list[Finding]:
+    """What is said in the end."""
+    return findings(play(told))
+
+
+ROUNDS = range(0, 600, 10)
+NOTHING: dict[str, list[Message]] = {
+    "all is full": [nics(t) for t in ROUNDS],
+    "a GPU that idles": [gpus(t, {GPUS[0]: IDLE}, 0.0) for t in ROUNDS],
+    "all GPUs idle": [gpus(t, dict.fromkeys(GPUS, IDLE), 0.0) for t in ROUNDS],
+    "a GPU of which nobody knows whether it idles": [gpus(t, {GPUS[0]: IDLE}, None) for t in ROUNDS],
+    "a GPU that is still slow as it wakes": [gpus(t, {GPUS[0]: IDLE if t % 100 < 30 else FULL}, 0.9) for t in ROUNDS],
+    "a machine that is set up so": [nics(t, **dict.fromkeys(NICS, SLOW)) for t in ROUNDS],
+    "five of eight slots wired for less": [nics(t, **dict.fromkeys(NICS[:5], NARROW)) for t in ROUNDS],
+    "one that trains anew for half a minute": [nics(t, mlx5_3=NARROW if 100 <= t < 130 else FULL) for t in ROUNDS],
+    "one that is gone": [nics(t, mlx5_3=None if t >= 100 else FULL) for t in ROUNDS],
+    "the only one, full": [pcie("p1-h1", t, {"mlx5_0": FULL}, sequence=t) for t in ROUNDS],
+    "two alike": [pcie("p1-h1", t, {"mlx5_0": SLOW, "mlx5_1": SLOW}, sequence=t) for t in ROUNDS],
+}
+
+
+@pytest.mark.parametrize("told", NOTHING.values(), ids=list(NOTHING))
+def test_what_is_no_degraded_link(told: list[Message]) -> None:
+    """Power saving, how a machine is set up, what trains anew, and what is not there."""
+    assert found(*told) == []
+
+
+LOW: dict[str, tuple[list[Message], str, str]] = {
+    "a NIC with half its lanes": ([nics(t, mlx5_3=NARROW) for t in ROUNDS], "mlx5_3", "pcie-width"),
+    "a NIC at half its speed": ([nics(t, mlx5_3=SLOW) for t in ROUNDS], "mlx5_3", "pcie-speed"),
+    "a GPU at work": ([gpus(t, {GPUS[5]: NARROW}, 0.9) for t in ROUNDS], GPUS[5], "pcie-width"),
+    "the only NIC": ([pcie("p1-h1", t, {"mlx5_0": NARROW}, sequence=t) for t in ROUNDS], "mlx5_0", "pcie-width"),
+    "one of two": (
+        [pcie("p1-h1", t, {"mlx5_0": FULL, "mlx5_1": NARROW}, sequence=t) for t in ROUNDS], "mlx5_1", "pcie-width"),
+    "one lower than the others, which are set up so": (
+        [nics(t, **{**dict.fromkeys(NICS, SLOW), "mlx5_2": (8.0, 16.0)}) for t in ROUNDS], "mlx5_2", "pcie-width"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "part", "cause"), LOW.values(), ids=list(LOW))
+def test_what_is(told: list[Message], part: str, cause: str) -> None:
+    """It opens after a minute, names the part, and says whether lanes or speed are missing."""
+    (own,) = found(*told)
+    assert (own.detector, own.subject.id, own.cause) == ("host/pcie-degraded", f"port:p1-h1/{part}", cause)
+    assert (after(own.started_at_ns), after(own.detected_at_ns), own.status) == (0, 60, Status.OPEN)
+    assert own.severity is Severity.WARNING
+
+
+def test_it_is_over_once_it_was_full_for_a_minute() -> None:
+    """Resolved at its first full reading, which is known a minute later, and final after the lateness."""
+    (own,) = found(*(nics(t, mlx5_3=NARROW if 100 <= t < 300 else FULL) for t in ROUNDS))
+    assert (after(own.started_at_ns), after(own.resolved_at_ns), own.final) == (100, 300, True)
+
+
+def test_one_that_trains_up_and_down_is_one_finding() -> None:
+    """Full for 30 s out of every 100: one episode from the first to the last."""
+    (own,) = found(*(nics(t, mlx5_3=FULL if t % 100 < 30 else NARROW) for t in range(0, 1000, 10)), nics(1010))
+    assert (after(own.started_at_ns), own.occurrences) == (30, 1)
+
+
+def test_a_gpu_that_falls_idle_stays_what_it_was() -> None:
+    """Low at work, then idle: neither better nor worse is known of it, so its finding stays open."""
+    told = [gpus(t, {GPUS[5]: NARROW}, 0.9) for t in range(0, 200, 10)]
+    told += [gpus(t, dict.fromkeys(GPUS, IDLE), 0.0) for t in range(200, 600, 10)]
+    (own,) = found(*told)
+    assert own.status is Status.OPEN
+
+
+def test_it_is_told_of_changes_only() -> None:
+    """Sixty readings of a low link are one symptom; a repeated message is none."""
+    stage = Measure(DetectParams())
+    messages = [m for t in ROUNDS for m in (nics(t, mlx5_3=NARROW),) * 2] + [nics(600)]
+    told = [o.message for m in messages for o in stage.process([m])]
+    assert [(s.kind, s.port, s.count) for s in told if isinstance(s, Symptom)] == [
+        (SymptomKind.PCIE_LOW, "mlx5_3", 500), (SymptomKind.PCIE_FULL, "mlx5_3", 1000),
+    ]  # fmt: skip
+
+
+def test_a_restart_of_the_stage_forgets_no_low_link() -> None:
+    """What is low is in the snapshot: it is told neither twice nor not at all when it is full again."""
+    stage = Measure(DetectParams())
+    stage.process([nics(0, mlx5_3=NARROW)])
+    successor = Measure(DetectParams())
+    successor.restore(stage.snapshot())
+    assert successor.process([nics(10, mlx5_3=NARROW)]) == []
+    (told,) = successor.process([nics(20)])
+    assert isinstance(told.message, Symptom)
+    assert told.message.kind is SymptomKind.PCIE_FULL
+    assert successor.snapshot() != stage.snapshot()

@@ -1,0 +1,61 @@
+"""telemetry/stale by what was read, whenever it came: readings of one source in any order within the lateness."""
+
+import random
+
+import pytest
+
+from streams.wire.models import Finding, Message, Status
+from tests.unit.detect.chain import status
+from tests.unit.detect.live import in_order, run, standing
+from tests.unit.detect.seen import after, at, samples
+from tests.unit.detect.test_measure import UP
+from tests.unit.fabric.made import topology
+
+TOP = topology()
+LATE_S = 29
+
+
+def readings(chance: random.Random) -> list[Message]:
+    """A leaf each 10 s with holes of up to two minutes in it, a spine without; their collectors said how often."""
+    own: list[Message] = [status("p1-l0", 0), status("s1", 0)]
+    t = 0.0
+    while t < 900:
+        own.append(samples("p1-l0", t, {UP: {"d1": 1}}, sequence=round(t)))
+        t += 10 * chance.choice([1, 1, 1, 1, 1, 1, 2, 3, 4, 7, 12])
+    return own + [samples("s1", 10 * n, {UP: {"p1-l0": 1}}, sequence=n) for n in range(110)]
+
+
+def arrived(messages: list[Message], chance: random.Random) -> list[Message]:
+    """Each late by its own chance; the last ones come last, so that time has come to all."""
+    when = [(at_s + chance.uniform(0, LATE_S), n) for n, at_s in enumerate(map(_time, messages))]
+    return [messages[n] for _, n in sorted(when)]
+
+
+def _time(message: Message) -> float:
+    at_ns = getattr(message, "sampled_at_ns", None) or getattr(message, "at_ns", 0)
+    return after(at_ns) or 0.0
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_gaps_are_those_between_readings_in_the_order_of_their_times(seed: int) -> None:
+    """The last revisions are those of the ordered run: what was told of too early is taken back, or made smaller."""
+    chance = random.Random(seed)
+    messages = readings(chance)
+    late = standing(run(arrived(messages, chance), TOP))
+    ordered = standing(run(in_order(messages), TOP))
+    assert [(f.condition, f.started_at_ns, f.resolved_at_ns, f.final) for f in late] == [
+        (f.condition, f.started_at_ns, f.resolved_at_ns, f.final) for f in ordered
+    ]
+    assert late == ordered
+
+
+def test_a_silence_that_a_late_reading_fills_is_taken_back() -> None:
+    """Told when nothing had come since 30 s; then what was read meanwhile comes: RETRACTED, and that is final."""
+    told: list[Message] = [status("p1-l0", 0), *(samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30))]
+    told += [samples("s1", t, {UP: {"p1-l0": 1}}) for t in range(0, 80, 10)]
+    told += [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (40, 50, 60, 70)]
+    said = [f for f in run(told, TOP) if isinstance(f, Finding)]
+    assert [(f.status, f.final) for f in said] == [
+        (Status.OPEN, False), (Status.RETRACTED, False), (Status.RETRACTED, True),
+    ]  # fmt: skip
+    assert said[0].started_at_ns == at(30)

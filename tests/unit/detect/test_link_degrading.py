@@ -1,0 +1,344 @@
+"""link/degrading: what is none comes first, then when it opens, what it says, and when it is over."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streams.detect.correlate.stage import Correlate
+from streams.detect.params import DetectParams, ns
+from streams.fabric.catalogue import Metric
+from streams.wire.models import Condition, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
+from tests.unit.detect.seen import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
+from tests.unit.detect.test_measure import stage as measure_stage
+from tests.unit.detect.test_measure_windows import ended, minutes
+from tests.unit.fabric.made import topology
+
+GNMI, SNMP = Source.SOURCE_GNMI, Source.SOURCE_SNMP
+FCS, BER, POWER, PACKETS = Metric.RX_FCS_ERRORS, Metric.PRE_FEC_BER, Metric.RX_POWER_DBM, Metric.RX_PACKETS
+BYTES, DISCARDS, ANY = Metric.RX_BYTES, Metric.RX_DISCARDS, Metric.RX_ERRORS
+LANES, BINS = Metric.LANE_RAW_ERRORS, Metric.FEC_CODEWORDS_BY_ERRORS
+Values = dict[Metric, float | tuple[float, ...]]
+MINUTE = 60
+BUSY = 1_000_000
+"""Frames a minute of a busy test link: five lost of them are well above 1e-8."""
+OLD: dict[Metric, float] = {BER: 1e-8, POWER: -3.0}
+
+
+def minute(port: str, n: float, values: Values, source: Source = GNMI, before: Values | None = None) -> Window:
+    """What was read of a port in the n-th minute; a tuple is by lane or bin."""
+    device, _, name = port.partition("/")
+    columns = [
+        (metric, index if isinstance(value, tuple) else -1, float(one))
+        for metric, value in values.items()
+        for index, one in enumerate(value if isinstance(value, tuple) else (value,))
+    ]
+    was = [(before or {}).get(metric, one if metric in OLD else 0.0) for metric, _, one in columns]
+    begin = at(20 + MINUTE * n)
+    return Window(
+        device, name, source, begin, begin + ns(MINUTE), begin - ns(10), begin + ns(50),
+        tuple(m for m, _, _ in columns), tuple(i for _, i, _ in columns), tuple(v for _, _, v in columns),
+        tuple(float(one) for one in was if not isinstance(one, tuple)),
+    )  # fmt: skip
+
+
+def lossy(port: str, *counts: float, first: int = 0, metric: Metric = FCS, source: Source = GNMI) -> list[Message]:
+    """Minute after minute, with so many frames lost of BUSY."""
+    return [minute(port, first + n, {metric: count, PACKETS: BUSY}, source) for n, count in enumerate(counts)]
+
+
+def bers(port: str, *values: float, every: int = 1, first: int = 0) -> list[Message]:
+    """Minutes with these BERs, each a step from the one before."""
+    told: list[Message] = []
+    for n, value in enumerate(values):
+        before: Values = {BER: values[n - 1] if n else value}
+        told.append(minute(port, first + n * every, {BER: value}, before=before))
+    return told
+
+
+def powers(port: str, *values: float, best: float = -3.0) -> list[Message]:
+    """Minutes with this receive power on one lane."""
+    return [minute(port, n, {POWER: (value,)}, before={POWER: best}) for n, value in enumerate(values)]
+
+
+def told(messages: Sequence[Message], until_min: float = 600) -> list[Finding]:
+    """All revisions, when each window comes once it is final, and time goes on."""
+    stage = Correlate(DetectParams())
+    stage.begin(1)
+    outputs = stage.adopt(topology())
+    for message in sorted((m for m in messages if _arrives(m) <= at(MINUTE * until_min)), key=_arrives):
+        outputs += stage.advance(_arrives(message) - 1)
+        outputs += stage.process([message])
+    outputs += stage.advance(at(MINUTE * until_min))
+    return [f for f in episodes(outputs) if f.condition is Condition.LINK_DEGRADING]
+
+
+def _arrives(message: Message) -> int:
+    if isinstance(message, Window):
+        return message.end_ns + ns(30)
+    at_ns = getattr(message, "at_ns", 0)
+    assert isinstance(at_ns, int)
+    return at_ns
+
+
+CLEAN = (0,) * 10
+BAD = (4, 4, 4)
+NONE: dict[str, list[Message]] = {
+    "a single error": lossy(HOST, 1, *CLEAN),
+    "a single burst": lossy(HOST, 10_000, *CLEAN),
+    "two bad minutes": lossy(HOST, 50, 50, *CLEAN),
+    "four errors in three minutes": lossy(HOST, 1, 1, 2, *CLEAN),
+    "a few errors on a link that is busy": [
+        minute(HOST, n, {FCS: 2, PACKETS: 6e9}) for n in range(4)],
+    "an error each quarter of an hour": lossy(HOST, *(9 if n % 15 == 0 else 0 for n in range(90))),
+    "three sources that each tell of the same two minutes": [
+        m for s in (GNMI, SNMP, Source.SOURCE_NIC) for m in lossy(HOST, 9, 9, 0, source=s)],
+    "a link that goes down and loses its last frames": [
+        *(s for t in (30, 90, 150, 210) for s in (down(HOST, t), up(HOST, t + 2))), *lossy(LEAF, 9, 9, 9, 9, *CLEAN)],
+    "a device that restarted": [restarted("p1-l0", 200, 10), *lossy(LEAF, 9, 9, 9, *CLEAN)],
+    "a port that a person shut": [off(LEAF, -10), *lossy(LEAF, 9, 9, 9, *CLEAN)],
+    "errors that follow the load, beside discards": [
+        minute(HOST, n, {ANY: (n % 4 > 1) * 500, DISCARDS: (n % 4 > 1) * 500, BYTES: 1e9 + (n % 4) * 1e9,
+                         PACKETS: BUSY}) for n in range(12)],
+    "errors beside discards, of a load that nobody knows": [
+        minute(HOST, n, {ANY: 500, DISCARDS: 500}) for n in range(12)],
+    "a BER below what fails": bers(HOST, *[9e-6] * 30),
+    "a BER that fails for two minutes": bers(HOST, 1e-9, 2e-5, 2e-5, 1e-9, *[1e-9] * 8),
+    "less light, but not by half": powers(HOST, -3.0, -4.5, *[-5.9] * 20),
+    "symbol errors of a link whose BER is known": [
+        minute(HOST, n, {Metric.RX_SYMBOL_ERRORS: 1e6, BER: 1e-9}) for n in range(12)],
+    "three steps of a BER": bers(HOST, 1e-8, 3e-8, 1e-7, 3e-7, every=30),
+    "steps too fast for a trend": bers(HOST, 1e-8, 2e-8, 4e-8, 8e-8, 1.6e-7, *[1.6e-7] * 8),
+    "steps that go both ways": bers(HOST, 1e-8, 3e-8, 1e-8, 3e-8, 1e-8, 3e-8, 1e-8, 3e-8, every=30),
+    "a BER that gets better": bers(HOST, *(1e-6 * 0.5**n for n in range(8)), every=30),
+    "a trend that would need months": bers(HOST, *(1e-10 * 1.8**n for n in range(5)), every=60 * 24 * 6),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("messages", NONE.values(), ids=NONE)
+def test_what_is_not_degrading(messages: Sequence[Message]) -> None:
+    """Single errors, one cause told many times, downs, restarts, people, congestion, and trends that carry nothing."""
+    assert told(messages, 60 * 24 * 40 if "months" in str(messages) else 600) == []
+
+
+SOME: dict[str, tuple[list[Message], str, Severity, float, float]] = {
+    # what was told; cause, severity; started, resolved
+    "frames lost in three minutes": (lossy(HOST, *BAD, *CLEAN), "unknown", Severity.WARNING, 20, 200),
+    "lost in three minutes of ten": (
+        lossy(HOST, 3, 0, 0, 3, 0, 0, 0, 0, 3, *CLEAN), "unknown", Severity.WARNING, 20, 560),
+    "uncorrectable codewords": (
+        lossy(HOST, *BAD, *CLEAN, metric=Metric.FEC_UNCORRECTED_CODEWORDS), "unknown", Severity.WARNING, 20, 200),
+    "errors of any kind that do not follow the load": (
+        [minute(HOST, n, {ANY: (n < 4) * 5 * (1 + n % 2), DISCARDS: (n < 4) * 5, BYTES: 1e9 * (1 + n % 2),
+                          PACKETS: BUSY * (1 + n % 2)}) for n in range(16)], "unknown", Severity.WARNING, 200, 260),
+    "both directions": (
+        [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)], "cable", Severity.WARNING, 20, 200),
+    "a BER that fails": (bers(HOST, 1e-9, 2e-5, 2e-5, 2e-5, *[1e-9] * 12), "unknown", Severity.WARNING, 80, 260),
+    "half the light": (powers(HOST, -3.0, *[-6.1] * 4, *[-3.0] * 12), "cable", Severity.INFO, 80, 320),
+    "symbol errors without FEC": (
+        [minute(HOST, n, {Metric.RX_SYMBOL_ERRORS: 3 * (n < 3)}) for n in range(14)],
+        "unknown", Severity.WARNING, 20, 200),
+    "link error recoveries": (
+        [minute(HOST, n, {Metric.LINK_ERROR_RECOVERIES: 6 * (n < 3)}) for n in range(14)],
+        "unknown", Severity.WARNING, 20, 200),
+    "one lane of four": (
+        [minute(HOST, n, {FCS: 4 * (n < 3), PACKETS: BUSY, LANES: (1.0, 0.0, 2.0, 998.0)}) for n in range(13)],
+        "optic", Severity.WARNING, 20, 200),
+    "errors but fine optics, at the host": (
+        [minute(HOST, n, {FCS: 4 * (n < 3), PACKETS: BUSY, POWER: (-3.0,)}) for n in range(13)],
+        "nic", Severity.WARNING, 20, 200),
+    "errors but fine optics, at the switch": (
+        [minute(LEAF, n, {FCS: 4 * (n < 3), PACKETS: BUSY, POWER: (-3.0,)}) for n in range(13)],
+        "switch", Severity.WARNING, 20, 200),
+    "a person came long after": (
+        [*lossy(HOST, *BAD, *CLEAN), off(LEAF, 3600)], "unknown", Severity.WARNING, 20, 200),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "cause", "severity", "started", "resolved"), SOME.values(), ids=SOME)
+def test_what_is_degrading(
+    messages: Sequence[Message], cause: str, severity: Severity, started: float, resolved: float
+) -> None:
+    """One episode, from the first window that made the case to the end of the last that was bad."""
+    (final,) = last(told(messages))
+    assert (final.status, final.final, final.detector) == (Status.RESOLVED, True, "link/degrading")
+    assert (after(final.started_at_ns), after(final.resolved_at_ns)) == pytest.approx((started, resolved))
+    assert (final.cause, final.severity, final.subject.id) == (cause, severity, LINK)
+
+
+def test_it_opens_with_the_third_bad_minute_and_ends_after_ten_good_ones() -> None:
+    """OPEN when the window is final, RESOLVED ten minutes after the last bad one, final after the lateness."""
+    messages = lossy(HOST, *BAD, *CLEAN)
+    assert told(messages[:2]) == []
+    (opened,) = told(messages[:3], 4)
+    assert (opened.status, after(opened.detected_at_ns)) == (Status.OPEN, 230)
+    end_min = 200 / 60 + 10
+    assert told(messages, end_min - 0.01)[-1].status is not Status.RESOLVED
+    assert (told(messages, end_min)[-1].status, told(messages, end_min)[-1].final) == (Status.RESOLVED, False)
+    assert told(messages, end_min + 0.5)[-1].final is True
+
+
+def test_it_stays_open_while_nobody_sees_the_port() -> None:
+    """Missing is not healthy: a day without a window resolves nothing, nor takes anything back."""
+    found = told(lossy(HOST, *BAD), 60 * 24)
+    assert {f.status for f in found} <= {Status.OPEN, Status.UPDATED}
+    assert len({f.id for f in found}) == 1
+
+
+def test_a_day_of_errors_is_one_episode_with_one_beginning() -> None:
+    """However old its first windows, and with good minutes in between; state stays bounded."""
+    stage = Correlate(DetectParams())
+    stage.begin(1)
+    outputs = stage.adopt(topology())
+    sizes = []
+    for n in range(60 * 8):
+        message = minute(HOST, n, {FCS: 4 * (n % 3 < 2), PACKETS: BUSY})
+        outputs += stage.advance(message.end_ns + ns(30) - 1)
+        outputs += stage.process([message])
+        sizes.append(len(stage.snapshot()))
+    said = list(episodes(outputs))
+    assert len({f.id for f in said}) == 1
+    assert {after(f.started_at_ns) for f in said} == {20}
+    assert Status.RETRACTED not in {f.status for f in said}
+    assert max(sizes[300:]) <= max(sizes[:300]) * 1.2
+
+
+def test_a_port_with_an_error_is_forgotten_after_an_hour_and_a_step_after_a_week() -> None:
+    """State is for what may still matter: a loss for some minutes, a level for the trend that it may be part of."""
+
+    def kept(messages: Sequence[Message], until_min: float) -> int:
+        stage = Correlate(DetectParams())
+        stage.begin(1)
+        stage.adopt(topology())
+        stage.process(messages)
+        stage.advance(at(MINUTE * until_min))
+        return stage.snapshot().count(b"begin_ns")
+
+    error, step = lossy(HOST, 1, *CLEAN), [minute(HOST, 0, {POWER: -4.0}, before={POWER: -3.0})]
+    assert (kept(error, 59), kept(error, 75)) == (11, 0)
+    assert (kept(step, 75), kept(step, 60 * 24 * 6), kept(step, 60 * 24 * 8)) == (1, 1, 0)
+
+
+def test_two_spells_with_a_quiet_hour_between_are_two() -> None:
+    """The second is another finding with an id of its own."""
+    found = last(told([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, *BAD, *CLEAN, first=75)]))
+    assert len(found) == 2
+    assert {f.status for f in found} == {Status.RESOLVED}
+
+
+def test_a_trend_is_told_with_when_it_will_fail() -> None:
+    """A BER that doubles every half hour: the time at which it reaches 1e-5, and an interval that holds it."""
+    steps = [1e-8 * 2 ** (n + (0.1 if n % 2 else -0.1)) for n in range(7)]
+    found = told(bers(HOST, *steps, every=30), 190)
+    newest = found[-1]
+    assert (newest.status, newest.severity) in {(Status.OPEN, Severity.INFO), (Status.UPDATED, Severity.INFO)}
+    assert newest.forecast is not None and newest.forecast.at_ns is not None
+    doublings = 9.97
+    assert after(newest.forecast.at_ns) == pytest.approx(doublings * 1800 + 70, abs=900)
+    assert newest.forecast.earliest_ns is not None and newest.forecast.latest_ns is not None
+    assert newest.forecast.earliest_ns < newest.forecast.at_ns < newest.forecast.latest_ns
+    assert "reaches 1e-05 in about" in newest.summary
+    assert newest.evidence[0].comparison == "trend"
+
+
+def test_a_trend_that_stops_is_over_after_a_day() -> None:
+    """What it foretold did not come."""
+    steps = [1e-8 * 2**n for n in range(6)]
+    (final,) = last(told(bers(HOST, *steps, every=30), 60 * 30))
+    assert (final.status, final.final, final.forecast) == (Status.RESOLVED, True, None)
+
+
+def test_evidence_has_numbers_and_the_lane_that_is_bad() -> None:
+    """Each end's strongest sign; the lane's share against the others; what the FEC bins foretell."""
+    bins = tuple(1e12 * 10 ** (-0.8 * n) for n in range(16))
+    bad = [minute(HOST, n, {FCS: 4, PACKETS: BUSY, LANES: (1.0, 0.0, 2.0, 998.0), BINS: bins}) for n in range(4)]
+    (found,) = last(told([*bad, *lossy(LEAF, *BAD, 0)], 5))
+    assert [(e.metric, e.at and e.at.device) for e in found.evidence] == [
+        ("rx_fcs_errors", "p1-h1"), ("rx_fcs_errors", "p1-l0"), ("lane_raw_errors", "p1-h1"),
+        ("fec_codewords_by_errors", "p1-h1"),
+    ]  # fmt: skip
+    first, _, lane, tail = found.evidence
+    assert (first.observed, first.expected, first.comparison) == (16.0, 5.0, "threshold")
+    assert (after(first.window_start_ns), after(first.window_end_ns)) == (-340, 260)
+    assert first.statement == "p1-h1/e0: 16 frames lost in 600 s by rx_fcs_errors, in 3 windows or more"
+    assert lane.statement == "p1-h1/e0: lane 3 has 99.7% of the raw errors of 4 lanes"
+    assert tail.observed == pytest.approx(10**-12.8 / (1 - 10**-0.8), rel=0.3)
+    assert (found.confidence, found.coverage and found.coverage.seen) == (0.95, 2)
+    assert found.summary.startswith("p1-h1/e0 -- p1-l0/d1 loses frames: 16 at p1-h1/e0; one lane")
+
+
+def test_the_larger_of_two_sources_counts_and_never_their_sum() -> None:
+    """Two collectors that read the same port."""
+    (found,) = last(told([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, 5, 5, 5, *CLEAN, source=SNMP)]))
+    assert [e.observed for e in found.evidence] == [15.0]
+
+
+def test_repeats_and_order_change_nothing() -> None:
+    """The final revision is that of the set of windows."""
+    messages = [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)]
+    (straight,) = last(told(messages))
+    stage = Correlate(DetectParams())
+    stage.begin(1)
+    stage.adopt(topology())
+    outputs = stage.process([*reversed(messages), *messages])
+    outputs += stage.advance(at(36_000))
+    (shuffled,) = last(episodes(outputs))
+    assert replace(shuffled, id="", revision=0) == replace(straight, id="", revision=0)
+
+
+def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> list[Finding]:
+    """The last revisions after `measure` and `correlate`, both restored from snapshots before message `cut`."""
+    first, second = measure_stage(), Correlate(DetectParams())
+    second.begin(1)
+    second.adopt(topology())
+    outputs = []
+    for number in range(0, len(messages), size):
+        if number <= cut < number + size:
+            first.restore(first.snapshot())
+            state = second.snapshot()
+            second = Correlate(DetectParams())
+            second.begin(2)
+            second.restore(state)
+            second.adopt(topology())
+        for output in first.process(messages[number : number + size]):
+            if isinstance(output.message, Window | Symptom):
+                outputs += second.process([output.message])
+    outputs += second.advance(at(100_000))
+    return [replace(f, revision=0) for f in last(episodes(outputs))]
+
+
+@settings(max_examples=20)
+@given(minutes(errors=(0, 3, 9)), st.randoms(use_true_random=False), st.integers(1, 7), st.integers(0, 20))
+def test_order_batches_repeats_and_restarts_on_the_way_change_no_final_revision(
+    messages: list[Samples], chance: Any, size: int, cut: int
+) -> None:
+    """Readings up to 29 s late, some twice, in batches, both stages restored in between: one finding, id and all."""
+    late = sorted([*messages, *messages[:5]], key=lambda m: m.sampled_at_ns + chance.uniform(0, 29e9))
+    assert _through_both(ended(late), size, cut) == _through_both(ended(messages))
+
+
+@settings(max_examples=15)
+@given(minutes(errors=(0, 3, 9)), st.integers(1, 10**6))
+def test_a_shift_by_whole_windows_shifts_the_finding_and_nothing_else(messages: list[Samples], by: int) -> None:
+    """Windows lie on the minutes of the clock, so the shift is one of minutes."""
+    by_ns = by * 60 * 10**9
+    moved = [
+        replace(m, sampled_at_ns=m.sampled_at_ns + by_ns, received_at_ns=m.received_at_ns + by_ns) for m in messages
+    ]
+
+    def brief(found: Sequence[Finding], back_ns: int) -> list[tuple[Any, ...]]:
+        return [
+            (f.started_at_ns - back_ns, f.observed_at_ns - back_ns, f.summary, f.cause, f.evidence[0].observed)
+            for f in found
+        ]
+
+    assert brief(_through_both(ended(moved)), by_ns) == brief(_through_both(ended(messages)), 0)
+
+
+def test_a_settled_rate_really_makes_findings_in_those_properties() -> None:
+    """Else they would hold of nothing."""
+    read = [samples("p1-l0", 20 * n, {FCS: {"d1": 5 * n}, PACKETS: {"d1": BUSY * n}}) for n in range(30)]
+    assert len(_through_both(read)) == 1

@@ -1,0 +1,270 @@
+"""link/miscabled: what it is not comes first; then swaps, wrong planes, one-sided evidence and moved cables."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams, ns
+from streams.fabric.heard import Hears
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory, PortName
+from streams.fabric.topology import Topology
+from streams.replay.driver import event_time
+from streams.wire.models import Cabling, Component, Condition, Facts, Finding, Message, Neighbor, Source, Status
+from streams.wire.stage import Output
+from tests.unit.detect.chain import play, recorded, stages, statuses
+from tests.unit.detect.seen import at, last
+from tests.unit.detect.told import ToldWorld, heard
+from tests.unit.fabric.made import inventory, topology
+
+TOP = topology()
+PAIR = ("p1-l0/d1", "p1-l0/d2")
+HOST, LEAF = "p1-h1/e0", "p1-l0/d1"
+
+
+def miscabled(said: Iterable[object]) -> list[Finding]:
+    """The last revisions of these findings."""
+    return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.LINK_MISCABLED)
+
+
+def with_facts(*facts: Facts, until: float = 1200) -> list[Message]:
+    """A healthy fabric that says nothing of itself but this."""
+    world = ToldWorld()
+    return [*world.rounds(until), *statuses(world, until), *facts]
+
+
+def again(port: str, remote: str, begin: float, end: float) -> list[Facts]:
+    """One end hears one neighbour, each minute."""
+    return [heard(port, remote, float(t)) for t in range(int(begin), int(end), 60)]
+
+
+RIGHT = Neighbor("e0", "p1-l0", "d1")
+HEALTHY: dict[str, list[Facts]] = {
+    "its full host name": again(HOST, "p1-l0.dc1.example.net/d1", 0, 1200),
+    "another case": again(HOST, "P1-L0/d1", 0, 1200),
+    "another name of the port, and one cable leads there": again(HOST, "p1-l0/24:8a:07:aa:bb:cc", 0, 1200),
+    "a name that nobody knows": again(HOST, "02:42:ac:11:00:02/swp7", 0, 1200),
+    "a neighbour at a port without a link": again("p1-l0/mgmt0", "p2-h2/e0", 0, 1200),
+    "nobody": [Facts("p1-h1", at(t), Source.SOURCE_GNMI) for t in range(0, 1200, 60)],
+    "for less than five minutes": [*again(HOST, "p1-l0/d2", 100, 390), *again(HOST, "p1-l0/d1", 390, 1200)],
+    "then nothing any more": [heard(HOST, "p1-l0/d2", 100), Facts("p1-h1", at(200), Source.SOURCE_GNMI)],
+    "who should be there, and a DPU beside": [
+        Facts("p1-h1", at(t), Source.SOURCE_GNMI, neighbors=(Neighbor("e0", "p2-h1", "e1"), RIGHT))
+        for t in range(0, 1200, 60)
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("facts", HEALTHY.values(), ids=HEALTHY)
+def test_it_is_silent(facts: Sequence[Facts]) -> None:
+    """What is heard under another name, by chance, for a moment or not at all is no wrong cable."""
+    assert not play(with_facts(*facts))
+
+
+def test_a_port_is_known_by_the_inventorys_other_name() -> None:
+    """A MAC in the table of ports is the port: what a switch hears of a NIC."""
+    top = topology(inventory(ports=[PortName("p1-h1", "e0", "24:8a:07:aa:bb:cc", "host")]))
+    own = again(LEAF, "p1-h1/24:8a:07:aa:bb:cc", 0, 1200)
+    assert not play(with_facts(*own), top)
+    other = again("p1-l0/d2", "p1-h1/24:8a:07:aa:bb:cc", 0, 1200)
+    (found,) = miscabled(play(with_facts(*other), top))
+    assert "p1-l0/d2 leads to p1-h1/e0" in found.summary
+
+
+def test_a_device_names_its_own_port_by_what_else_it_says_it_is_called() -> None:
+    """What listens hears at netdevs; the same Facts say which of the inventory's ports each is."""
+    part = Component("mlx5_0", "nic", alias=("ens11np0", "e0"))
+    facts = [replace(heard("p1-h1/ens11np0", "p1-l0/d2", t), components=(part,)) for t in (100, 500)]
+    (found,) = miscabled(play(with_facts(*facts)))
+    assert found.subject.id == "link:p1-h1/e0--p1-l0/d1"
+
+
+def test_two_cables_that_changed_places_are_one_finding_that_names_both() -> None:
+    """Both ends of both agree; the second is the first's child."""
+    world = ToldWorld(swapped={PAIR: [(100, 700)]})
+    first, second = sorted(miscabled(play(recorded(world, 1200))), key=lambda f: f.parent_id)
+    assert first.summary == "p1-h1/e0 -- p1-l0/d1 and p1-h2/e0 -- p1-l0/d2 are swapped"
+    assert (first.cause, first.confidence, first.status) == ("swapped", 0.95, Status.RESOLVED)
+    assert first.coverage is not None and (first.coverage.seen, first.coverage.expected) == (2, 2)
+    assert (second.parent_id, first.parent_id) == (first.id, "")
+    assert (first.started_at_ns, first.detected_at_ns) == (at(120.5), at(420.5))
+    assert first.resolved_at_ns == at(720.5) and first.final
+
+
+def test_one_ends_word_is_enough_and_less_sure() -> None:
+    """Hosts that hear nobody and are heard: the switch alone tells, and both links are still one swap."""
+    world = ToldWorld(swapped={PAIR: [(100, 1300)]})
+    told = [m for m in recorded(world, 1200) if not (isinstance(m, Facts) and m.device.startswith("p1-h"))]
+    first, second = sorted(miscabled(play(told)), key=lambda f: f.parent_id)
+    assert (first.confidence, first.cause, second.cause) == (0.7, "swapped", "swapped")
+    assert second.parent_id == first.id
+    assert first.coverage is not None and first.coverage.missing == ("p1-h1/e0",)
+    assert first.resolved_at_ns is None
+
+
+CAUSES = {
+    "wrong-plane": (HOST, "p1-l1/d1", "(plane 1 instead of 0)"),
+    "wrong-port": ("p1-l0/u0", "s1/p1-l1", "instead of s1/p1-l0"),
+    "wrong-device": ("p1-l0/u0", "s2/p1-l1", "instead of s1/p1-l0"),
+}
+
+
+@pytest.mark.parametrize(("cause", "port", "remote", "said"), [(k, *v) for k, v in CAUSES.items()], ids=CAUSES)
+def test_what_is_wrong_is_said(cause: str, port: str, remote: str, said: str) -> None:
+    """The plane, the port or the device, with what was heard and what should have been."""
+    (found,) = miscabled(play(with_facts(*again(port, remote, 60, 1200))))
+    assert found.cause == cause
+    assert said in found.evidence[0].statement
+    assert found.evidence[0].window_start_ns == at(60)
+
+
+def test_a_rail_is_told() -> None:
+    """A NIC at the switch port of another rail."""
+    links = tuple(
+        link._replace(rail=1) if Port(link.a_device, link.a_port) == Port("p1-l0", "d2") else link
+        for link in inventory().links
+    )
+    top = topology(replace(inventory(), links=links))
+    (found,) = miscabled(play(with_facts(*again(HOST, "p1-l0/d2", 60, 1200)), top))
+    assert (found.cause, found.evidence[0].statement) == (
+        "wrong-rail", "p1-h1/e0 hears p1-l0/d2 instead of p1-l0/d1 (rail 1 instead of 0)",
+    )  # fmt: skip
+
+
+def test_three_cables_in_a_round_are_one_incident() -> None:
+    """Each took the next one's place; the first stands for all."""
+    ends = ["p1-l0/u0", "p1-l0/u1", "p1-l0/u2"]
+    fars = ["s2/p1-l0", "s3/p1-l0", "s1/p1-l0"]
+    neighbors = tuple(Neighbor(end.split("/")[1], *far.split("/", 1)) for end, far in zip(ends, fars, strict=True))
+    facts = [Facts("p1-l0", at(t), Source.SOURCE_GNMI, neighbors=neighbors) for t in (60, 600)]
+    found = miscabled(play(with_facts(*facts)))
+    assert len(found) == 3
+    assert sorted(bool(f.parent_id) for f in found) == [False, True, True]
+
+
+def test_a_silent_witness_neither_closes_it_nor_opens_it() -> None:
+    """Its device is not read any more: what it heard within five minutes before is not believed, what it told stays."""
+    late = ToldWorld(swapped={PAIR: [(0, 1300)]}, unread={d: [(150, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
+    assert not miscabled(play(recorded(late, 1200)))
+    told = ToldWorld(swapped={PAIR: [(0, 1300)]}, unread={d: [(600, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
+    assert [f.status for f in miscabled(play(recorded(told, 1200)))] == [Status.OPEN, Status.OPEN]
+
+
+def test_order_and_repeats_change_nothing() -> None:
+    """The final revisions are the same however Facts arrive within the lateness."""
+    world = ToldWorld(swapped={PAIR: [(100, 700)]})
+    messages = sorted(recorded(world, 1200), key=event_time)
+
+    def final(order: Sequence[Message]) -> list[Any]:
+        own, said, reached = stages(), [], 0
+        for stage in (own.measure, own.correlate, own.attribute):
+            stage.begin(1)
+            stage.adopt(TOP)
+
+        def on(outputs: Sequence[Output]) -> None:
+            for output in outputs:
+                if isinstance(output.message, Finding):
+                    said.append(output.message)
+                elif output.message is not None:
+                    on((own.attribute if "episodes" in output.topic.name else own.correlate).process([output.message]))
+
+        for message in order:
+            on(own.measure.process([message]))
+            if own.measure.watermark_ns < 2**62 and own.measure.watermark_ns > reached:
+                reached = own.measure.watermark_ns
+                on(own.correlate.advance(reached - ns(30)))
+                on(own.attribute.advance(reached - ns(30)))
+        return sorted(repr(replace(f, id="", revision=0, parent_id=str(bool(f.parent_id)))) for f in miscabled(said))
+
+    chance = random.Random(7)
+    shaken = sorted(messages, key=lambda m: event_time(m)[0] + chance.randint(0, ns(20)))
+    assert final(shaken) == final(messages)
+    assert final([m for m in messages for _ in (0, 1)]) == final(messages)
+
+
+def moved() -> Inventory:
+    """The fabric in which the cables of both hosts at the leaf have changed places on paper."""
+    other = {"d1": "d2", "d2": "d1"}
+    links = tuple(
+        link._replace(a_port=other[link.a_port]) if link.a_device == "p1-l0" and link.a_port in other else link
+        for link in inventory().links
+    )
+    return replace(inventory(), links=links)
+
+
+def told_over_a_change(world: ToldWorld, change: float, until: float) -> list[Finding]:
+    """What is said when the inventory changes at a time, all stages adopting it then."""
+    own = stages()
+    said: list[Finding] = []
+    top = Topology(moved(), "moved")
+
+    def on(outputs: Sequence[Output]) -> None:
+        for output in outputs:
+            if isinstance(output.message, Finding):
+                said.append(output.message)
+            elif output.message is not None and "finding" not in output.topic.name:
+                on((own.attribute if "episodes" in output.topic.name else own.correlate).process([output.message]))
+
+    for stage in (own.measure, own.correlate, own.attribute):
+        stage.begin(1)
+        stage.adopt(TOP)
+    reached, is_moved = 0, False
+    for message in sorted(recorded(world, until), key=event_time):
+        on(own.measure.process([message]))
+        if not reached < own.measure.watermark_ns < 2**62:
+            continue
+        reached = own.measure.watermark_ns
+        for stage in (own.measure, own.correlate, own.attribute):
+            if stage is not own.measure:
+                on(stage.advance(reached))
+            if not is_moved and reached >= at(change):
+                on(stage.adopt(top))
+        is_moved = reached >= at(change)
+    return miscabled(said)
+
+
+@pytest.mark.parametrize("after", [0, 60, 1800, 5400])
+def test_a_cable_that_is_moved_as_the_inventory_says_never_fires(after: float) -> None:
+    """At the moment of the change, or up to the time in which people and hourly readings follow it."""
+    world = ToldWorld(swapped={PAIR: [(600 + after, 10_000)]})
+    assert not told_over_a_change(world, 600, 700 + after)
+
+
+def test_a_cable_that_was_not_moved_is_found_in_the_end() -> None:
+    """The inventory names another place, and nobody went there: found when the time to do so is over."""
+    found = told_over_a_change(ToldWorld(), 600, 9000)
+    assert len(found) == 2
+    assert {f.detected_at_ns is not None and f.detected_at_ns >= at(600 + 7800) for f in found} == {True}
+
+
+def test_moving_the_links_on_paper_ends_what_was_found() -> None:
+    """The cables were swapped; somebody makes the inventory say so: both findings are over at that moment."""
+    found = told_over_a_change(ToldWorld(swapped={PAIR: [(60, 10_000)]}), 900, 1500)
+    assert [f.status for f in found] == [Status.RESOLVED, Status.RESOLVED]
+    assert all(f.final and f.resolved_at_ns is not None and at(890) <= f.resolved_at_ns <= at(930) for f in found)
+
+
+def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
+    """What all ports hear as they should is told of nobody, and kept as one word a device."""
+    stage = Measure(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    world = ToldWorld()
+    outputs = [o for t in (0, 60, 120) for d in TOP.cables_of for o in stage.process([world.facts(d, t)])]
+    assert not [o for o in outputs if isinstance(o.message, Cabling)]
+    kept = stage._selves._cablings._said
+    assert all(said.expected is None and not said.others for said in kept.values())
+
+
+def test_what_changed_is_told_once() -> None:
+    """An end that goes on hearing another is told of once, and once when it hears what it should again."""
+    stage = Measure(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
+    told = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, Cabling)]
+    assert [(one.hears, one.at_ns) for one in told] == [(Hears.ANOTHER, at(0)), (Hears.EXPECTED, at(600))]

@@ -1,0 +1,204 @@
+"""rail/degraded: what is none comes first, then when it opens, what it says, and when it is over."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from streams.detect.correlate.stage import Correlate
+from streams.detect.params import DetectParams, ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Finding, Rails, Source, Status, Symptom, SymptomKind
+from tests.unit.detect.seen import after, at, down, episodes, last, off, on, up
+
+TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
+HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
+JOB = HOSTS[:5]
+"""Of one job; host6 is of another."""
+BAD = (HOSTS[1], 3)
+RATE, SPEED, FAST = 25e9 * 60, 4e11, 4e11
+Cell = tuple[str, int, int]
+"""(host, rail, minute)"""
+TX, TIMEOUTS, STALLS = Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.PCIE_STALLED_READ_SECONDS
+METRICS = (TX, Metric.SPEED_BPS, TIMEOUTS, STALLS)
+Says = Callable[[Cell], dict[Metric, float]]
+
+
+def is_bad(cell: Cell, begin: int = 2, end: int = 6) -> bool:
+    """The rail BAD in some minutes."""
+    return cell[:2] == BAD and begin <= cell[2] < end
+
+
+def minutes(says: Says, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[Rails]:
+    """All hosts, minute after minute; a cell says what is not as usual."""
+    usual = {TX: RATE, Metric.SPEED_BPS: FAST, TIMEOUTS: 0.0, STALLS: 0.0}
+    made = []
+    for n in range(count):
+        for host in hosts:
+            cells = [usual | says((host, rail, n)) for rail in range(8)]
+            begin = at(20 + 60 * n)
+            made.append(
+                Rails(
+                    host, Source.SOURCE_NIC, begin, begin + ns(60), begin - ns(10), begin + ns(50),
+                    tuple(f"mlx5_{rail}" for rail in range(8)), METRICS,
+                    tuple(cell[metric] * (_noise(host, rail) if metric is TX else 1.0)
+                          for metric in METRICS for rail, cell in enumerate(cells)),
+                )
+            )  # fmt: skip
+    return made
+
+
+def _noise(host: str, rail: int) -> float:
+    """Within a hundredth: a healthy fabric stays within three."""
+    return 1 + ((HOSTS.index(host) * 8 + rail) * 5 % 3 - 1) / 100
+
+
+def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Says:
+    """Some cells carry a share of the others."""
+    return lambda cell: {TX: RATE * share} if when(cell) else {}
+
+
+def told(
+    windows: Sequence[Rails], until_min: float = 60, silent: Sequence[str] = (), symptoms: Sequence[Symptom] = ()
+) -> list[Finding]:
+    """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
+    stage = Correlate(DetectParams())
+    stage.begin(1)
+    outputs = stage.adopt(TOP)
+    outputs += stage.process(
+        [Symptom(host, "", SymptomKind.SILENT, at(0), source=Source.SOURCE_NIC) for host in silent]
+    )
+    outputs += stage.process(symptoms)
+    for window in sorted(windows, key=lambda w: w.end_ns):
+        if window.end_ns + ns(30) > at(60 * until_min):
+            continue
+        outputs += stage.advance(window.end_ns + ns(30) - 1)
+        outputs += stage.process([window])
+    outputs += stage.advance(at(60 * until_min))
+    found = [f for f in episodes(outputs) if f.condition is Condition.RAIL_DEGRADED]
+    assert all(f.detector == "rail/degraded" for f in found)
+    return found
+
+
+NONE: dict[str, list[Rails]] = {
+    "all alike": minutes(lambda _: {}),
+    "five per cent less": minutes(slow(0.95)),
+    "two slow minutes": minutes(slow(0.5, lambda c: is_bad(c, 2, 4))),
+    "slow every other minute": minutes(slow(0.5, lambda c: is_bad(c, 0, 16) and c[2] % 2 == 0)),
+    "the whole job slows": minutes(slow(0.4, lambda c: c[0] in JOB)),
+    "all rails of a host fall together": minutes(slow(0.4, lambda c: c[0] == BAD[0])),
+    "a rail that is slow on every host": minutes(slow(0.4, lambda c: c[1] == 3)),
+    "an idle host": minutes(slow(0.0, lambda c: c[0] == BAD[0])),
+    "an idle fabric": minutes(lambda c: {TX: RATE * 0.01 * (0.5 if is_bad(c) else 1)}),
+    "a host of a job of its own": minutes(slow(0.5, lambda c: c[0] == HOSTS[5] and c[1] == 3)),
+    "peers that differ as much": minutes(
+        lambda c: {TX: RATE * (0.6 + 0.35 * ((HOSTS.index(c[0]) * 7 + c[1] * 3) % 5))} if c[1] == 3 else {}),
+    "timeouts on every host": minutes(lambda _: {TIMEOUTS: 600.0}),
+    "a counter that is not there": minutes(lambda c: {TX: -1.0} if is_bad(c) else {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("windows", NONE.values(), ids=NONE)
+def test_what_is_not_degraded(windows: Sequence[Rails]) -> None:
+    """Idle hosts, whole jobs, whole hosts, whole rails, short spells, too few peers."""
+    assert told(windows) == []
+
+
+SOME: dict[str, tuple[list[Rails], str, float, float, str]] = {
+    # what was told; cause, started, resolved (minutes after the first window), and what the summary says
+    "slower than its peers": (minutes(slow(0.7)), "unknown", 2, 6, "is slow: 140.0 Gb/s, 70% of the 199.0 Gb/s"),
+    "a tenth and a bit less": (minutes(slow(0.88)), "unknown", 2, 6, "is slow"),
+    "trained low, for one minute": (
+        minutes(lambda c: {Metric.SPEED_BPS: 2e11} if is_bad(c, 2, 3) else {}), "nic", 2, 3,
+        "trained at 200 instead of 400 Gb/s"),
+    "trained low on an idle host": (
+        minutes(lambda c: {TX: 0.0} | ({Metric.SPEED_BPS: 2e11} if is_bad(c) else {})), "nic", 2, 6, "trained at 200"),
+    "its NIC stalls on PCIe": (
+        minutes(lambda c: {TX: RATE * 0.5, STALLS: 40.0} if is_bad(c) else {}), "pcie", 2, 6, "stalled on PCIe"),
+    "retransmitting at full speed": (
+        minutes(lambda c: {TIMEOUTS: 180.0} if is_bad(c) else {}), "unknown", 2, 6, "retransmits 3.0 times"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("windows", "cause", "started", "resolved", "summary"), SOME.values(), ids=SOME)
+def test_what_is_degraded(windows: Sequence[Rails], cause: str, started: float, resolved: float, summary: str) -> None:
+    """One episode of one rail, from its first bad minute to the end of its last."""
+    (final,) = last(told(windows))
+    assert (final.subject.id, final.subject.rail, final.subject.role) == ("rail:pod1-host2/3", 3, "rail")
+    assert (final.status, final.final, final.cause) == (Status.RESOLVED, True, cause)
+    assert (after(final.started_at_ns), after(final.resolved_at_ns)) == (20 + 60 * started, 20 + 60 * resolved)
+    assert summary in final.summary
+    assert final.evidence[0].at == final.subject.a
+
+
+def test_hosts_that_nobody_reads_are_no_peers() -> None:
+    """With two of the job's hosts silent, two are left; whether they are alike nobody knows of the others."""
+    assert told(minutes(slow(0.5)), silent=HOSTS[3:5]) == []
+    assert told(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
+
+
+def test_a_rail_that_is_down_or_shut_is_not_slow() -> None:
+    """What it does not carry is link/down's, or a person's; and it trains for a minute after it."""
+    windows = minutes(slow(0.0, lambda c: is_bad(c, 2, 6)))
+    port = f"{BAD[0]}/mlx5_{BAD[1]}"
+    assert told(windows) != []
+    assert told(windows, symptoms=[down(port, 150), up(port, 375)]) == []
+    assert told(windows, symptoms=[off(port, 150), on(port, 375)]) == []
+
+
+def test_a_host_that_is_told_of_alone_is_compared_with_those_that_are_well() -> None:
+    """`measure` tells of no host whose rails are alike: they are its peers all the same."""
+    (final,) = last(told([w for w in minutes(slow(0.7)) if w.device == BAD[0]]))
+    assert final.evidence[0].peers == 4
+
+
+def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
+    """Detected with its third bad window, RESOLVED with the fifth good one, final at once: all windows were."""
+    windows = minutes(slow(0.7, lambda c: is_bad(c, 2, 5)))
+    third = (20 + 60 * 5 + 30) / 60
+    assert told(windows, third - 0.01) == []
+    (opened,) = told(windows, third)
+    assert (opened.status, after(opened.detected_at_ns)) == (Status.OPEN, third * 60)
+    assert told(windows, third + 4.99)[-1].status is not Status.RESOLVED
+    assert (told(windows, third + 5)[-1].status, told(windows, third + 5)[-1].final) == (Status.RESOLVED, True)
+
+
+def test_it_stays_open_while_nobody_reads_the_host() -> None:
+    """Missing is not healthy."""
+    windows = [w for w in minutes(slow(0.7)) if w.device != BAD[0] or w.begin_ns < at(20 + 60 * 6)]
+    assert {f.status for f in told(windows)} <= {Status.OPEN, Status.UPDATED}
+
+
+def test_two_rails_of_two_hosts_are_two_findings() -> None:
+    """Each with its own peers."""
+    found = last(told(minutes(slow(0.6, lambda c: is_bad(c) or (c[0] == HOSTS[3] and c[1] == 6)))))
+    assert {f.subject.id for f in found} == {"rail:pod1-host2/3", "rail:pod1-host4/6"}
+
+
+def test_order_repeats_and_restarts_change_no_final_revision() -> None:
+    """Windows in any order before the watermark, twice, and a successor between any two of them."""
+    windows = minutes(slow(0.7))
+    (straight,) = last(told(windows))
+    stage = Correlate(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    outputs = stage.process([*reversed(windows), *windows])
+    successor = Correlate(DetectParams())
+    successor.begin(2)
+    successor.restore(stage.snapshot())
+    successor.adopt(TOP)
+    outputs += successor.advance(at(3600))
+    (shuffled,) = last(f for f in episodes(outputs) if f.condition is Condition.RAIL_DEGRADED)
+    assert replace(shuffled, revision=0) == replace(straight, revision=0)
+
+
+def test_a_rail_that_is_slow_for_a_day_is_one_finding_and_little_state() -> None:
+    """Its beginning outlives its marks; the marks do not grow."""
+    windows = minutes(slow(0.7, lambda c: is_bad(c, 2, 10**6)), count=240)
+    found = told(windows, 240)
+    assert len({f.id for f in found}) == 1
+    assert {after(f.started_at_ns) for f in found} == {140}
+    assert Status.RETRACTED not in {f.status for f in found}

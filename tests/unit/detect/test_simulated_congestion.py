@@ -1,0 +1,186 @@
+"""The congestion detectors over the simulated fabric: storms are found with their root, and nothing else is."""
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from collectors.sim.faults import Fault, Incast, LinkDown, PauseStorm, Reboot, SlowRail, Span, Uneven, storm, truth
+from collectors.sim.world import World
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.replay.driver import drive
+from streams.replay.score import Truth, score
+from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Source, Table
+from tests.unit.detect.chain import stages
+
+S = 10**9
+START = 1_700_000_000 * S
+FABRIC = clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=2, uplinks=1), START)
+COLUMNS = (
+    (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.PFC_RX_FRAMES, 3), (Metric.PFC_TX_FRAMES, 3),
+    (Metric.RX_PACKETS, NO_INDEX), (Metric.ROCE_ECN_MARKED_PACKETS, NO_INDEX),
+)  # fmt: skip
+LAST_S = 420
+WIDE = clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
+
+
+def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator[Samples]:
+    """What all ports count, each device at its own moment, and nothing while it is away."""
+    metrics, indices = tuple(m for m, _ in COLUMNS), tuple(i for _, i in COLUMNS)
+    for number, (device, ports) in enumerate(world.ports.items()):
+        for turn in range(int(last_s / cadence_s)):
+            at_ns = START + int(cadence_s * S * (turn + number % 7 / 7))
+            state = world.device(device, at_ns)
+            if not state.is_up:
+                continue
+            own = [world.port(device, port, at_ns) for port in ports]
+            counts = [
+                [p.rx_bytes for p in own], [p.tx_bytes for p in own], [p.pause_frames(p.paused_us) for p in own],
+                [p.pause_frames(p.pauses_us) for p in own], [p.rx_packets for p in own],
+                [p.marked_packets for p in own],
+            ]  # fmt: skip
+            states = [[float(p.oper_up) for p in own], [float(p.speed_bps) for p in own]]
+            yield Samples(
+                device, Source.SOURCE_GNMI, "c", 1, turn, at_ns, at_ns, state.boot_ns, RowKind.ROW_KIND_PORT, ports, 0,
+                Table(metrics, indices, np.array(counts, np.uint64)),
+                Table((Metric.OPER_UP, Metric.SPEED_BPS), (NO_INDEX,) * 2, np.array(states)),
+            )  # fmt: skip
+
+
+def storms(inventory: Inventory, chance: random.Random) -> list[Fault]:
+    """Five NICs that pause one after the other, some over both pods; a leaf that restarts, and a slow rail."""
+    links = [link for link in inventory.links if link.role == "host-link"]
+    chance.shuffle(links)
+    made: list[Fault] = []
+    for n, link in enumerate(links[:5]):
+        begin = START + int((20 + 75 * n + chance.uniform(0, 20)) * S)
+        made.append(storm(inventory, link, Span(begin, begin + int(chance.uniform(4, 30) * S)), chance.randint(1, 3)))
+    made.append(Reboot("spine2", Span(START + 60 * S, START + 68 * S)))
+    return [*made, SlowRail(links[5], Span(START + 30 * S, START + 300 * S), 0.5)]
+
+
+def said_of(made: list[Fault], seed: int, cadence_s: float) -> list[Finding]:
+    """What is said of storms in a world with these faults."""
+    world = World(FABRIC, made, seed, START)
+    rows = sorted(readings(world, cadence_s), key=lambda row: row.sampled_at_ns)
+    said = drive(stages(), Topology(FABRIC), rows, 30 * S)
+    return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
+
+
+@pytest.mark.parametrize("seed", [31, 32, 33])
+def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None:
+    """Precision and recall are 1 at a cadence of a second; the port that began it has no parent, all others have."""
+    made = storms(FABRIC, random.Random(seed))
+    said = said_of(made, seed, 1.0)
+    truths = [Truth(t.start, t.end, Condition.CONGESTION_PFC_STORM, t.device, t.port, t.tolerance_s)
+              for t in truth(made) if t.condition == "congestion_pfc_storm"]  # fmt: skip
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 5 + 1e-6
+    newest = {f.id: f for f in said}.values()
+    spread = {(p.device, p.port) for f in made if isinstance(f, PauseStorm) for p in f.spread}
+    children = {(e.device, e.port) for f in newest if f.parent_id for e in (f.evidence[0].at,) if e is not None}
+    assert children <= spread
+    assert len([f for f in newest if not f.parent_id]) == len(truths)
+
+
+def test_a_storm_that_is_read_each_ten_seconds_is_found_by_the_first_whole_interval() -> None:
+    """A longer storm, so that there is one; what shows it is what says it."""
+    link = next(link for link in FABRIC.links if link.role == "host-link")
+    made: list[Fault] = [storm(FABRIC, link, Span(START + 100 * S, START + 160 * S))]
+    said = said_of(made, 1, 10.0)
+    (root,) = [f for f in {f.id: f for f in said}.values() if not f.parent_id]
+    assert root.detected_at_ns is not None
+    assert root.detected_at_ns - (START + 100 * S) <= 20 * S
+
+
+def uneven(chance: random.Random) -> list[Fault]:
+    """Four leaves that spread badly, one for three minutes; two that lose an uplink, one that restarts."""
+    leaves = [device.name for device in WIDE.devices if device.tier == "T0"]
+    chance.shuffle(leaves)
+    links = [link for link in WIDE.links if link.role == "fabric-link"]
+    made: list[Fault] = []
+    for n, leaf in enumerate(leaves[:5]):
+        ports = [link.a for link in links if link.a_device == leaf]
+        chance.shuffle(ports)
+        begin_s, lasting_s = chance.uniform(30, 300), chance.uniform(480, 900) if n < 4 else 170
+        made.append(Uneven(leaf, tuple(ports), _span(begin_s, lasting_s), chance.choice([0.3, 0.6, -0.5])))
+    for leaf in leaves[5:7]:
+        link = chance.choice([link for link in links if link.a_device == leaf])
+        made.append(LinkDown(link, _span(chance.uniform(60, 300), 500)))
+    made.append(Reboot(leaves[7], _span(300, 20)))
+    return made
+
+
+def _span(after_s: float, lasting_s: float) -> Span:
+    return Span(START + int(after_s * S), START + int((after_s + lasting_s) * S))
+
+
+@pytest.mark.parametrize("seed", [41, 42, 43])
+def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed: int) -> None:
+    """Precision and recall are 1, each within seven minutes: five windows, their beginning, and the lateness."""
+    made = uneven(random.Random(seed))
+    rows = sorted(readings(World(WIDE, made, seed, START), 15.0, 2100), key=lambda row: row.sampled_at_ns)
+    said = [
+        f for f in drive(stages(), Topology(WIDE), rows, 30 * S)
+        if isinstance(f, Finding) and f.condition is Condition.CONGESTION_IMBALANCE
+    ]  # fmt: skip
+    truths = [
+        Truth(t.start, t.end, Condition.CONGESTION_IMBALANCE, t.device, t.port, t.tolerance_s)
+        for t in truth(made)
+        if t.condition == "congestion_imbalance" and t.end - t.start > 400 * S
+    ]
+    assert len(truths) == 4
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 420
+
+
+RAIL = clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
+
+
+def crowds(chance: random.Random) -> list[Fault]:
+    """Eight receivers, some of which pause; a rail on which all receive as much as goes in, and a burst."""
+    links = [link for link in RAIL.links if link.role == "host-link"]
+    chance.shuffle(links)
+    # of five peers two more may be crowded: each rail has three at most
+    loaded = [link for link in links if link.rail == 0]
+    alone = [link for rail in range(1, 8) for link in [one for one in links if one.rail == rail][:3]]
+    chance.shuffle(alone)
+    made: list[Fault] = [Incast(link, _span(200 + n, 400), marked=0.5) for n, link in enumerate(loaded)]
+    for n, link in enumerate(alone[:8]):
+        span = _span(chance.uniform(30, 400), chance.uniform(150, 500))
+        paused = n % 3 == 0
+        made.append(
+            Incast(link, span, paused=chance.uniform(0.2, 0.6))
+            if paused
+            else Incast(link, span, marked=chance.uniform(0.15, 0.9))
+        )
+    return [*made, Incast(alone[8], _span(300, 40), marked=0.9)]
+
+
+@pytest.mark.parametrize("seed", [51, 52, 53])
+def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> None:
+    """Precision and recall are 1, each within two minutes; the host is the cause where it pauses."""
+    made = crowds(random.Random(seed))
+    rows = sorted(readings(World(RAIL, made, seed, START), 10.0, 1300), key=lambda row: row.sampled_at_ns)
+    said = [
+        f for f in drive(stages(), Topology(RAIL), rows, 30 * S)
+        if isinstance(f, Finding) and f.condition is Condition.CONGESTION_INCAST
+    ]  # fmt: skip
+    alone = made[6:14]
+    truths = [
+        Truth(t.start, t.end, Condition.CONGESTION_INCAST, t.device, t.port, t.tolerance_s)
+        for t in truth(alone)
+    ]  # fmt: skip
+    assert len(truths) == 8
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 120
+    by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused}
+    assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == "nic"} == by_host

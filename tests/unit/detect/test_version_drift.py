@@ -1,0 +1,211 @@
+"""fleet/version-drift: what it is not comes first; then drift, rollouts, allow-lists and harm."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from streams.detect.attribute.stage import Attribute
+from streams.detect.measure.stage import Measure
+from streams.detect.params import AllowedVersions, DetectParams, DriftParams
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    Census,
+    Component,
+    Condition,
+    Endpoint,
+    Episode,
+    Facts,
+    Finding,
+    Message,
+    Severity,
+    Source,
+    Status,
+    Subject,
+    VersionCount,
+)
+from tests.unit.detect.chain import play, recorded
+from tests.unit.detect.seen import at, last
+from tests.unit.detect.told import ToldWorld
+
+TOP = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
+DAY = 86_400.0
+OLD = "28.39.1002"
+
+
+def drifts(messages: Sequence[Message], params: DetectParams | None = None) -> list[Finding]:
+    """The last revisions of what is said of versions."""
+    said = play(messages, TOP, params)
+    return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
+
+
+def world(**more: object) -> ToldWorld:
+    """A fabric of ten hosts."""
+    return ToldWorld(top=TOP, **more)  # type: ignore[arg-type]
+
+
+HOSTS = [f"pod1-host{n}" for n in range(1, 11)]
+HEALTHY: dict[str, ToldWorld] = {
+    "all alike": world(),
+    "half and half": world(firmware={host: [(0, OLD)] for host in HOSTS[:5]}),
+    "all are updated within ten minutes": world(firmware={host: [(300, "28.42.1000")] for host in HOSTS}),
+    "the spines are a cohort of two": world(software={"spine1": [(0, "4.29.0F")]}),
+}
+
+
+@pytest.mark.parametrize("own", HEALTHY.values(), ids=HEALTHY)
+def test_it_is_silent(own: ToldWorld) -> None:
+    """Where most run the same, or nobody can say what most should run."""
+    if own is HEALTHY["the spines are a cohort of two"]:
+        own = replace(own, top=Topology(_two_models()))
+        assert not play(list(recorded(own, 900)), own.top)
+    else:
+        assert not drifts(list(recorded(own, 900)))
+
+
+def _two_models() -> Inventory:
+    inventory = clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0))
+    devices = tuple(d._replace(model="Spine") if d.name.startswith("spine") else d for d in inventory.devices)
+    return replace(inventory, devices=devices)
+
+
+def test_a_few_of_a_cohort_are_one_finding() -> None:
+    """It names the version, the share and the devices, and does no harm yet."""
+    own = world(firmware={host: [(0, OLD)] for host in HOSTS[:2]})
+    (found,) = drifts(list(recorded(own, 900)))
+    assert (found.severity, found.cause, found.status) == (Severity.INFO, "drift", Status.OPEN)
+    assert found.summary == f"MCX755106AS NIC firmware: 2 of 10 devices run {OLD}, 28.41.1000 is what most run"
+    assert found.blast_radius is not None and found.blast_radius.hosts == ("pod1-host1", "pod1-host2")
+    assert found.evidence[1].statement == f"{OLD} runs in pod1-host1, pod1-host2"
+    assert not found.parent_id
+
+
+def test_what_a_switch_runs_is_its_makers_and_models() -> None:
+    """The inventory's words for a cohort; hosts' kernels are none of it."""
+    (found,) = drifts(list(recorded(world(software={"pod1-leaf2": [(0, "4.29.0F")]}), 900)))
+    assert "switch software: 1 of 10 devices run 4.29.0F" in found.summary
+    assert found.subject.a == Endpoint("pod1-leaf2")
+
+
+def test_while_the_share_moves_it_is_a_rollout_and_then_over() -> None:
+    """One host is first, and the rest follow: INFO while it is few, nothing in the middle, and the last one drifts."""
+    own = world(firmware={host: [(400 + 120 * n, "28.42.1000")] for n, host in enumerate(HOSTS)})
+    first, *rest = drifts(list(recorded(own, 2400)))
+    assert (first.cause, first.severity, first.status) == ("rollout", Severity.INFO, Status.RESOLVED)
+    assert [(f.cause, f.severity, f.status) for f in rest] == [("rollout", Severity.INFO, Status.RESOLVED)]
+    assert "28.42.1000" in first.summary and "28.41.1000" in rest[0].summary
+
+
+def test_what_the_allow_list_does_not_name_is_a_warning() -> None:
+    """However many run it."""
+    allowed = AllowedVersions(kind="nic", versions=("28.42.*",))
+    params = DetectParams(drift=DriftParams(allowed=(allowed,)))
+    (found,) = drifts(list(recorded(world(), 900)), params)
+    assert (found.severity, found.cause) == (Severity.WARNING, "not-allowed")
+    assert found.summary.endswith("10 of 10 devices run 28.41.1000, not 28.42.*")
+
+
+def test_a_device_that_is_put_right_ends_it() -> None:
+    """Resolved at the next count, and final."""
+    (found,) = drifts(list(recorded(world(firmware={"pod1-host3": [(0, OLD), (600, "28.41.1000")]}), 1200)))
+    assert (found.status, found.final) == (Status.RESOLVED, True)
+    assert found.resolved_at_ns is not None and at(600) <= found.resolved_at_ns <= at(730)
+
+
+def test_two_sources_of_one_device_count_once() -> None:
+    """The host agent and the NIC collector name the same part."""
+    own = world()
+    twice = [own.facts(host, 1, source) for host in HOSTS for source in (Source.SOURCE_NIC, Source.SOURCE_HOST)]
+    stage = Measure(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    told = [o.message for fact in twice for o in stage.process([fact])]
+    told += [o.message for o in stage.process([own.facts("pod1-host1", 200, Source.SOURCE_NIC)])]
+    census = [message for message in told if isinstance(message, Census)][-1]
+    assert {(count.source, count.kind) for count in census.versions} == {(Source.SOURCE_NIC, "nic")}
+
+
+def test_facts_that_say_nothing_new_are_counted_and_told_no_more() -> None:
+    """Each hour's repetition of the same costs a comparison, and no message."""
+    own = world()
+    stage = Measure(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    for t in (0, 100):
+        stage.process([own.facts(host, t) for host in HOSTS])
+    later = [o for t in range(200, 4000, 100) for o in stage.process([own.facts(host, t) for host in HOSTS])]
+    assert later == []
+
+
+def _attribute(members: int, faulty: Sequence[str], days: float = 20.0) -> list[Finding]:
+    """A fleet of a hundred, ten of which run the old version, in which some devices' links failed."""
+    stage = Attribute(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    old, new = [f"old{n}" for n in range(members)], [f"new{n}" for n in range(90)]
+    counts = tuple(
+        VersionCount(
+            "nic", "", "MCX7", Source.SOURCE_NIC, version, len(who), len(who), 0, tuple(who), (at(0),) * len(who)
+        )
+        for version, who in (("28.41", new), ("28.39", old))
+    )
+    said = [o.message for o in stage.process([Census(0, at(0), counts)])]
+    for n, device in enumerate(faulty):
+        subject = Subject(f"link:{device}/e0--leaf{n}/d1", Endpoint(device, "e0"), Endpoint(f"leaf{n}", "d1"))
+        began = at(DAY * days - 3600 * (n + 1))
+        fault = Finding(
+            f"{n:032}", n + 1, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, subject, began, began,
+            detector="link/down",
+        )  # fmt: skip
+        said += [o.message for o in stage.process([Episode(fault)])]
+    for hour in range(round(24 * days) + 2):
+        said += [o.message for o in stage.advance(at(3600.0 * hour))]
+    return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
+
+
+def test_links_that_fail_more_often_with_it_make_it_a_warning() -> None:
+    """Six of ten against three of ninety, within weeks: harm, with its interval."""
+    faulty = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(3))]
+    (found,) = _attribute(10, faulty)
+    assert (found.severity, found.cause) == (Severity.WARNING, "harm")
+    assert "times as often there" in found.summary
+    told = found.evidence[-1]
+    assert told.statement.startswith("6 links failed in") and told.observed is not None and told.expected is not None
+    assert told.observed > 10 * told.expected
+
+
+@pytest.mark.parametrize(
+    "faulty",
+    [
+        [],
+        ["old0", "old1"],
+        [*(f"old{n}" for n in range(3)), *(f"new{n}" for n in range(27))],
+        [f"new{n}" for n in range(20)],
+    ],
+    ids=["none", "too few", "as often as elsewhere", "elsewhere only"],
+)
+def test_faults_that_chance_explains_raise_nothing(faulty: Sequence[str]) -> None:
+    """Drift without harm is INFO."""
+    (found,) = _attribute(10, faulty)
+    assert (found.severity, found.cause) == (Severity.INFO, "drift")
+
+
+def test_optics_are_a_cohort_by_their_part() -> None:
+    """Modules of a switch that run something else; a device with both is in both."""
+    modules = [
+        Facts(
+            device, at(1), Source.SOURCE_GNMI,
+            components=tuple(
+                Component(f"m{n}", "transceiver", "OSFP", "S", ("2.0", "2.1")[(device, n) == ("pod1-leaf3", 1)])
+                for n in range(4)
+            ),
+        )
+        for device in TOP.cables_of
+        if "leaf" in device or "spine" in device
+    ]  # fmt: skip
+    (found,) = drifts([*ToldWorld(top=TOP).rounds(900), *modules])
+    assert found.subject.role == "transceiver"
+    assert "optics firmware: 1 of 11 devices run 2.1" in found.summary

@@ -1,0 +1,33 @@
+"""`backtest --facts FILE`: what devices say of themselves reaches the detectors that judge it."""
+
+from pathlib import Path
+
+from streams.config.settings import Settings
+from streams.fabric.inventory import write_folder
+from streams.replay import backtest, results
+from streams.replay.backtest import Recording
+from streams.wire import codec
+from streams.wire.models import Condition, Facts, Samples
+from tests.unit.detect.told import ToldWorld
+from tests.unit.fabric.made import inventory
+
+
+def test_cables_are_judged_from_a_file_of_facts(tmp_path: Path) -> None:
+    """Samples as CSV, facts as JSON lines: the swap is found, with both links named, and no row is refused."""
+    world = ToldWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 2000)]})
+    told = [*world.rounds(900), *world.others(900)]
+    rows = ["time,device,port,metric,index,value"]
+    for one in told:
+        if isinstance(one, Samples):
+            rows += [f"{one.sampled_at_ns},{one.device},{port},oper_up,,1" for port in one.row]
+    (tmp_path / "samples.csv").write_text("\n".join(rows))
+    facts = [codec.to_json(one).decode() for one in told if isinstance(one, Facts)]
+    (tmp_path / "facts.jsonl").write_text("\n".join(facts))
+    write_folder(inventory(), tmp_path / "inventory")
+    source = Recording((tmp_path / "samples.csv",), (), tmp_path / "facts.jsonl", None, None, tmp_path / "inventory")
+    summary = backtest.run(source, Settings(), tmp_path / "out.jsonl")
+    assert summary.refused == ()
+    found = results.read_findings(tmp_path / "out.jsonl")
+    miscabled = {one.id: one for one in found if one.condition is Condition.LINK_MISCABLED}
+    assert len(miscabled) == 2
+    assert any("are swapped" in one.summary for one in miscabled.values())
