@@ -59,3 +59,5 @@ class Neighbours:
             judged = said is not None and (said.final or said.severity is Severity.CRITICAL)
             if not judged and self._severities.of(finding) is Severity.CRITICAL:
                 yield finding.id
+                if (group := self._cases.group_of(finding)) is not None:
+                    yield group.root.id

@@ -123,7 +123,7 @@ class Attribute:
         open_ = [i for i in dirty if i in self._kept.cases and not self._kept.cases[i].closed]
         stale = any(self._kept.cases[i].episode.finding.condition is Condition.TELEMETRY_STALE for i in open_)
         self._silences = self._devices.silences() if stale else None
-        outputs = self._publish(open_)
+        outputs = self._publish(sorted(open_, key=self._stands_for_others))  # whose severity is that of the others
         self._silences = None
         if now_ns - self._kept.swept_ns >= _SWEEP_NS:
             self._forget()
@@ -134,6 +134,10 @@ class Attribute:
         for episode in episodes:
             self._keep(episode)
         return {episode.finding.id: None for episode in episodes}
+
+    def _stands_for_others(self, identity: str) -> bool:
+        group = self._cases.group_of(self._kept.cases[identity].episode.finding)
+        return group is not None and group.root.id == identity
 
     def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
         """Let the device-wide detectors look; answers the cases of which they said something."""
@@ -251,7 +255,7 @@ class Attribute:
         severity = self._severities.of(own, self._unseen(case))
         if group is not None:
             own = told_for_all(self._topology, self._cases, group)
-            severity = max(severity, severity_of(self._severities, group, reach))
+            severity = max(severity, severity_of(self._severities, self._kept.cases, group, reach))
         occurrences = self._occurrences(own)
         said = (*(reach.evidence(own) if reach is not None else ()), *self._comes_back(own, occurrences))
         own = replace(own, evidence=(*own.evidence, *said))

@@ -3,17 +3,19 @@
 It stands for the others, which are its children: one page for one cause. So it is as severe as the worst of them.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
-from streams.detect.attribute.cases import Cases, Group
+from streams.detect.attribute.cases import Cases, Group, stands_for_all
 from streams.detect.attribute.impact import Reach, Reaches, Severities
+from streams.detect.attribute.kept import Case
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Evidence, Finding, Severity
 
 _CAUSES = {"plane": "plane", "pod": "pod"}
 
 
-def severity_of(severities: Severities, group: Group, reach: Reach | None) -> Severity:
+def severity_of(severities: Severities, cases: Mapping[str, Case], group: Group, reach: Reach | None) -> Severity:
     """The worst of its members'; and of a pod or a plane that is gone, whether hosts keep their floor without it.
 
     What only a share of the fabric unseen makes bad is said by the root itself.
@@ -21,12 +23,16 @@ def severity_of(severities: Severities, group: Group, reach: Reach | None) -> Se
     lost = reach.lost if reach is not None and group.key[0] in ("pod", "plane") else 0.0
     if group.root.resolved_at_ns is None and lost > 1 - severities.floor:
         return Severity.CRITICAL
-    return max(severities.of(member) for member in group.members)
+    said = (cases[member.id].published for member in group.members if member.id != group.root.id)
+    return max((finding.severity for finding in said if finding is not None), default=Severity.WARNING)
 
 
 def reach_of(reaches: Reaches, group: Group) -> Reach | None:
     """What goes with all of them; what is only silent goes nowhere."""
     gone = [f for f in group.members if f.condition is not Condition.TELEMETRY_STALE and f.id != group.root.id]
+    if group.root.resolved_at_ns is None:
+        # While it grows it is computed anew each time that it has doubled, and for all of them at its end.
+        gone = sorted(gone, key=stands_for_all)[: (1 << (len(gone) + 1).bit_length() - 1) - 1]
     return reaches.of(group.root, gone)
 
 
