@@ -32,11 +32,11 @@ def look(
     params: DetectParams, crowds: Crowds, topology: Topology, name: str, watermark_ns: int
 ) -> tuple[list[Episode], int]:
     """Conclude on one pod, and let go of what is over."""
-    pod = crowds[name.removeprefix(NAME)]
+    pod = crowds[name]
     episodes, due_ns = congestion_incast.step(params, topology, pod, watermark_ns)
     for identity, own in list(pod.items()):
         if own.is_over:
             del pod[identity]
     if not pod:
-        del crowds[name.removeprefix(NAME)]
+        del crowds[name]
     return episodes, due_ns

@@ -18,6 +18,9 @@ GPU = frozenset({SymptomKind.GPU_XID, SymptomKind.GPU_ECC_COUNTED})
 PCIE = frozenset({SymptomKind.PCIE_LOW, SymptomKind.PCIE_FULL})
 KINDS = GPU | PCIE
 
+NAME = "part "
+"""Before `host/part`, where what is due is a part of a host."""
+
 _REMEMBER_NS = ns(3600)
 """After it was over: others of the same hour may be explained by it."""
 

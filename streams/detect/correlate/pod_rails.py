@@ -15,6 +15,9 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Rails, Subject
 
+NAME = "rails of "
+"""Before a pod's name, where what is due are its rails."""
+
 SubjectOf = Callable[[Port], Subject]
 UnsettledAt = Callable[[Port], list[Interval]]
 """When a port's link was down, trained or was shut: a rail that is not up is not slow."""
@@ -92,3 +95,11 @@ class PodRails:
             if state.is_over:
                 del self.own[name]
         return episodes, due_ns
+
+
+def observe(params: DetectParams, pods: dict[str, PodRails], pod: str, rails: Rails) -> tuple[str, int] | None:
+    """Take a host's window in; answers what to look at, and when."""
+    own = pods.setdefault(pod, PodRails())
+    own.add(rails)
+    due_ns = own.due_ns(params)
+    return (NAME + pod, due_ns) if due_ns != FOREVER else None

@@ -28,11 +28,10 @@ def observe(storms: Storms, subject: Subject, symptom: Symptom) -> dict[str, Non
 
 def look(params: DetectParams, storms: Storms, name: str, watermark_ns: int) -> tuple[list[Episode], int]:
     """Conclude on one link, and let go of it when nothing is left."""
-    identity = name.removeprefix(NAME)
-    own = storms[identity]
+    own = storms[name]
     episodes, due_ns = congestion_pfc_storm.step(params, own, watermark_ns)
     if own.is_over:
-        del storms[identity]
+        del storms[name]
     return episodes, due_ns
 
 

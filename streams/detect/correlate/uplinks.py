@@ -6,9 +6,10 @@ from streams.detect import congestion_imbalance
 from streams.detect.congestion_imbalance import SwitchUplinks, mark_of
 from streams.detect.link import Interval, meets
 from streams.detect.params import DetectParams
-from streams.fabric.ids import Port, device_id
+from streams.detect.subjects import of_device
+from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Endpoint, Episode, Rails, Subject
+from streams.wire.models import Episode, Rails
 
 NAME = "uplinks of "
 """Before a switch's name, where what is due are its uplinks."""
@@ -39,21 +40,12 @@ def observe(
     if any(meets(unsettled_at(port), window.since_ns, window.end_ns) for port in uplinks):
         return {}
     if own is None:
-        own = uneven[switch] = SwitchUplinks(_subject(topology, switch))
+        own = uneven[switch] = SwitchUplinks(of_device(topology, switch))
     return {NAME + switch: None} if own.add(mark) else {}
 
 
-def _subject(topology: Topology, switch: str) -> Subject:
-    known = topology.devices[switch]
-    return Subject(
-        device_id(switch), Endpoint(switch), role=known.kind, plane=known.plane, pod=topology.pod_of(switch),
-        site=known.site, team=known.team,
-    )  # fmt: skip
-
-
-def look(params: DetectParams, uneven: Uneven, name: str, watermark_ns: int) -> tuple[list[Episode], int]:
+def look(params: DetectParams, uneven: Uneven, switch: str, watermark_ns: int) -> tuple[list[Episode], int]:
     """Conclude on one switch, and let go of it when nothing is left."""
-    switch = name.removeprefix(NAME)
     own = uneven[switch]
     episodes, due_ns = congestion_imbalance.step(params, own, watermark_ns)
     if own.is_over:

@@ -30,15 +30,14 @@ def look(
     params: DetectParams, wires: Wires, topology: Topology, name: str, watermark_ns: int
 ) -> tuple[list[Episode], int]:
     """Conclude on one link, and let go of it when nothing is left."""
-    identity = name.removeprefix(NAME)
-    own = wires.get(identity)
+    own = wires.get(name)
     if own is None:
         return [], FOREVER
     episodes, due_ns = link_miscabled.step(params, own, topology, watermark_ns)
     if due_ns != FOREVER:
         return episodes, due_ns
     if link_miscabled.is_over(own, params, watermark_ns):
-        del wires[identity]
+        del wires[name]
         return episodes, FOREVER
     again_ns = own.words[-1].at_ns + ns(params.lateness_s) + 1
     if again_ns <= watermark_ns:
