@@ -6,7 +6,7 @@ functions as ever, and once more when each is final.
 
 from collections.abc import Iterable, Mapping
 
-from streams.detect.attribute.cases import LINKS, Cases
+from streams.detect.attribute.cases import LINKS, Cases, Group, Key
 from streams.detect.attribute.impact import Severities
 from streams.detect.attribute.kept import Case, devices_of
 from streams.detect.attribute.outages import Outages
@@ -26,25 +26,43 @@ class Neighbours:
         self._severities = severities
         self._topology = topology
 
-    def of(self, changed: Finding) -> dict[str, None]:
-        """A case that changed, those that it explains or began together with, and those that are worse for it."""
-        found: dict[str, None] = {changed.id: None}
-        if changed.status is Status.RETRACTED or changed.condition is Condition.DEVICE_DOWN:
-            found |= dict.fromkeys(i for device in devices_of(changed) for i in self._cases.ids_at(device))
-        for key in self._cases.keys_of(changed.id):
-            if (group := self._cases.groups(key).get(changed.id)) is not None:
-                found |= dict.fromkeys(f.id for f in group.members if self._is_led_otherwise(f, group.root))
-                found[group.root.id] = None
-                if group.root.id == changed.id and changed.resolved_at_ns is not None:
-                    found |= dict.fromkeys(f.id for f in group.members)  # whoever outlives it is due later
-        for device in self._outages.changed(changed):
+    def of(self, changed: Iterable[Finding]) -> dict[str, None]:
+        """Cases that changed, those that they explain or began together with, and those that are worse for it.
+
+        Each group and each device is looked at once, however many of its links changed.
+        """
+        found: dict[str, None] = {}
+        stirred: dict[tuple[Key, str], Group] = {}
+        devices: dict[str, None] = {}
+        for finding in changed:
+            found[finding.id] = None
+            if finding.status is Status.RETRACTED or finding.condition is Condition.DEVICE_DOWN:
+                found |= dict.fromkeys(i for device in devices_of(finding) for i in self._cases.ids_at(device))
+            for key in self._cases.keys_of(finding.id):
+                if (group := self._cases.groups(key).get(finding.id)) is not None:
+                    stirred[key, group.root.id] = group
+                    if group.root.id == finding.id and finding.resolved_at_ns is not None:
+                        found |= dict.fromkeys(f.id for f in group.members)  # whoever outlives it is due later
+            devices |= dict.fromkeys(self._outages.changed(finding))
+        for group in stirred.values():
+            found |= dict.fromkeys(f.id for f in group.members if self._is_led_otherwise(f, group))
+            found[group.root.id] = None
+        for device in devices:
             found |= dict.fromkeys(self._worsened(device))
         return found
 
-    def _is_led_otherwise(self, member: Finding, root: Finding) -> bool:
-        """Nothing explains it as it was last said, or another than this one."""
+    def _is_led_otherwise(self, member: Finding, stirred: Group) -> bool:
+        """Another finding explains it than was last said; of several groups the larger leads it, stirred or not."""
         said = self._kept[member.id].published
-        return said is None or said.parent_id != root.id
+        if said is None:
+            return True
+        if said.final or said.parent_id == stirred.root.id:
+            return False
+        parent = self._kept.get(said.parent_id)
+        if parent is not None and _took_away(parent.episode.finding, member):
+            return False
+        leads = self._cases.group_of(member)
+        return said.parent_id != ("" if leads is None or leads.root.id == member.id else leads.root.id)
 
     def _worsened(self, device: str) -> Iterable[str]:
         """What was bad and is critical now that more of a device's links upwards are broken."""
@@ -61,3 +79,9 @@ class Neighbours:
                 yield finding.id
                 if (group := self._cases.group_of(finding)) is not None:
                     yield group.root.id
+
+
+def _took_away(parent: Finding, member: Finding) -> bool:
+    """Whether a device that went away explains it, whatever else went with it; its end is told at all its devices."""
+    at = parent.subject.a
+    return parent.condition is Condition.DEVICE_DOWN and at is not None and at.device in devices_of(member)

@@ -4,6 +4,7 @@ Decides how many were at the same time, which is what redundancy is counted by. 
 together once, until something changes at it.
 """
 
+import itertools
 from collections.abc import Collection, Iterable
 
 from streams.detect.attribute.cases import Cases
@@ -67,7 +68,9 @@ class Outages:
         spans = self.upwards(device)
         changes: list[tuple[int, int]] = []
         for identity in among:
-            for begin, end in _joined(spans.get(identity, ())):
+            if identity not in spans:
+                continue
+            for begin, end in _joined(spans[identity]):
                 if begin < end_ns and begin_ns < end:
                     changes += [(max(begin, begin_ns), 1), (min(end, end_ns), -1)]
         most = count = 0
@@ -80,8 +83,10 @@ class Outages:
         """Those of these links that were broken at a time."""
         return [
             cable
-            for cable in cables
-            if any(begin <= at_ns < end for begin, end in self.upwards(cable.lower.device).get(cable.id, ()))
+            for device, own in itertools.groupby(cables, key=lambda cable: cable.lower.device)
+            if (spans := self.upwards(device))
+            for cable in own
+            if cable.id in spans and any(begin <= at_ns < end for begin, end in spans[cable.id])
         ]
 
 

@@ -117,8 +117,7 @@ class Attribute:
         devices = dict.fromkeys(d for f in stirred if f.condition in LINKS for d in devices_of(f))
         dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.judged
         dirty |= self._look_at_fleet()
-        for identity in self._kept.stirred:
-            dirty |= self._neighbours.of(self._kept.cases[identity].episode.finding)
+        dirty |= self._neighbours.of([self._kept.cases[identity].episode.finding for identity in self._kept.stirred])
         self._kept.stirred, self._kept.judged = {}, {}
         open_ = [i for i in dirty if i in self._kept.cases and not self._kept.cases[i].closed]
         stale = any(self._kept.cases[i].episode.finding.condition is Condition.TELEMETRY_STALE for i in open_)
