@@ -6,9 +6,8 @@
 from pathlib import Path
 
 from streams.cli.shown import whole
-from streams.wire.models import Finding
-from tests.contract.detect.test_registry import LABELLED, ROOT
-from tests.unit.detect.chain import play, recorded
+from tests.contract.detect.cases import LABELLED, said
+from tests.contract.detect.test_registry import ROOT
 from tests.unit.detect.seen import last
 
 OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
@@ -21,12 +20,10 @@ def page(slug: str) -> Path:
 
 def example(slug: str) -> str:
     """What the labelled case ends with."""
-    world, _ = LABELLED[slug]
-    said = [f for f in play(recorded(world, 1200), world.top) if isinstance(f, Finding)]
-    found = last(said)
+    found = last(said(slug))
     own = next(finding for finding in found if finding.detector == slug and not finding.parent_id)
     children = [finding for finding in found if finding.parent_id == own.id]
-    return "".join(f"{text}\n" for text in whole(own, children, [], sum(f.id == own.id for f in said)))
+    return "".join(f"{text}\n" for text in whole(own, children, [], sum(f.id == own.id for f in said(slug))))
 
 
 def shown(slug: str) -> str:

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.contract.detect.cases import LABELLED
 from tests.contract.detect.pages import example, shown
-from tests.contract.detect.test_registry import LABELLED
 
 
 @pytest.mark.parametrize("slug", LABELLED)

@@ -13,15 +13,15 @@ from streams.replay.driver import event_time
 from streams.wire.models import EventKind, Message
 from streams.wire.stage import Stage
 from streams.wire.topics import EPISODES, SUMMARIES, SYMPTOMS, Topic
-from tests.contract.detect.test_registry import LABELLED
+from tests.contract.detect.cases import LABELLED, shortly_after, told
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
 from tests.unit.detect.chain import World, recorded
-from tests.unit.detect.live import in_order
 from tests.unit.detect.seen import at, event
 
 PARAMS = DetectParams()
 UNTIL = 1500
 STEP = 150
+"""Of the world in which all goes wrong; a labelled case is told in parts thrice as long."""
 
 
 def _world() -> World:
@@ -46,17 +46,16 @@ def world_of(name: str) -> World:
 @cache
 def measure_steps(name: str) -> list[Step]:
     """Rounds and statuses as they arrive, with the arrival clock after each batch."""
-    world = world_of(name)
-    messages: list[Message] = list(recorded(world, UNTIL))
+    messages: list[Message]
     if name == EVERYTHING:
-        messages.append(event("s1", 715, EventKind.DEVICE_REBOOT))
+        messages, until, step_s = [*recorded(_world(), UNTIL), event("s1", 715, EventKind.DEVICE_REBOOT)], UNTIL, STEP
     else:
-        messages = in_order(messages)
-    step_s = STEP if name == EVERYTHING else 3 * STEP
+        messages, until = told(name), int(shortly_after(name))
+        step_s = 3 * STEP
     steps: list[Step] = []
-    for start in range(0, UNTIL, step_s):
+    for start in range(0, until, step_s):
         batch = [m for m in messages if start <= _time(m) < start + step_s]
-        steps += [batch, at(min(start + step_s, UNTIL) - 1)]
+        steps += [batch, at(min(start + step_s, until) - 1)]
     return steps
 
 
@@ -68,14 +67,14 @@ def downstream(stage: Stage, top: Topology, steps: list[Step], topics: tuple[Top
     """What the next stage is told when this one is told these steps."""
     stage.begin(1)
     stage.adopt(top)
-    told: list[Step] = []
+    below: list[Step] = []
     for step in steps:
         outputs = stage.advance(step) if isinstance(step, int) else stage.process(step)
         if batch := [o.message for o in outputs if o.topic in topics and o.message is not None]:
-            told.append(list(dict.fromkeys(batch)) if SYMPTOMS in topics else batch)
-        if stage.watermark_ns < 2**62 and stage.watermark_ns not in told[-2:]:
-            told.append(stage.watermark_ns)
-    return [*told, at(UNTIL + 3600)]
+            below.append(list(dict.fromkeys(batch)) if SYMPTOMS in topics else batch)
+        if stage.watermark_ns < 2**62 and stage.watermark_ns not in below[-2:]:
+            below.append(stage.watermark_ns)
+    return [*below, at(UNTIL + 3600)]
 
 
 @cache
@@ -90,6 +89,19 @@ def attribute_steps(name: str) -> list[Step]:
     return downstream(Correlate(PARAMS), world_of(name).top, correlate_steps(name), (EPISODES,))
 
 
+MAKE = {
+    "measure": (Measure, measure_steps), "correlate": (Correlate, correlate_steps),
+    "attribute": (Attribute, attribute_steps),
+}  # fmt: skip
+
+
+@cache
+def case_of(stage: str, name: str) -> Case:
+    """A stage in a case, once a session: what it says of all is asked for by most promises."""
+    make, steps = MAKE[stage]
+    return Case(name, lambda: make(PARAMS), world_of(name).top, steps(name))
+
+
 @pytest.fixture(params=[EVERYTHING, *LABELLED])
 def name(request: pytest.FixtureRequest) -> str:
     """Each case."""
@@ -101,7 +113,7 @@ class TestMeasure(StagePromises):
 
     @pytest.fixture
     def case(self, name: str) -> Case:
-        return Case(name, lambda: Measure(PARAMS), world_of(name).top, measure_steps(name))
+        return case_of("measure", name)
 
 
 class TestMeasureToldTwice(RepeatPromises):
@@ -109,7 +121,7 @@ class TestMeasureToldTwice(RepeatPromises):
 
     @pytest.fixture
     def case(self) -> Case:
-        return Case("measure", lambda: Measure(PARAMS), world_of(EVERYTHING).top, measure_steps(EVERYTHING))
+        return case_of("measure", EVERYTHING)
 
 
 class TestCorrelate(StagePromises, RepeatPromises):
@@ -117,7 +129,7 @@ class TestCorrelate(StagePromises, RepeatPromises):
 
     @pytest.fixture
     def case(self, name: str) -> Case:
-        return Case(name, lambda: Correlate(PARAMS), world_of(name).top, correlate_steps(name))
+        return case_of("correlate", name)
 
 
 class TestAttribute(StagePromises, RepeatPromises):
@@ -125,4 +137,4 @@ class TestAttribute(StagePromises, RepeatPromises):
 
     @pytest.fixture
     def case(self, name: str) -> Case:
-        return Case(name, lambda: Attribute(PARAMS), world_of(name).top, attribute_steps(name))
+        return case_of("attribute", name)
