@@ -1,13 +1,13 @@
 """Look-ups over the cases that `attribute` keeps: what touches a device, and what began together.
 
-Made anew from the cases after a restart. Each look-up costs what lies at one device, or in one group, and nothing of
-the rest of the fabric; who comes in later is put where it belongs when the group is asked for next.
+Made anew from the cases after a restart. Each look-up costs what lies at one device, and nothing of the rest of the
+fabric; what a group is asked for each time that a case comes or goes costs the same however large it is.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
 from streams.detect.attribute.kept import Case, devices_of
+from streams.detect.attribute.runs import Member, Run, Runs
 from streams.detect.params import DetectParams, ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Status
@@ -21,17 +21,35 @@ _UNSEEN: Key = ("unseen",)
 LINKS = (Condition.LINK_DOWN, Condition.LINK_FLAP)
 
 
-class Group(NamedTuple):
-    """Findings of one key that began one shortly after the other; the first that could be told stands for all."""
+class Group:
+    """Findings of one key that began one shortly after the other, as they are now; the first that could be told stands
+    for all.
+    """
 
-    key: Key
-    root: Finding
-    members: tuple[Finding, ...]
+    __slots__ = ("_finding_of", "_run", "key")
+
+    def __init__(self, key: Key, run: Run, finding_of: Callable[[str], Finding]) -> None:
+        self.key = key
+        self._run = run
+        self._finding_of = finding_of
+
+    @property
+    def root_id(self) -> str:
+        return self._run.root
+
+    @property
+    def root(self) -> Finding:
+        return self._finding_of(self._run.root)
+
+    @property
+    def members(self) -> list[Finding]:
+        """In the order of time."""
+        return [self._finding_of(member.id) for member in self._run.ordered()]
 
     @property
     def strength(self) -> tuple[int, Key]:
         """Of two groups that a finding is in, the larger explains it."""
-        return len(self.members), self.key
+        return len(self._run.members), self.key
 
 
 class Cases:
@@ -43,10 +61,9 @@ class Cases:
         self._cases = cases
         self._topology = topology
         self._at: dict[str, set[str]] = {}
-        self._of: dict[Key, set[str]] = {}
+        self._runs: dict[Key, Runs] = {}
         self._gone: dict[str, dict[str, None]] = {}
         self._keys: dict[str, tuple[Key, ...]] = {}
-        self._groups: dict[Key, dict[str, Group]] = {}
         self._devices_of: dict[Key, dict[str, int]] = {}
         for case in cases.values():
             self.add(case.episode.finding)
@@ -58,10 +75,19 @@ class Cases:
             if finding.condition is Condition.DEVICE_DOWN:
                 self._gone.setdefault(device, {})[finding.id] = None
         keys = () if finding.status is Status.RETRACTED else tuple(self._keys_of(finding))
-        for key in {*keys, *self._keys.get(finding.id, ())}:
-            self._groups.pop(key, None)
-            (self._of.setdefault(key, set()).add if key in keys else self._leave(key).discard)(finding.id)
+        self._leave(finding.id, (key for key in self._keys.get(finding.id, ()) if key not in keys))
         self._keys[finding.id] = keys
+        if keys:
+            device = finding.subject.a.device if finding.subject.a is not None else ""
+            tier = known.tier if (known := self._topology.devices.get(device)) else ""
+            member = Member(
+                finding.started_at_ns, finding.id, stands_for_all(finding), finding.subject.id, device, tier
+            )  # fmt: skip
+            for key in keys:
+                if key not in self._runs:
+                    apart_s = self._params.links_s if key[0] == "links" else self._params.devices_s
+                    self._runs[key] = Runs(ns(apart_s))
+                self._runs[key].put(member)
 
     def remove(self, finding: Finding) -> None:
         """A case that is let go."""
@@ -73,14 +99,13 @@ class Cases:
                 self._gone[device].pop(finding.id, None)
                 if not self._gone[device]:
                     del self._gone[device]
-        for key in self._keys.pop(finding.id, ()):
-            self._groups.pop(key, None)
-            self._leave(key).discard(finding.id)
-            if not self._of[key]:
-                del self._of[key]
+        self._leave(finding.id, self._keys.pop(finding.id, ()))
 
-    def _leave(self, key: Key) -> set[str]:
-        return self._of.setdefault(key, set())
+    def _leave(self, identity: str, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self._runs[key].drop(identity)
+            if not self._runs[key]:
+                del self._runs[key]
 
     def ids_at(self, device: str) -> Iterable[str]:
         """The cases that touch a device."""
@@ -110,49 +135,33 @@ class Cases:
 
     def group_of(self, finding: Finding) -> Group | None:
         """The largest group that it began together with, or that stands for one with many; None where it is alone."""
-        found = (self.groups(key).get(finding.id) for key in self.keys_of(finding.id) if key != _UNSEEN)
+        keys = self.keys_of(finding.id)
+        found = (self.group_in(key, finding.id) for key in keys if key != _UNSEEN)
         group = max((group for group in found if group is not None), key=lambda group: group.strength, default=None)
-        if group is None or group.root.id == finding.id:
-            return self.groups(_UNSEEN).get(finding.id, group) if _UNSEEN in self.keys_of(finding.id) else group
+        if _UNSEEN in keys and (group is None or group.root_id == finding.id):
+            return self.group_in(_UNSEEN, finding.id) or group
         return group
 
-    def groups(self, key: Key) -> dict[str, Group]:
-        """The groups of one key, by the id of each member."""
-        made = self._groups.get(key)
-        if made is None:
-            made = self._groups[key] = self._made(key)
-        return made
+    def group_in(self, key: Key, identity: str) -> Group | None:
+        """The group of one key that a case is in; None where there are too few of them."""
+        run = self._runs[key].of(identity) if key in self._runs else None
+        return Group(key, run, self._finding_of) if run is not None and self._suffices(key, run) else None
 
-    def _made(self, key: Key) -> dict[str, Group]:
-        members = [self._cases[identity].episode.finding for identity in self._of.get(key, ())]
-        apart_ns = ns(self._params.links_s if key[0] == "links" else self._params.devices_s)
-        made: dict[str, Group] = {}
-        run: list[Finding] = []
-        for finding in [*sorted(members, key=lambda f: (f.started_at_ns, f.id)), None]:
-            if run and (finding is None or finding.started_at_ns - run[-1].started_at_ns > apart_ns):
-                if self._suffices(key, run):
-                    group = Group(key, min(run, key=stands_for_all), tuple(run))
-                    made |= dict.fromkeys((f.id for f in run), group)
-                run = []
-            if finding is not None:
-                run.append(finding)
-        return made
+    def _finding_of(self, identity: str) -> Finding:
+        return self._cases[identity].episode.finding
 
-    def _suffices(self, key: Key, run: list[Finding]) -> bool:
+    def _suffices(self, key: Key, run: Run) -> bool:
         """Whether these are too many for chance."""
-        subjects = {f.subject.id for f in run}
         if key[0] not in ("pod", "plane", "unseen"):
-            return len(subjects) >= (2 if key[0] == "collector" else self._params.links)
-        if len(subjects) < self._params.devices:
+            return run.subjects >= (2 if key[0] == "collector" else self._params.links)
+        if run.subjects < self._params.devices:
             return False
         if key == _UNSEEN:
-            return len(subjects) >= self._unseen_ratio * len(self._topology.devices)
-        gone: dict[str, int] = {}
-        for device in {f.subject.a.device for f in run if f.subject.a is not None}:
-            tier = known.tier if (known := self._topology.devices.get(device)) else ""
-            gone[tier] = gone.get(tier, 0) + 1
+            return run.subjects >= self._unseen_ratio * len(self._topology.devices)
         tiers = self._tiers(key)
-        return any(count >= self._params.devices_ratio * tiers.get(tier, 0) for tier, count in gone.items() if tier)
+        return any(
+            count >= self._params.devices_ratio * tiers.get(tier, 0) for tier, count in run.tiers.items() if tier
+        )
 
     def size(self, key: Key) -> int:
         """How many devices a pod or a plane has."""

@@ -39,14 +39,14 @@ class Neighbours:
             if finding.status is Status.RETRACTED or finding.condition is Condition.DEVICE_DOWN:
                 found |= dict.fromkeys(i for device in devices_of(finding) for i in self._cases.ids_at(device))
             for key in self._cases.keys_of(finding.id):
-                if (group := self._cases.groups(key).get(finding.id)) is not None:
-                    stirred[key, group.root.id] = group
-                    if group.root.id == finding.id and finding.resolved_at_ns is not None:
+                if (group := self._cases.group_in(key, finding.id)) is not None:
+                    stirred[key, group.root_id] = group
+                    if group.root_id == finding.id and finding.resolved_at_ns is not None:
                         found |= dict.fromkeys(f.id for f in group.members)  # whoever outlives it is due later
             devices |= dict.fromkeys(self._outages.changed(finding))
         for group in stirred.values():
             found |= dict.fromkeys(f.id for f in group.members if self._is_led_otherwise(f, group))
-            found[group.root.id] = None
+            found[group.root_id] = None
         for device in devices:
             found |= dict.fromkeys(self._worsened(device))
         return found
@@ -56,13 +56,13 @@ class Neighbours:
         said = self._kept[member.id].published
         if said is None:
             return True
-        if said.final or said.parent_id == stirred.root.id:
+        if said.final or said.parent_id == stirred.root_id:
             return False
         parent = self._kept.get(said.parent_id)
         if parent is not None and _took_away(parent.episode.finding, member):
             return False
         leads = self._cases.group_of(member)
-        return said.parent_id != ("" if leads is None or leads.root.id == member.id else leads.root.id)
+        return said.parent_id != ("" if leads is None or leads.root_id == member.id else leads.root_id)
 
     def _worsened(self, device: str) -> Iterable[str]:
         """What was bad and is critical now that more of a device's links upwards are broken."""
@@ -78,7 +78,7 @@ class Neighbours:
             if not judged and self._severities.of(finding) is Severity.CRITICAL:
                 yield finding.id
                 if (group := self._cases.group_of(finding)) is not None:
-                    yield group.root.id
+                    yield group.root_id
 
 
 def _took_away(parent: Finding, member: Finding) -> bool:

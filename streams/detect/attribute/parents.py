@@ -55,7 +55,7 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
         for outage in cases.gone(group.key[1]):
             if _within(params, outage, own.started_at_ns) and not _outlives(params, outage, own, watermark_ns):
                 return Cause(outage)
-    if group.root.id == own.id:
+    if group.root_id == own.id:
         return Cause(stands_for=group)
     if not _outlives(params, group.root, own, watermark_ns):
         return Cause(group.root)

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from streams.detect import fleet_version_drift
 from streams.detect.attribute import storms, swaps
 from streams.detect.attribute.cases import LINKS, Cases
+from streams.detect.attribute.collapses import Collapses, is_collapse
 from streams.detect.attribute.concerned import Neighbours
 from streams.detect.attribute.devices import Devices, Silences
 from streams.detect.attribute.impact import Reaches, Severities
@@ -70,6 +71,7 @@ class Attribute:
         self._topology = topology
         self._cases = Cases(self._params, self._kept.cases, topology)
         self._outages = Outages(self._cases, topology)
+        self._collapses = Collapses(self._cases.at, self._kept.cases.values())
         self._severities = Severities(topology, self._outages, self._params.capacity_floor)
         self._reaches = Reaches(topology, self._outages)
         self._devices = Devices(self._params, self._kept, self._cases, topology)
@@ -136,7 +138,7 @@ class Attribute:
 
     def _stands_for_others(self, identity: str) -> bool:
         group = self._cases.group_of(self._kept.cases[identity].episode.finding)
-        return group is not None and group.root.id == identity
+        return group is not None and group.root_id == identity
 
     def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
         """Let the device-wide detectors look; answers the cases of which they said something."""
@@ -179,9 +181,10 @@ class Attribute:
         if swaps.is_miscabled(finding):
             return dict.fromkeys(other.id for other in self._round(finding))
         if not storms.is_storm(finding):
-            return {}
+            return self._collapses.around(finding)
         root = storms.root_of(self._cases.at, finding)
         held = dict.fromkeys(storm.id for storm in storms.below(self._cases.at, finding))
+        held |= self._collapses.around(finding)
         more = root is not None and storms.says_more(storms.below(self._cases.at, root))
         return held | ({root.id: None} if root is not None and more else {})
 
@@ -211,6 +214,7 @@ class Attribute:
         retracted = finding.status is Status.RETRACTED
         case.retracted_ns = (case.retracted_ns or self._kept.watermark_ns) if retracted else 0
         self._cases.add(finding)
+        self._collapses.add(finding)
         if before is None or _matters(before) != _matters(finding):
             self._kept.stirred[finding.id] = None
             self._outages.changed(finding)
@@ -246,6 +250,8 @@ class Attribute:
         parent, group = cause.parent, cause.stands_for
         if swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
             own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
+        if is_collapse(own) and own.status is not Status.RETRACTED:
+            own, parent = self._collapses.placed(self._topology, own)
         reach = self._reaches.of(own) if group is None else reach_of(self._reaches, group)
         radius = own.blast_radius if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
         if storms.is_storm(own) and parent is None:
@@ -335,6 +341,7 @@ class Attribute:
         now_ns = self._kept.swept_ns = self._kept.watermark_ns
         for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - _REMEMBER_NS):
             self._cases.remove(finding)
+            self._collapses.remove(finding)
             self._outages.changed(finding)
 
     def snapshot(self) -> bytes:
