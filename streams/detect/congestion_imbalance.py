@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.measure.uplinks import deviations
 from streams.detect.params import DetectParams, ImbalanceParams, ns
 from streams.fabric.catalogue import Metric
@@ -23,7 +23,6 @@ from streams.wire.models import (
     Rails,
     Severity,
     Source,
-    Status,
     Subject,
 )
 
@@ -134,11 +133,8 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
     worst = max(run, key=lambda mark: abs(mark.off))
     switch = subject.a.device if subject.a is not None else ""
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.CONGESTION_IMBALANCE,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=subject,
         started_at_ns=run[0].begin_ns,
@@ -174,9 +170,6 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
         ),
         confidence=0.9,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = good[-1].end_ns + ns(params.lateness_s) if over else None
     return Conclusion(run[0].begin_ns, last.end_ns, finding, str(run[0].begin_ns), final_at)

@@ -7,7 +7,7 @@ not at fault. Where as many of its peers are crowded at the same time, it is the
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from streams.detect.episode import Conclusion, fold, forget, next_due_ns
+from streams.detect.episode import Conclusion, fold, forget, next_due_ns, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.measure.crowds import DROPPED, PAUSES, STALLS
@@ -22,7 +22,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     SymptomKind,
 )
 
@@ -137,11 +136,8 @@ def _conclusion(params: DetectParams, topology: Topology, crowd: _Crowd, waterma
         cause = "pcie" if worst.detail == STALLS else "nic"
         headline = f"{name} pauses the fabric {worst.share:.0%} of the time: its host takes no more"
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.CONGESTION_INCAST,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=own.subject,
         started_at_ns=crowd.begin_ns,
@@ -155,9 +151,6 @@ def _conclusion(params: DetectParams, topology: Topology, crowd: _Crowd, waterma
         coverage=Coverage(
             seen=len(tellers), expected=2, missing=tuple(f"{e.device}/{e.port}" for e in ends if e not in tellers)
         ),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = None if free_ns == FOREVER else free_ns + ns(params.lateness_s)
     return Conclusion(crowd.begin_ns, min(crowd.end_ns, FOREVER - 1), finding, str(crowd.begin_ns), final_at)

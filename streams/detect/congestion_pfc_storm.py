@@ -6,7 +6,7 @@ the port whose device pauses without being paused, is for `attribute`, which see
 
 from collections.abc import Iterator, Sequence
 
-from streams.detect.episode import Conclusion, fold, forget, next_due_ns
+from streams.detect.episode import Conclusion, fold, forget, next_due_ns, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.params import DetectParams, ns
@@ -19,7 +19,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     SymptomKind,
 )
 
@@ -87,11 +86,8 @@ def _conclusion(
     of = f" ({worst.detail})" if worst.detail else ""
     last_ns = max(spell.told_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.CONGESTION_PFC_STORM,
-        status=Status.OPEN,
         severity=Severity.CRITICAL,
         subject=own.subject,
         started_at_ns=begin_ns,
@@ -103,9 +99,6 @@ def _conclusion(
         evidence=tuple(_evidence(params, pauser, run, worst, stalls, last_ns)),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=Coverage(seen=len(tellers), expected=2, missing=missing),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = None if free_ns == FOREVER else free_ns + ns(params.lateness_s)
     return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, f"{begin_ns}/{pauser.device}", final_at)

@@ -8,7 +8,7 @@ telemetry_stale.py. What a device takes with it becomes its child in `attribute`
 
 from dataclasses import dataclass, replace
 
-from streams.detect.episode import Conclusion, State, fold
+from streams.detect.episode import Conclusion, State, fold, unnamed
 from streams.detect.link import FOREVER, Interval
 from streams.detect.params import DetectParams, ns
 from streams.detect.telemetry_stale import Silence
@@ -20,7 +20,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     Subject,
 )
 
@@ -207,11 +206,8 @@ def _conclusion(params: DetectParams, signs: Signs, outage: _Outage) -> Conclusi
     over = outage.end_ns != FOREVER
     device = signs.subject.a.device if signs.subject.a else ""
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.DEVICE_DOWN,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=signs.subject,
         started_at_ns=outage.begin_ns,
@@ -223,9 +219,6 @@ def _conclusion(params: DetectParams, signs: Signs, outage: _Outage) -> Conclusi
         evidence=tuple(_evidence(device, signs, outage)),
         confidence=1.0 if outage.restarted else 0.9 if outage.silent else _NEIGHBOURS_ALONE,
         coverage=Coverage(seen=0, expected=len(signs.silences) or None),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = outage.end_ns + ns(params.device_down.merge_s + params.lateness_s) if over else None
     anchor = f"boot/{outage.boot_id}" if outage.boot_id else str(outage.begin_ns)

@@ -6,10 +6,32 @@ episode's life, and says only what changed: OPEN, UPDATED, RESOLVED, RETRACTED, 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from streams.detect.link import FOREVER
+from streams.detect.params import DetectParams
 from streams.fabric.ids import finding_id
 from streams.wire.models import Episode, Finding, Status
+
+
+class Unnamed(TypedDict):
+    """What is the same of all findings that are not said yet: who says them, by which settings."""
+
+    id: str
+    revision: int
+    final: bool
+    status: Status
+    detector: str
+    detector_version: str
+    settings_digest: str
+
+
+def unnamed(params: DetectParams, slug: str, version: str) -> Unnamed:
+    """For a detector's `Finding(...)`: it concludes the rest, and `fold` gives it its id and its status."""
+    return {
+        "id": "", "revision": 0, "final": False, "status": Status.OPEN,
+        "detector": slug, "detector_version": version, "settings_digest": params.digest,
+    }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from streams.detect.cohorts import Cohort, Fault, Judged, Rates, Running, judged, merged, rates
-from streams.detect.episode import Conclusion, State, fold
+from streams.detect.episode import Conclusion, State, fold, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
@@ -85,11 +85,6 @@ class Fleet:
             del self.faults[next(iter(self.faults))]
 
 
-def is_drift(finding: Finding) -> bool:
-    """Whether it is of this kind."""
-    return finding.condition is Condition.FLEET_VERSION_DRIFT
-
-
 def step(params: DetectParams, fleet: Fleet, watermark_ns: int) -> list[Episode]:
     """Conclude at each moment at which something changed, in order, once all partitions have told of it."""
     episodes: list[Episode] = []
@@ -157,11 +152,8 @@ def _look(
     cause = "harm" if harms else "rollout" if moves else "not-allowed" if verdict.by_list else "drift"
     total = sum(running.devices for running in versions.values())
     drift.finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.FLEET_VERSION_DRIFT,
-        status=Status.OPEN,
         severity=Severity.WARNING if cause in ("harm", "not-allowed") else Severity.INFO,
         subject=drift.subject,
         started_at_ns=drift.begin_ns,
@@ -173,9 +165,6 @@ def _look(
         confidence=0.9,
         coverage=Coverage(seen=total, expected=total),
         blast_radius=BlastRadius(hosts=tuple(sorted(own.members)[:_NAMED])) if cohort.kind == "nic" else BlastRadius(),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from streams.detect import xids
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER, Interval
 from streams.detect.params import DetectParams, ns
 from streams.detect.xids import Grade
@@ -21,7 +21,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     Subject,
     Symptom,
     SymptomKind,
@@ -130,11 +129,8 @@ def _conclusion(
     code = code_of(worst)
     at = subject.a or Endpoint("")
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.HOST_GPU_FAULT,
-        status=Status.OPEN,
         severity=Severity.CRITICAL if xids.grade(code) >= Grade.UNCORRECTABLE else Severity.WARNING,
         subject=subject,
         started_at_ns=first.at_ns,
@@ -146,9 +142,6 @@ def _conclusion(
         evidence=tuple(_evidence(at, run)),
         confidence=1.0,
         coverage=Coverage(seen=1, expected=1),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = seen_ns + ns(params.lateness_s) if over_ns is not None else None
     return Conclusion(first.at_ns, last.at_ns, finding, str(first.at_ns), final_at)

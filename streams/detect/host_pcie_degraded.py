@@ -10,7 +10,7 @@ from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
@@ -21,7 +21,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     Subject,
     Symptom,
     SymptomKind,
@@ -119,11 +118,8 @@ def _conclusion(params: DetectParams, subject: Subject, spell: _Spell, opens_ns:
     at = subject.a or Endpoint("")
     share = spell.worst.count / 1000
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.HOST_PCIE_DEGRADED,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=subject,
         started_at_ns=spell.begin_ns,
@@ -146,9 +142,6 @@ def _conclusion(params: DetectParams, subject: Subject, spell: _Spell, opens_ns:
         ),
         confidence=0.95,
         coverage=Coverage(seen=1, expected=1),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     end_ns = spell.end_ns - 1 if over else FOREVER
     final_at = full_ns + ns(params.lateness_s) if over else None

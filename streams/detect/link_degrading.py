@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from streams.detect.degrading_signs import LEVELS, LOSSES, TREND, Sign, has_step, signs_of
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER, History, Interval
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.minutes import Minutes, each, end_of, side_of, unsettled
@@ -24,7 +24,6 @@ from streams.wire.models import (
     Finding,
     Forecast,
     Severity,
-    Status,
     Window,
 )
 
@@ -125,11 +124,8 @@ def _conclusion(params: DetectParams, history: History, minutes: Minutes, run: _
     best = _strongest(run.cases)
     cause = _cause(params.degrading, history, run, minutes)
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.LINK_DEGRADING,
-        status=Status.OPEN,
         severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
         subject=history.subject,
         started_at_ns=begin,
@@ -142,9 +138,6 @@ def _conclusion(params: DetectParams, history: History, minutes: Minutes, run: _
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=history.coverage(tellers),
         forecast=None if resolved else _forecast(run),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = None if run.over_ns == FOREVER else run.over_ns + ns(params.lateness_s)
     return Conclusion(run.signs[0].window.begin_ns, last.window.end_ns, finding, str(begin), final_at)

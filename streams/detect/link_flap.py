@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER, History, Interval, explained, meets
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.params import FLAP_PRESETS, DetectParams, FlapPreset, ns
@@ -22,7 +22,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     Symptom,
     SymptomKind,
 )
@@ -183,11 +182,8 @@ def _conclusion(
     told = {(s.device, s.port): Endpoint(s.device, s.port) for s in run}
     tellers = [end for end in history.ends() if (end.device, end.port) in told]
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.LINK_FLAP,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=history.subject,
         started_at_ns=first.since_ns if first.since_ns > before_ns else begin,
@@ -199,9 +195,6 @@ def _conclusion(
         evidence=tuple(_evidence(end, hits, run) for end in tellers),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=history.coverage(tellers),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     downs = tuple(dict.fromkeys(s.at_ns for s in run if s.kind is SymptomKind.WENT_DOWN))
     return Conclusion(begin, last, finding, str(begin), last + quiet + ns(params.lateness_s), downs)

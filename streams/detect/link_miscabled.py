@@ -8,7 +8,7 @@ from bisect import insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from streams.detect.episode import Conclusion, State, fold, forget, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, forget, next_due_ns, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, MiscabledParams, ns
 from streams.fabric.heard import Hears
@@ -165,11 +165,8 @@ def _conclusion(params: DetectParams, subject: Subject, topology: Topology, run:
     told = {(word.device, word.port) for word in words}
     missing = tuple(f"{end.device}/{end.port}" for end in ends if (end.device, end.port) not in told)
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.LINK_MISCABLED,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=subject,
         started_at_ns=run.begin_ns,
@@ -181,9 +178,6 @@ def _conclusion(params: DetectParams, subject: Subject, topology: Topology, run:
         evidence=tuple(view.evidence(word, run) for word in words),
         confidence=0.7 if missing else 0.95,
         coverage=Coverage(seen=len(ends) - len(missing), expected=len(ends), missing=missing),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = None if final_ns == FOREVER else final_ns
     end_ns = run.end_ns - 1 if over else FOREVER

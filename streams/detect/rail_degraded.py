@@ -7,7 +7,7 @@ which it was seen well. What a window says is rails.py's; a link that loses fram
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.params import DetectParams, RailParams, ns
 from streams.detect.rails import PCIE, RETRANSMITS, SLOW, TRAINED_LOW, Mark, RailPort
 from streams.wire.models import (
@@ -18,7 +18,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     Subject,
 )
 
@@ -104,11 +103,8 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
     opened = next(run[n] for n in range(len(run)) if is_case(params.rail, run[: n + 1]))
     at = subject.a or Endpoint("")
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.RAIL_DEGRADED,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=subject,
         started_at_ns=run[0].begin_ns,
@@ -132,9 +128,6 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
         ),
         confidence=0.9 if worst.peers >= 2 * params.rail.peers or worst.why == TRAINED_LOW else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = good[-1].end_ns + ns(params.lateness_s) if over else None
     return Conclusion(run[0].begin_ns, last.end_ns, finding, str(run[0].begin_ns), final_at)

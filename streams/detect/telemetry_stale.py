@@ -7,7 +7,7 @@ a device that its neighbours lost as well is concluded in device_down.py and exp
 
 from dataclasses import dataclass, replace
 
-from streams.detect.episode import Conclusion, State, fold
+from streams.detect.episode import Conclusion, State, fold, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, StaleParams, ns
 from streams.wire.models import (
@@ -19,7 +19,6 @@ from streams.wire.models import (
     Finding,
     Severity,
     Source,
-    Status,
     Subject,
     Symptom,
     SymptomKind,
@@ -89,11 +88,8 @@ def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Con
         window_end_ns=silence.heard_ns if over else silence.told_ns,
     )
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.TELEMETRY_STALE,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=subject,
         started_at_ns=silence.since_ns,
@@ -105,9 +101,6 @@ def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Con
         evidence=(evidence,),
         confidence=1.0,
         coverage=Coverage(seen=silence.others, expected=silence.others + 1, missing=(f"{device}/{silence.name()}",)),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = silence.heard_ns + ns(params.lateness_s) if over else None
     end = silence.heard_ns - 1 if over else FOREVER
