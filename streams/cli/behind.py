@@ -7,7 +7,8 @@ from typing import Any
 from streams.cli import shown
 from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
 from streams.store import around
-from streams.store.around import Asks, Reading, Told
+from streams.store.around import Reading, Told
+from streams.store.asks import Asks
 from streams.store.job_past import aliases_of
 from streams.wire.models import Condition, Evidence, Finding
 

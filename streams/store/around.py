@@ -3,11 +3,12 @@
 Raises Retry where ClickHouse is away.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from streams.fabric.catalogue import Metric
+from streams.store.asks import Asks
 from streams.store.layout import column_of, is_scalar
 
 BEFORE, AFTER = 3, 2
@@ -16,12 +17,6 @@ _MOST_INSIDE = 10_000
 """An hour of readings each half second, with room."""
 _BESIDE_NS = 3_600_000_000_000
 """Nothing an hour away is beside it; so far the server need look."""
-
-
-class Asks(Protocol):
-    """Answers a query with its rows."""
-
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]: ...
 
 
 class Reading(NamedTuple):

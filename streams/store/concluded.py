@@ -3,9 +3,7 @@
 Raises Retry where it is away.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol
-
+from streams.store.asks import Asks
 from streams.wire import codec
 from streams.wire.models import Finding, Remediation
 
@@ -17,12 +15,6 @@ _ANSWERS = (
     "SELECT json FROM remediations WHERE arrayExists(f -> startsWith(f, {id:String}), finding_ids)"
     " ORDER BY id, revision DESC LIMIT 1 BY id"
 )
-
-
-class Asks(Protocol):
-    """Answers a query with its rows."""
-
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]: ...
 
 
 def like(asks: Asks, prefix: str) -> tuple[list[Finding], list[Remediation]]:

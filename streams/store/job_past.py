@@ -4,19 +4,14 @@ Queries only; what follows from them is for whoever asks. Raises Retry where Cli
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
+from streams.store.asks import Asks
 from streams.wire import codec
 from streams.wire.models import Finding
 
 _DEVICES_AT_ONCE = 64
 """A day of readings each 10 s of so many devices is half a million times in the server's memory."""
-
-
-class Asks(Protocol):
-    """Answers a query with its rows."""
-
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]: ...
 
 
 class Cable(NamedTuple):

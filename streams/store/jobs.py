@@ -3,10 +3,8 @@
 Of what was told twice of one job, host and start the newest holds. Raises Retry where ClickHouse is away.
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol
-
 from streams.fabric.placement import FOREVER, Stay
+from streams.store.asks import Asks
 
 _TOLD = (
     "SELECT job, device, toUnixTimestamp64Nano(start) AS start_ns,"
@@ -16,12 +14,6 @@ _TOLD = (
     ") WHERE {job:String} IN ('', job) GROUP BY job, device, start"
     " HAVING start_ns < {until:Int64} AND end_ns > {since:Int64} AND end_ns > start_ns ORDER BY job, device, start_ns"
 )
-
-
-class Asks(Protocol):
-    """Answers a query with its rows."""
-
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]: ...
 
 
 def stays(asks: Asks, since_ns: int, until_ns: int, job: str = "") -> list[Stay]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from streams.cli.job.spans import Span, joined
 from streams.fabric.placement import Stay
 from streams.store import job_past
-from streams.store.job_past import Asks, Cable
+from streams.store.asks import Asks
+from streams.store.job_past import Cable
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from streams.cli.job.place import Place, place_of
 from streams.cli.job.seen import LEAST_NS, Seen, seen_of
 from streams.cli.job.spans import Span
 from streams.store import job_past, jobs
-from streams.store.job_past import Asks
+from streams.store.asks import Asks
 from streams.wire import codec
 from streams.wire.models import Finding
 
