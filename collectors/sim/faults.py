@@ -114,6 +114,17 @@ class Incast:
 
 
 @dataclass(frozen=True, slots=True)
+class Collapse:
+    """Hosts of a pod are paused for a part of the time (`paused`) and carry only a `share` of what they did."""
+
+    pod: str
+    links: tuple[Link, ...]
+    span: Span
+    paused: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
 class Uneven:
     """A switch spreads its traffic badly: of its uplinks the first carries `shift` more than it should, others less."""
 
@@ -166,7 +177,7 @@ class OtherVersion:
 
 Fault = (
     LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail | PauseStorm | Uneven | Incast | NarrowPcie
-    | GpuFault | Swapped | OtherVersion
+    | GpuFault | Swapped | OtherVersion | Collapse
 )  # fmt: skip
 
 
@@ -204,8 +215,9 @@ def truth(faults: Sequence[Fault]) -> list[Truth]:
                 rows.append(
                     Truth(span.start_ns, span.end_ns, "congestion_incast", link.a_device, link.a_port, _WINDOWS_S)
                 )
-            case Uneven(device=device, span=span):
-                rows.append(Truth(span.start_ns, span.end_ns, "congestion_imbalance", device, "", _WINDOWS_S))
+            case Uneven(device=place, span=span) | Collapse(pod=place, span=span):
+                name = "congestion_imbalance" if isinstance(fault, Uneven) else "congestion_collapse"
+                rows.append(Truth(span.start_ns, span.end_ns, name, place, "", _WINDOWS_S))
             case NarrowPcie(link, span):
                 row = Truth(span.start_ns, span.end_ns, "host_pcie_degraded", link.a_device, link.a_port)
                 rows.append(row)

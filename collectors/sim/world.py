@@ -13,6 +13,7 @@ from functools import cached_property
 
 from collectors.sim.faults import (
     AdminDown,
+    Collapse,
     Degrading,
     Fault,
     GpuFault,
@@ -143,6 +144,7 @@ class World:
         self._pauses: dict[Port, tuple[Span, ...]] = {}
         self._uneven: dict[Port, list[tuple[Span, float]]] = defaultdict(list)
         self._crowds: dict[Port, list[Incast]] = {}
+        self._stifled: dict[Port, list[Collapse]] = defaultdict(list)
         self._narrow = [fault for fault in faults if isinstance(fault, NarrowPcie)]
         self._swapped = [fault for fault in faults if isinstance(fault, Swapped)]
         self._versions = [fault for fault in faults if isinstance(fault, OtherVersion)]
@@ -173,6 +175,14 @@ class World:
             cable = self._cable(link, union(signal.get(link.a, ())), chance)
             self._cables[link.a] = self._cables[link.z] = cable
         self._crowd(fault for fault in faults if isinstance(fault, Incast))
+        self._stifle(fault for fault in faults if isinstance(fault, Collapse))
+
+    def _stifle(self, collapses: Iterable[Collapse]) -> None:
+        """What goes over these links is as little as if they were slow, and their hosts are paused."""
+        for collapse in collapses:
+            for link in collapse.links:
+                self._slow[link.a].append(SlowRail(link, collapse.span, collapse.share))
+                self._stifled[link.a].append(collapse)
 
     def _crowd(self, crowds: Iterable[Incast]) -> None:
         """What comes to these ports is as much as goes in, or less where the host pauses."""
@@ -236,6 +246,10 @@ class World:
             lost += int(frames * fault.lost)
             corrected += int(frames * _FRAME_BYTES * 8 * fault.ber)
         far = cable.link.z if port == cable.link.a else cable.link.a
+        stifled_ns = sum(
+            int(one.paused * _up_ns(cable.down, one.span, boot_ns, at_ns))
+            for one in self._stifled.get(cable.link.a, ())
+        )
         pauses_ns, paused_ns = (
             sum(_up_ns(cable.down, span, boot_ns, at_ns) for span in self._pauses.get(end, ())) for end in (port, far)
         )
@@ -254,7 +268,8 @@ class World:
             name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
             edges[-1] if edges else boot_ns, len(edges), back * (up_ns - pauses_ns + shifted_ns[0]) // _S,
             out * (up_ns - paused_ns + shifted_ns[1]) // _S, lost, corrected, own[-1].lane if own else 0,
-            (pauses_ns + briefly_ns * at_host) // 1000, (paused_ns + briefly_ns * (not at_host)) // 1000, marked,
+            (pauses_ns + (briefly_ns if at_host else stifled_ns)) // 1000,
+            (paused_ns + (stifled_ns if at_host else briefly_ns)) // 1000, marked,
         )  # fmt: skip
 
     def lanes(self, device: str, name: str, at_ns: int) -> int:

@@ -51,6 +51,12 @@ POLICY: tuple[Rule, ...] = (
         Action.OBSERVE,
         "how flows are spread: hash seed and fields, more queue pairs",
     ),
+    Rule(
+        Condition.CONGESTION_COLLAPSE,
+        1,
+        Action.OBSERVE,
+        "what the hosts that are named share: their leaves and spines, their job's traffic, how ECN and pause are set",
+    ),
     Rule(Condition.CONGESTION_PFC_STORM, 1, Action.OBSERVE, "the switch that pauses without being paused"),
     Rule(
         Condition.CONGESTION_PFC_STORM,

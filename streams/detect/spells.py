@@ -1,7 +1,7 @@
 """Spells of an end of a link in which something went on, as `measure` told that they began and were over.
 
-What it was is for the detectors: held by pause (congestion_pfc_storm.py), or more comes than
-goes in (congestion_incast.py).
+What it was is for the detectors: held by pause (congestion_pfc_storm.py), more comes than goes in
+(congestion_incast.py), or much less goes out than before (congestion_collapse.py).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from streams.detect.link import FOREVER
 from streams.wire.models import Endpoint, Source, Subject, Symptom, SymptomKind
 
 _PAUSED = (SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE)
-_BEGUN = (SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.CROWDED)
+_BEGUN = (SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.CROWDED, SymptomKind.STIFLED)
 
 
 _CAPACITY = 64

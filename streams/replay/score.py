@@ -159,6 +159,8 @@ def _paged(retracted: Finding, revisions: Iterable[Finding], hold_s: float) -> b
 
 
 def _ends(finding: Finding) -> frozenset[Port]:
+    if finding.subject.id.startswith("pod:"):
+        return frozenset({Port(finding.subject.pod, "")})
     return frozenset(Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None)
 
 

@@ -157,6 +157,8 @@ class SymptomKind(IntEnum):
     HOST_STALLS = 24
     CROWDED = 25
     CROWDED_NO_MORE = 26
+    STIFLED = 27
+    STIFLED_NO_MORE = 28
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

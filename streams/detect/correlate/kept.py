@@ -12,6 +12,7 @@ from streams.detect.correlate.crowds import Crowds
 from streams.detect.correlate.links import Links
 from streams.detect.correlate.parts import Parts
 from streams.detect.correlate.pod_rails import PodRails
+from streams.detect.correlate.stifles import Stifles
 from streams.detect.correlate.storms import Storms
 from streams.detect.correlate.uplinks import Uneven
 from streams.detect.correlate.wires import Wires
@@ -31,6 +32,7 @@ class Kept:
     held: Storms = field(default_factory=dict)
     uneven: Uneven = field(default_factory=dict)
     crowded: Crowds = field(default_factory=dict)
+    stifled: Stifles = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
     wired: Wires = field(default_factory=dict)

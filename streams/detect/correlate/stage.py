@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from streams.detect import congestion_incast, congestion_pfc_storm, subjects
-from streams.detect.correlate import crowds, links, parts, pod_rails, storms, uplinks, wires
+from streams.detect import congestion_collapse, congestion_incast, congestion_pfc_storm, subjects
+from streams.detect.correlate import crowds, links, parts, pod_rails, stifles, storms, uplinks, wires
 from streams.detect.correlate.due import Due
 from streams.detect.correlate.kept import Kept, restored, snapshot
 from streams.detect.link import FOREVER, Interval
@@ -43,6 +43,7 @@ class Correlate:
             (parts.NAME, self._part),
             (uplinks.NAME, self._uplinks),
             (crowds.NAME, self._crowd),
+            (stifles.NAME, self._stifles),
             (storms.NAME, self._storm),
             (wires.NAME, self._wire),
             ("", self._link),
@@ -92,6 +93,7 @@ class Correlate:
             (storms.NAME, kept.held),
             (uplinks.NAME, kept.uneven),
             (crowds.NAME, kept.crowded),
+            (stifles.NAME, kept.stifled),
             (wires.NAME, kept.wired),
             (parts.NAME, {*kept.parts.gpus, *kept.parts.pcie}),
         )
@@ -134,6 +136,9 @@ class Correlate:
         if symptom.kind in congestion_incast.KINDS:
             self._look_later(crowds.observe(kept.crowded, subject, symptom, kept.watermark_ns))
             return []
+        if symptom.kind in congestion_collapse.KINDS:
+            self._look_later(stifles.observe(kept.stifled, subject, symptom, kept.watermark_ns))
+            return []
         if symptom.kind in parts.KINDS:
             part = kept.parts.add(symptom, subject)
             return self._look((parts.NAME + part,) if part else ())
@@ -169,6 +174,9 @@ class Correlate:
 
     def _crowd(self, pod: str, watermark_ns: int) -> Looked:
         return crowds.look(self._params, self._kept.crowded, self._topology, pod, watermark_ns)
+
+    def _stifles(self, pod: str, watermark_ns: int) -> Looked:
+        return stifles.look(self._params, self._kept.stifled, self._topology, pod, watermark_ns)
 
     def _uplinks(self, switch: str, watermark_ns: int) -> Looked:
         return uplinks.look(self._params, self._kept.uneven, switch, watermark_ns)

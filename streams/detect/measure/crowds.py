@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from streams.detect.measure.blocks import Cells, Column, Fit
-from streams.detect.measure.pauses import QUANTA_BITS, Held, Reading, speeds_of
+from streams.detect.measure.pauses import QUANTA_BITS, Held, speeds_of
 from streams.detect.measure.ports import Noticed
+from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.blocks import Cells, Change, Fit, Places, is_absent
+from streams.detect.measure.blocks import Cells, Change, Fit, Places
 from streams.detect.measure.ports import Noticed
+from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
-from streams.detect.params import StormParams, ns
+from streams.detect.measure.stifled import Stifled
+from streams.detect.params import CollapseParams, StormParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -51,6 +53,8 @@ WAYS = (
         Metric.RX_BYTES, SymptomKind.PAUSES, SymptomKind.PAUSES_NO_MORE,
     ),
 )  # fmt: skip
+_IS_PAUSED = 0
+"""The way in which a port is paused by the far side."""
 _USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
 _STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 
@@ -69,35 +73,14 @@ class Held:
     told: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """One cell that is looked at: which message, which row, which way."""
-
-    wave: Wave
-    message: int
-    row: int
-    way: int
-    speed_bps: float
-
-    def grown(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
-        """Its growth and the seconds that took; None where it was not read twice, or fell."""
-        counters = self.wave.counters
-        position = counters.fit.at.get((metric, index))
-        if position is None:
-            return None
-        now, before = counters.values[self.message, position, self.row], counters.before(position)
-        was, since_ns = before[self.message, self.row], counters.since_ns(position, self.message, self.row)
-        seconds = (self.wave.taken[self.message].at_ns - since_ns) / 1e9
-        if since_ns == 0 or seconds <= 0 or is_absent(np.array([now, was])).any() or now < was:
-            return None
-        return float(now - was), seconds
-
-
 class Pauses:
     """Keeps which ports are held: none, on a healthy fabric."""
 
-    def __init__(self, params: StormParams) -> None:
+    def __init__(self, params: StormParams, collapse: CollapseParams) -> None:
         self._params = params
+        self._looked_at = min(params.paused, collapse.paused), params.paused
+        """By way: for which share of the time a cell is paused that Python looks at."""
+        self.stifled = Stifled(collapse, params)
         self._plans: dict[int, _Plan] = {}
         self.held: dict[tuple[str, Source], dict[tuple[str, int], Held]] = {}
         """Device and source -> row and way."""
@@ -110,7 +93,7 @@ class Pauses:
         change = wave.counters
         now, before = change.values[:, positions], _before(change, positions)
         grew = now > before
-        watched = self._watched(wave) if self.held else ()
+        watched = [*self._watched(wave)] if self.held or self.stifled.held else ()
         cells = list(self._much(wave, positions, about, grew, now - before)) if np.count_nonzero(grew) else []
         noticed: list[Noticed] = []
         for message, row, way in dict.fromkeys((*cells, *watched)):
@@ -141,6 +124,8 @@ class Pauses:
             for row, way in self.held.get((taken.samples.device, taken.samples.source), ()):
                 if row in taken.samples.row:
                     yield message, taken.samples.row.index(row), way
+        for message, place in self.stifled.watched(wave):
+            yield message, place, _IS_PAUSED
 
     def _much(
         self, wave: Wave, positions: Places, about: _About, grew: Cells, growth: Cells
@@ -157,7 +142,7 @@ class Pauses:
                 continue
             paused = growth[:, place] * (1e-6 if metric in _USECONDS else QUANTA_BITS / speeds)
             for message, row in zip(
-                *np.nonzero(own & (paused >= self._params.paused * seconds[:, place, None])), strict=True
+                *np.nonzero(own & (paused >= self._looked_at[way] * seconds[:, place, None])), strict=True
             ):
                 yield int(message), int(row), way
 
@@ -175,7 +160,12 @@ class Pauses:
         taken, way = reading.wave.taken[reading.message], WAYS[reading.way]
         samples = taken.samples
         key, place = (samples.device, samples.source), (samples.row[reading.row], reading.way)
-        verdict = self._verdict(reading, about)
+        shares = self._shares(reading, about)
+        if not shares:
+            return
+        if reading.way == _IS_PAUSED:
+            yield from self.stifled.look(reading, max(shares.values())[0], topology)
+        verdict = self._verdict(reading, shares)
         if verdict is None:
             return
         paused, priority, since_ns = verdict
@@ -201,9 +191,9 @@ class Pauses:
                 kind = SymptomKind.HOST_STALLS
                 yield taken.number, _symptom(port, kind, taken.at_ns, held.since_ns, samples.source, stalled)
 
-    def _verdict(self, reading: Reading, about: _About) -> tuple[float, int, int] | None:
-        """For which share of the time it was held (0: it was not), at which priority, since when; None: unknown."""
-        way, params = WAYS[reading.way], self._params
+    def _shares(self, reading: Reading, about: _About) -> dict[int, tuple[float, float]]:
+        """By priority: for which share of the time it was paused, and in how many seconds; empty where unknown."""
+        way = WAYS[reading.way]
         shares: dict[int, tuple[float, float]] = {}
         for number, metric, index in about:
             if number != reading.way:
@@ -214,8 +204,11 @@ class Pauses:
                 continue
             lasting = grown[0] * (1e-6 if in_useconds else QUANTA_BITS / reading.speed_bps)
             shares[index] = min(1.0, lasting / grown[1]), grown[1]
-        if not shares:
-            return None
+        return shares
+
+    def _verdict(self, reading: Reading, shares: dict[int, tuple[float, float]]) -> tuple[float, int, int] | None:
+        """For which share of the time it was held (0: it was not), at which priority, since when; None: unknown."""
+        way, params = WAYS[reading.way], self._params
         priority, (share, seconds) = max(shares.items(), key=lambda item: item[1])
         since_ns = reading.wave.taken[reading.message].at_ns - round(seconds * 1e9)
         if share < params.paused:

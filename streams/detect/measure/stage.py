@@ -78,7 +78,7 @@ class Measure:
         self._readings = Readings(self._notice, self._conclude, self._rates.clock)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
-        self._pauses, self._crowds = Pauses(params.storm), Crowds(params)
+        self._pauses, self._crowds = Pauses(params.storm, params.collapse), Crowds(params)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
         self._trained = Trained(params.pcie, {})
         self._selves = Selves(params, partition)
@@ -131,7 +131,6 @@ class Measure:
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
             self._noticed += self._pauses.of(wave, self._topology)
-            self._noticed += self._crowds.of(wave, self._topology)
             self._noticed += self._crowds.of(wave, self._topology)
         elif wave.row_kind is RowKind.ROW_KIND_GPU:
             self._noticed += self._notable.of_gpus(wave)
@@ -259,7 +258,7 @@ class Measure:
         return [*symptoms, told]
 
     def snapshot(self) -> bytes:
-        held = [self._pauses.dump(), self._crowds.dump()]
+        held = [self._pauses.dump(), self._crowds.dump(), self._pauses.stifled.dump()]
         low, said = self._trained.dump(), self._selves.dump()
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
@@ -270,10 +269,9 @@ class Measure:
         self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
         self._readings, self._liveness, self._trained = readings, liveness, trained
         self._selves = selves
-        self._pauses, self._crowds = Pauses(self._params.storm), Crowds(self._params)
-        if held:
-            self._pauses.load(held[0])
-            self._crowds.load(held[1])
+        self._pauses, self._crowds = Pauses(self._params.storm, self._params.collapse), Crowds(self._params)
+        for kept, load in zip(held, (self._pauses.load, self._crowds.load, self._pauses.stifled.load), strict=False):
+            load(kept)  # of an earlier version, there are fewer
 
 
 def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:

@@ -5,7 +5,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from streams.detect.params.congestion import ImbalanceParams, IncastParams, StormParams
+from streams.detect.params.congestion import CollapseParams, ImbalanceParams, IncastParams, StormParams
 from streams.detect.params.devices import DeviceDownParams, StaleParams, TogetherParams
 from streams.detect.params.flaps import FLAP_PRESETS, FlapParams, FlapPreset
 from streams.detect.params.fleet import AllowedVersions, DriftParams
@@ -23,6 +23,7 @@ from streams.detect.params.shape import Ratio, Seconds, Thresholds, ns
 __all__ = [
     "FLAP_PRESETS",
     "AllowedVersions",
+    "CollapseParams",
     "DegradingParams",
     "DetectParams",
     "DeviceDownParams",
@@ -67,6 +68,7 @@ class DetectParams(Thresholds):
     storm: StormParams = StormParams()
     imbalance: ImbalanceParams = ImbalanceParams()
     incast: IncastParams = IncastParams()
+    collapse: CollapseParams = CollapseParams()
     miscabled: MiscabledParams = MiscabledParams()
     drift: DriftParams = DriftParams()
     gpu: GpuParams = GpuParams()

@@ -121,6 +121,10 @@ class Symptom(_message.Message):
         """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
         CROWDED_NO_MORE: Symptom._Kind.ValueType  # 26
         """at at_ns; it was still so at since_ns"""
+        STIFLED: Symptom._Kind.ValueType  # 27
+        """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
+        STIFLED_NO_MORE: Symptom._Kind.ValueType  # 28
+        """at at_ns; it was still so at since_ns"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
@@ -159,6 +163,10 @@ class Symptom(_message.Message):
     CROWDED: Symptom.Kind.ValueType  # 25
     """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
     CROWDED_NO_MORE: Symptom.Kind.ValueType  # 26
+    """at at_ns; it was still so at since_ns"""
+    STIFLED: Symptom.Kind.ValueType  # 27
+    """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
+    STIFLED_NO_MORE: Symptom.Kind.ValueType  # 28
     """at at_ns; it was still so at since_ns"""
 
     DEVICE_FIELD_NUMBER: _builtins.int

@@ -42,6 +42,7 @@ SWAPPED = ToldWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 700)]})
 TEN = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
 OLD = ToldWorld(top=TEN, firmware={"pod1-host3": [(100, "28.39.1002"), (900, "28.41.1000")]})
 CROWDED = World(top=RAILS, crowded={"pod1-host2/mlx5_3": [(100, 400)]})
+STIFLED = World(top=RAILS, stifled={f"pod1-host{h}/mlx5_{r}": [(100, 400)] for h in range(1, 6) for r in range(8)})
 LABELLED: dict[str, tuple[World, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
@@ -55,6 +56,7 @@ LABELLED: dict[str, tuple[World, Truth]] = {
         Truth(at(100), at(400), Condition.CONGESTION_INCAST, "pod1-host2", "mlx5_3"),
     ),
     "congestion/imbalance": (HOT, Truth(at(100), at(700), Condition.CONGESTION_IMBALANCE, "pod1-leaf4", "")),
+    "congestion/collapse": (STIFLED, Truth(at(100), at(400), Condition.CONGESTION_COLLAPSE, "pod1", "")),
     "link/miscabled": (SWAPPED, Truth(at(100), at(700), Condition.LINK_MISCABLED, "p1-h1", "e0")),
     "fleet/version-drift": (OLD, Truth(at(100), at(900), Condition.FLEET_VERSION_DRIFT, "pod1-host3", "")),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),

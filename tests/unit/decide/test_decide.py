@@ -98,6 +98,7 @@ POLICY_CASES = [
     (Condition.HOST_PCIE_DEGRADED, 1, Severity.WARNING, Action.OBSERVE),
     (Condition.CONGESTION_INCAST, 2, Severity.WARNING, Action.OBSERVE),
     (Condition.CONGESTION_IMBALANCE, 3, Severity.WARNING, Action.OBSERVE),
+    (Condition.CONGESTION_COLLAPSE, 2, Severity.CRITICAL, Action.OBSERVE),
     (Condition.LINK_MISCABLED, 5, Severity.WARNING, Action.OBSERVE),
     (Condition.FLEET_VERSION_DRIFT, 1, Severity.INFO, Action.OBSERVE),
     (Condition.FLEET_VERSION_DRIFT, 1, Severity.WARNING, Action.OBSERVE),

@@ -48,6 +48,8 @@ class World:
 
     crowded: dict[str, list[Span]] = field(default_factory=dict)
     """Ports of hosts that receive 97 % of 400 Gb/s, 40 % of it marked; all others are half full."""
+    stifled: dict[str, list[Span]] = field(default_factory=dict)
+    """Ports of hosts that are paused 60 % of the time and send a fifth of the 200 Gb/s of all others."""
     hot: dict[str, list[Span]] = field(default_factory=dict)
     """Ports that send 60 % more than the 200 Gb/s of all others; bytes are read only where there are any."""
     paused: dict[str, list[Span]] = field(default_factory=dict)
@@ -97,6 +99,8 @@ class World:
                 indexed = self._pause(device, states, t) if self.paused else None
                 if self.crowded:
                     indexed = self._crowd(device, states, t)
+                if self.stifled:
+                    indexed = self._stifle(device, states, t)
                 yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)
             t += ROUND_S
 
@@ -123,6 +127,15 @@ class World:
             (Metric.RX_BYTES, -1): octets,
             (Metric.RX_PACKETS, -1): {p: (count or 0) / 4096 for p, count in octets.items()},
             (Metric.ROCE_ECN_MARKED_PACKETS, -1): {p: 0.4 * 1.94 * 25e9 / 4096 * s for p, s in more.items()},
+        }
+
+    def _stifle(self, device: str, ports: Iterable[str], t: float) -> Cells:
+        """What the ports of a device count of pause and of what goes out."""
+        less = {p: float(sum(max(0, min(t, e) - b) for b, e in self.stifled.get(f"{device}/{p}", ()))) for p in ports}
+        return {
+            (Metric.PFC_RX_PAUSE_USECONDS, 3): {p: 6e5 * s for p, s in less.items()},
+            (Metric.TX_BYTES, -1): {p: 25e9 * (1e6 + t - 0.8 * s) for p, s in less.items()},
+            (Metric.SPEED_BPS, -1): dict.fromkeys(less, 400e9),
         }
 
     def _far(self, device: str, port: str) -> str:

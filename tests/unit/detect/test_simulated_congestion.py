@@ -8,7 +8,19 @@ import pytest
 
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from collectors.sim.faults import Fault, Incast, LinkDown, PauseStorm, Reboot, SlowRail, Span, Uneven, storm, truth
+from collectors.sim.faults import (
+    Collapse,
+    Fault,
+    Incast,
+    LinkDown,
+    PauseStorm,
+    Reboot,
+    SlowRail,
+    Span,
+    Uneven,
+    storm,
+    truth,
+)
 from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
@@ -184,3 +196,40 @@ def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> 
     assert max(match.delay_s for match in found.found) <= 120
     by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused}
     assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == "nic"} == by_host
+
+
+PODS = clos.inventory(Shape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), START)
+
+
+def collapsing(chance: random.Random) -> list[Fault]:
+    """A collapse of a rail in either pod, and of a whole pod; a job that ends, an incast, and a burst of pause."""
+    links = [link for link in PODS.links if link.role == "host-link"]
+    made: list[Fault] = []
+    for pod, rails, after_s in (("pod1", (2,), 150), ("pod2", (5,), 900), ("pod1", tuple(range(8)), 1300)):
+        own = tuple(link for link in links if link.a_device.startswith(pod) and link.rail in rails)
+        span = _span(after_s + chance.uniform(0, 60), chance.uniform(150, 300))
+        made.append(Collapse(pod, own, span, chance.uniform(0.4, 0.8), chance.uniform(0.1, 0.35)))
+    ended = [link for link in links if link.a_device.startswith("pod2")]
+    made += [SlowRail(link, _span(200, 400), 0.0) for link in ended]
+    made.append(Incast(links[3], _span(600, 200), marked=0.5))
+    burst = tuple(link for link in links if link.a_device.startswith("pod1") and link.rail == 4)
+    return [*made, Collapse("pod1", burst, _span(800, 40), 0.7, 0.2)]
+
+
+@pytest.mark.parametrize("seed", [61, 62, 63])
+def test_collapses_are_found_and_ends_of_jobs_and_bursts_are_not(seed: int) -> None:
+    """Precision and recall are 1, each within two minutes."""
+    made = collapsing(random.Random(seed))
+    rows = sorted(readings(World(PODS, made, seed, START), 10.0, 1800), key=lambda row: row.sampled_at_ns)
+    hosts = (row for row in rows if "host" in row.device)
+    said = [
+        f for f in drive(stages(), Topology(PODS), hosts, 30 * S)
+        if isinstance(f, Finding) and f.condition is Condition.CONGESTION_COLLAPSE
+    ]  # fmt: skip
+    truths = [
+        Truth(t.start, t.end, Condition.CONGESTION_COLLAPSE, t.device, t.port, t.tolerance_s)
+        for t in truth(made[:3])
+    ]  # fmt: skip
+    found = score(said, truths)
+    assert (found.precision, found.recall) == (1.0, 1.0), found
+    assert max(match.delay_s for match in found.found) <= 120

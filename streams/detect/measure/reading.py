@@ -1,0 +1,34 @@
+"""One cell of a wave that Python looks at: by how much its counters grew, and in which time."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streams.detect.measure.blocks import is_absent
+from streams.detect.measure.readings import Wave
+from streams.fabric.catalogue import Metric
+from streams.wire.models import NO_INDEX
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One cell that is looked at: which message, which row, which way."""
+
+    wave: Wave
+    message: int
+    row: int
+    way: int
+    speed_bps: float
+
+    def grown(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
+        """Its growth and the seconds that took; None where it was not read twice, or fell."""
+        counters = self.wave.counters
+        position = counters.fit.at.get((metric, index))
+        if position is None:
+            return None
+        now, before = counters.values[self.message, position, self.row], counters.before(position)
+        was, since_ns = before[self.message, self.row], counters.since_ns(position, self.message, self.row)
+        seconds = (self.wave.taken[self.message].at_ns - since_ns) / 1e9
+        if since_ns == 0 or seconds <= 0 or is_absent(np.array([now, was])).any() or now < was:
+            return None
+        return float(now - was), seconds

@@ -1,0 +1,123 @@
+"""Which hosts' ports are stifled: paused for a part of the time, and sending far less than they did just before.
+
+Only cells that pauses.py looks at for how long they were paused come here, and those that are held already. What was
+sent before is read from the windows that are kept of each host anyway. What is told is that it began, once it has
+lasted, and that it is over; what hardly anything goes through any more is a storm, which pauses.py tells.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streams.detect.measure.blocks import is_absent
+from streams.detect.measure.ports import Noticed
+from streams.detect.measure.reading import Reading
+from streams.detect.measure.readings import Wave
+from streams.detect.params import CollapseParams, StormParams, ns
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
+
+
+@dataclass(slots=True)
+class Fallen:
+    """A port that is stifled, and what it sent before."""
+
+    since_ns: int
+    last_ns: int
+    before_bps: float
+    told: bool = False
+
+
+class Stifled:
+    """Keeps which ports are stifled: none, on a healthy fabric."""
+
+    def __init__(self, params: CollapseParams, storm: StormParams) -> None:
+        self._params, self._storm = params, storm
+        self.held: dict[tuple[str, Source], dict[str, Fallen]] = {}
+        """Device and source -> row."""
+
+    def watched(self, wave: Wave) -> Iterator[tuple[int, int]]:
+        """The messages and rows of ports that are stifled already."""
+        for message, taken in enumerate(wave.taken):
+            for row in self.held.get((taken.samples.device, taken.samples.source), ()):
+                if row in taken.samples.row:
+                    yield message, taken.samples.row.index(row)
+
+    def look(self, reading: Reading, paused: float, topology: Topology) -> Iterator[Noticed]:
+        """One cell that was paused for this share of the time."""
+        taken = reading.wave.taken[reading.message]
+        samples = taken.samples
+        key, row = (samples.device, samples.source), samples.row[reading.row]
+        fallen = self.held.get(key, {}).get(row)
+        sent = reading.grown(Metric.TX_BYTES)
+        if sent is None or reading.speed_bps <= 0 or (fallen is None and paused < self._params.paused):
+            return
+        rate_bps = sent[0] * 8 / sent[1]
+        before_bps = fallen.before_bps if fallen is not None else self._before_bps(reading)
+        is_so = (
+            paused >= self._params.paused
+            and rate_bps <= self._params.fell * before_bps
+            and before_bps >= self._params.busy * reading.speed_bps
+            and rate_bps > self._storm.traffic * reading.speed_bps
+        )
+        port = topology.port(samples.device, row)
+        if not is_so:
+            if fallen is None:
+                return
+            del self.held[key][row]
+            if not self.held[key]:
+                del self.held[key]
+            if fallen.told:
+                over = SymptomKind.STIFLED_NO_MORE
+                yield (
+                    taken.number,
+                    Symptom(port.device, port.port, over, taken.at_ns, fallen.last_ns, samples.source),
+                )
+            return
+        if fallen is None:
+            cable = topology.cable_at(port)
+            if cable is None or cable.role != "host-link" or port != cable.lower:
+                return
+            since_ns = taken.at_ns - round(sent[1] * 1e9)
+            fallen = self.held.setdefault(key, {})[row] = Fallen(since_ns, taken.at_ns, before_bps)
+        fallen.last_ns = taken.at_ns
+        if not fallen.told and fallen.last_ns - fallen.since_ns >= ns(self._params.sustained_s):
+            fallen.told = True
+            yield taken.number, Symptom(
+                port.device, port.port, SymptomKind.STIFLED, taken.at_ns, fallen.since_ns, samples.source,
+                count=round(rate_bps / before_bps * 1e6), detail=f"paused {paused:.0%} of the time",
+            )  # fmt: skip
+
+    def _before_bps(self, reading: Reading) -> float:
+        """What it sent from the end of the last window that is final up to this reading; 0 where nobody knows."""
+        counters = reading.wave.counters
+        windows = reading.wave.taken[reading.message].slot.block.windows
+        position = counters.fit.at.get((Metric.TX_BYTES, NO_INDEX))
+        place = windows.counters.place_of.get((Metric.TX_BYTES, NO_INDEX)) if windows is not None else None
+        if windows is None or place is None or position is None or place >= windows.counters.compared:
+            return 0.0
+        device = int(counters.devices[reading.message])
+        row = reading.row if counters.rows is None else int(counters.rows[reading.row])
+        base, base_ns = windows.counters.base[device, place, row], int(windows.counters.base_ns[device, place])
+        last = counters.before(position)[reading.message, reading.row]
+        seconds = (counters.since_ns(position, reading.message, reading.row) - base_ns) / 1e9
+        if base_ns == 0 or seconds < self._params.before_s or is_absent(np.array([base, last])).any() or last < base:
+            return 0.0
+        return float(last - base) * 8 / seconds
+
+    def dump(self) -> list[list[Any]]:
+        """For a snapshot."""
+        return [
+            [device, int(source), row, one.since_ns, one.last_ns, one.before_bps, one.told]
+            for (device, source), own in self.held.items()
+            for row, one in own.items()
+        ]
+
+    def load(self, kept: Iterable[Iterable[Any]]) -> None:
+        """The inverse."""
+        for device, source, row, since_ns, last_ns, before_bps, told in kept:
+            own = self.held.setdefault((device, Source(source)), {})
+            own[row] = Fallen(since_ns, last_ns, before_bps, told)

@@ -1,0 +1,224 @@
+"""congestion/collapse: what it is not, then what it is, where, whose, and what is left to a storm."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from collectors.sim import clos
+from collectors.sim.clos import Shape
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.fabric.topology import Topology
+from streams.wire.models import Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
+from tests.unit.detect.chain import findings, play
+from tests.unit.detect.seen import NIC, Cells, after, at, samples
+
+SPEED = 400e9
+FULL = SPEED / 8
+
+TOP = Topology(clos.inventory(Shape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
+POD1 = tuple(f"pod1-host{n}" for n in range(1, 7))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a NIC's port counts a second in `spans`; else it is at 60 % of its speed, and never paused."""
+
+    paused: float = 0.6
+    """Of the time."""
+    sent: float = 0.15
+    """Of its speed."""
+    spans: tuple[tuple[float, float], ...] = ((200, 400),)
+    load: float = 0.6
+
+
+ALL = dict.fromkeys(POD1, Rates())
+
+
+def readings(
+    own: Mapping[str, Rates], cadence: float = 10, until: float = 700, hosts: Iterable[str] = POD1
+) -> Iterator[Samples]:
+    """Of one port of each host."""
+    t = 0.0
+    while t <= until:
+        for number, host in enumerate(hosts):
+            rates = own.get(host, Rates(spans=()))
+            now = t + number * cadence / 10
+            during = sum(max(0.0, min(now, end) - begin) for begin, end in rates.spans)
+            cells: Cells = {
+                (Metric.PFC_RX_PAUSE_USECONDS, 3): {"mlx5_3": 1e6 * rates.paused * during},
+                (Metric.TX_BYTES, -1): {"mlx5_3": 1e12 + FULL * (rates.load * (now - during) + rates.sent * during)},
+                (Metric.SPEED_BPS, -1): {"mlx5_3": SPEED},
+            }
+            yield samples(host, now, {}, source=NIC, indexed=cells, sequence=round(t))
+        t += cadence
+
+
+def collapses(rows: Iterable[Samples], top: Topology = TOP) -> list[Finding]:
+    """What is said of collapses, and that nothing else is."""
+    said = findings(play(rows, top))
+    assert all(f.condition is Condition.CONGESTION_COLLAPSE for f in said), said
+    return said
+
+
+def of_all(rates: Rates) -> dict[str, Rates]:
+    """The same of all hosts of the pod."""
+    return dict.fromkeys(POD1, rates)
+
+
+NOT_A_COLLAPSE = {
+    "a job's end: nothing is sent, and nobody pauses": of_all(Rates(paused=0, sent=0)),
+    "a phase in which the job computes": of_all(Rates(paused=0.02, sent=0.1)),
+    "an all-reduce that is paused for a third of the time, and carries most of what it did": of_all(
+        Rates(paused=0.35, sent=0.5)
+    ),
+    "a minute of it at most": of_all(Rates(spans=((205, 255),))),
+    "two of six hosts: the senders of an incast": dict.fromkeys(POD1[:2], Rates()),
+    "one after the other": {host: Rates(spans=((150 + 130 * n, 220 + 130 * n),)) for n, host in enumerate(POD1[:4])},
+    "what sent next to nothing before": of_all(Rates(load=0.05, sent=0.015)),
+    "what was never otherwise": of_all(Rates(spans=((0, 700),))),
+}
+
+
+@pytest.mark.parametrize("case", NOT_A_COLLAPSE)
+@pytest.mark.parametrize("cadence", [1, 10, 30])
+def test_it_is_not(case: str, cadence: float) -> None:
+    """What looks like it says nothing."""
+    assert collapses(readings(NOT_A_COLLAPSE[case], cadence)) == []
+
+
+@pytest.mark.parametrize("cadence", [1, 10, 30])
+def test_hosts_that_are_paused_and_send_far_less_at_once_are_one_finding(cadence: float) -> None:
+    """A minute after it began, one finding of the pod, critical, that says how many hosts send how much less."""
+    (found,) = collapses(readings(ALL, cadence))
+    assert (found.severity, found.status, found.cause) == (Severity.CRITICAL, Status.RESOLVED, "congestion")
+    assert (found.subject.id, found.subject.a) == ("pod:pod1", None)
+    began, told, ended = (after(ns) or 0 for ns in (found.started_at_ns, found.detected_at_ns, found.resolved_at_ns))
+    assert 200 - cadence <= began <= 200 + 2 * cadence
+    assert 260 <= told <= 260 + 3 * cadence
+    assert 400 - 2 * cadence <= ended <= 400 + cadence
+    assert found.summary.startswith("6 of 6 hosts of rail 3 in pod1 are paused and send 2")
+    assert found.evidence[0].observed == pytest.approx(0.25, abs=0.05)
+    assert "pfc" in found.evidence[-1].metric
+    assert found.final
+
+
+def test_half_of_the_hosts_suffice_and_the_finding_says_who() -> None:
+    """The hosts and the jobs that are hit are those that are stifled."""
+    (found,) = collapses(readings(dict.fromkeys(POD1[:3], Rates())))
+    assert found.blast_radius is not None
+    assert found.blast_radius.hosts == POD1[:3]
+    assert found.blast_radius.jobs == TOP.jobs_on(POD1[:3], at(200)) != ()
+
+
+def test_a_job_is_a_group_where_its_rails_are_too_wide() -> None:
+    """Three of a rail's eight hosts, which are all that a job has here."""
+    wide = Topology(clos.inventory(Shape(pods=1, hosts=8, planes=1, spines=1, uplinks=1), at(0)))
+    job = max(wide.placement.jobs, key=lambda name: len(wide.placement.hosts_of(name, at(200))))
+    own = wide.placement.hosts_of(job, at(200))[:3]
+    stays = tuple(row for row in wide.jobs if row.job != job or row.device in own)
+    few = wide.with_jobs(stays)
+    assert few.placement.hosts_of(job, at(200)) == own
+    hosts = [f"pod1-host{n}" for n in range(1, 9)]
+    (found,) = collapses(readings(dict.fromkeys(own, Rates()), hosts=hosts), few)
+    assert found.summary.startswith(f"3 of 3 hosts of job {job} in pod1")
+    assert collapses(readings(dict.fromkeys(own, Rates()), hosts=hosts), wide.with_jobs(())) == []
+
+
+def test_it_is_open_while_nobody_reads_on() -> None:
+    """What was not read is not over."""
+    (found,) = collapses(r for r in readings(ALL) if r.sampled_at_ns < at(300))
+    assert found.resolved_at_ns is None
+
+
+def test_twice_within_the_quiet_time_is_once() -> None:
+    """Hosts that are free for less than a minute."""
+    (found,) = collapses(readings(of_all(Rates(spans=((200, 300), (340, 420))))))
+    assert 410 <= (after(found.resolved_at_ns) or 0) <= 430
+
+
+def measured(rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
+    """What measure says of them; restored from its own snapshot before `restart_at`."""
+    stage, said = Measure(DetectParams()), []
+    stage.begin(1)
+    stage.adopt(TOP)
+    for row in rows:
+        if restart_at is not None and row.sampled_at_ns == at(restart_at):
+            data = stage.snapshot()
+            stage = Measure(DetectParams())
+            stage.begin(2)
+            stage.adopt(TOP)
+            stage.restore(data)
+        said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+    return said
+
+
+def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None:
+    """With what it sends of what it sent before; the same over a restart."""
+    rows = [*readings(ALL, hosts=POD1[:1])]
+    said = measured(rows)
+    assert [s.kind for s in said] == [SymptomKind.STIFLED, SymptomKind.STIFLED_NO_MORE]
+    assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(200, 260), (400, 410)]
+    assert said[0].count == pytest.approx(250_000, rel=0.01)
+    assert said[0].detail == "paused 60% of the time"
+    for t in (200, 210, 250, 260, 410):
+        assert measured(rows, restart_at=t) == said
+
+
+def test_a_port_through_which_nothing_goes_is_a_storm_and_not_stifled() -> None:
+    """The two are told apart by what still gets through."""
+    kinds = {s.kind for s in measured(readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
+    assert kinds == {SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE}
+
+
+def test_nothing_is_kept_of_a_healthy_port() -> None:
+    """Nothing is held of ports that are free, nor after it."""
+    stage = Measure(DetectParams())
+    stage.begin(1)
+    stage.adopt(TOP)
+    for row in readings(ALL):
+        stage.process([row])
+    assert stage._pauses.stifled.held == {}
+
+
+POD2 = tuple(f"pod2-host{n}" for n in range(1, 7))
+
+
+def test_pods_that_share_a_job_are_one_incident() -> None:
+    """The first that was told stands for both, with the hosts and jobs of both; the other is its child."""
+    hosts = (*POD1, *POD2)
+    later = dict.fromkeys(POD2, Rates(spans=((230, 400),)))
+    said = collapses(readings({**ALL, **later}, hosts=hosts))
+    assert [f.subject.pod for f in said] == ["pod1", "pod2"]
+    assert [f.parent_id for f in said] == ["", said[0].id]
+    assert said[0].blast_radius is not None
+    assert set(said[0].blast_radius.hosts) == set(hosts)
+    assert said[0].summary.startswith("2 pods of job ")
+    apart = TOP.with_jobs(())
+    assert [f.parent_id for f in collapses(readings({**ALL, **later}, hosts=hosts), apart)] == ["", ""]
+
+
+def test_a_collapse_that_is_over_before_another_begins_has_nothing_to_do_with_it() -> None:
+    """The same job, ten minutes later."""
+    later = dict.fromkeys(POD2, Rates(spans=((700, 900),)))
+    said = collapses(readings({**ALL, **later}, hosts=(*POD1, *POD2), until=1200))
+    assert [f.parent_id for f in said] == ["", ""]
+
+
+def test_a_storm_explains_it() -> None:
+    """One NIC through which nothing goes any more, in the same pod: the collapse is a child of the storm's root."""
+    said = findings(play(readings({**ALL, POD1[0]: Rates(paused=1.0, sent=0, spans=((195, 420),))}), TOP))
+    assert [f.condition for f in said] == [Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE]
+    assert [f.parent_id for f in said] == ["", said[0].id]
+
+
+def test_a_storm_that_came_after_it_or_holds_others_does_not_explain_it() -> None:
+    """It was told before there was one; or the storm is in another pod, in which no job of this one runs."""
+    after_it = {**ALL, POD1[0]: Rates(paused=1.0, sent=0, spans=((330, 420),))}
+    elsewhere = {**ALL, POD2[0]: Rates(paused=1.0, sent=0, spans=((195, 420),))}
+    for own, top in ((after_it, TOP), (elsewhere, TOP.with_jobs(()))):
+        said = findings(play(readings(own, hosts=(*POD1, *POD2)), top))
+        assert {f.condition for f in said} == {Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE}
+        assert [f.parent_id for f in said] == ["", ""]
