@@ -1,11 +1,14 @@
 """The conditions of the trial: each row of CONDITIONS makes one injection by chance.
 
 An injection says what really was and brings it about by effects at all sources that would notice; it knows nothing of
-what a detector looks at. A new condition is a function (faulty_links.py, faulty_devices.py) and a row.
+what a detector looks at. A new condition is a function (in faulty_links.py,
+faulty_devices.py, faulty_traffic.py or faulty_fleet.py) and a row.
 """
 
 from streams.cli.bench.detection.faulty_devices import device, gpu, pcie, rail, stale, storm
+from streams.cli.bench.detection.faulty_fleet import drift
 from streams.cli.bench.detection.faulty_links import degrading, down, flap, miscabled
+from streams.cli.bench.detection.faulty_traffic import imbalance, incast
 from streams.cli.bench.detection.injection import Make
 from streams.wire.models import Condition
 
@@ -20,6 +23,9 @@ CONDITIONS: dict[Condition, tuple[Make, float | None]] = {
     Condition.HOST_GPU_FAULT: (gpu, None),
     Condition.CONGESTION_PFC_STORM: (storm, 5.0),
     Condition.LINK_MISCABLED: (miscabled, None),
+    Condition.CONGESTION_INCAST: (incast, None),
+    Condition.CONGESTION_IMBALANCE: (imbalance, None),
+    Condition.FLEET_VERSION_DRIFT: (drift, None),
 }
 """What makes an injection, and within how many seconds of when it can be known it is to be found (None: not promised).
 

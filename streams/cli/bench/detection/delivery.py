@@ -18,19 +18,17 @@ from streams.cli.bench.detection.columns import (
     SWITCH_COUNTERS,
     SWITCH_GAUGES,
 )
-from streams.cli.bench.detection.effects import Down, Effect, Restart, Say, Span, Swapped, Unread
-from streams.cli.bench.detection.post import Post, Travel
+from streams.cli.bench.detection.effects import Down, Effect, Restart, Say, Span, Unread
+from streams.cli.bench.detection.facts import Words
+from streams.cli.bench.detection.post import Cadence, Post, Travel
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.group import rows_digest
-from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     CollectorStatus,
     Event,
     EventKind,
-    Facts,
     Message,
-    Neighbor,
     RowKind,
     Samples,
     Source,
@@ -38,7 +36,6 @@ from streams.wire.models import (
 )
 
 _S = 10**9
-_FACTS_NS = 3600 * _S
 STATUS_EVERY_NS = 60 * _S
 """How often a collector speaks of a target that it reads."""
 COLLECTORS = 4
@@ -54,14 +51,17 @@ class Delivery:
     """All messages of a world, by arrival."""
 
     def __init__(
-        self, world: World, topology: Topology, effects: Sequence[Effect], cadence_s: float, travel: Travel,
+        self, world: World, topology: Topology, effects: Sequence[Effect], cadence: Cadence, travel: Travel,
         chance: np.random.Generator,
     ) -> None:  # fmt: skip
-        self._world, self._topology, self._travel, self._chance = world, topology, travel, chance
+        self._world, self._travel, self._chance = world, travel, chance
         plant = world.plant
         devices = len(plant.devices)
-        self._cadence_ns = round(cadence_s * _S)
+        self._slow_ns, self._step_ns = round(cadence.seconds * _S), round(cadence.of_nics_s * _S)
+        self._cadence_ns = np.where(plant.is_host, self._step_ns, self._slow_ns)
         self._phase_ns = (chance.permutation(devices) * (self._cadence_ns / devices)).astype(np.int64)
+        self._times = world.at_ns[world.first].copy()
+        self._words = Words(world, topology, effects)
         skew_s = travel.skew_s * chance.standard_normal(devices)
         far = chance.random(devices) < 0.02
         skew_s[far] = chance.uniform(-travel.far_s, travel.far_s, int(far.sum()))
@@ -74,9 +74,6 @@ class Delivery:
         self._sequence: Counter[tuple[int, Source]] = Counter()
         self._last_ns = [0] * devices
         self._said_ns: Counter[tuple[int, Source]] = Counter()
-        self._rounds = 0
-        self._swaps: dict[Port, list[tuple[Span, Port]]] = defaultdict(list)
-        self._asked: dict[int, list[int]] = defaultdict(list)
         self._unread: dict[int, list[Unread]] = defaultdict(list)
         self._restarts: dict[str, list[Span]] = defaultdict(list)
         self._away = world.away
@@ -85,8 +82,6 @@ class Delivery:
                 self._unread[effect.device].append(effect)
             elif isinstance(effect, Restart):
                 self._restarts[effect.collector].append(effect.span)
-            elif isinstance(effect, Swapped):
-                self._swap(effect)
         self._told: list[tuple[int, Message]] = []
         self.counted: Counter[str] = Counter()
         self.late_reports_ns: dict[tuple[int, int], int] = {}
@@ -99,25 +94,28 @@ class Delivery:
         for at_ns, message in self._told:
             if start_ns <= at_ns < end_ns:
                 post.hold(self._arrival(at_ns), message)
-        for at_ns in range(start_ns, end_ns, self._cadence_ns):
+        for at_ns in range(start_ns, end_ns, self._step_ns):
             for came_ns, message in self._round(at_ns):
                 post.hold(came_ns, message, fresh=self._is_fresh(message, came_ns))
-            until = (at_ns + self._cadence_ns) // slice_ns
+            until = (at_ns + self._step_ns) // slice_ns
             yield from post.due(done, until)
             done = until
 
     def _is_fresh(self, message: Message, came_ns: int) -> bool:
         """A collector that just started has nothing to catch up with, and what it read before it ended has left it."""
         spans = self._restarts.get(message.collector, ()) if isinstance(message, Samples) else ()
-        around_ns = 2 * self._cadence_ns
+        around_ns = 2 * self._slow_ns
         return any(s.start_ns - around_ns <= came_ns < s.end_ns + around_ns for s in spans)
 
     def _round(self, at_ns: int) -> Iterator[tuple[int, Message]]:
-        jitter = self._chance.uniform(0, self._travel.jitter_s, len(self._phase_ns))
-        times = at_ns + self._phase_ns + (jitter * min(_S, self._cadence_ns / 4)).astype(np.int64)
-        self._world.read(times)
-        self._rounds += 1
-        for device, when in enumerate(times.tolist()):
+        """Those whose turn it is between now and the next step; what the others count waits for theirs."""
+        ahead_ns = (self._phase_ns - at_ns) % self._cadence_ns
+        due = np.flatnonzero(ahead_ns < self._step_ns)
+        jitter = self._chance.uniform(0, self._travel.jitter_s, len(due))
+        times = at_ns + ahead_ns[due] + (jitter * np.minimum(_S, self._cadence_ns[due] / 4)).astype(np.int64)
+        self._times[due] = times
+        self._world.read(self._times)
+        for device, when in zip(due.tolist(), times.tolist(), strict=True):
             yield from self._device(device, when)
 
     def _device(self, device: int, at_ns: int) -> Iterator[tuple[int, Message]]:
@@ -131,7 +129,7 @@ class Delivery:
         unread = next((u for u in self._unread.get(device, ()) if u.span.start_ns <= at_ns < u.span.end_ns), None)
         if not gone and unread is None:
             yield from self._heard(device, at_ns)
-            if host and (self._rounds + device) % self._travel.agent_rounds == 0:
+            if host and self._is_turn_of_agent(device, at_ns):
                 for samples in self._agents.read(device, at_ns, int(self._skew_ns[device])):
                     yield self._arrival(at_ns), samples
                 if at_ns - self._said_ns[device, Source.SOURCE_HOST] >= STATUS_EVERY_NS:
@@ -140,12 +138,16 @@ class Delivery:
         elif (gone and not host) or (unread is not None and unread.said):
             yield self._status(device, self._source(device), at_ns, self._last_ns[device], "no answer")
 
+    def _is_turn_of_agent(self, device: int, at_ns: int) -> bool:
+        """Each so many rounds, another host's in another one."""
+        steps = max(1, self._slow_ns // self._step_ns) * self._travel.agent_rounds
+        return ((at_ns - int(self._phase_ns[device])) // self._step_ns + device) % steps == 0
+
     def _heard(self, device: int, at_ns: int) -> Iterator[tuple[int, Message]]:
         yield self._arrival(at_ns), self._samples(device, at_ns)
         last_ns, source = self._last_ns[device], self._source(device)
-        asked = any(last_ns < asked_ns <= at_ns for asked_ns in self._asked.get(device, ()))
-        if asked or not last_ns or at_ns // _FACTS_NS != last_ns // _FACTS_NS:
-            yield self._arrival(at_ns), self._facts(device, at_ns)
+        if self._words.is_due(device, last_ns, at_ns):
+            yield self._arrival(at_ns), self._words.of(device, at_ns)
         if not last_ns or at_ns - self._said_ns[device, source] >= STATUS_EVERY_NS:
             yield self._status(device, source, at_ns, at_ns)
 
@@ -158,7 +160,7 @@ class Delivery:
         self._said_ns[device, source] = at_ns
         own = source is Source.SOURCE_HOST
         collector = "host" if own else self._collector[device]
-        cadence_ns = self._cadence_ns * (self._travel.agent_rounds if own else 1)
+        cadence_ns = self._slow_ns * self._travel.agent_rounds if own else int(self._cadence_ns[device])
         return self._arrival(at_ns), CollectorStatus(
             collector, self._run[collector], source, self._world.plant.devices[device], at_ns, not error, error,
             last_sample_at_ns=last_ns, clock_offset_ns=int(self._skew_ns[device]), cadence_ns=cadence_ns,
@@ -183,37 +185,6 @@ class Delivery:
             Table(tuple(c[0] for c in columns), tuple(c[1] for c in columns), world.counters[counted, own].copy()),
             Table(gauges, (-1,) * len(gauges), world.gauges[gauged, own].copy()),
         )  # fmt: skip
-
-    def _facts(self, device: int, at_ns: int) -> Facts:
-        name = self._world.plant.devices[device]
-        own = [(c.lower, c.upper) if c.lower.device == name else (c.upper, c.lower)
-               for c in self._topology.cables_of.get(name, ())]  # fmt: skip
-        heard = [(near, self._heard_by(near, far, at_ns)) for near, far in own]
-        neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in heard)
-        source = Source.SOURCE_HOST if self._world.plant.is_host[device] else Source.SOURCE_GNMI
-        return Facts(name, at_ns, source, "Railsight", "", "4.33.1F", neighbors=neighbors)
-
-    def _swap(self, effect: Swapped) -> None:
-        """What the four ends hear, and when their devices are asked: after the change, and after it is undone."""
-        (a, b), (c, d) = (
-            [self._port(port) for port in self._world.plant.links[link].tolist()] for link in effect.links
-        )
-        for near, far in ((a, d), (d, a), (c, b), (b, c)):
-            self._swaps[near].append((effect.span, far))
-        for link in effect.links:
-            for port in self._world.plant.links[link].tolist():
-                own = self._asked[int(self._world.owner[port])]
-                own += [at_ns + round(effect.asked_s * _S) for at_ns in effect.span]
-                own.sort()
-
-    def _port(self, number: int) -> Port:
-        device = int(self._world.owner[number])
-        plant = self._world.plant
-        return Port(plant.devices[device], plant.ports[device][number - int(self._world.first[device])])
-
-    def _heard_by(self, near: Port, far: Port, at_ns: int) -> Port:
-        swaps = self._swaps.get(near, ())
-        return next((other for span, other in swaps if span.start_ns <= at_ns < span.end_ns), far)
 
     def _tell(self, effects: Sequence[Effect]) -> None:
         """Events of links at both ends, and what effects say; held until their time comes."""
@@ -241,7 +212,7 @@ class Delivery:
     def _read_after(self, device: int, at_ns: int) -> int:
         """When a device is read next, but for the jitter."""
         phase_ns = int(self._phase_ns[device])
-        return at_ns + (phase_ns - at_ns) % self._cadence_ns
+        return at_ns + (phase_ns - at_ns) % int(self._cadence_ns[device])
 
     def _event(self, device: int, port: str, kind: EventKind, at_ns: int) -> bool:
         """Whether anybody tells of it."""

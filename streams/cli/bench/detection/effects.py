@@ -84,6 +84,16 @@ class Slowed:
 
 
 @dataclass(frozen=True, slots=True)
+class Carries:
+    """What the port `sent_by` of a link sends is this share of the line, whoever sends it."""
+
+    link: int
+    span: Span
+    fill: float
+    sent_by: int
+
+
+@dataclass(frozen=True, slots=True)
 class Level:
     """A gauge of a port reads otherwise: `value`, or what it would read plus `adds`, which is reached over `ramp_s`."""
 
@@ -131,4 +141,16 @@ class Swapped:
     asked_s: float
 
 
-Effect = Down | Away | Unread | Restart | Extra | Slowed | Level | Ber | Reset | Say | Swapped
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Devices run another version in their parts of a kind; who asks them hears so from `asked_ns` on, and not then."""
+
+    devices: tuple[int, ...]
+    kind: str
+    version: str
+    span: Span
+    asked_ns: tuple[int, int]
+    """When they are asked, after the change and after it is undone."""
+
+
+Effect = Down | Away | Unread | Restart | Extra | Slowed | Carries | Level | Ber | Reset | Say | Swapped | Runs

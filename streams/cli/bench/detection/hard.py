@@ -5,11 +5,12 @@ world itself: single errors, counters that stick or wrap, idle hosts, jobs that 
 """
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from streams.cli.bench.detection.agents import GPUS, gpu_name
 from streams.cli.bench.detection.columns import PRIORITY
 from streams.cli.bench.detection.delivery import COLLECTORS, collector_of
-from streams.cli.bench.detection.effects import Ber, Down, Effect, Extra, Level, Reset, Restart, Say, Slowed, Span
+from streams.cli.bench.detection.effects import Away, Ber, Down, Effect, Extra, Level, Reset, Restart, Say, Slowed, Span
 from streams.cli.bench.detection.places import Places
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Source
@@ -117,6 +118,28 @@ def collector_restart(places: Places, within: Span) -> list[Effect]:
         if not any(places.is_gone(device, span.wider(60 * _S)) for device in own):
             return [Restart(collector_of(number), span)]
     return []
+
+
+_HOSTS_A_MAINTAINED = 64
+_MAINTAINED_S = (900, 2400)
+
+
+def maintained(places: Places, within: Span) -> tuple[dict[str, datetime], list[Effect]]:
+    """Hosts on which people work, as the inventory says, and until when; they restart and their cables are pulled."""
+    until: dict[str, datetime] = {}
+    effects: list[Effect] = []
+    chance, hosts = places.chance, places.devices("host")
+    for _ in range(max(1, len(hosts) // _HOSTS_A_MAINTAINED)):
+        own = places.host_to_work_on(until_ns := within.start_ns + round(chance.uniform(*_MAINTAINED_S) * _S))
+        until[places.plant.devices[own]] = datetime.fromtimestamp(until_ns // _S, UTC)
+        effects.append(
+            Away(own, Span(within.start_ns + 60 * _S, within.start_ns + round(chance.uniform(150, 400) * _S)))
+        )
+        pulled = places.links_of(own)[int(chance.integers(len(places.links_of(own))))]
+        for n in range(4):
+            at_ns = within.start_ns + (500 + 60 * n) * _S
+            effects.append(Down(pulled, Span(at_ns, at_ns + round(chance.uniform(2, 50) * _S))))
+    return until, effects
 
 
 HARD: tuple[tuple[Callable[[Places, Span], list[Effect]], float], ...] = (

@@ -12,6 +12,15 @@ from streams.cli.bench.load.plant import Plant
 _S = 10**9
 APART_NS = 900 * _S
 """So long before and after it a link has nothing else: an episode ends ten minutes after its last sign."""
+_EVER = Span(0, 1 << 62)
+_SETTLED_NS = 60 * _S
+"""An uplink that trains is not compared in that window."""
+_WINDOW_NS, _COMPARED = 60 * _S, 6
+"""What is compared is windows of a minute (`detect.window`), and five in a row say so; one more for those cut."""
+_UNEVEN_APART_NS = 480 * _S
+"""A switch is even again after five windows of a minute that say so."""
+_DRIFT_APART_NS = 240 * _S
+"""Who changes a version says so within minutes."""
 _TRIES = 4000
 
 
@@ -38,7 +47,11 @@ class Places:
                 self._links_of[device].append(link)
         self._taken: dict[int, list[Span]] = defaultdict(list)
         self._gone: dict[int, list[Span]] = defaultdict(list)
+        self._dark: dict[int, list[Span]] = defaultdict(list)
+        """As `_gone`, but only where its links are dead meanwhile."""
         self._broken: set[int] = set()
+        self._uneven: dict[int, list[Span]] = defaultdict(list)
+        self._drifting: dict[str, list[tuple[int, Span]]] = defaultdict(list)
         self._host_number = {int(d): i for i, d in enumerate(np.flatnonzero(np.array(plant.is_host)))}
 
     def span(self, within: Span, lasting_s: tuple[float, float]) -> Span:
@@ -56,7 +69,7 @@ class Places:
             link, span = of[int(self.chance.integers(len(of)))], self.span(within, lasting_s)
             wide = span.wider(APART_NS)
             gone = any(_meets(self._gone[device], wide) for device in self.ends[link])
-            if not gone and not _meets(self._taken[link], wide) and fits(link, span):
+            if not gone and self._is_free(link, wide, span) and fits(link, span):
                 self._taken[link].append(span)
                 return link, span
         raise Full("no link is free for another fault: a longer time or a larger fabric is needed")
@@ -75,9 +88,11 @@ class Places:
             neighbours = {d for link in self._links_of[device] for d in self.ends[link]}
             if any(_meets(self._gone[d], wide) for d in ({device} if alone else {device, *neighbours})):
                 continue
-            if any(_meets(self._taken[link], wide) for link in self._links_of[device]):
+            if not all(self._is_free(link, wide, span) for link in self._links_of[device]):
                 continue
             self._gone[device].append(span)
+            if not alone:
+                self._dark[device].append(span)
             return device, span
         raise Full("no device is free for another fault: a longer time or a larger fabric is needed")
 
@@ -87,18 +102,84 @@ class Places:
         self._broken.add(own)
         return own, span
 
+    def host_to_work_on(self, until_ns: int) -> int:
+        """A host on which nothing else happens until then. Raises Full."""
+        free = [host for host in self.devices("host") if not self._gone[host]]
+        if not free:
+            raise Full("people work on all hosts: a larger fabric is needed")
+        host = int(self.chance.choice(free))
+        self._gone[host].append(Span(0, until_ns))
+        return host
+
+    def uneven_leaf(self, within: Span, lasting_s: tuple[float, float]) -> tuple[int, Span]:
+        """A leaf with several uplinks, and of its time enough in which nothing else happens to them. Raises Full."""
+        choices = [leaf for leaf in self.devices("T0") if len(self.uplinks_of(leaf)) > 1]
+        for _ in range(_TRIES if choices else 0):
+            leaf, span = choices[self.chance.integers(len(choices))], self.span(within, lasting_s)
+            if _meets(self._gone[leaf], span.wider(_SETTLED_NS)) or _meets(
+                self._uneven[leaf], span.wider(_UNEVEN_APART_NS)
+            ):
+                continue
+            if self._comparable(leaf, span) >= _COMPARED:
+                self._uneven[leaf].append(span)
+                return leaf, span
+        raise Full("no leaf is free to be uneven: a longer time or a larger fabric is needed")
+
+    def _comparable(self, leaf: int, span: Span) -> int:
+        """The windows of a time in which all uplinks of a leaf are well."""
+        near = span.wider(_SETTLED_NS)
+        troubles = [
+            own
+            for link in self.uplinks_of(leaf)
+            for own in (*self._taken[link], *self._dark[self.ends[link][1]])
+            if own != _EVER and own.meets(near)
+        ]
+        first_ns = -(-span.start_ns // _WINDOW_NS) * _WINDOW_NS
+        windows = (Span(at_ns, at_ns + _WINDOW_NS) for at_ns in range(first_ns, span.end_ns - _WINDOW_NS, _WINDOW_NS))
+        return sum(not _meets(troubles, window.wider(_SETTLED_NS // 2)) for window in windows)
+
+    def _is_free(self, link: int, wide: Span, span: Span) -> bool:
+        """Whether it has nothing of its own then, nor is compared with the other uplinks of its leaf."""
+        return not _meets(self._taken[link], wide) and not _meets(
+            self._uneven.get(self.ends[link][0], ()), span.wider(_SETTLED_NS)
+        )
+
+    def drifting(
+        self, kind: str, of: Sequence[int], within: Span, lasting_s: tuple[float, float]
+    ) -> tuple[tuple[int, ...], Span]:
+        """One to three devices to run another version; of all no more than an eighth does at once. Raises Full.
+
+        What a fifth does not run is no majority's any more (`detect.drift.majority`).
+        """
+        most = max(1, len(of) // 8, min(2, len(of) // 6))
+        for _ in range(_TRIES if of else 0):
+            span, count = self.span(within, lasting_s), min(most, int(self.chance.integers(1, 4)))
+            wide = span.wider(_DRIFT_APART_NS)
+            others = {device for device, own in self._drifting[kind] if own.meets(wide)}
+            chosen = self.chance.choice(of, count, replace=False).tolist()
+            if len(others) + count > most or others & set(chosen):
+                continue
+            if not any(_meets(self._gone[device], wide) for device in chosen):
+                self._drifting[kind] += [(device, span) for device in chosen]
+                return tuple(sorted(chosen)), span
+        raise Full("too many devices run another version already: a longer time or a larger fabric is needed")
+
+    def uplinks_of(self, device: int) -> list[int]:
+        """Those of its links of which it is the lower end."""
+        return [link for link in self._links_of[device] if self.ends[link][0] == device]
+
     def is_new(self, link: int) -> bool:
         """Whether nothing ever happens to it."""
         return not self._taken[link]
 
     def keep(self, link: int) -> None:
         """Nothing else happens to it any more: five downs within a day are a flap, however far apart (DETECTION 3)."""
-        self._taken[link].append(Span(0, 1 << 62))
+        self._taken[link].append(_EVER)
 
     def take(self, link: int, span: Span) -> bool:
         """Take a link that hangs on what happens elsewhere; False where it has something of its own then."""
         wide = span.wider(APART_NS)
-        if _meets(self._taken[link], wide) or any(_meets(self._gone[device], wide) for device in self.ends[link]):
+        if not self._is_free(link, wide, span) or any(_meets(self._gone[device], wide) for device in self.ends[link]):
             return False
         self._taken[link].append(span)
         return True

@@ -1,4 +1,4 @@
-"""How messages come to the pipeline: some late, some twice, in slices of arrival time and in the order of arrival."""
+"""How messages come to the pipeline: read so often, some late, some twice, in slices and in the order of arrival."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -32,6 +32,14 @@ class Travel:
     """The agent on a host reads PCIe and GPUs each so many rounds: that changes rarely."""
     link_s: tuple[float, float] = (0.01, 0.12)
     """Until an end notices that its signal went or came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cadence:
+    """How often switches are read, and how often NICs are: as often or oftener, a whole number of times."""
+
+    seconds: float = 10.0
+    of_nics_s: float = 1.0
 
 
 class Post:

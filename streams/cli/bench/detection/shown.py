@@ -21,7 +21,8 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
     return {
         "gpus": asked.gpus,
         "seed": asked.seed,
-        "cadence_s": asked.cadence_s,
+        "cadence_s": asked.cadence.seconds,
+        "nic_cadence_s": asked.cadence.of_nics_s,
         "each": asked.each,
         "days": asked.days,
         "hours": outcome.hours,
@@ -86,7 +87,7 @@ def lines(outcome: Outcome) -> Iterator[str]:
     what = f"{asked.days:g} days at the base rate" if asked.days else f"{asked.each} faults of each condition"
     yield (
         f"{asked.gpus:,} GPUs, seed {asked.seed}: {what} in {outcome.hours:.1f} simulated hours,"
-        f" every device read each {asked.cadence_s:g} s"
+        f" switches read each {asked.cadence.seconds:g} s, NICs each {asked.cadence.of_nics_s:g} s"
     )
     yield (
         f"{counted['messages']:,} messages, {counted['port_samples']:,} port-samples; {counted['late']:,} late,"

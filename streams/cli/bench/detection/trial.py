@@ -14,10 +14,11 @@ import numpy as np
 from streams.cli.bench.detection.conditions import CONDITIONS
 from streams.cli.bench.detection.delivery import Delivery
 from streams.cli.bench.detection.effects import Effect, Span
-from streams.cli.bench.detection.hard import HARD
+from streams.cli.bench.detection.hard import HARD, maintained
 from streams.cli.bench.detection.injection import Injection
 from streams.cli.bench.detection.places import Full, Places
-from streams.cli.bench.detection.post import Travel
+from streams.cli.bench.detection.post import Cadence, Travel
+from streams.cli.bench.detection.sources import lacking
 from streams.cli.bench.detection.traffic import Traffic
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.plant import plant_of
@@ -38,8 +39,10 @@ OVER_S = 900.0
 """After all is over, for findings to be over as well."""
 _LEAST_S = 3000.0
 """The longest fault lasts 40 min."""
-_AN_HOUR = 40
+_AN_HOUR = 30
 """Faults of each condition that 2,048 GPUs have room for, each apart from the others at its place."""
+_STRETCHES = (1.0, 1.25, 1.5, 2.0)
+"""Where faults do not fit beside each other the time is so much longer."""
 _POST_NS = 5 * _S
 """So often it is asked who is to be paged."""
 _DAYS_SLICE_S = 15.0
@@ -58,8 +61,10 @@ class Asked:
     seed: int = 1
     each: int = 50
     days: float = 0.0
-    cadence_s: float = 10.0
+    cadence: Cadence = field(default_factory=Cadence)
     conditions: tuple[Condition, ...] = tuple(CONDITIONS)
+    without: str = ""
+    """One of SOURCES: nothing comes of it any more once the first minutes are over."""
 
     @property
     def seconds(self) -> float:
@@ -71,7 +76,7 @@ class Asked:
     @property
     def slice_s(self) -> float:
         """So much of arrival comes at once: a page's hold, for days; else a tenth of a round."""
-        return _DAYS_SLICE_S if self.days else max(1.0, self.cadence_s / 10)
+        return _DAYS_SLICE_S if self.days else max(1.0, self.cadence.seconds / 10)
 
 
 @dataclass(slots=True)
@@ -137,25 +142,34 @@ class Outcome:
 
 def run(asked: Asked, settings: Settings, stages: Stages) -> Outcome:
     """Make it happen and look; raises Full where it does not fit."""
+    for stretch in _STRETCHES[:-1]:
+        with suppress(Full):
+            return _run(asked, stretch, settings, stages)
+    return _run(asked, _STRETCHES[-1], settings, stages)
+
+
+def _run(asked: Asked, stretch: float, settings: Settings, stages: Stages) -> Outcome:
     chance = np.random.default_rng(asked.seed)
     inventory = generate(GenerateParams(gpus=asked.gpus, jobs=0))
     plant = plant_of(inventory)
-    whole = Span(START_NS, START_NS + round((WARM_S + asked.seconds + OVER_S) * _S))
+    within = Span(START_NS + round(WARM_S * _S), START_NS + round((WARM_S + asked.seconds * stretch) * _S))
+    whole = Span(START_NS, within.end_ns + round(OVER_S * _S))
     hosts = [name for name, host in zip(plant.devices, plant.is_host, strict=True) if host]
     traffic = Traffic(len(hosts), min(32, max(4, len(hosts) // 8)), whole, chance)
-    inventory = Inventory(inventory.devices, inventory.links, inventory.ports, traffic.jobs(hosts))
-    topology = Topology(inventory)
     tier_of = {device.name: device.tier for device in inventory.devices}
     places = Places(plant, [tier_of[name] for name in plant.devices], traffic, chance)
-    within = Span(START_NS + round(WARM_S * _S), START_NS + round((WARM_S + asked.seconds) * _S))
+    visited, effects = maintained(places, within)
     injections = list(_injections(asked, places, within))
-    hard, effects = _hard(asked, places, within)
-    effects += [effect for injection in injections for effect in injection.effects]
+    hard, more = _hard(asked, places, within)
+    hard["host-in-maintenance"] = len(visited)
+    effects += more + [effect for injection in injections for effect in injection.effects]
+    devices = tuple(d._replace(maintenance_until=visited.get(d.name)) for d in inventory.devices)
+    topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
     world = World(inventory, plant, traffic, effects, START_NS, chance)
-    delivery = Delivery(world, topology, effects, asked.cadence_s, _DAYS if asked.days else Travel(), chance)
+    delivery = Delivery(world, topology, effects, asked.cadence, _DAYS if asked.days else Travel(), chance)
     batches = delivery.rounds(whole.start_ns, whole.end_ns, round(asked.slice_s * _S))
     watch = _Watch(Notifier(settings.notify))
-    watch.follow(Driver(stages, topology), batches)
+    watch.follow(Driver(stages, topology), lacking(batches, asked.without, within.start_ns))
     truths = [truth for injection in injections for truth in injection.truths]
     return Outcome(
         asked, injections, score(watch.revisions, truths, settings.notify.hold_s), watch.findings, watch.arrived_ns,

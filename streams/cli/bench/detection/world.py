@@ -20,7 +20,7 @@ from streams.cli.bench.detection.columns import (
     RARE,
     RARE_PER_PORT_HOUR,
 )
-from streams.cli.bench.detection.effects import Away, Ber, Down, Effect, Extra, Level, Reset, Slowed, Span
+from streams.cli.bench.detection.effects import Away, Ber, Carries, Down, Effect, Extra, Level, Reset, Slowed, Span
 from streams.cli.bench.detection.traffic import Traffic
 from streams.cli.bench.load.plant import Plant
 from streams.fabric.catalogue import Metric
@@ -142,6 +142,9 @@ class World:
         grown = self._grown(seconds, latest_ns)
         self._gauge(latest_ns)
         for effect in self._active:
+            if isinstance(effect, Carries):
+                self._carry(effect, grown, now_ns, seconds)
+        for effect in self._active:
             if isinstance(effect, Down):
                 self._down(effect, grown, now_ns)
         for effect in self._active:
@@ -204,6 +207,14 @@ class World:
                 grown[COUNTER_AT[Metric.TX_BYTES, NO_INDEX], port] *= factor
             if effect.sent_by in (None, far):
                 grown[COUNTER_AT[Metric.RX_BYTES, NO_INDEX], port] *= factor
+
+    def _carry(self, effect: Carries, grown: Floats, now_ns: Times, seconds: Floats) -> None:
+        ends = self.plant.links[effect.link].tolist()
+        far = ends[0] if effect.sent_by == ends[1] else ends[1]
+        for metric, port in ((Metric.TX_BYTES, effect.sent_by), (Metric.RX_BYTES, far)):
+            place, part = COUNTER_AT[metric, NO_INDEX], self._part(effect.span, port, int(now_ns[port]))
+            full = _LINE_BPS / 8 * effect.fill * self._chance.uniform(0.99, 1.01) * seconds[port]
+            grown[place, port] = (1 - part) * grown[place, port] + part * full
 
     def _apply(self, effect: Effect, grown: Floats, now_ns: Times, seconds: Floats) -> None:
         match effect:
@@ -281,4 +292,4 @@ class World:
 
 
 def _lasting(effects: Sequence[Effect]) -> Iterator[Effect]:
-    return (e for e in effects if isinstance(e, Away | Extra | Slowed | Level | Ber | Reset))
+    return (e for e in effects if isinstance(e, Away | Extra | Slowed | Carries | Level | Ber | Reset))

@@ -8,16 +8,17 @@ import pytest
 
 from streams.cli.bench.detection.conditions import CONDITIONS
 from streams.cli.bench.detection.delivery import Delivery, collector_of
-from streams.cli.bench.detection.effects import Away, Down, Effect, Restart, Span, Swapped, Unread
+from streams.cli.bench.detection.effects import Away, Down, Effect, Restart, Runs, Span, Swapped, Unread
+from streams.cli.bench.detection.facts import NIC, VERSIONS
 from streams.cli.bench.detection.places import Places
-from streams.cli.bench.detection.post import Travel
+from streams.cli.bench.detection.post import Cadence, Travel
 from streams.cli.bench.detection.traffic import Traffic
 from streams.cli.bench.detection.trial import START_NS
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.plant import plant_of
 from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.wire.models import CollectorStatus, Condition, Event, EventKind, Facts, Message, Samples, Source
+from streams.wire.models import CollectorStatus, Condition, Event, EventKind, Facts, Message, RowKind, Samples, Source
 
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
@@ -32,11 +33,13 @@ def span(start_s: float, end_s: float) -> Span:
     return Span(START_NS + round(start_s * S), START_NS + round(end_s * S))
 
 
-def sent(effects: Sequence[Effect], until_s: float, travel: Travel = PROMPT, seed: int = 5) -> list[Message]:
+def sent(
+    effects: Sequence[Effect], until_s: float, travel: Travel = PROMPT, seed: int = 5, of_nics_s: float = 10.0
+) -> list[Message]:
     """All messages of a fabric in which this happens, as they come."""
     chance = np.random.default_rng(seed)
     world = World(INVENTORY, PLANT, Traffic(32, 8, HOUR, chance), effects, START_NS, chance)
-    delivery = Delivery(world, TOPOLOGY, effects, 10.0, travel, chance)
+    delivery = Delivery(world, TOPOLOGY, effects, Cadence(10.0, of_nics_s), travel, chance)
     slices = delivery.rounds(START_NS, START_NS + round(until_s * S), S)
     return [message for _, came in slices for message in came]
 
@@ -104,6 +107,30 @@ def test_a_device_that_was_away_is_in_another_boot() -> None:
     own = [m for m in sent([Away(0, span(31, 85))], 150) if isinstance(m, Samples) and m.device == PLANT.devices[0]]
     assert len({m.boot_id for m in own}) == 2
     assert not [m for m in own if START_NS + 36 * S < m.sampled_at_ns < START_NS + 80 * S]
+
+
+def test_nics_are_read_oftener_than_switches() -> None:
+    """Each at its own cadence, and the agent beside the NIC at its own."""
+    own = [m for m in sent((), 120, of_nics_s=1.0) if isinstance(m, Samples)]
+    count = Counter((m.device, m.source, m.row_kind) for m in own)
+    assert 118 <= count[PLANT.devices[0], Source.SOURCE_NIC, RowKind.ROW_KIND_PORT] <= 120
+    assert 11 <= count[PLANT.devices[SWITCH], Source.SOURCE_GNMI, RowKind.ROW_KIND_PORT] <= 12
+    of_agents = [count[name, Source.SOURCE_HOST, RowKind.ROW_KIND_GPU] for name in PLANT.devices[:32]]
+    assert set(of_agents) <= {3, 4}
+    for name in PLANT.devices[:32]:
+        times = [m.sampled_at_ns for m in own if m.device == name and m.source is Source.SOURCE_NIC]
+        assert times == sorted(times)
+
+
+def test_who_runs_another_version_says_so_when_asked() -> None:
+    """And the usual one after it was changed back."""
+    asked = START_NS + 80 * S, START_NS + 320 * S
+    facts = [m for m in sent([Runs((0, 3), NIC, "0.1", span(60, 300), asked)], 400) if isinstance(m, Facts)]
+    for device in (0, 3):
+        own = [m for m in facts if m.device == PLANT.devices[device]]
+        versions = [{part.firmware for part in m.components} for m in own]
+        assert versions == [{VERSIONS[NIC]}, {"0.1"}, {VERSIONS[NIC]}]
+    assert len([m for m in facts if m.device == PLANT.devices[1]]) == 1
 
 
 def test_ends_hear_who_is_in_the_other_place() -> None:

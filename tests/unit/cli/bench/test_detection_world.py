@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from streams.cli.bench.detection.columns import COUNTER_AT, GAUGE_AT
-from streams.cli.bench.detection.effects import Away, Down, Effect, Extra, Level, Reset, Slowed, Span
+from streams.cli.bench.detection.effects import Away, Carries, Down, Effect, Extra, Level, Reset, Slowed, Span
+from streams.cli.bench.detection.hard import maintained
 from streams.cli.bench.detection.places import APART_NS, Full, Places
 from streams.cli.bench.detection.traffic import Traffic
 from streams.cli.bench.detection.trial import START_NS
@@ -103,11 +104,66 @@ def test_effects_on_a_port_are_counted_where_they_are() -> None:
     assert gauge(world, Metric.SPEED_BPS, nic + 1) == 4e11
 
 
+def test_a_port_carries_what_it_is_said_to_carry() -> None:
+    """That share of its line to its far end, not what its job sends; the other direction goes on as before."""
+    nic, leaf = PLANT.links[0].tolist()
+    world, plain = made(Carries(0, span(0, 3600), 0.95, sent_by=leaf)), made()
+    for at_s in (10, 20):
+        read(world, at_s)
+        read(plain, at_s)
+    sent, received = count(world, Metric.TX_BYTES, leaf), count(world, Metric.RX_BYTES, nic)
+    for at_s in (30, 40):
+        read(world, at_s)
+        read(plain, at_s)
+    full = 20 * 400e9 / 8
+    assert count(world, Metric.TX_BYTES, leaf) - sent == pytest.approx(0.95 * full, rel=0.02)
+    assert count(world, Metric.RX_BYTES, nic) - received == pytest.approx(0.95 * full, rel=0.02)
+    assert count(world, Metric.TX_BYTES, nic) == pytest.approx(count(plain, Metric.TX_BYTES, nic), rel=0.02)
+
+
+def placed(seed: int = 3) -> Places:
+    """All free."""
+    chance = np.random.default_rng(seed)
+    tiers = {device.name: device.tier for device in INVENTORY.devices}
+    return Places(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, HOUR, chance), chance)
+
+
+def test_an_uneven_leaf_is_uneven_for_long_enough() -> None:
+    """Nothing else happens then to its uplinks, and what happened before leaves enough windows to compare."""
+    places = placed()
+    leaf, own = places.uneven_leaf(HOUR, (600, 700))
+    assert not any(places.take(link, own) for link in places.uplinks_of(leaf))
+    busy = placed()
+    for each in busy.devices("T0"):
+        assert busy.take(busy.uplinks_of(each)[0], HOUR)
+    with pytest.raises(Full):
+        busy.uneven_leaf(HOUR, (600, 700))
+
+
+def test_few_run_another_version_at_once() -> None:
+    """So few that what all others run is still what most run; where there is no room, that is said."""
+    places = placed()
+    hosts = places.devices("host")
+    with pytest.raises(Full):
+        _ = [places.drifting("nic", hosts, HOUR, (3500, 3600)) for _ in range(100)]
+    taken = {device for device, _ in places._drifting["nic"]}
+    assert 1 <= len(taken) <= len(hosts) // 8
+
+
+def test_nothing_happens_by_chance_at_a_host_on_which_people_work() -> None:
+    """What they do there is known to the inventory, until when it says."""
+    places = placed()
+    until, effects = maintained(places, HOUR)
+    ((name, at),) = until.items()
+    own = PLANT.devices.index(name)
+    assert effects
+    assert all(effect.span.end_ns < at.timestamp() * S for effect in effects)
+    assert places.is_gone(own, Span(START_NS, round(at.timestamp()) * S - 1))
+
+
 def test_nothing_else_happens_at_a_link_at_about_the_same_time() -> None:
     """Two at one link are a quarter of an hour apart; where there is no room, that is said and not passed over."""
-    chance = np.random.default_rng(3)
-    tiers = {device.name: device.tier for device in INVENTORY.devices}
-    places = Places(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, HOUR, chance), chance)
+    places = placed()
     taken = [places.link([0, 1, 2], HOUR, (60, 120)) for _ in range(4)]
     for i, (link, own) in enumerate(taken):
         assert not any(other == link and own.wider(APART_NS).meets(at) for other, at in taken[:i])
