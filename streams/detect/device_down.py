@@ -132,7 +132,16 @@ def _restarts(signs: Signs) -> list[_Outage]:
     return [
         _Outage(restart.since_ns or restart.at_ns, restart.at_ns, restart.at_ns, restart.boot_id, restarted=True)
         for restart in signs.restarts
+        if not any(_dates_better(other, restart) for other in signs.restarts)
     ]
+
+
+def _dates_better(fine: Restart, wide: Restart) -> bool:
+    """Whether it is the same restart, told once a reading had come from between the two that told of it first."""
+    if fine.by_event or wide.by_event or fine.boot_id != wide.boot_id or fine == wide:
+        return False
+    within = wide.since_ns <= fine.since_ns and fine.at_ns <= wide.at_ns
+    return within and (fine.since_ns == wide.since_ns or fine.at_ns == wide.at_ns)
 
 
 def _gone(params: DetectParams, signs: Signs) -> list[_Outage]:

@@ -38,9 +38,10 @@ class History:
     """When the newest observation was made that was dropped."""
 
     def add(self, symptom: Symptom) -> bool:
-        """Take an observation in; False where it was known already."""
-        if symptom in self.symptoms:
+        """Take an observation in; False where it was known already, or is known better."""
+        if any(known == symptom or _refines(known, symptom) for known in self.symptoms):
             return False
+        self.symptoms = [known for known in self.symptoms if not _refines(symptom, known)]
         insort(self.symptoms, symptom, key=_order)
         if len(self.symptoms) > _CAPACITY:
             self._drop(1)
@@ -93,6 +94,21 @@ class History:
         told = {(end.device, end.port) for end in tellers}
         missing = tuple(f"{e.device}/{e.port}" for e in self.ends() if (e.device, e.port) not in told)
         return Coverage(seen=len(told), expected=2, missing=missing or (("far end",) if len(self.ends()) < 2 else ()))
+
+
+def _refines(fine: Symptom, wide: Symptom) -> bool:
+    """Whether what one source read of a port from one reading to another is known better: by one in between.
+
+    Steps between readings that follow each other never hold one another. One that holds another of its kind was told
+    before a reading came that lies in it, and that says in which part it was.
+    """
+    if fine.kind is not wide.kind or fine.by_event or wide.by_event or fine.source is not wide.source:
+        return False
+    if (fine.device, fine.port) != (wide.device, wide.port):
+        return False
+    if not wide.since_ns:  # met so first, as it seemed
+        return fine.at_ns == wide.at_ns and fine.since_ns > 0
+    return wide.since_ns <= fine.since_ns and fine.at_ns <= wide.at_ns and fine != wide
 
 
 def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int]:

@@ -105,9 +105,10 @@ def _conclusion(params: DetectParams, history: History, span: Interval, watermar
 
 
 def _newest(history: History, span: Interval) -> int:
-    """The newest evidence that it is down."""
+    """The newest evidence that it is down; that a port was met so is only its first reading, if none came later."""
     begin, end = span
-    told = (s.at_ns for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and begin <= s.at_ns < end)
+    downs = (s for s in history.symptoms if s.kind is SymptomKind.WENT_DOWN and (s.by_event or s.since_ns))
+    told = (s.at_ns for s in downs if begin <= s.at_ns < end)
     return max(told, default=begin)
 
 

@@ -48,6 +48,8 @@ class Heard:
     """Gaps before the cadence was known, as (last, next)."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Those told of whose end is not final yet: what comes late may lie in one."""
+    lives: list[tuple[int, int, int, int]] = field(default_factory=list)
+    """Its restarts of late: between which readings, and the boots before and after."""
 
     @property
     def known_cadence_ns(self) -> int:

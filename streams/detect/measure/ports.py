@@ -7,18 +7,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from streams.detect.measure.blocks import Cells, is_absent
+from streams.detect.measure.blocks import Cells, Change, is_absent
 from streams.detect.measure.readings import Wave
+from streams.detect.measure.recent import Step, Value
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, Samples, Symptom, SymptomKind
 
-_STATES = {
+STATES = {
     (Metric.OPER_UP, NO_INDEX): (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP),
     (Metric.ADMIN_UP, NO_INDEX): (SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED),
 }
-_COUNTS = {
+COUNTS = {
     (Metric.LINK_DOWN_EVENTS, NO_INDEX): SymptomKind.DOWNS_COUNTED,
     (Metric.LINK_TRANSITIONS, NO_INDEX): SymptomKind.TRANSITIONS_COUNTED,
 }
@@ -36,10 +37,10 @@ class Notable:
     def of(self, wave: Wave) -> list[Noticed]:
         """What a wave shows; the symptoms of one message are in the order of metrics and rows."""
         noticed: list[Noticed] = []
-        for column, kinds in _STATES.items():
+        for column, kinds in STATES.items():
             if (position := wave.gauges.fit.at.get(column)) is not None:
                 noticed += self._states(wave, position, *kinds)
-        for column, kind in _COUNTS.items():
+        for column, kind in COUNTS.items():
             if (position := wave.counters.fit.at.get(column)) is not None:
                 noticed += self._grown(wave, position, kind)
         return noticed
@@ -52,13 +53,15 @@ class Notable:
     def _grown(self, wave: Wave, position: int, kind: SymptomKind) -> Iterator[Noticed]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""
         now, before = wave.counters.values[:, position], wave.counters.before(position)
-        ahead = now > before
-        if not np.count_nonzero(ahead):
+        differs = now != before
+        if not np.count_nonzero(differs):
             return
-        for message, row in _cells(ahead & ~is_absent(now)):
-            count = int(now[message, row] - before[message, row])
-            since_ns = wave.counters.since_ns(position, message, row)
-            yield wave.taken[message].number, self._symptom(wave, message, row, kind, since_ns, count)
+        for message, row in _cells(differs & ~is_absent(now) & ~is_absent(before)):
+            value, was = int(now[message, row]), int(before[message, row])
+            span = self._stepped(wave, wave.counters, position, (message, row), (was, value))
+            if value > was:
+                taken = wave.taken[message]
+                yield taken.number, self.symptom(taken.samples, row, kind, span, value - was)
 
     def _states(self, wave: Wave, position: int, off: SymptomKind, on: SymptomKind) -> Iterator[Noticed]:
         now, before = wave.gauges.values[:, position], wave.gauges.before(position)
@@ -68,26 +71,37 @@ class Notable:
         first = is_absent(before)
         notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
         for message, row in _cells(notable):
-            kind = on if now[message, row] > 0 else off
-            since_ns = wave.gauges.since_ns(position, message, row)
-            symptom = self._symptom(wave, message, row, kind, since_ns, 0)
-            if not first[message, row] or self._tells(symptom):
-                yield wave.taken[message].number, symptom
+            value, was = float(now[message, row]), float(before[message, row])
+            span = self._stepped(wave, wave.gauges, position, (message, row), (was, value))
+            taken = wave.taken[message]
+            symptom = self.symptom(taken.samples, row, on if value > 0 else off, span, 0)
+            if not first[message, row] or self.tells(symptom):
+                yield taken.number, symptom
 
-    def _tells(self, first: Symptom) -> bool:
+    def tells(self, first: Symptom) -> bool:
         """Whether a first reading of a port that is off is notable: an unused port of no known link is not."""
         known = self._topology.cable_at(Port(first.device, first.port)) is not None
         return known or first.kind is SymptomKind.ADMIN_DISABLED
 
-    def _symptom(self, wave: Wave, message: int, row: int, kind: SymptomKind, since_ns: int, count: int) -> Symptom:
-        taken = wave.taken[message]
-        samples = taken.samples
-        delay_us = samples.row_delay_us[row] if samples.row_delay_us else 0
+    def _stepped(
+        self, wave: Wave, change: Change, position: int, at: tuple[int, int], values: tuple[Value, Value]
+    ) -> tuple[int, int]:
+        """A cell changed: when it was read before, and now by the delay of its row. A late reading may lie between."""
+        message, row = at
+        taken, (was, value) = wave.taken[message], values
+        delays = taken.samples.row_delay_us
+        span = change.since_ns(position, message, row), taken.at_ns + (delays[row] * 1000 if delays else 0)
+        if span[0]:
+            column = change.stack.columns[int(change.fit.places[position])]
+            step = Step(span[0], taken.at_ns, span[1], was, value)
+            taken.slot.recent.stepped((column, taken.samples.row[row]), step)
+        return span
+
+    def symptom(self, samples: Samples, row: int, kind: SymptomKind, span: tuple[int, int], count: int) -> Symptom:
+        """What was seen of a row between two readings."""
         port = self._topology.port(samples.device, samples.row[row]).port
-        return Symptom(
-            samples.device, port, kind, taken.at_ns + delay_us * 1000,
-            since_ns=since_ns, source=samples.source, count=count,
-        )  # fmt: skip
+        since_ns, at_ns = span
+        return Symptom(samples.device, port, kind, at_ns, since_ns=since_ns, source=samples.source, count=count)
 
 
 def _cells(mask: Cells) -> Iterator[tuple[int, int]]:

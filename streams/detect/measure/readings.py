@@ -2,16 +2,17 @@
 
 Messages of different devices with the same columns and rows are folded as one array; a device's second message waits
 for the next wave, so that batches decide nothing. A message need not bring all rows or columns; what it leaves out
-keeps its last reading. A reading older than the last is passed over: a counter says all again next time.
+keeps its last reading. A reading older than the last does not become it; what it says of its own time is for late.py.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streams.detect.measure.block import Block, Shape
 from streams.detect.measure.blocks import Cells, Change, Column, Fit, Places, Stack, Times, is_absent
+from streams.detect.measure.recent import Recent
 from streams.detect.measure.windows import Clock, Closed, Windows
 from streams.wire.models import RowKind, Samples, Source, Table
 
@@ -29,6 +30,7 @@ class Slot:
     """No reading in it is newer; 0 before the first."""
     waiting: int = 0
     """How many of its messages are not folded yet."""
+    recent: Recent = field(default_factory=Recent)
 
 
 @dataclass(slots=True)
@@ -53,20 +55,23 @@ class Wave:
 
 Key = tuple[str, Source, RowKind]
 Conclude = Callable[[list[Taken], Windows, Closed], None]
+Late = Callable[[Taken, Places], None]
 _Fits = tuple[Fit, Fit]
 
 
 class Readings:
     """The last readings of all devices.
 
-    `notice` is shown each wave before it is taken over, `conclude` the windows of event time that are final by it.
+    `notice` is shown each wave before it is taken over, `conclude` the windows of event time that are final by it,
+    `late` a message that is older than its device's last, and where its rows stand, before what is new in it.
     """
 
-    def __init__(self, notice: Callable[[Wave], None], conclude: Conclude, clock: Clock) -> None:
+    def __init__(self, notice: Callable[[Wave], None], conclude: Conclude, clock: Clock, late: Late) -> None:
         self.slots: dict[Key, Slot] = {}
         self.blocks: dict[Shape, Block] = {}
         self._notice = notice
         self._conclude = conclude
+        self._late = late
         self.clock = clock
         self._waves: list[dict[_Fits, list[Taken]]] = []
 
@@ -80,6 +85,10 @@ class Readings:
         if at_ns <= slot.newest_ns or counters is None or gauges is None or samples.row != slot.rows:
             self._take_odd(Taken(number, slot, samples, at_ns))
             return
+        reads = slot.recent.reads
+        reads.append((at_ns, samples.counters.metric, samples.gauges.metric, samples.row))
+        while reads[1][0] < at_ns - self.clock.lateness_ns:
+            del reads[0]
         slot.newest_ns = at_ns
         if slot.waiting == len(self._waves):
             self._waves.append({})
@@ -104,12 +113,16 @@ class Readings:
                     (gauges, _stacked([taken.samples.gauges.values for taken in group])),
                 )
 
-    def restarted(self, device: str, source: Source) -> None:
-        """Counters start at zero; states stay comparable, because a port that was up and is down did go down."""
+    def restarted(self, device: str, source: Source, at_ns: int) -> None:
+        """Counters start at zero with the reading of then.
+
+        States stay comparable, because a port that was up and is down did go down.
+        """
         self.fold()
         for kind in RowKind:
             if (slot := self.slots.get((device, source, kind))) is not None:
                 slot.block.counters.clear(slot.place)
+                slot.recent.restarted(at_ns, slot.block.counters.columns)
                 if slot.block.windows is not None:
                     slot.block.windows.restarted(slot.place)
 
@@ -158,8 +171,19 @@ class Readings:
         if at_ns < slot.newest_ns and slot.block.windows is not None:
             tables = samples.counters, samples.gauges
             slot.block.windows.late(slot.place, slot.newest_ns, at_ns, tables, rows)
+        self._remember(taken, rows)
         slot.newest_ns = max(slot.newest_ns, at_ns)
         self._fold_odd(taken, rows, [values for values, _ in spread])
+
+    def _remember(self, taken: Taken, rows: Places) -> None:
+        slot, samples, at_ns = taken.slot, taken.samples, taken.at_ns
+        newest_ns = max(slot.newest_ns, at_ns)
+        read = at_ns, samples.counters.metric, samples.gauges.metric, samples.row
+        if slot.recent.knows(read):
+            return
+        if at_ns < slot.newest_ns:
+            self._late(taken, rows)
+        slot.recent.take(read, newest_ns - self.clock.lateness_ns)
 
     def _fold_odd(self, taken: Taken, rows: Places, spread: list[Cells]) -> None:
         """The wave shows the message's own rows; what is taken over has all rows of the device."""

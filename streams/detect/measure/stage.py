@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect import xids
-from streams.detect.measure import state, uplinks
+from streams.detect.measure import late, lives, state, uplinks
+from streams.detect.measure.blocks import Places
 from streams.detect.measure.crowds import Crowds
 from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Heard, Liveness
 from streams.detect.measure.pauses import Pauses
@@ -75,7 +76,7 @@ class Measure:
         self._params, self._partition = params, partition
         self._liveness = Liveness(params.stale)
         self._rates = Rates(params)
-        self._readings = Readings(self._notice, self._conclude, self._rates.clock)
+        self._readings = Readings(self._notice, self._conclude, self._rates.clock, self._late)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
         self._pauses, self._crowds = Pauses(params.storm, params.collapse), Crowds(params)
@@ -136,6 +137,9 @@ class Measure:
             self._noticed += self._notable.of_gpus(wave)
         if WIDTH in wave.gauges.fit.at:
             self._noticed += self._trained.of(wave, self._topology)
+
+    def _late(self, taken: Taken, rows: Places) -> None:
+        self._noticed += late.told(taken, rows, self._notable)
 
     def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
         """The windows of event time that are final, as far as they are told."""
@@ -229,8 +233,10 @@ class Measure:
         symptoms: list[Symptom] = []
         if boot_id and heard.boot_id and boot_id != heard.boot_id and at_ns > heard.last_ns:
             # Another life: the counters began anew somewhere between the two readings.
-            self._readings.restarted(samples.device, samples.source)
-            symptoms.append(_restarted(heard, at_ns, heard.last_ns))
+            self._readings.restarted(samples.device, samples.source, at_ns)
+            symptoms.append(lives.begun(heard, at_ns, boot_id, self._rates.clock.lateness_ns))
+        elif boot_id and heard.lives:
+            symptoms += lives.late(heard, at_ns, boot_id)
         symptoms += self._liveness.sample(heard, at_ns)
         if boot_id and at_ns == heard.last_ns:
             heard.boot_id = boot_id
@@ -248,7 +254,7 @@ class Measure:
         if event.kind is EventKind.DEVICE_REBOOT:
             heard = self._liveness.sources.get((event.device, event.source)) or Heard(event.device, event.source, 0)
             since_ns = min(heard.last_ns, at_ns)
-            return [*symptoms, _restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
+            return [*symptoms, lives.restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
         if event.kind in _OF_GPUS and event.port:
             return [*symptoms, *_xid(event, at_ns)]
         if (kind := _EVENTS.get(event.kind)) is None or not event.port:
@@ -263,7 +269,7 @@ class Measure:
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
     def restore(self, data: bytes) -> None:
-        readings = Readings(self._notice, self._conclude, self._rates.clock)
+        readings = Readings(self._notice, self._conclude, self._rates.clock, self._late)
         liveness = Liveness(self._params.stale)
         trained, selves = Trained(self._params.pcie, {}), Selves(self._params, self._partition)
         self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
@@ -272,14 +278,6 @@ class Measure:
         self._pauses, self._crowds = Pauses(self._params.storm, self._params.collapse), Crowds(self._params)
         for kept, load in zip(held, (self._pauses.load, self._crowds.load, self._pauses.stifled.load), strict=False):
             load(kept)  # of an earlier version, there are fewer
-
-
-def _restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:
-    """The life that ended names the restart."""
-    return Symptom(
-        heard.device, "", SymptomKind.RESTARTED, at_ns, since_ns=since_ns, source=heard.source, by_event=by_event,
-        boot_id=heard.boot_id, detail=detail,
-    )  # fmt: skip
 
 
 def _xid(event: Event, at_ns: int) -> list[Symptom]:

@@ -5,7 +5,7 @@ a snapshot is ever executed. A snapshot of another schema is refused: the input 
 """
 
 from collections.abc import Iterable
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -13,7 +13,7 @@ import cramjam
 import numpy as np
 import orjson
 
-from streams.detect.measure import windows_state
+from streams.detect.measure import recent_state, windows_state
 from streams.detect.measure.block import Shape
 from streams.detect.measure.blocks import Column, Stack, is_absent
 from streams.detect.measure.liveness import Heard, Liveness
@@ -40,6 +40,7 @@ def dump(
         "schema": _SCHEMA, "width_ns": readings.clock.width_ns, "arrival_ns": liveness.arrival_ns,
         "floor_ns": floor_ns, "watermark_ns": watermark_ns, "held": held, "low": low, "said": said,
         "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
+        "recent": recent_state.pack((slot.recent for slot in _by_block(readings)), packer),
         "lengths": [len(blob) for blob in packer.blobs],
     }  # fmt: skip
     plain = bytes(cramjam.lz4.compress(orjson.dumps(head)))
@@ -63,6 +64,8 @@ def load(
         heard = _heard(head["sources"], unpacker)
         liveness.restore(heard, head["arrival_ns"])
         _fill(head, heard, readings, unpacker)
+        if "recent" in head:
+            recent_state.unpack(head["recent"], (slot.recent for slot in readings.slots.values()), unpacker)
         trained.load(head.get("low", []))
         selves.load(head["said"])
         return head["floor_ns"], head["watermark_ns"], head.get("held", [])
@@ -83,8 +86,10 @@ def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
     packer.put_all(chain.from_iterable(intervals))
     unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unjudged]
     gaps = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.gaps]
+    lives = [[place, *life] for place, heard in enumerate(sources) for life in heard.lives]
     return {
         "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged, "gaps": gaps,
+        "lives": lives,
         "intervals": sum(map(len, intervals)),
     }  # fmt: skip
 
@@ -111,17 +116,22 @@ def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
         heard[place].unjudged.append((last_ns, next_ns))
     for place, last_ns, next_ns in head["gaps"]:
         heard[place].gaps.append((last_ns, next_ns))
+    for place, *life in head.get("lives", []):
+        heard[place].lives.append(tuple(life))
     return heard
+
+
+def _by_block(readings: Readings) -> list[Slot]:
+    """In the order in which a successor has them."""
+    number = {id(block): number for number, block in enumerate(readings.blocks.values())}
+    return sorted(readings.slots.values(), key=lambda slot: (number[id(slot.block)], slot.place))
 
 
 def _readings(liveness: Liveness, readings: Readings, packer: Packer) -> dict[str, Any]:
     rows: dict[tuple[str, ...], int] = {}
-    slots: dict[int, list[Slot]] = {}
-    for slot in readings.slots.values():
-        slots.setdefault(id(slot.block), []).append(slot)
     blocks = []
-    for block in readings.blocks.values():
-        own = sorted(slots[id(block)], key=lambda slot: slot.place)
+    for block, slots in groupby(_by_block(readings), key=attrgetter("block")):
+        own = list(slots)
         places = np.array([slot.place for slot in own], np.intp)
         newest = np.array([slot.newest_ns for slot in own], np.int64)
         packer.put(newest)

@@ -43,6 +43,18 @@ def test_order_and_repetition_within_the_lateness_change_no_final_revision(slug:
     assert standing(live(slug)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
 
 
+KEEPS_ORDER = {"congestion/collapse", "congestion/incast", "congestion/pfc-storm", "host/pcie-degraded"}
+"""What begins and ends there is told of the readings of one source as they come, each against the one before."""
+
+
+@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("slug", [slug for slug in LABELLED if slug not in KEEPS_ORDER])
+def test_not_even_the_order_of_one_source_decides_anything(slug: str, seed: int) -> None:
+    """As it may be when a collector hands over, or a bridge has two ways: the last revisions are the same."""
+    arrived = shuffled(told(slug), LATE_S, random.Random(seed), keep_order=False)
+    assert standing(run(arrived, LABELLED[slug][0].top)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
+
+
 @pytest.mark.parametrize("slug", LABELLED)
 def test_who_is_killed_and_taken_over_changes_nothing(slug: str) -> None:
     """Twelve times a stage goes on from a snapshot: of each finding is said what would have been said, ids too."""

@@ -97,17 +97,19 @@ def in_order(messages: Iterable[Message]) -> list[Message]:
     return sorted(messages, key=event_time)
 
 
-def shuffled(messages: Sequence[Message], within_s: float, chance: random.Random) -> list[Message]:
-    """Each message arrives late by chance, a tenth of them twice.
+def shuffled(
+    messages: Sequence[Message], within_s: float, chance: random.Random, *, keep_order: bool = True
+) -> list[Message]:
+    """Each message arrives late by chance, a tenth of them twice; a repetition comes after the first.
 
-    What one source reads of one device arrives in the order in which it was read: it is one partition's, by one
-    sender. A repetition comes after the first.
+    With `keep_order`, what one source reads of one device arrives in the order in which it was read, as it does from
+    one sender over one partition. Without it nothing is in order: a bridge, or a collector that hands over.
     """
     late: list[tuple[float, int, Message]] = []
     newest: dict[tuple[object, ...], float] = {}
     for number, message in enumerate(in_order(messages)):
         at = event_time(message)[0] + chance.uniform(0, within_s) * 1e9
-        if isinstance(message, Samples):
+        if keep_order and isinstance(message, Samples):
             key = (message.device, message.source)
             at = newest[key] = max(at, newest.get(key, 0.0) + 1)
         late.append((at, number, message))

@@ -58,14 +58,17 @@ QUIET: dict[str, list[Message]] = {
     "an absent state": [samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((0, 1), (10, None), (20, 1))],
     "an unused port of no link, down at first sight": [samples("p1-l0", 0, {UP: {"spare": 0}})],
     "a single CRC error": [samples("p1-l0", t, {Metric.RX_FCS_ERRORS: {"d1": n}}) for t, n in ((0, 0), (10, 1))],
-    "an older reading than the last": [samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((10, 1), (0, 0))],
+    "older readings that say the same": [
+        samples("p1-l0", t, {UP: {"d1": 1}, DOWNS: {"d1": 5}}) for t in (20, 0, 10, 0)],
+    "one that is older than the lateness": [
+        samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((0, 1), (10, 1), (60, 1), (0, 0), (5, 0))],
     "the same message twice": [samples("p1-l0", 0, {UP: {"d1": 1}, DOWNS: {"d1": 5}})] * 2,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("messages", QUIET.values(), ids=QUIET)
 def test_what_is_not_notable(messages: Sequence[Message]) -> None:
-    """First readings, resets, absent values, late and repeated messages make no symptom."""
+    """First readings, resets, absent values, late and repeated messages that say nothing new make no symptom."""
     assert told(stage(), messages) == []
 
 

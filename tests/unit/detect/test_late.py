@@ -1,0 +1,130 @@
+"""Readings that come out of their order: what stands in the end is what stands when all came in its order."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from streams.detect.link import History
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.wire.models import Endpoint, Message, Subject, Symptom
+from tests.unit.detect.seen import after, samples
+from tests.unit.fabric.made import topology
+
+UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
+Told = tuple[str, float | None, float | None, int]
+
+
+def stage() -> Measure:
+    """One that knows the fabric."""
+    made = Measure(DetectParams())
+    made.begin(1)
+    made.adopt(topology())
+    return made
+
+
+def told(messages: Sequence[Message], *, killed: bool = False) -> list[Symptom]:
+    """The symptoms of ports, as they are told."""
+    own, said = stage(), []
+    for message in messages:
+        said += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and o.message.port]
+        if killed:
+            state, own = own.snapshot(), stage()
+            own.restore(state)
+    return said
+
+
+def standing(symptoms: Sequence[Symptom]) -> list[Told]:
+    """(kind, at, since, count) of those that a link's history keeps."""
+    history = History(Subject("link", Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1")))
+    for symptom in symptoms:
+        history.add(symptom)
+    return [(s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, s.count) for s in history.symptoms]
+
+
+def read(t: float, up: float, downs: float = 0, delay_us: int = 0) -> Message:
+    """One reading of a leaf's port, among others that are well."""
+    ports = {UP: {"d1": up, "d2": 1.0}, DOWNS: {"d1": downs, "d2": 7.0}}
+    return samples("p1-l0", t, {m: dict(cells) for m, cells in ports.items()}, delays=(delay_us, 0) if delay_us else ())
+
+
+LATE: dict[str, tuple[list[Message], list[Told]]] = {
+    "down earlier than it seemed": (
+        [read(0, 1), read(20, 0), read(10, 0)], [("WENT_DOWN", 10, 0, 0)]),
+    "down later than it seemed": (
+        [read(0, 1), read(20, 0), read(10, 1)], [("WENT_DOWN", 20, 10, 0)]),
+    "down between two readings that it was up": (
+        [read(0, 1), read(10, 1), read(30, 1), read(20, 0)], [("WENT_DOWN", 20, 10, 0), ("CAME_UP", 30, 20, 0)]),
+    "up between two readings that it was down": (
+        [read(0, 0), read(10, 0), read(30, 0), read(20, 1)],
+        [("WENT_DOWN", 0, None, 0), ("CAME_UP", 20, 10, 0), ("WENT_DOWN", 30, 20, 0)]),
+    "the first reading of all": (
+        [read(10, 0), read(0, 1)], [("WENT_DOWN", 10, 0, 0)]),
+    "the first reading of all, and it was down": (
+        [read(10, 1), read(0, 0)], [("WENT_DOWN", 0, None, 0), ("CAME_UP", 10, 0, 0)]),
+    "a part of what was counted": (
+        [read(0, 1, 5), read(20, 1, 9), read(10, 1, 6)],
+        [("DOWNS_COUNTED", 10, 0, 1), ("DOWNS_COUNTED", 20, 10, 3)]),
+    "all of what was counted": (
+        [read(0, 1, 5), read(20, 1, 9), read(10, 1, 9)], [("DOWNS_COUNTED", 10, 0, 4)]),
+    "before a reset": (
+        [read(0, 1, 5), read(20, 1, 2), read(10, 1, 6)], [("DOWNS_COUNTED", 10, 0, 1)]),
+    "a row that is read later than the others": (
+        [read(0, 1, delay_us=500_000), read(20, 0, delay_us=500_000), read(10, 1, delay_us=500_000)],
+        [("WENT_DOWN", 20.5, 10, 0)]),
+    "a repetition": (
+        [read(0, 1), read(10, 0), read(20, 1), read(10, 0)], [("WENT_DOWN", 10, 0, 0), ("CAME_UP", 20, 10, 0)]),
+    "too late": (
+        [read(0, 1), read(10, 1), read(20, 1), read(60, 1), read(10, 0), read(5, 0)], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "expected"), LATE.values(), ids=LATE)
+def test_what_comes_late_is_compared_with_the_readings_around_it(
+    messages: Sequence[Message], expected: list[Told]
+) -> None:
+    """What stands is what the readings say in their order, whatever was told in between."""
+    assert standing(told(messages)) == expected
+
+
+def test_a_restart_is_told_again_by_a_reading_from_in_between() -> None:
+    """Of the life that ended or of the new one: it was in the part of that time that is left."""
+    boots = ((0, 7), (40, 8), (20, 7), (30, 8), (10, 7))
+    own, said = stage(), []
+    for t, boot in boots:
+        message = samples("p1-l0", t, {UP: {"d1": 1}}, boot_id=boot)
+        said += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and not o.message.port]
+        state, own = own.snapshot(), stage()
+        own.restore(state)
+    spans = [(s.kind.name, after(s.since_ns), after(s.at_ns), s.boot_id) for s in said]
+    assert spans == [("RESTARTED", 0, 40, 7), ("RESTARTED", 20, 40, 7), ("RESTARTED", 20, 30, 7)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_order_within_the_lateness_decides_nothing(seed: int) -> None:
+    """Whatever the order, told once or twice, and with a successor after each: the same stands."""
+    chance = random.Random(seed)
+    downs, messages = 0, []
+    for t in range(0, 200, 10):
+        downs += chance.choice([0, 0, 1, 2])
+        messages.append(read(t, chance.choice([0.0, 1.0, 1.0]), downs))
+    late = [(10 * place + chance.uniform(0, 25), message) for place, message in enumerate(messages)]
+    late += [(at + chance.uniform(0, 10), message) for at, message in late if chance.random() < 0.2]
+    arrived = [message for _, message in sorted(late, key=lambda one: one[0])]
+    assert arrived != messages
+    expected = standing(told(messages))
+    assert standing(told(arrived)) == standing(told(arrived, killed=True)) == expected != []
+
+
+def test_a_healthy_port_keeps_nothing_of_its_readings() -> None:
+    """What is kept for late readings is of ports that changed, and is let go of with the next change."""
+    own = stage()
+    for t in range(0, 600, 10):
+        own.process([read(t, 1, 5)])
+    slots = own._readings.slots.values()
+    assert all(not slot.recent.steps and len(slot.recent.reads) <= 6 for slot in slots)
+    for t in range(600, 1200, 10):
+        own.process([read(t, t // 10 % 2, 5)])
+    assert all(sum(map(len, slot.recent.steps.values())) <= 6 for slot in slots)
