@@ -14,9 +14,9 @@ from streams.detect.attribute.kept import DeviceState, Kept, told_by_other
 from streams.detect.device_down import LostLink, Restart, Signs
 from streams.detect.link import FOREVER, union
 from streams.detect.params import DetectParams, ns
-from streams.fabric.ids import device_id
+from streams.detect.subjects import of_device
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Endpoint, Episode, Subject, Symptom, SymptomKind
+from streams.wire.models import Condition, Episode, Symptom, SymptomKind
 
 
 class Devices:
@@ -61,7 +61,7 @@ class Devices:
             if len(lost) < max(self._params.together.links, self._params.together.device_ratio * links):
                 return []
             state = self._kept.devices[device] = DeviceState()
-        subject, watermark_ns = self._subject(device), self._kept.watermark_ns
+        subject, watermark_ns = of_device(self._topology, device), self._kept.watermark_ns
         signs = Signs(subject, state.silences, state.restarts, lost, links)
         state.down, episodes = device_down.step(self._params, state.down, signs, watermark_ns)
         for name, silences in state.silences.items():
@@ -103,13 +103,6 @@ class Devices:
             for f in self._cases.at(device)
             if f.condition in LINKS and told_by_other(f, device)
         ]
-
-    def _subject(self, device: str) -> Subject:
-        known = self._topology.devices.get(device)
-        role = known.kind if known else "device"
-        site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
-        pod = self._topology.pod_of(device)
-        return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
 
 
 class Silences:

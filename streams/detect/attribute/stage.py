@@ -13,7 +13,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import fleet_version_drift
-from streams.detect.attribute import storms, swaps
+from streams.detect.attribute import endings, repeats, storms, swaps
 from streams.detect.attribute.cases import LINKS, Cases
 from streams.detect.attribute.collapses import Collapses, is_collapse
 from streams.detect.attribute.concerned import Neighbours
@@ -21,7 +21,7 @@ from streams.detect.attribute.devices import Devices, Silences
 from streams.detect.attribute.impact import Reaches, Severities
 from streams.detect.attribute.kept import Case, Kept, devices_of
 from streams.detect.attribute.outages import Outages
-from streams.detect.attribute.parents import OUTLIVING, cause_of, explained, outlived_ns
+from streams.detect.attribute.parents import cause_of, explained
 from streams.detect.attribute.together import reach_of, severity_of, told_for_all
 from streams.detect.params import DetectParams, ns
 from streams.fabric.inventory import Inventory
@@ -31,7 +31,6 @@ from streams.wire.models import (
     Census,
     Condition,
     Episode,
-    Evidence,
     Finding,
     Message,
     Severity,
@@ -40,9 +39,6 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
-
-_REMEMBER_NS = ns(28 * 86_400)
-"""Occurrences are counted over 28 days: Meta's lemon nodes were told apart over that time (reported)."""
 
 _CLOSED_NS = ns(3600)
 """A closed episode is kept for an hour: others of the same moment may still need it for their severity."""
@@ -124,7 +120,7 @@ class Attribute:
         open_ = [i for i in dirty if i in self._kept.cases and not self._kept.cases[i].closed]
         stale = any(self._kept.cases[i].episode.finding.condition is Condition.TELEMETRY_STALE for i in open_)
         self._silences = self._devices.silences() if stale else None
-        outputs = self._publish(sorted(open_, key=self._stands_for_others))  # whose severity is that of the others
+        outputs = self._publish(sorted(open_, key=self._turn))
         self._silences = None
         if now_ns - self._kept.swept_ns >= _SWEEP_NS:
             self._forget()
@@ -136,9 +132,11 @@ class Attribute:
             self._keep(episode)
         return {episode.finding.id: None for episode in episodes}
 
-    def _stands_for_others(self, identity: str) -> bool:
-        group = self._cases.group_of(self._kept.cases[identity].episode.finding)
-        return group is not None and group.root_id == identity
+    def _turn(self, identity: str) -> tuple[bool, int, str]:
+        """By when it began, whoever told first or took over since; last those whose severity is that of others."""
+        own = self._kept.cases[identity].episode.finding
+        group = self._cases.group_of(own)
+        return group is not None and group.root_id == identity, own.started_at_ns, identity
 
     def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
         """Let the device-wide detectors look; answers the cases of which they said something."""
@@ -159,17 +157,7 @@ class Attribute:
 
     def _schedule(self, identity: str, case: Case) -> None:
         """Judge it anew when it is final, or when the device that it went with has been back for long."""
-        own, due_ns = case.episode.finding, None
-        if own.status is Status.RETRACTED:
-            due_ns = case.retracted_ns + ns(self._params.lateness_s)
-        elif own.over:
-            due_ns = self._settled_ns(own)
-        elif own.condition in OUTLIVING and case.published is not None and case.published.parent_id:
-            parent = self._kept.cases.get(case.published.parent_id)
-            until_ns = None if parent is None else outlived_ns(self._params, parent.episode.finding)
-            due_ns = None if until_ns is None else until_ns + 1
-        if due_ns is None and own.condition is Condition.TELEMETRY_STALE:
-            due_ns = (own.detected_at_ns or 0) + ns(self._params.stale.unseen_after_s)
+        due_ns = endings.due_ns(self._params, self._kept.cases, case)
         if due_ns is None or case.closed or due_ns <= self._kept.watermark_ns:
             return
         if self._due_of.get(identity) != due_ns:
@@ -261,33 +249,22 @@ class Attribute:
         if group is not None:
             own = told_for_all(self._topology, self._cases, group)
             severity = max(severity, severity_of(self._severities, self._kept.cases, group, reach))
-        occurrences = self._occurrences(own)
-        said = (*(reach.evidence(own) if reach is not None else ()), *self._comes_back(own, occurrences))
+        times = repeats.occurrences(self._kept.occurred, own)
+        said = (*(reach.evidence(own) if reach is not None else ()), *repeats.comes_back(self._params, own, times))
         own = replace(own, evidence=(*own.evidence, *said))
         return replace(
             own,
             revision=0,
-            final=self._is_final(case),
+            final=endings.is_final(self._params, case, self._kept.watermark_ns),
             severity=severity,
             cause=cause_of(own, parent),
             blast_radius=radius,
             parent_id=parent.id if parent is not None else "",
-            occurrences=occurrences,
+            occurrences=times,
             inventory_digest=self._topology.digest[:12],
             shadow=True if self._in_maintenance(own) else None,
             runbook_url=f"docs/runbooks/{own.detector.replace('/', '-')}.md",
         )
-
-    def _settled_ns(self, finding: Finding) -> int:
-        """When what explains it has been heard as well."""
-        return (finding.resolved_at_ns or 0) + ns(self._params.lateness_s + self._params.down.hold_up_s)
-
-    def _is_final(self, case: Case) -> bool:
-        """Nothing that may still arrive changes it; of what was taken back, nothing brought it back in time."""
-        own, now_ns = case.episode.finding, self._kept.watermark_ns
-        if own.status is Status.RETRACTED:
-            return now_ns >= case.retracted_ns + ns(self._params.lateness_s)
-        return own.final and now_ns >= self._settled_ns(own)
 
     def _unseen(self, case: Case) -> bool:
         """Whether it lasts while a large share of the inventory is silent; counted when time goes on, and kept."""
@@ -299,33 +276,6 @@ class Attribute:
         enough = self._params.stale.unseen_ratio * len(self._topology.devices)
         lasts = until_ns >= told_ns + ns(self._params.stale.unseen_after_s)
         return lasts and enough > 0 and self._silences.at(told_ns) >= enough
-
-    def _occurrences(self, own: Finding) -> int:
-        """How many times this began here within 28 days, this time included."""
-        key = f"{own.condition}/{own.subject.id}"
-        starts = self._kept.occurred.setdefault(key, {})
-        since_ns = own.started_at_ns - _REMEMBER_NS
-        if own.status is Status.RETRACTED:
-            starts.pop(own.id, None)
-        elif starts.get(own.id) != own.started_at_ns:
-            starts[own.id] = own.started_at_ns
-            for identity in [i for i, start in starts.items() if start < since_ns]:
-                del starts[identity]
-        return sum(since_ns <= start <= own.started_at_ns for start in starts.values())
-
-    def _comes_back(self, own: Finding, occurrences: int) -> tuple[Evidence, ...]:
-        """That a link keeps coming back: it deserves repair where a single flap does not (DETECTION 3)."""
-        most = self._params.flap.repeats
-        if own.condition not in LINKS or occurrences < most:
-            return ()
-        said = f"a repeat offender: {own.condition.slug} here {occurrences} times in 28 days"
-        begin_ns = own.started_at_ns - _REMEMBER_NS
-        return (
-            Evidence(
-                said, "occurrences", own.subject.a, float(occurrences), float(most), "threshold",
-                window_start_ns=begin_ns, window_end_ns=own.started_at_ns,
-            ),
-        )  # fmt: skip
 
     def _in_maintenance(self, own: Finding) -> bool:
         devices = (self._topology.devices.get(device) for device in devices_of(own))
@@ -339,7 +289,7 @@ class Attribute:
     def _forget(self) -> None:
         """Let go of what is closed and old enough."""
         now_ns = self._kept.swept_ns = self._kept.watermark_ns
-        for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - _REMEMBER_NS):
+        for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - repeats.REMEMBER_NS):
             self._cases.remove(finding)
             self._collapses.remove(finding)
             self._outages.changed(finding)

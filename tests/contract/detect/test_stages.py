@@ -21,7 +21,7 @@ from tests.unit.detect.seen import at, event
 PARAMS = DetectParams()
 UNTIL = 1500
 STEP = 150
-"""Of the world in which all goes wrong; a labelled case is told in parts thrice as long."""
+"""Of the world in which all goes wrong; a labelled case is told in thirds."""
 
 
 def _world() -> World:
@@ -51,7 +51,7 @@ def measure_steps(name: str) -> list[Step]:
         messages, until, step_s = [*recorded(_world(), UNTIL), event("s1", 715, EventKind.DEVICE_REBOOT)], UNTIL, STEP
     else:
         messages, until = told(name), int(shortly_after(name))
-        step_s = 3 * STEP
+        step_s = -(-until // 3)
     steps: list[Step] = []
     for start in range(0, until, step_s):
         batch = [m for m in messages if start <= _time(m) < start + step_s]

@@ -1,0 +1,38 @@
+"""When a finding is final, and when it is judged anew though nothing is told of it."""
+
+from collections.abc import Mapping
+
+from streams.detect.attribute.kept import Case
+from streams.detect.attribute.parents import OUTLIVING, outlived_ns
+from streams.detect.params import DetectParams, ns
+from streams.wire.models import Condition, Finding, Status
+
+
+def is_final(params: DetectParams, case: Case, now_ns: int) -> bool:
+    """Nothing that may still arrive changes it; of what was taken back, nothing brought it back in time."""
+    own = case.episode.finding
+    if own.status is Status.RETRACTED:
+        return now_ns >= case.retracted_ns + ns(params.lateness_s)
+    return own.final and now_ns >= _settled_ns(params, own)
+
+
+def due_ns(params: DetectParams, cases: Mapping[str, Case], case: Case) -> int | None:
+    """When it is final, or when the device that it went with has been back for long; None where it waits for news."""
+    own = case.episode.finding
+    if own.status is Status.RETRACTED:
+        return case.retracted_ns + ns(params.lateness_s)
+    if own.over:
+        return _settled_ns(params, own)
+    if own.condition in OUTLIVING and case.published is not None and case.published.parent_id:
+        parent = cases.get(case.published.parent_id)
+        until_ns = None if parent is None else outlived_ns(params, parent.episode.finding)
+        if until_ns is not None:
+            return until_ns + 1
+    if own.condition is Condition.TELEMETRY_STALE:
+        return (own.detected_at_ns or 0) + ns(params.stale.unseen_after_s)
+    return None
+
+
+def _settled_ns(params: DetectParams, finding: Finding) -> int:
+    """When what explains it has been heard as well."""
+    return (finding.resolved_at_ns or 0) + ns(params.lateness_s + params.down.hold_up_s)
