@@ -7,7 +7,7 @@ and counted by link_flap.py; that a device restarted or died is concluded fabric
 
 from collections.abc import Iterator
 
-from streams.detect.episode import Conclusion, State, fold, next_due_ns
+from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER, History, Interval, union
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
@@ -17,7 +17,6 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    Status,
     SymptomKind,
 )
 
@@ -80,11 +79,8 @@ def _conclusion(params: DetectParams, history: History, span: Interval, watermar
     resolved = end != FOREVER and watermark_ns >= end + ns(params.down.hold_up_s)
     sides = history.ends()
     finding = Finding(
-        id="",
-        revision=0,
-        final=False,
+        **unnamed(params, SLUG, VERSION),
         condition=Condition.LINK_DOWN,
-        status=Status.OPEN,
         severity=Severity.WARNING,
         subject=history.subject,
         started_at_ns=begin,
@@ -96,9 +92,6 @@ def _conclusion(params: DetectParams, history: History, span: Interval, watermar
         evidence=tuple(_evidence(params, history, teller, begin) for teller in tellers),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=history.coverage(tellers),
-        detector=SLUG,
-        detector_version=VERSION,
-        settings_digest=params.digest,
     )
     final_at = end + ns(params.down.hold_up_s + params.lateness_s) if end != FOREVER else None
     return Conclusion(begin, end, finding, str(begin), final_at, (begin,))
