@@ -10,6 +10,7 @@ from streams.detect.attribute import storms
 from streams.detect.attribute.cases import Cases, Group, stands_for_all
 from streams.detect.attribute.kept import devices_of, overlap
 from streams.detect.params import DetectParams, ns
+from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Episode, Finding, Status
 
 _LINK_FAULTS = (
@@ -98,6 +99,13 @@ def cause_of(own: Finding, parent: Finding | None) -> str:
     if parent is not None and storms.is_storm(own) and storms.is_storm(parent):
         return parent.cause
     return own.cause
+
+
+def in_maintenance(topology: Topology, own: Finding) -> bool:
+    """Whether a person was at work at one of its ends when it began, as the inventory says."""
+    ends = (topology.devices.get(device) for device in devices_of(own))
+    untils = (end.maintenance_until for end in ends if end is not None and end.maintenance_until is not None)
+    return any(own.started_at_ns < until.timestamp() * 1e9 for until in untils)
 
 
 def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:

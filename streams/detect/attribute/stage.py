@@ -4,7 +4,6 @@ The only place that sees the fabric: decides that a device restarted or is gone,
 finding explains which. What to do about it is for `decide`.
 """
 
-import heapq
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -21,8 +20,9 @@ from streams.detect.attribute.devices import Devices, Silences
 from streams.detect.attribute.impact import Reaches, Severities
 from streams.detect.attribute.kept import Case, Kept, devices_of
 from streams.detect.attribute.outages import Outages
-from streams.detect.attribute.parents import cause_of, explained
+from streams.detect.attribute.parents import cause_of, explained, in_maintenance
 from streams.detect.attribute.together import reach_of, severity_of, told_for_all
+from streams.detect.due import Due
 from streams.detect.params import DetectParams, ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
@@ -57,8 +57,7 @@ class Attribute:
         self._params = params
         self._kept = Kept()
         self._revisions = itertools.count(1)
-        self._due: list[tuple[int, str]] = []
-        self._due_of: dict[str, int] = {}
+        self._due = Due()
         self._silences: Silences | None = None
         self._look_up(Topology(Inventory()))
 
@@ -146,23 +145,19 @@ class Attribute:
         return dict.fromkeys(episode.finding.id for episode in episodes)
 
     def _take_due(self, now_ns: int) -> dict[str, None]:
-        """The cases that are due; an entry that is not the due time of its case any more is passed over."""
+        """The cases that are due."""
         found: dict[str, None] = {}
-        while self._due and self._due[0][0] <= now_ns:
-            due_ns, identity = heapq.heappop(self._due)
-            if self._due_of.get(identity) == due_ns:
-                del self._due_of[identity]
-                found[identity] = None
+        while (due := self._due.next(now_ns)) is not None:
+            _, identity = due
+            self._due.drop(identity)
+            found[identity] = None
         return found
 
     def _schedule(self, identity: str, case: Case) -> None:
         """Judge it anew when it is final, or when the device that it went with has been back for long."""
         due_ns = endings.due_ns(self._params, self._kept.cases, case)
-        if due_ns is None or case.closed or due_ns <= self._kept.watermark_ns:
-            return
-        if self._due_of.get(identity) != due_ns:
-            self._due_of[identity] = due_ns
-            heapq.heappush(self._due, (due_ns, identity))
+        if due_ns is not None and not case.closed and due_ns > self._kept.watermark_ns:
+            self._due.put(identity, due_ns)
 
     def _around(self, finding: Finding) -> dict[str, None]:
         """The storms that a storm explains, and that which explains it; the links that changed places with a link."""
@@ -262,7 +257,7 @@ class Attribute:
             parent_id=parent.id if parent is not None else "",
             occurrences=times,
             inventory_digest=self._topology.digest[:12],
-            shadow=True if self._in_maintenance(own) else None,
+            shadow=True if in_maintenance(self._topology, own) else None,
             runbook_url=f"docs/runbooks/{own.detector.replace('/', '-')}.md",
         )
 
@@ -276,15 +271,6 @@ class Attribute:
         enough = self._params.stale.unseen_ratio * len(self._topology.devices)
         lasts = until_ns >= told_ns + ns(self._params.stale.unseen_after_s)
         return lasts and enough > 0 and self._silences.at(told_ns) >= enough
-
-    def _in_maintenance(self, own: Finding) -> bool:
-        devices = (self._topology.devices.get(device) for device in devices_of(own))
-        return any(
-            d is not None
-            and d.maintenance_until is not None
-            and own.started_at_ns < d.maintenance_until.timestamp() * 1e9
-            for d in devices
-        )
 
     def _forget(self) -> None:
         """Let go of what is closed and old enough."""
@@ -303,7 +289,7 @@ class Attribute:
         except ValidationError as error:
             raise Reject(f"not a snapshot of attribute: {error}") from error
         self._look_up(self._topology)
-        self._due, self._due_of = [], {}
+        self._due = Due()
         for identity, case in self._kept.cases.items():
             self._schedule(identity, case)
 

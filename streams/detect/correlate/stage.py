@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from streams.detect import congestion_collapse, congestion_incast, congestion_pfc_storm, subjects
 from streams.detect.correlate import crowds, links, parts, pod_rails, stifles, storms, uplinks, wires
-from streams.detect.correlate.due import Due
 from streams.detect.correlate.kept import Kept, restored, snapshot
+from streams.detect.due import Due
 from streams.detect.link import FOREVER, Interval
 from streams.detect.minutes import unsettled
 from streams.detect.params import DetectParams
