@@ -94,7 +94,7 @@ def _conclusion(
         observed_at_ns=last_ns,
         resolved_at_ns=end_ns if resolved else None,
         detected_at_ns=min(spell.told_ns for spell in run),
-        summary=f"{pauser.device}/{pauser.port} pauses {victim}{of} {worst.share:.0%} of the time, nothing gets in",
+        summary=f"{pauser.device}/{pauser.port} pauses {victim}{of} {_how_long(worst)}, nothing gets in",
         cause="pcie" if stalls else "nic" if at_host else "switch",
         evidence=tuple(_evidence(params, pauser, run, worst, stalls, last_ns)),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
@@ -104,10 +104,27 @@ def _conclusion(
     return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, f"{begin_ns}/{pauser.device}", final_at)
 
 
+def _how_long(worst: Spell) -> str:
+    return "without end, as its watchdog says" if worst.is_moment else f"{worst.share:.0%} of the time"
+
+
+def _watchdog(pauser: Endpoint, teller: Endpoint, run: Sequence[Spell], last_ns: int) -> Evidence:
+    return Evidence(
+        statement=f"the PFC watchdog of {teller.device}/{teller.port} finds it held without end",
+        metric="pfc_watchdog_storms",
+        at=pauser,
+        window_start_ns=run[0].begin_ns,
+        window_end_ns=last_ns,
+    )
+
+
 def _evidence(
     params: DetectParams, pauser: Endpoint, run: Sequence[Spell], worst: Spell, stalls: float, last_ns: int
 ) -> Iterator[Evidence]:
     """The end that pauses comes first: it is what the root is followed by."""
+    if worst.is_moment:
+        yield _watchdog(pauser, worst.teller, run, last_ns)
+        return
     tellers = {spell.teller for spell in run}
     told = "both ends count it" if len(tellers) > 1 else f"{worst.teller.device}/{worst.teller.port} counts it"
     yield Evidence(

@@ -33,6 +33,11 @@ class Spell:
     detail: str = ""
     stalls: float = 0.0
 
+    @property
+    def is_moment(self) -> bool:
+        """A watchdog told of it: that it is so is known of that moment, and of no time."""
+        return self.begin_ns == self.end_ns
+
 
 @dataclass(slots=True)
 class LinkSpells:
@@ -52,9 +57,11 @@ class LinkSpells:
                     spell.stalls = symptom.count / 1e6
             return bool(own)
         if symptom.kind in _BEGUN:
-            if any(spell.begin_ns == symptom.since_ns for spell in own):
+            begin_ns = symptom.at_ns if symptom.by_event else symptom.since_ns
+            if any(spell.begin_ns == begin_ns and spell.is_moment == symptom.by_event for spell in own):
                 return False
-            fresh = Spell(teller, symptom.source, is_paused, symptom.since_ns, symptom.at_ns)
+            fresh = Spell(teller, symptom.source, is_paused, begin_ns, symptom.at_ns)
+            fresh.end_ns = begin_ns if symptom.by_event else FOREVER
             fresh.share, fresh.detail = symptom.count / 1e6, symptom.detail
             self.spells.append(fresh)
             self.spells.sort(key=_order)

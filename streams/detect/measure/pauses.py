@@ -183,7 +183,7 @@ class Pauses:
         if held is None:
             held = self.held.setdefault(key, {})[place] = Held(since_ns, taken.at_ns)
         held.last_ns = taken.at_ns
-        if not held.told and held.last_ns - held.since_ns >= ns(self._params.sustained_s):
+        if not held.told and held.last_ns - held.since_ns >= ns(self._params.sustained_s * self._params.paused):
             held.told = True
             told = _symptom(port, way.begun, taken.at_ns, held.since_ns, samples.source, paused, priority)
             yield taken.number, told

@@ -4,6 +4,7 @@ Decided for many messages at once by array arithmetic; Python runs only for the 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +24,8 @@ COUNTS = {
     (Metric.LINK_DOWN_EVENTS, NO_INDEX): SymptomKind.DOWNS_COUNTED,
     (Metric.LINK_TRANSITIONS, NO_INDEX): SymptomKind.TRANSITIONS_COUNTED,
 }
+_QUEUES = 8
+"""Of a port: one for each priority."""
 
 Noticed = tuple[int, Symptom]
 """A symptom, and the number of the message that shows it."""
@@ -43,7 +46,15 @@ class Notable:
         for column, kind in COUNTS.items():
             if (position := wave.counters.fit.at.get(column)) is not None:
                 noticed += self._grown(wave, position, kind)
+        for queue in range(_QUEUES):
+            if (position := wave.counters.fit.at.get((Metric.PFC_WATCHDOG_STORMS, queue))) is not None:
+                noticed += self._storms(wave, position, queue)
         return noticed
+
+    def _storms(self, wave: Wave, position: int, queue: int) -> Iterator[Noticed]:
+        """What a switch's own watchdog counted is known of the moment at which it is read, as if it had told of it."""
+        for number, counted in self._grown(wave, position, SymptomKind.PAUSED):
+            yield number, replace(counted, since_ns=0, by_event=True, count=0, detail=f"queue {queue}")
 
     def of_gpus(self, wave: Wave) -> Iterator[Noticed]:
         """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""

@@ -54,6 +54,7 @@ _EVENTS = {
     EventKind.LINK_UP: SymptomKind.CAME_UP,
     EventKind.ADMIN_DOWN: SymptomKind.ADMIN_DISABLED,
     EventKind.ADMIN_UP: SymptomKind.ADMIN_ENABLED,
+    EventKind.PFC_STORM: SymptomKind.PAUSED,
 }
 _OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
 

@@ -12,7 +12,20 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
+from streams.replay.driver import event_time
+from streams.wire.models import (
+    Condition,
+    Event,
+    EventKind,
+    Finding,
+    Message,
+    Samples,
+    Severity,
+    Source,
+    Status,
+    Symptom,
+    SymptomKind,
+)
 from tests.unit.detect.chain import World, findings, play, statuses
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
 
@@ -54,7 +67,7 @@ def readings(own: Rates, cadence: float = 10, until: float = 300) -> Iterator[Sa
         t += cadence
 
 
-def storms_in(rows: Iterable[Samples]) -> list[Finding]:
+def storms_in(rows: Iterable[Message]) -> list[Finding]:
     """What is said of pause."""
     return [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
 
@@ -246,6 +259,61 @@ def test_it_is_told_when_it_begins_and_when_it_ends() -> None:
     assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(100, 103), (160, 161)]
     for t in (102, 103, 104, 130, 161):
         assert measured(readings(STORMS["by frames"], cadence=1), restart_at=t) == said
+
+
+def told(t: float, port: str = "Ethernet1/1", device: str = "pod1-leaf4") -> Event:
+    """By the watchdog of a switch."""
+    return Event(device, port, EventKind.PFC_STORM, at(t), at(t), Source.SOURCE_GNMI, detail="queue 3")
+
+
+def in_order(*of: Iterable[Message]) -> list[Message]:
+    """By event time."""
+    return sorted((message for messages in of for message in messages), key=event_time)
+
+
+def counted(storms: dict[int, float]) -> Iterator[Samples]:
+    """A watchdog's counter at some times."""
+    for t, count in storms.items():
+        cells: Cells = {(Metric.PFC_WATCHDOG_STORMS, 3): {"Ethernet1/1": count}}
+        yield samples("pod1-leaf4", t, {}, indexed=cells, sequence=round(t))
+
+
+def test_what_a_watchdog_tells_is_known_at_once() -> None:
+    """By its event, or by the reading that counts it; the far end pauses, and it is over when no more is told."""
+    quiet = list(counted(dict.fromkeys(range(0, 310, 10), 4.0)))
+    growing = list(counted({t: 4.0 + (t >= 120) for t in range(0, 310, 10)}))
+    assert storms_in(quiet) == []
+    for rows in (in_order(quiet, [told(120)]), in_order(growing)):
+        (found,) = storms_in(rows)
+        assert (found.condition, found.severity) == (Condition.CONGESTION_PFC_STORM, Severity.CRITICAL)
+        assert (after(found.started_at_ns), after(found.detected_at_ns)) == (120, 120)
+        assert (found.status, after(found.resolved_at_ns)) == (Status.RESOLVED, 120)
+        assert (found.cause, found.confidence) == ("nic", ONE_END)
+        assert found.summary == (
+            "pod1-host1/mlx5_3 pauses pod1-leaf4/Ethernet1/1 (queue 3) without end, as its watchdog says,"
+            " nothing gets in"
+        )
+        assert found.evidence[0].at is not None
+        assert found.evidence[0].at.device == "pod1-host1"
+
+
+def test_readings_go_on_with_what_a_watchdog_began() -> None:
+    """One episode from its word on, as long as it is read, and its share is what was read."""
+    word = told(100.25, port="Ethernet2/1")
+    world = World(top=TOP, paused={PORT: [(100.0, 250.0)]})
+    rows = in_order(world.rounds(600), statuses(world, 600), [word])
+    (found,) = [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
+    assert after(found.detected_at_ns) == 100.25
+    assert (after(found.resolved_at_ns), found.confidence) == (250, BOTH_ENDS)
+    assert "100% of the time" in found.summary
+
+
+def test_a_watchdog_that_says_it_twice_is_one() -> None:
+    """Also where a reading began at the moment of its word."""
+    rows = list(readings(STORMS["by frames"]))
+    words = [told(100, "mlx5_3", "pod1-host2"), told(100, "mlx5_3", "pod1-host2"), told(115, "mlx5_3", "pod1-host2")]
+    (found,) = storms_in(in_order(rows, words))
+    assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
 
 
 def test_a_healthy_port_is_not_kept() -> None:
