@@ -33,3 +33,10 @@ def test_a_condition_that_nobody_makes_is_refused() -> None:
     ended = once("bench", "detection", "--only", "link/lost")
     assert ended.returncode == 2
     assert "link/flap" in ended.stderr
+
+
+def test_a_source_that_nobody_reads_is_refused() -> None:
+    """Which there are is said."""
+    ended = once("bench", "detection", "--without", "snmp")
+    assert ended.returncode == 2
+    assert "gnmi" in ended.stderr
