@@ -6,7 +6,7 @@ import numpy as np
 
 from streams.fabric.graph import NONE, Ints
 from streams.fabric.ids import Port
-from streams.fabric.topology import Topology
+from streams.fabric.topology import Cable, Topology
 
 
 def links_with(topology: Topology, subject_id: str) -> Ints:
@@ -21,7 +21,16 @@ def links_with(topology: Topology, subject_id: str) -> Ints:
 
 def links_with_all(topology: Topology, subject_ids: Iterable[str]) -> Ints:
     """The same of several things, each link once."""
-    found = [links_with(topology, subject_id) for subject_id in subject_ids]
+    cables: list[Cable] = []
+    found: list[Ints] = []
+    for subject_id in subject_ids:
+        cable = topology.cables.get(subject_id)
+        if cable is None:
+            found.append(links_with(topology, subject_id))
+        else:
+            cables.append(cable)
+    if cables:
+        found.append(topology.graph.numbers_of(cables))
     return np.unique(np.concatenate(found)) if found else NONE
 
 

@@ -111,6 +111,10 @@ class Cases:
         """The cases that touch a device."""
         return sorted(self._at.get(device, ()))
 
+    def count_at(self, device: str) -> int:
+        """How many cases touch a device."""
+        return len(self._at.get(device, ()))
+
     def at(self, device: str) -> list[Finding]:
         """The episodes that touch a device, but those that were not so."""
         episodes = (self._cases[identity].episode.finding for identity in self.ids_at(device))

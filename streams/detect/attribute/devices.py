@@ -55,11 +55,17 @@ class Devices:
 
     def conclude(self, device: str) -> list[Episode]:
         """Let the detectors look at a device; answers what changed."""
-        links, lost = len(self._topology.cables_of.get(device, ())), self._lost(device)
+        links = len(self._topology.cables_of.get(device, ()))
         state = self._kept.devices.get(device)
+        enough = (
+            0 if state is not None else max(self._params.together.links, self._params.together.device_ratio * links)
+        )
+        if self._cases.count_at(device) < enough:
+            return []  # a far end of many links that went: each of its own is not looked at for it
+        lost = self._lost(device)
+        if len(lost) < enough:
+            return []
         if state is None:
-            if len(lost) < max(self._params.together.links, self._params.together.device_ratio * links):
-                return []
             state = self._kept.devices[device] = DeviceState()
         subject, watermark_ns = of_device(self._topology, device), self._kept.watermark_ns
         signs = Signs(subject, state.silences, state.restarts, lost, links)

@@ -209,14 +209,15 @@ class Attribute:
             case = self._kept.cases[identity]
             finding = self._finding(case)
             said = case.published
-            if said is not None and (said.final or finding == replace(said, revision=0)):
+            before = None if said is None or said.final else replace(said, revision=0)
+            if said is not None and (said.final or finding == before):
                 self._schedule(identity, case)
                 continue
             if said is None and finding.status is Status.RETRACTED:
                 continue
             if said is not None and finding.status is Status.OPEN:
                 finding = replace(finding, status=Status.UPDATED)
-                if finding == replace(said, revision=0):
+                if finding == before:
                     continue
             finding = replace(finding, revision=next(self._revisions))
             case.published = finding
@@ -246,10 +247,10 @@ class Attribute:
             severity = max(severity, severity_of(self._severities, self._kept.cases, group, reach))
         times = repeats.occurrences(self._kept.occurred, own)
         said = (*(reach.evidence(own) if reach is not None else ()), *repeats.comes_back(self._params, own, times))
-        own = replace(own, evidence=(*own.evidence, *said))
         return replace(
             own,
             revision=0,
+            evidence=(*own.evidence, *said),
             final=endings.is_final(self._params, case, self._kept.watermark_ns),
             severity=severity,
             cause=cause_of(own, parent),
