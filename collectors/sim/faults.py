@@ -111,6 +111,8 @@ class Incast:
     span: Span
     marked: float = 0.0
     paused: float = 0.0
+    senders: tuple[Link, ...] = ()
+    """Of hosts that send to it, and are told to slow down."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ _PCIE = {
     "max_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
 }  # fmt: skip
 _QUIET = (
-    "np_cnp_sent", "rp_cnp_handled", "rp_cnp_ignored", "out_of_sequence",
+    "np_cnp_sent", "rp_cnp_ignored", "out_of_sequence",
     "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "req_transport_retries_exceeded",
     "rnr_nak_retry_err", "roce_adp_retrans", "roce_slow_restart", "out_of_buffer", "rx_icrc_encapsulated",
     "duplicate_request", "req_cqe_error", "resp_cqe_error",
@@ -116,6 +116,7 @@ def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]
         "ports/1/hw_counters/lifespan": "10",
     }  # fmt: skip
     says["ports/1/hw_counters/np_ecn_marked_roce_packets"] = str(port.marked_packets)
+    says["ports/1/hw_counters/rp_cnp_handled"] = str(port.slowed)
     return says | {f"ports/1/hw_counters/{counter}": "0" for counter in _QUIET}
 
 

@@ -33,6 +33,8 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, Link
 
 _S = 1_000_000_000
+_CNPS = 8_000
+"""A second, at a host that sends to a crowded port: DCQCN tells each flow so 20,000 times at most."""
 _DAY = 86_400 * _S
 _FRAME_BYTES = 4096
 _LOAD = (0.46, 0.48)
@@ -65,6 +67,8 @@ class PortState:
     paused_us: int = 0
     marked_packets: int = 0
     """Received with the mark of congestion."""
+    slowed: int = 0
+    """How often it was told to send less."""
 
     def pause_frames(self, useconds: int) -> int:
         """Each stops the far side for 65535 quanta of 512 bit times (IEEE 802.1Qbb), and is sent again before."""
@@ -145,6 +149,7 @@ class World:
         self._uneven: dict[Port, list[tuple[Span, float]]] = defaultdict(list)
         self._crowds: dict[Port, list[Incast]] = {}
         self._stifled: dict[Port, list[Collapse]] = defaultdict(list)
+        self._senders: dict[Port, list[Incast]] = defaultdict(list)
         self._narrow = [fault for fault in faults if isinstance(fault, NarrowPcie)]
         self._swapped = [fault for fault in faults if isinstance(fault, Swapped)]
         self._versions = [fault for fault in faults if isinstance(fault, OtherVersion)]
@@ -191,6 +196,8 @@ class World:
             full = _FULL * (crowd.link.speed_bps or 0) / 8 / max(cable.z_to_a, 1) - 1
             self._uneven[crowd.link.z].append((crowd.span, -crowd.paused if crowd.paused else full))
             self._crowds.setdefault(crowd.link.a, []).append(crowd)
+            for link in crowd.senders:
+                self._senders[link.a].append(crowd)
 
     def _cable(self, link: Link, signal_lost: tuple[Span, ...], chance: random.Random) -> _Cable:
         away = (*self._away.get(link.a_device, ()), *self._away.get(link.z_device, ()))
@@ -264,12 +271,13 @@ class World:
         frames = _FULL * (cable.link.speed_bps or 0) / 8 / _FRAME_BYTES
         marked = sum(int(crowd.marked * frames * ns / _S) for crowd, ns in crowds) if port == cable.link.a else 0
         at_host = port == cable.link.a
+        slowed_ns = sum(_up_ns(cable.down, crowd.span, boot_ns, at_ns) for crowd in self._senders.get(port, ()))
         return PortState(
             name, cable.link.speed_bps or 0, not covers(self._shut.get(port, ()), at_ns), not covers(cable.down, at_ns),
             edges[-1] if edges else boot_ns, len(edges), back * (up_ns - pauses_ns + shifted_ns[0]) // _S,
             out * (up_ns - paused_ns + shifted_ns[1]) // _S, lost, corrected, own[-1].lane if own else 0,
             (pauses_ns + (briefly_ns if at_host else stifled_ns)) // 1000,
-            (paused_ns + (stifled_ns if at_host else briefly_ns)) // 1000, marked,
+            (paused_ns + (stifled_ns if at_host else briefly_ns)) // 1000, marked, _CNPS * slowed_ns // _S,
         )  # fmt: skip
 
     def lanes(self, device: str, name: str, at_ns: int) -> int:

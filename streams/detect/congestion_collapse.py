@@ -94,8 +94,13 @@ class _Group(NamedTuple):
         return max(params.collapse.least, math.ceil(params.collapse.hosts * self.hosts))
 
 
-def step(params: DetectParams, topology: Topology, pod: PodSpells, watermark_ns: int) -> tuple[list[Episode], int]:
-    """Conclude on one pod; answers what changed, and the watermark at which to look again."""
+def step(
+    params: DetectParams, topology: Topology, pod: PodSpells, watermark_ns: int, *, keep: bool = False
+) -> tuple[list[Episode], int]:
+    """Conclude on one pod; answers what changed, and the watermark at which to look again.
+
+    What is over is not forgotten while another detector has a use for it (`keep`).
+    """
     quiet_ns = ns(params.collapse.quiet_s)
     fallen = list(_fallen(topology, pod, quiet_ns))
     groups = [group for group in _groups(topology, pod.subject.pod, fallen) if group.hosts]
@@ -111,6 +116,8 @@ def step(params: DetectParams, topology: Topology, pod: PodSpells, watermark_ns:
     due_ns = min(
         next_due_ns(conclusions, watermark_ns), *(at_ns for at_ns in (*frees, *gone, FOREVER) if at_ns > watermark_ns)
     )
+    if keep:
+        return episodes, min(due_ns, watermark_ns + ns(params.collapse.remember_s))
     _forget(params, pod, fallen, watermark_ns)
     return episodes, due_ns
 

@@ -7,6 +7,7 @@ not at fault. Where as many of its peers are crowded at the same time, it is the
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from streams.detect.blame import Beside, blame
 from streams.detect.episode import Conclusion, fold, forget, next_due_ns, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.link_down import BOTH_ENDS, ONE_END
@@ -16,6 +17,7 @@ from streams.detect.spells import LinkSpells, Spell, over_ns, runs_of
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import (
+    BlastRadius,
     Condition,
     Coverage,
     Episode,
@@ -60,7 +62,7 @@ class _Crowd:
 
 
 def step(
-    params: DetectParams, topology: Topology, pod: Mapping[str, LinkSpells], watermark_ns: int
+    params: DetectParams, topology: Topology, pod: Mapping[str, LinkSpells], beside: Beside, watermark_ns: int
 ) -> tuple[list[Episode], int]:
     """Conclude on all links of a pod that are crowded; answers what changed, and when to look again."""
     quiet_ns = ns(params.incast.quiet_s)
@@ -73,7 +75,7 @@ def step(
             for crowd in crowds[name]
             if not _was_decided(params, own, crowd, watermark_ns) and _is_alone(params, topology, crowd, crowds)
         ]
-        conclusions = [_conclusion(params, topology, crowd, watermark_ns) for crowd in alone]
+        conclusions = [_conclusion(params, topology, crowd, beside, watermark_ns) for crowd in alone]
         state, said = fold(own.states.get(_ALL, ()), conclusions, watermark_ns)
         episodes += said
         frees = [at_ns for crowd in crowds[name] if (at_ns := over_ns(quiet_ns, crowd.run)) != FOREVER]
@@ -118,7 +120,9 @@ def _is_alone(params: DetectParams, topology: Topology, crowd: _Crowd, crowds: M
     return others < max(1.0, params.incast.peers * len(peers)) if peers else True
 
 
-def _conclusion(params: DetectParams, topology: Topology, crowd: _Crowd, watermark_ns: int) -> Conclusion:
+def _conclusion(
+    params: DetectParams, topology: Topology, crowd: _Crowd, beside: Beside, watermark_ns: int
+) -> Conclusion:
     own, run = crowd.link, crowd.run
     free_ns = over_ns(ns(params.incast.quiet_s), run)
     resolved = free_ns <= watermark_ns
@@ -128,7 +132,8 @@ def _conclusion(params: DetectParams, topology: Topology, crowd: _Crowd, waterma
     ends = [end for end in (host, leaf) if end is not None]
     last_ns = max(spell.told_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
     worst = max(run, key=lambda spell: (spell.detail in (PAUSES, STALLS), spell.share))
-    jobs = topology.jobs_on([host.device], crowd.begin_ns) if host is not None else ()
+    cable = topology.cables.get(own.subject.id)
+    blamed = blame(topology, cable, (crowd.begin_ns, crowd.end_ns), beside) if cable is not None else None
     cause = "congestion"
     headline = f"more comes to {name} than goes in: its link is full and {worst.share:.0%} of the packets are "
     headline += "dropped" if worst.detail == DROPPED else "marked"
@@ -146,7 +151,11 @@ def _conclusion(params: DetectParams, topology: Topology, crowd: _Crowd, waterma
         detected_at_ns=crowd.told_ns,
         summary=headline,
         cause=cause,
-        evidence=tuple(_evidence(params, crowd, worst, headline, jobs, last_ns)),
+        evidence=(
+            *_evidence(params, crowd, worst, headline, last_ns),
+            *(blamed.evidence if blamed is not None else ()),
+        ),
+        blast_radius=BlastRadius(hosts=blamed.victims) if blamed is not None and blamed.victims else None,
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=Coverage(
             seen=len(tellers), expected=2, missing=tuple(f"{e.device}/{e.port}" for e in ends if e not in tellers)
@@ -156,9 +165,7 @@ def _conclusion(params: DetectParams, topology: Topology, crowd: _Crowd, waterma
     return Conclusion(crowd.begin_ns, min(crowd.end_ns, FOREVER - 1), finding, str(crowd.begin_ns), final_at)
 
 
-def _evidence(
-    params: DetectParams, crowd: _Crowd, worst: Spell, headline: str, jobs: Sequence[str], last_ns: int
-) -> Iterator[Evidence]:
+def _evidence(params: DetectParams, crowd: _Crowd, worst: Spell, headline: str, last_ns: int) -> Iterator[Evidence]:
     limits = {DROPPED: params.incast.drops_a_second, PAUSES: params.incast.pauses, STALLS: params.incast.pauses}
     default = "roce_ecn_marked_packets" if worst.teller == crowd.link.subject.a else "port_ecn_marked_packets"
     yield Evidence(
@@ -175,9 +182,4 @@ def _evidence(
         yield Evidence(
             f"its NIC waits for PCIe {params.incast.stalled:.0%} of the time and more: its host is the cause",
             at=worst.teller,
-        )
-    if jobs:
-        host = crowd.link.subject.a.device if crowd.link.subject.a is not None else ""
-        yield Evidence(
-            f"job {', '.join(jobs)} receives on {host}: who sends to it are its other hosts", at=worst.teller
         )

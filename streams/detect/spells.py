@@ -12,7 +12,7 @@ from streams.detect.link import FOREVER
 from streams.wire.models import Endpoint, Source, Subject, Symptom, SymptomKind
 
 _PAUSED = (SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE)
-_BEGUN = (SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.CROWDED, SymptomKind.STIFLED)
+_BEGUN = (SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.CROWDED, SymptomKind.STIFLED, SymptomKind.SLOWED)
 
 
 _CAPACITY = 64

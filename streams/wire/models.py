@@ -159,6 +159,8 @@ class SymptomKind(IntEnum):
     CROWDED_NO_MORE = 26
     STIFLED = 27
     STIFLED_NO_MORE = 28
+    SLOWED = 29
+    SLOWED_NO_MORE = 30
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long

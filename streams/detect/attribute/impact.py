@@ -124,11 +124,14 @@ class Reach(NamedTuple):
     said: str
 
     def radius(self, topology: Topology, finding: Finding, now_ns: int) -> BlastRadius:
-        """With the jobs that ran on the hosts when it began or while it was so."""
-        jobs = jobs_of(topology, self.hosts, finding, now_ns)
+        """With those that its detector names, and the jobs that ran on the hosts when it began or while it was so."""
+        victims = finding.blast_radius.hosts if finding.blast_radius is not None else ()
+        hosts = tuple(sorted({*self.hosts, *victims})) if victims else self.hosts
+        jobs = jobs_of(topology, hosts, finding, now_ns)
         gpus = 1 if finding.subject.role == "gpu" else self.gpus
+        gpus += sum(topology.devices[host].gpus for host in set(victims) - set(self.hosts) if host in topology.devices)
         lost = None if finding.condition in _NOTHING_LOST else self.lost
-        return BlastRadius(self.hosts[:_NAMED], jobs, gpus if self.hosts else None, lost)
+        return BlastRadius(hosts[:_NAMED], jobs, gpus if hosts else None, lost)
 
     def evidence(self, finding: Finding) -> tuple[Evidence, ...]:
         """What it takes away, where it takes away anything: a link that is slow or flaps still carries."""

@@ -1,6 +1,7 @@
 """The hosts' links of some pods to which more comes than goes in: a pod's are concluded on together."""
 
 from streams.detect import congestion_incast
+from streams.detect.blame import Beside
 from streams.detect.params import DetectParams, ns
 from streams.detect.spells import LinkSpells
 from streams.fabric.topology import Topology
@@ -25,15 +26,20 @@ def observe(crowds: Crowds, subject: Subject, symptom: Symptom, watermark_ns: in
             del crowds[subject.pod]
         return None
     pod[subject.id] = own
-    return NAME + subject.pod, (watermark_ns // _TOGETHER_NS + 1) * _TOGETHER_NS
+    return again(subject.pod, watermark_ns)
+
+
+def again(pod: str, watermark_ns: int) -> tuple[str, int]:
+    """What to look at, and when, where more is known of whom its crowded links are blamed on."""
+    return NAME + pod, (watermark_ns // _TOGETHER_NS + 1) * _TOGETHER_NS
 
 
 def look(
-    params: DetectParams, crowds: Crowds, topology: Topology, name: str, watermark_ns: int
+    params: DetectParams, crowds: Crowds, topology: Topology, name: str, beside: Beside, watermark_ns: int
 ) -> tuple[list[Episode], int]:
     """Conclude on one pod, and let go of what is over."""
     pod = crowds[name]
-    episodes, due_ns = congestion_incast.step(params, topology, pod, watermark_ns)
+    episodes, due_ns = congestion_incast.step(params, topology, pod, beside, watermark_ns)
     for identity, own in list(pod.items()):
         if own.is_over:
             del pod[identity]

@@ -12,6 +12,7 @@ from streams.detect.correlate.crowds import Crowds
 from streams.detect.correlate.links import Links
 from streams.detect.correlate.parts import Parts
 from streams.detect.correlate.pod_rails import PodRails
+from streams.detect.correlate.senders import Slowed
 from streams.detect.correlate.stifles import Stifles
 from streams.detect.correlate.storms import Storms
 from streams.detect.correlate.uplinks import Uneven
@@ -33,6 +34,7 @@ class Kept:
     uneven: Uneven = field(default_factory=dict)
     crowded: Crowds = field(default_factory=dict)
     stifled: Stifles = field(default_factory=dict)
+    slowed: Slowed = field(default_factory=dict)
     silent: dict[str, list[Source]] = field(default_factory=dict)
     """Device -> its sources that are silent."""
     wired: Wires = field(default_factory=dict)

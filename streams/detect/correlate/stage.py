@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from streams.detect import congestion_collapse, congestion_incast, congestion_pfc_storm, subjects
-from streams.detect.correlate import crowds, links, parts, pod_rails, stifles, storms, uplinks, wires
+from streams.detect.blame import NOBODY, Beside
+from streams.detect.correlate import crowds, links, parts, pod_rails, senders, stifles, storms, uplinks, wires
 from streams.detect.correlate.kept import Kept, restored, snapshot
 from streams.detect.due import Due
 from streams.detect.link import FOREVER, Interval
@@ -138,12 +139,23 @@ class Correlate:
             return []
         if symptom.kind in congestion_collapse.KINDS:
             self._look_later(stifles.observe(kept.stifled, subject, symptom, kept.watermark_ns))
+            self._blame_again(subject.pod)
+            return []
+        if symptom.kind in senders.KINDS:
+            needed = subject.pod in kept.crowded
+            if senders.observe(self._params, kept.slowed, subject, symptom, kept.watermark_ns, needed=needed):
+                self._blame_again(subject.pod)
             return []
         if symptom.kind in parts.KINDS:
             part = kept.parts.add(symptom, subject)
             return self._look((parts.NAME + part,) if part else ())
         state = links.state_of(kept.links, subject)
         return self._look((subject.id,) if state.history.add(symptom) else ())
+
+    def _blame_again(self, pod: str) -> None:
+        """Who is slowed or stifled beside a crowded port is a part of what is said of it."""
+        if pod in self._kept.crowded:
+            self._look_later(crowds.again(pod, self._kept.watermark_ns))
 
     def _look_later(self, later: tuple[str, int] | None) -> None:
         if later is not None:
@@ -173,10 +185,14 @@ class Correlate:
         return wires.look(self._params, self._kept.wired, self._topology, name, watermark_ns)
 
     def _crowd(self, pod: str, watermark_ns: int) -> Looked:
-        return crowds.look(self._params, self._kept.crowded, self._topology, pod, watermark_ns)
+        kept, beside = self._kept, NOBODY
+        if pod in kept.slowed or pod in kept.stifled:
+            beside = Beside(kept.slowed.get(pod, {}), kept.stifled[pod].links if pod in kept.stifled else {})
+        return crowds.look(self._params, kept.crowded, self._topology, pod, beside, watermark_ns)
 
     def _stifles(self, pod: str, watermark_ns: int) -> Looked:
-        return stifles.look(self._params, self._kept.stifled, self._topology, pod, watermark_ns)
+        keep = pod in self._kept.crowded
+        return stifles.look(self._params, self._kept.stifled, self._topology, pod, watermark_ns, keep=keep)
 
     def _uplinks(self, switch: str, watermark_ns: int) -> Looked:
         return uplinks.look(self._params, self._kept.uneven, switch, watermark_ns)

@@ -31,11 +31,11 @@ def observe(stifles: Stifles, subject: Subject, symptom: Symptom, watermark_ns: 
 
 
 def look(
-    params: DetectParams, stifles: Stifles, topology: Topology, pod: str, watermark_ns: int
+    params: DetectParams, stifles: Stifles, topology: Topology, pod: str, watermark_ns: int, *, keep: bool
 ) -> tuple[list[Episode], int]:
-    """Conclude on one pod, and let go of it when nothing is left."""
+    """Conclude on one pod, and let go of it when nothing is left; `keep`: a crowded port may be blamed for it."""
     own = stifles[pod]
-    episodes, due_ns = congestion_collapse.step(params, topology, own, watermark_ns)
+    episodes, due_ns = congestion_collapse.step(params, topology, own, watermark_ns, keep=keep)
     if own.is_over:
         del stifles[pod]
     return episodes, due_ns

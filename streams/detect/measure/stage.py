@@ -21,6 +21,7 @@ from streams.detect.measure.ports import Notable
 from streams.detect.measure.rates import Rates
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
 from streams.detect.measure.selves import Selves
+from streams.detect.measure.slowed import Slowed
 from streams.detect.measure.told import Compared, Told
 from streams.detect.measure.trained import WIDTH, Trained
 from streams.detect.measure.windows import Closed, Windows
@@ -81,6 +82,7 @@ class Measure:
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
         self._pauses, self._crowds = Pauses(params.storm, params.collapse), Crowds(params)
+        self._slowed = Slowed(params.incast)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
         self._trained = Trained(params.pcie, {})
         self._selves = Selves(params, partition)
@@ -134,6 +136,7 @@ class Measure:
             self._noticed += self._notable.of(wave)
             self._noticed += self._pauses.of(wave, self._topology)
             self._noticed += self._crowds.of(wave, self._topology)
+            self._noticed += self._slowed.of(wave, self._topology)
         elif wave.row_kind is RowKind.ROW_KIND_GPU:
             self._noticed += self._notable.of_gpus(wave)
         if WIDTH in wave.gauges.fit.at:
@@ -265,7 +268,7 @@ class Measure:
         return [*symptoms, told]
 
     def snapshot(self) -> bytes:
-        held = [self._pauses.dump(), self._crowds.dump(), self._pauses.stifled.dump()]
+        held = [own.dump() for own in (self._pauses, self._crowds, self._pauses.stifled, self._slowed)]
         low, said = self._trained.dump(), self._selves.dump()
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
@@ -277,7 +280,9 @@ class Measure:
         self._readings, self._liveness, self._trained = readings, liveness, trained
         self._selves = selves
         self._pauses, self._crowds = Pauses(self._params.storm, self._params.collapse), Crowds(self._params)
-        for kept, load in zip(held, (self._pauses.load, self._crowds.load, self._pauses.stifled.load), strict=False):
+        self._slowed = Slowed(self._params.incast)
+        pauses, crowds, stifled = self._pauses.load, self._crowds.load, self._pauses.stifled.load
+        for load, kept in zip((pauses, crowds, stifled, self._slowed.load), held, strict=False):
             load(kept)  # of an earlier version, there are fewer
 
 

@@ -62,6 +62,13 @@ class IncastParams(Thresholds):
     remember_s: Seconds = 600
     """What is over is still compared with what began at the same time."""
 
+    slowed_a_second: Annotated[float, Field(gt=0)] = 1000
+    """Times that a sender is told to slow down: DCQCN (SIGCOMM'15) tells a flow so once in 50 us at most, 20,000 times
+    a second; a twentieth of that keeps a sender down, and a healthy fabric is far below it."""
+
+    slowed_s: Seconds = 30
+    """Half of what an incast lasts to be one, so that its senders are known by then."""
+
 
 class ImbalanceParams(Thresholds):
     """congestion/imbalance: uplinks of one switch that differ persistently (DETECTION 3)."""

@@ -125,6 +125,10 @@ class Symptom(_message.Message):
         """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
         STIFLED_NO_MORE: Symptom._Kind.ValueType  # 28
         """at at_ns; it was still so at since_ns"""
+        SLOWED: Symptom._Kind.ValueType  # 29
+        """a host's port is told to slow down, `count` times a second, from since_ns on"""
+        SLOWED_NO_MORE: Symptom._Kind.ValueType  # 30
+        """at at_ns; it was still so at since_ns"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
     KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
@@ -167,6 +171,10 @@ class Symptom(_message.Message):
     STIFLED: Symptom.Kind.ValueType  # 27
     """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
     STIFLED_NO_MORE: Symptom.Kind.ValueType  # 28
+    """at at_ns; it was still so at since_ns"""
+    SLOWED: Symptom.Kind.ValueType  # 29
+    """a host's port is told to slow down, `count` times a second, from since_ns on"""
+    SLOWED_NO_MORE: Symptom.Kind.ValueType  # 30
     """at at_ns; it was still so at since_ns"""
 
     DEVICE_FIELD_NUMBER: _builtins.int

@@ -36,6 +36,7 @@ FABRIC = clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=2, uplinks=1), S
 COLUMNS = (
     (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.PFC_RX_FRAMES, 3), (Metric.PFC_TX_FRAMES, 3),
     (Metric.RX_PACKETS, NO_INDEX), (Metric.ROCE_ECN_MARKED_PACKETS, NO_INDEX),
+    (Metric.CNP_HANDLED, NO_INDEX),
 )  # fmt: skip
 LAST_S = 420
 WIDE = clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
@@ -54,7 +55,7 @@ def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator
             counts = [
                 [p.rx_bytes for p in own], [p.tx_bytes for p in own], [p.pause_frames(p.paused_us) for p in own],
                 [p.pause_frames(p.pauses_us) for p in own], [p.rx_packets for p in own],
-                [p.marked_packets for p in own],
+                [p.marked_packets for p in own], [p.slowed for p in own],
             ]  # fmt: skip
             states = [[float(p.oper_up) for p in own], [float(p.speed_bps) for p in own]]
             yield Samples(
@@ -233,3 +234,27 @@ def test_collapses_are_found_and_ends_of_jobs_and_bursts_are_not(seed: int) -> N
     found = score(said, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 120
+
+
+@pytest.mark.parametrize("seed", [71, 72, 73])
+def test_the_senders_of_an_incast_are_named_and_none_of_another_job(seed: int) -> None:
+    """Of the receiver's job, on its rail; a host of another job that is slowed at the same time is not blamed."""
+    chance = random.Random(seed)
+    top = Topology(PODS)
+    links = [link for link in PODS.links if link.role == "host-link" and link.a_device.startswith("pod1")]
+    number = chance.randrange(8)
+    rail = [link for link in links if link.rail == number]
+    job = max(top.placement.jobs, key=lambda name: len(top.placement.hosts_of(name, START)))
+    own = [link for link in rail if link.a_device in top.placement.hosts_of(job, START)]
+    chance.shuffle(own)
+    receiver, senders = own[0], own[1 : 1 + chance.randint(1, len(own) - 1)]
+    foreign = [link for link in rail if link not in own]
+    span = _span(chance.uniform(100, 200), chance.uniform(150, 400))
+    made = [Incast(receiver, span, marked=0.5, senders=(*senders, *foreign))]
+    rows = sorted(readings(World(PODS, made, seed, START), 10.0, 900), key=lambda row: row.sampled_at_ns)
+    said = [f for f in drive(stages(), top, rows, 30 * S) if isinstance(f, Finding)]
+    found = {f.id: f for f in said if f.condition is Condition.CONGESTION_INCAST}
+    assert len(found) == 1
+    text = "\n".join(e.statement for f in found.values() for e in f.evidence)
+    named = ", ".join(sorted(link.a_device for link in senders))
+    assert f"job {job} receives on {receiver.a_device}; senders, most likely: {named}, which" in text

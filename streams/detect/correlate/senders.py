@@ -1,0 +1,29 @@
+"""The hosts' links of some pods that the fabric slows: kept for as long as a crowded port may be blamed on them."""
+
+from streams.detect.params import DetectParams, ns
+from streams.detect.spells import LinkSpells
+from streams.wire.models import Subject, Symptom, SymptomKind
+
+KINDS = frozenset({SymptomKind.SLOWED, SymptomKind.SLOWED_NO_MORE})
+
+Slowed = dict[str, dict[str, LinkSpells]]
+"""Pod -> subject id -> what is known; none, on a healthy fabric."""
+
+
+def observe(
+    params: DetectParams, slowed: Slowed, subject: Subject, symptom: Symptom, watermark_ns: int, *, needed: bool
+) -> bool:
+    """Take a symptom in; answers whether it was new. What is long over goes unless the pod has a crowded port."""
+    pod = slowed.setdefault(subject.pod, {})
+    own = pod.get(subject.id) or LinkSpells(subject)
+    if is_new := own.add(symptom):
+        pod[subject.id] = own
+    if not needed:
+        old_ns = watermark_ns - ns(params.incast.remember_s)
+        for identity, link in list(pod.items()):
+            link.spells = [spell for spell in link.spells if spell.end_ns > old_ns]
+            if not link.spells:
+                del pod[identity]
+    if not pod:
+        del slowed[subject.pod]
+    return is_new
