@@ -23,6 +23,8 @@ from streams.wire.models import (
 SLUG = "link/down"
 VERSION = "1"
 
+_STATES = (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
+
 BOTH_ENDS = 0.95
 ONE_END = 0.6
 """Confidence with both ends' evidence and with one end's: ours, so that a reader can tell them apart."""
@@ -55,17 +57,43 @@ def _failures(params: DetectParams, history: History) -> Iterator[Interval]:
 
 
 def _told_downs(history: History, end: Endpoint) -> Iterator[Interval]:
-    """When an end was down; where only a reading dates its up, the far end may know better.
+    """When an end was down; what its readings leave open, the far end may know better.
 
-    A reading says that it came up since the one before. Where the far end told of its own up within that time, it was
-    then: a switch that is polled would else bridge the ups of a link that flaps.
+    A reading says that it came up since the one before, or since nobody knows when. Where the far end told of its own
+    up within that time, it was then. And where both of two readings say that it is down, the far end may have told
+    that it was up in between: a switch that is polled would else bridge the ups of a link that flaps.
     """
     ups = [s for s in history.symptoms if s.kind is SymptomKind.CAME_UP]
     for begin, until in history.downs(end):
         own = [s for s in ups if (s.device, s.port, s.at_ns) == (end.device, end.port, until)]
-        since_ns = max((s.at_ns if s.by_event else s.since_ns or s.at_ns for s in own), default=until)
+        since_ns = max((s.at_ns if s.by_event else s.since_ns or begin for s in own), default=until)
         others = (s.at_ns for s in ups if (s.device, s.port) != (end.device, end.port))
-        yield begin, min((at for at in others if max(begin, since_ns) < at < until), default=until)
+        last = min((at for at in others if max(begin, since_ns) < at < until), default=until)
+        for up, down in _missed(history, end, begin):
+            if begin < up and down < last:
+                yield begin, up
+                begin = down  # noqa: PLW2901 — what is left of this span
+        yield begin, last
+
+
+def _missed(history: History, end: Endpoint, begin: int) -> Iterator[Interval]:
+    """When the far end told that it was up, for less than lies between two readings of this one: it could not see it.
+
+    Only where this end's down is known from readings; `begin` is its beginning.
+    """
+    read = [s for s in history.at(end) if s.since_ns and not s.by_event and s.kind in _STATES]
+    if not any(s.at_ns == begin for s in read):
+        return
+    apart = min(s.at_ns - s.since_ns for s in read)
+    for far in history.ends():
+        up = 0
+        for s in history.at(far) if far != end else ():
+            if s.kind is SymptomKind.CAME_UP and s.by_event:
+                up = up or s.at_ns
+            elif s.kind is SymptomKind.WENT_DOWN and s.by_event:
+                if up and s.at_ns - up < apart:
+                    yield up, s.at_ns
+                up = 0
 
 
 def _conclusion(params: DetectParams, history: History, span: Interval, watermark_ns: int) -> Conclusion | None:

@@ -33,7 +33,9 @@ class _Table:
         slot, names = self.taken.slot, self.taken.samples.row
         now, newest = self.table.values[self.fit.at[column]], self.stack.values[slot.place, place, self.rows]
         changed = {row for of, row in slot.recent.steps if of == column}
-        is_one = (now != newest) | np.array([row in changed for row in names], np.bool_)
+        is_one = now != newest
+        if changed:
+            is_one |= np.array([row in changed for row in names], np.bool_)
         is_one &= ~is_absent(now) & ~is_absent(newest)
         for row in np.flatnonzero(is_one).tolist():
             if self.stack.time(slot.place, place, int(self.rows[row])) > self.taken.at_ns:

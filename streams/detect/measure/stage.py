@@ -11,7 +11,6 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect import xids
 from streams.detect.measure import late, lives, state, uplinks
 from streams.detect.measure.blocks import Places
 from streams.detect.measure.crowds import Crowds
@@ -25,6 +24,7 @@ from streams.detect.measure.slowed import Slowed
 from streams.detect.measure.told import Compared, Told
 from streams.detect.measure.trained import WIDTH, Trained
 from streams.detect.measure.windows import Closed, Windows
+from streams.detect.measure.words import Words, gpu_said
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
@@ -85,7 +85,7 @@ class Measure:
         self._slowed = Slowed(params.incast)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
         self._trained = Trained(params.pcie, {})
-        self._selves = Selves(params, partition)
+        self._selves, self._words = Selves(params, partition), Words(params)
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
         self._noticed: list[tuple[int, Said]] = []
@@ -134,6 +134,7 @@ class Measure:
         """What the ports of a message show comes after what its device shows: the sort by number is stable."""
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
+            self._noticed += self._words.of(wave, self._topology)
             self._noticed += self._pauses.of(wave, self._topology)
             self._noticed += self._crowds.of(wave, self._topology)
             self._noticed += self._slowed.of(wave, self._topology)
@@ -144,6 +145,7 @@ class Measure:
 
     def _late(self, taken: Taken, rows: Places) -> None:
         self._noticed += late.told(taken, rows, self._notable)
+        self._noticed += self._words.late(taken, self._topology)
 
     def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
         """The windows of event time that are final, as far as they are told."""
@@ -260,15 +262,15 @@ class Measure:
             since_ns = min(heard.last_ns, at_ns)
             return [*symptoms, lives.restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
         if event.kind in _OF_GPUS and event.port:
-            return [*symptoms, *_xid(event, at_ns)]
+            return [*symptoms, *gpu_said(event, at_ns)]
         if (kind := _EVENTS.get(event.kind)) is None or not event.port:
             return symptoms
         port = self._topology.port(event.device, event.port).port
         told = Symptom(event.device, port, kind, at_ns, source=event.source, by_event=True, detail=event.detail)
-        return [*symptoms, told]
+        return [*symptoms, told, *self._words.take(event, at_ns, self._readings, self._topology)]
 
     def snapshot(self) -> bytes:
-        held = [own.dump() for own in (self._pauses, self._crowds, self._pauses.stifled, self._slowed)]
+        held = [own.dump() for own in (self._pauses, self._crowds, self._pauses.stifled, self._slowed, self._words)]
         low, said = self._trained.dump(), self._selves.dump()
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
@@ -278,22 +280,9 @@ class Measure:
         trained, selves = Trained(self._params.pcie, {}), Selves(self._params, self._partition)
         self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
         self._readings, self._liveness, self._trained = readings, liveness, trained
-        self._selves = selves
+        self._selves, self._words = selves, Words(self._params)
         self._pauses, self._crowds = Pauses(self._params.storm, self._params.collapse), Crowds(self._params)
         self._slowed = Slowed(self._params.incast)
         pauses, crowds, stifled = self._pauses.load, self._crowds.load, self._pauses.stifled.load
-        for load, kept in zip((pauses, crowds, stifled, self._slowed.load), held, strict=False):
+        for load, kept in zip((pauses, crowds, stifled, self._slowed.load, self._words.load), held, strict=False):
             load(kept)  # of an earlier version, there are fewer
-
-
-def _xid(event: Event, at_ns: int) -> list[Symptom]:
-    """What the driver says of a GPU, with an Xid or in words."""
-    code = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
-    if code is None:
-        return []
-    return [
-        Symptom(
-            event.device, event.port, SymptomKind.GPU_XID, at_ns, source=event.source, by_event=True, count=code,
-            detail=event.detail,
-        )
-    ]  # fmt: skip

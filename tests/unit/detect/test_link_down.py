@@ -1,6 +1,7 @@
 """link/down: what does not open it comes first, then when it opens, what it says, and how it ends."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -31,6 +32,11 @@ def _downs(symptoms: Sequence[Symptom], until: float = HOUR) -> list[Finding]:
     return [f for f in correlated(symptoms, until) if f.condition is Condition.LINK_DOWN]
 
 
+def seen_up(port: str, t: float) -> Symptom:
+    """A reading says that it is up, though an event was the last that was heard of it."""
+    return replace(up(port, t), by_event=False)
+
+
 NOT_DOWN: dict[str, list[Symptom]] = {
     "back before 30 s": [down(HOST, 0), up(HOST, 29.9)],
     "each end down for less than 30 s, one after the other with the link up in between": [
@@ -45,6 +51,8 @@ NOT_DOWN: dict[str, list[Symptom]] = {
     "a flap of which one end is polled: what its readings leave open, the far end's events say": [
         *flaps(HOST, 0, 22, 44, lasting=14),
         *(s for t in (10, 30, 50) for s in (down(LEAF, t, since=t - 10), up(LEAF, t + 10, since=t)))],
+    "a flap of which one end is polled so rarely that it is always down then": [
+        *flaps(HOST, 0, 22, 44, lasting=14), down(LEAF, 10, since=-10), up(LEAF, 70, since=50)],
 }  # fmt: skip
 
 
@@ -66,6 +74,13 @@ DOWN: dict[str, tuple[list[Symptom], float, float, float | None]] = {
         30,
         55,
     ),
+    "up at the far end for longer than lies between two readings that say it is down": (
+        [down(LEAF, 10, since=0), *flaps(HOST, 5, lasting=15), *flaps(HOST, 50, lasting=5)],
+        5,
+        35,
+        None,
+    ),
+    "up by a reading after an event, since nobody knows when": ([down(HOST, 0), seen_up(HOST, 40)], 0, 30, 40),
     "up again": ([down(HOST, 0), up(HOST, 100)], 0, 30, 100),
     "for exactly 30 s": ([down(HOST, 0), up(HOST, 30)], 0, 30, 30),
     "up at one end only": ([down(HOST, 0), down(LEAF, 0), up(HOST, 100)], 0, 30, None),
@@ -124,6 +139,12 @@ def test_both_ends_are_its_evidence() -> None:
     (one,) = last(_downs([down(LEAF, 0)]))
     assert (one.confidence, one.coverage and one.coverage.missing) == (0.6, (HOST,))
     assert one.summary == "p1-h1/e0 -- p1-l0/d1 is down"
+
+
+def test_the_far_end_dates_an_up_of_which_the_event_was_lost() -> None:
+    """A reading says at last that it is up; that it was so after 14 s, the far end told as it happened."""
+    (taken_back,) = last(_downs([down(HOST, 0), seen_up(HOST, 40), *flaps(LEAF, 0, lasting=14)]))
+    assert taken_back.status is Status.RETRACTED
 
 
 def _stage() -> Correlate:
