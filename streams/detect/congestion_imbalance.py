@@ -12,6 +12,7 @@ import numpy as np
 from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.measure.uplinks import deviations
 from streams.detect.params import DetectParams, ImbalanceParams, ns
+from streams.detect.runs import bad_runs
 from streams.fabric.catalogue import Metric
 from streams.wire.models import (
     Condition,
@@ -111,21 +112,8 @@ def step(params: DetectParams, own: SwitchUplinks, watermark_ns: int) -> tuple[l
 
 
 def _runs(params: ImbalanceParams, marks: Sequence[Mark]) -> Iterator[tuple[list[Mark], list[Mark]]]:
-    """The bad windows of each episode, and the good ones that ended it; a good one unmakes what is no case yet."""
-    run: list[Mark] = []
-    good: list[Mark] = []
-    for mark in marks:
-        if mark.is_bad:
-            run, good = [*run, mark], []
-            continue
-        good.append(mark)
-        if len(run) < params.windows:
-            run = []
-        elif len(good) >= params.windows:
-            yield run, good
-            run, good = [], []
-    if len(run) >= params.windows:
-        yield run, []
+    """The bad windows of each episode, and the good ones that ended it."""
+    return bad_runs(marks, lambda mark: mark.is_bad, lambda run: len(run) >= params.windows, params.windows)
 
 
 def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], good: Sequence[Mark]) -> Conclusion:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.params import DetectParams, RailParams, ns
 from streams.detect.rails import PCIE, RETRANSMITS, SLOW, TRAINED_LOW, Mark, RailPort
+from streams.detect.runs import bad_runs
 from streams.wire.models import (
     Condition,
     Coverage,
@@ -74,22 +75,8 @@ def step(params: DetectParams, own: RailState, watermark_ns: int) -> tuple[list[
 
 
 def _runs(params: RailParams, marks: Sequence[Mark]) -> Iterator[tuple[list[Mark], list[Mark]]]:
-    """The bad windows of each episode, from the first of the case on, and the good ones that ended it."""
-    run: list[Mark] = []
-    good: list[Mark] = []
-    for mark in marks:
-        if not mark.why:
-            good.append(mark)
-            if len(good) >= params.good_windows:
-                if is_case(params, run):
-                    yield run, good
-                run, good = [], []
-            elif not is_case(params, run):
-                run = []  # three in a row make a case, so that one good window unmakes what is none yet
-            continue
-        run, good = [*run, mark], []
-    if is_case(params, run):
-        yield run, []
+    """The bad windows of each episode, and the good ones that ended it."""
+    return bad_runs(marks, lambda mark: bool(mark.why), lambda run: is_case(params, run), params.good_windows)
 
 
 def is_case(params: RailParams, run: Sequence[Mark]) -> bool:
