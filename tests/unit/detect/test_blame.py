@@ -1,5 +1,6 @@
 """Who is blamed for a crowded port: whom nobody can name first, then senders, and whose traffic waits."""
 
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Samples, Symptom, SymptomKind
 from tests.unit.detect.chain import findings, play
+from tests.unit.detect.live import histories, in_order, run, shuffled, standing
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
 
 FULL = 400e9 / 8
@@ -146,3 +148,20 @@ def test_a_port_tells_once_that_it_is_slowed_and_once_that_it_is_not(restart_at:
     assert [s.kind for s in told] == [SymptomKind.SLOWED, SymptomKind.SLOWED_NO_MORE]
     assert [(after(s.since_ns), after(s.at_ns)) for s in told] == [(120, 150), (420, 430)]
     assert told[0].count == 5020
+
+
+MIXED = {
+    RECEIVER: Does(crowded=True), HOSTS[1]: SLOWED, HOSTS[2]: Does(slowed=3000, stifled=True),
+    HOSTS[4]: Does(stifled=True), LAST: SLOWED,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_order_repetition_and_restarts_decide_nobody_s_guilt(seed: int) -> None:
+    """Whoever is heard first, and wherever a stage is taken over: the last revisions are the same."""
+    messages = in_order(readings(MIXED, 800))
+    chance = random.Random(seed)
+    arrived = shuffled(messages, 18, chance)
+    assert standing(run(arrived, TOP)) == standing(run(messages, TOP)) != []
+    killed = {(chance.randrange(len(arrived)), chance.randrange(4)) for _ in range(12)}
+    assert histories(run(arrived, TOP, killed)) == histories(run(arrived, TOP))

@@ -1,5 +1,6 @@
 """congestion/collapse: what it is not, then what it is, where, whose, and what is left to a storm."""
 
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
 from tests.unit.detect.chain import findings, play
+from tests.unit.detect.live import histories, in_order, run, shuffled, standing
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
 
 SPEED = 400e9
@@ -222,3 +224,16 @@ def test_a_storm_that_came_after_it_or_holds_others_does_not_explain_it() -> Non
         said = findings(play(readings(own, hosts=(*POD1, *POD2)), top))
         assert {f.condition for f in said} == {Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE}
         assert [f.parent_id for f in said] == ["", ""]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_order_repetition_and_restarts_decide_nothing(seed: int) -> None:
+    """Two pods with a job in both, and a storm beside them: the last revisions are the same."""
+    own = {**ALL, **dict.fromkeys(POD2, Rates(spans=((230, 390),)))}
+    own[POD1[0]] = Rates(paused=1.0, sent=0, spans=((330, 420),))
+    messages = in_order(readings(own, hosts=(*POD1, *POD2)))
+    chance = random.Random(seed)
+    arrived = shuffled(messages, 18, chance)
+    assert standing(run(arrived, TOP)) == standing(run(messages, TOP)) != []
+    killed = {(chance.randrange(len(arrived)), chance.randrange(4)) for _ in range(12)}
+    assert histories(run(arrived, TOP, killed)) == histories(run(arrived, TOP))
