@@ -9,6 +9,7 @@ from collectors.sim import clos, files
 from collectors.sim.clos import Shape
 from collectors.sim.faults import (
     AdminDown,
+    Collapse,
     Degrading,
     GpuFault,
     LinkDown,
@@ -25,6 +26,8 @@ from streams.fabric.inventory import read_folder
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
 INVENTORY = clos.inventory(Shape(), START)
+ELSEWHERE = Reboot | Uneven | GpuFault | OtherVersion | Collapse
+"""Faults that are of no single link."""
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -40,7 +43,7 @@ def test_a_minute_holds_every_kind_of_fault_apart_from_the_others(seed: int) -> 
     assert len(downs) == 2 and all(down.span.end_ns - down.span.start_ns > 35 * S for down in downs)
     assert [fault.port for fault in shut] == [shut[0].link.a, shut[1].link.z]
     assert sorted(name.rpartition("-")[2][:4] for name in reboots) == ["leaf", "spin"]
-    links = [fault.link for fault in faults if not isinstance(fault, Reboot | Uneven | GpuFault | OtherVersion)]
+    links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
     assert len(set(links)) == 6
     assert not {end for link in links for end in (link.a_device, link.z_device)} & set(reboots)
     last_ns = max(row.end for row in truth(faults))
@@ -67,7 +70,7 @@ def test_a_long_demo_holds_a_link_that_degrades_and_a_rail_that_is_slow() -> Non
     (slow,) = (fault for fault in faults if isinstance(fault, SlowRail))
     (row,) = (row for row in truth(faults) if row.condition == "rail_degraded")
     assert (row.device, row.port, slow.link.role) == (slow.link.a_device, slow.link.a_port, "host-link")
-    links = [fault.link for fault in faults if not isinstance(fault, Reboot | Uneven | GpuFault | OtherVersion)]
+    links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
     assert len(set(links)) == len(links)
 
 
