@@ -8,7 +8,7 @@ faulty_devices.py, faulty_traffic.py or faulty_fleet.py) and a row.
 from streams.cli.bench.detection.faulty_devices import device, gpu, pcie, rail, stale, storm
 from streams.cli.bench.detection.faulty_fleet import drift
 from streams.cli.bench.detection.faulty_links import degrading, down, flap, miscabled
-from streams.cli.bench.detection.faulty_traffic import imbalance, incast
+from streams.cli.bench.detection.faulty_traffic import collapse, imbalance, incast
 from streams.cli.bench.detection.injection import Make
 from streams.wire.models import Condition
 
@@ -23,6 +23,7 @@ CONDITIONS: dict[Condition, tuple[Make, float | None]] = {
     Condition.HOST_GPU_FAULT: (gpu, None),
     Condition.CONGESTION_PFC_STORM: (storm, 5.0),
     Condition.LINK_MISCABLED: (miscabled, None),
+    Condition.CONGESTION_COLLAPSE: (collapse, None),
     Condition.CONGESTION_INCAST: (incast, None),
     Condition.CONGESTION_IMBALANCE: (imbalance, None),
     Condition.FLEET_VERSION_DRIFT: (drift, None),

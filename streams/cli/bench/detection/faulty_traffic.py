@@ -1,8 +1,8 @@
 """What goes wrong with traffic: more comes to a host than goes in, and a switch's uplinks carry unevenly."""
 
 from streams.cli.bench.detection.columns import PRIORITY
-from streams.cli.bench.detection.effects import Carries, Effect, Extra, Span
-from streams.cli.bench.detection.injection import MINUTES_S, Injection, Known, truth_at
+from streams.cli.bench.detection.effects import Carries, Effect, Extra, Slowed, Span
+from streams.cli.bench.detection.injection import MINUTES_S, READ_S, Injection, Known, truth_at
 from streams.cli.bench.detection.places import Places
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
@@ -37,6 +37,22 @@ def incast(places: Places, within: Span) -> Injection:
         effects.append(Extra(leaf, Metric.TX_DISCARDS, span, a_second=10 ** chance.uniform(2.5, 5)))
     truth = truth_at(places, Condition.CONGESTION_INCAST, nic, span, MINUTES_S)
     return Injection((Known(truth, span.start_ns + _CROWDED_NS),), tuple(effects), kind)
+
+
+def collapse(places: Places, within: Span) -> Injection:
+    """A leaf holds back nearly all hosts of its rail: they are paused for half of the time, and send a fraction."""
+    chance = places.chance
+    pod, links, span = places.rail_of_a_pod(within, (100, 160))
+    share, paused = chance.uniform(0.15, 0.35), chance.uniform(0.4, 0.7)
+    effects: list[Effect] = []
+    for link in links:
+        nic, leaf = places.ports(link)
+        effects.append(Slowed(link, span, share, sent_by=nic))
+        for port, metric in ((nic, Metric.PFC_RX_FRAMES), (leaf, Metric.PFC_TX_FRAMES)):
+            effects.append(Extra(port, metric, span, a_second=_PAUSES_A_SECOND * paused, index=PRIORITY))
+        effects.append(Extra(nic, Metric.PFC_RX_PAUSE_USECONDS, span, a_second=1e6 * paused, index=PRIORITY))
+    truth = Truth(span.start_ns, span.end_ns, Condition.CONGESTION_COLLAPSE, pod, "", READ_S)
+    return Injection((Known(truth, span.start_ns + _CROWDED_NS),), tuple(effects), f"{len(links)} hosts of a rail")
 
 
 def imbalance(places: Places, within: Span) -> Injection:

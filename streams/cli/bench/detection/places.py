@@ -1,7 +1,7 @@
 """Where an effect can happen, drawn by chance: no two at one link at about the same time, unless one explains it."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,8 @@ _WINDOW_NS, _COMPARED = 60 * _S, 6
 """What is compared is windows of a minute (`detect.window`), and five in a row say so; one more for those cut."""
 _UNEVEN_APART_NS = 480 * _S
 """A switch is even again after five windows of a minute that say so."""
+_COLLAPSED_APART_NS, _OF_A_RAIL = 120 * _S, 0.55
+"""A collapse is over after a minute without; and half of a group's hosts at least make one."""
 _DRIFT_APART_NS = 240 * _S
 """Who changes a version says so within minutes."""
 _TRIES = 4000
@@ -31,10 +33,15 @@ class Full(RuntimeError):
 class Places:
     """Draws links, hosts and switches that are free for a time, and takes them."""
 
-    def __init__(self, plant: Plant, tiers: Sequence[str], traffic: Traffic, chance: np.random.Generator) -> None:
-        """`tiers` are those of the plant's devices."""
+    def __init__(
+        self, plant: Plant, tiers: Sequence[str], traffic: Traffic, chance: np.random.Generator,
+        pods: Mapping[str, str],
+    ) -> None:  # fmt: skip
+        """`tiers` are those of the plant's devices, `pods` by their names."""
         self.plant, self.traffic, self.chance = plant, traffic, chance
         self.tiers = tuple(tiers)
+        self._pods = pods
+        self._collapsed: dict[str, list[Span]] = defaultdict(list)
         heights = [len(own) for own in plant.ports]
         self.owner = np.repeat(np.arange(len(plant.devices)), heights)
         self.ends: list[list[int]] = self.owner[plant.links].tolist()
@@ -111,6 +118,26 @@ class Places:
         self._gone[host].append(Span(0, until_ns))
         return host
 
+    def rail_of_a_pod(self, within: Span, lasting_s: tuple[float, float]) -> tuple[str, list[int], Span]:
+        """A pod, and enough links of busy hosts that end at one leaf of it. Raises Full.
+
+        A pod collapses as a whole: another rail of it has to wait until that is over.
+        """
+        leaves = self.devices("T0")
+        for _ in range(_TRIES if leaves else 0):
+            leaf, span = leaves[self.chance.integers(len(leaves))], self.span(within, lasting_s)
+            pod = self._pods[self.plant.devices[leaf]]
+            if _meets(self._collapsed[pod], span.wider(_COLLAPSED_APART_NS)):
+                continue
+            own = [link for link in self._links_of[leaf] if link in self.of_hosts]
+            free = [link for link in own if self.busy(link, span) and self._can_take(link, span)]
+            if len(free) >= _OF_A_RAIL * len(own):
+                self._collapsed[pod].append(span)
+                for link in free:
+                    self._taken[link].append(span)
+                return pod, free, span
+        raise Full("no rail is free to collapse: a longer time or a larger fabric is needed")
+
     def uneven_leaf(self, within: Span, lasting_s: tuple[float, float]) -> tuple[int, Span]:
         """A leaf with several uplinks, and of its time enough in which nothing else happens to them. Raises Full."""
         choices = [leaf for leaf in self.devices("T0") if len(self.uplinks_of(leaf)) > 1]
@@ -178,11 +205,14 @@ class Places:
 
     def take(self, link: int, span: Span) -> bool:
         """Take a link that hangs on what happens elsewhere; False where it has something of its own then."""
-        wide = span.wider(APART_NS)
-        if not self._is_free(link, wide, span) or any(_meets(self._gone[device], wide) for device in self.ends[link]):
+        if not self._can_take(link, span):
             return False
         self._taken[link].append(span)
         return True
+
+    def _can_take(self, link: int, span: Span) -> bool:
+        wide = span.wider(APART_NS)
+        return self._is_free(link, wide, span) and not any(_meets(self._gone[d], wide) for d in self.ends[link])
 
     def is_gone(self, device: int, span: Span) -> bool:
         """Whether something happens to the device as a whole at that time."""

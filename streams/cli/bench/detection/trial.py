@@ -39,9 +39,9 @@ OVER_S = 900.0
 """After all is over, for findings to be over as well."""
 _LEAST_S = 3000.0
 """The longest fault lasts 40 min."""
-_AN_HOUR = 30
+_AN_HOUR = 24
 """Faults of each condition that 2,048 GPUs have room for, each apart from the others at its place."""
-_STRETCHES = (1.0, 1.25, 1.5, 2.0)
+_STRETCHES = (1.0, 1.25, 1.5, 2.0, 3.0)
 """Where faults do not fit beside each other the time is so much longer."""
 _POST_NS = 5 * _S
 """So often it is asked who is to be paged."""
@@ -131,6 +131,7 @@ class Outcome:
 
     def _was(self, finding: Finding) -> bool:
         ends = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
+        ends |= {finding.subject.pod} if finding.subject.id.startswith("pod:") else set()
         began_ns = finding.started_at_ns
         return any(
             truth.device in ends
@@ -157,7 +158,8 @@ def _run(asked: Asked, stretch: float, settings: Settings, stages: Stages) -> Ou
     hosts = [name for name, host in zip(plant.devices, plant.is_host, strict=True) if host]
     traffic = Traffic(len(hosts), min(32, max(4, len(hosts) // 8)), whole, chance)
     tier_of = {device.name: device.tier for device in inventory.devices}
-    places = Places(plant, [tier_of[name] for name in plant.devices], traffic, chance)
+    pods = {device.name: device.pod for device in inventory.devices}
+    places = Places(plant, [tier_of[name] for name in plant.devices], traffic, chance, pods)
     visited, effects = maintained(places, within)
     injections = list(_injections(asked, places, within))
     hard, more = _hard(asked, places, within)

@@ -23,6 +23,7 @@ from streams.wire.models import CollectorStatus, Condition, Event, EventKind, Fa
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
 PLANT = plant_of(INVENTORY)
+PODS = {device.name: device.pod for device in INVENTORY.devices}
 TOPOLOGY = Topology(INVENTORY)
 HOUR = Span(START_NS, START_NS + 3600 * S)
 PROMPT = Travel(late=0, twice=0, polled=0)
@@ -149,11 +150,11 @@ def test_each_condition_makes_what_it_says(condition: Condition) -> None:
     chance = np.random.default_rng(3)
     tiers = {device.name: device.tier for device in INVENTORY.devices}
     day = Span(START_NS, START_NS + 8 * 3600 * S)
-    places = Places(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, day, chance), chance)
+    places = Places(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, day, chance), chance, PODS)
     for _ in range(3):
         made = CONDITIONS[condition][0](places, day)
         assert made.effects
         assert condition in {truth.condition for truth in made.truths}
         for truth in made.truths:
-            assert truth.device in PLANT.devices
+            assert truth.device in {*PLANT.devices, *PODS.values()}
             assert day.start_ns <= truth.start_ns < truth.end_ns <= day.end_ns

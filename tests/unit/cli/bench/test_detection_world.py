@@ -18,6 +18,7 @@ from streams.wire.models import NO_INDEX
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
 PLANT = plant_of(INVENTORY)
+PODS = {device.name: device.pod for device in INVENTORY.devices}
 HOUR = Span(START_NS, START_NS + 3600 * S)
 
 
@@ -125,7 +126,7 @@ def placed(seed: int = 3) -> Places:
     """All free."""
     chance = np.random.default_rng(seed)
     tiers = {device.name: device.tier for device in INVENTORY.devices}
-    return Places(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, HOUR, chance), chance)
+    return Places(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, HOUR, chance), chance, PODS)
 
 
 def test_an_uneven_leaf_is_uneven_for_long_enough() -> None:
@@ -138,6 +139,19 @@ def test_an_uneven_leaf_is_uneven_for_long_enough() -> None:
         assert busy.take(busy.uplinks_of(each)[0], HOUR)
     with pytest.raises(Full):
         busy.uneven_leaf(HOUR, (600, 700))
+
+
+def test_a_rail_collapses_with_most_of_its_hosts() -> None:
+    """All at one leaf, of hosts at work, at which nothing else happens; another rail of the pod waits."""
+    places = placed()
+    first, second = (places.rail_of_a_pod(HOUR, (100, 160)) for _ in range(2))
+    for pod, links, own in (first, second):
+        assert pod in PODS.values()
+        assert len({places.ends[link][1] for link in links}) == 1
+        assert len(links) > 16
+        assert all(places.busy(link, own) for link in links)
+        assert not any(places.take(link, own) for link in links)
+    assert not first[2].meets(second[2].wider(60 * S))
 
 
 def test_few_run_another_version_at_once() -> None:
