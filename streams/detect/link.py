@@ -39,9 +39,12 @@ class History:
 
     def add(self, symptom: Symptom) -> bool:
         """Take an observation in; False where it was known already, or is known better."""
-        if any(known == symptom or _refines(known, symptom) for known in self.symptoms):
+        if symptom in self.symptoms:
             return False
-        self.symptoms = [known for known in self.symptoms if not _refines(symptom, known)]
+        if not symptom.by_event:
+            if any(_refines(known, symptom) for known in self.symptoms):
+                return False
+            self.symptoms = [known for known in self.symptoms if not _refines(symptom, known)]
         insort(self.symptoms, symptom, key=_order)
         if len(self.symptoms) > _CAPACITY:
             self._drop(1)
@@ -108,7 +111,8 @@ def _refines(fine: Symptom, wide: Symptom) -> bool:
         return False
     if not wide.since_ns:  # met so first, as it seemed
         return fine.at_ns == wide.at_ns and fine.since_ns > 0
-    return wide.since_ns <= fine.since_ns and fine.at_ns <= wide.at_ns and fine != wide
+    spans = (fine.since_ns, fine.at_ns), (wide.since_ns, wide.at_ns)
+    return wide.since_ns <= fine.since_ns and fine.at_ns <= wide.at_ns and spans[0] != spans[1]
 
 
 def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int]:

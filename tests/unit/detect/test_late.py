@@ -10,7 +10,7 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Endpoint, Message, Subject, Symptom
-from tests.unit.detect.seen import after, samples
+from tests.unit.detect.seen import HOST, LEAF, SNMP, after, counted, down, samples
 from tests.unit.fabric.made import topology
 
 UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
@@ -116,6 +116,17 @@ def test_order_within_the_lateness_decides_nothing(seed: int) -> None:
     assert arrived != messages
     expected = standing(told(messages))
     assert standing(told(arrived)) == standing(told(arrived, killed=True)) == expected != []
+
+
+def test_a_history_keeps_the_smallest_steps_whatever_came_first() -> None:
+    """Of steps that hold each other the smaller stands, events and other sources aside; of equal ones, both."""
+    wide, fine, equal = (counted(LEAF, 20, since, n) for since, n in ((0, 4), (10, 3), (10, 2)))
+    others = [counted(LEAF, 20, 0, 4, SNMP), counted(HOST, 20, 0, 4), down(LEAF, 12), down(LEAF, 20, since=0)]
+    steps = [wide, fine, equal, *others]
+    found = {tuple(standing(order)) for order in (steps, steps[::-1], [fine, *others, wide, equal, wide, fine])}
+    assert len(found) == 1
+    assert sorted(found.pop()) == sorted(standing([fine, equal, *others]))
+    assert len(standing(steps)) == len(steps) - 1
 
 
 def test_a_healthy_port_keeps_nothing_of_its_readings() -> None:
