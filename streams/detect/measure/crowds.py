@@ -4,13 +4,14 @@ Decided for many messages at once by array arithmetic, as pauses.py does; Python
 these counters grew by much. What is told is that it began, once it has lasted, and that it is over.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from streams.detect.measure.blocks import Cells, Column, Fit
-from streams.detect.measure.pauses import QUANTA_BITS, Held, speeds_of
+from streams.detect.measure.held import HeldPorts
+from streams.detect.measure.pauses import QUANTA_BITS, speeds_of
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
@@ -48,8 +49,7 @@ class Crowds:
         self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
         """So many marks as packets: what is turned into floating point costs twice as much."""
         self._plans: dict[int, _Plan] = {}
-        self.held: dict[tuple[str, Source], dict[str, Held]] = {}
-        """Device and source -> row."""
+        self.held = HeldPorts()
 
     def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
         """What a wave shows."""
@@ -62,8 +62,8 @@ class Crowds:
             grew = now > before
             if np.count_nonzero(grew):
                 cells |= dict.fromkeys(self._much(wave, topology, metric, position, (grew, now - before)))
-        if self.held:
-            cells |= dict.fromkeys(self._watched(wave))
+        if self.held.ports:
+            cells |= dict.fromkeys((message, row) for message, row, _ in self.held.watched(wave))
         noticed: list[Noticed] = []
         for message, row in cells:
             noticed += self._look(wave, message, row, columns, topology)
@@ -108,12 +108,6 @@ class Crowds:
             if device is not None and (device.kind == "host") == by_host:
                 yield int(message), int(row)
 
-    def _watched(self, wave: Wave) -> Iterator[tuple[int, int]]:
-        for message, taken in enumerate(wave.taken):
-            for row in self.held.get((taken.samples.device, taken.samples.source), ()):
-                if row in taken.samples.row:
-                    yield message, taken.samples.row.index(row)
-
     def _look(self, wave: Wave, message: int, row: int, columns: _Columns, topology: Topology) -> Iterator[Noticed]:
         taken = wave.taken[message]
         samples = taken.samples
@@ -126,25 +120,14 @@ class Crowds:
         if verdict is None:
             return
         share, why, since_ns = verdict
-        key, name = (samples.device, samples.source), samples.row[row]
-        held = self.held.get(key, {}).get(name)
+        name = samples.row[row]
         if not why:
-            if held is None:
-                return
-            del self.held[key][name]
-            if not self.held[key]:
-                del self.held[key]
-            if held.told:
-                yield (
-                    taken.number,
-                    _symptom(port, SymptomKind.CROWDED_NO_MORE, taken.at_ns, held.last_ns, samples.source),
-                )
+            if (over := self.held.over(samples, name)) is not None:
+                kind = SymptomKind.CROWDED_NO_MORE
+                yield taken.number, _symptom(port, kind, taken.at_ns, over.last_ns, samples.source)
             return
-        if held is None:
-            held = self.held.setdefault(key, {})[name] = Held(since_ns, taken.at_ns)
-        held.last_ns = taken.at_ns
-        if not held.told and held.last_ns - held.since_ns >= ns(self._params.sustained_s):
-            held.told = True
+        held = self.held.goes_on(samples, name, since_ns, taken.at_ns)
+        if held.has_lasted(ns(self._params.sustained_s)):
             began = _symptom(port, SymptomKind.CROWDED, taken.at_ns, held.since_ns, samples.source, share, why)
             yield taken.number, began
 
@@ -177,19 +160,6 @@ class Crowds:
     def _stalls(self, reading: Reading) -> bool:
         grown = (reading.grown(metric) for metric in _STALLED)
         return any(one is not None and one[0] >= self._params.stalled * one[1] for one in grown)
-
-    def dump(self) -> list[list[Any]]:
-        """For a snapshot."""
-        return [
-            [device, int(source), row, held.since_ns, held.last_ns, held.told]
-            for (device, source), own in self.held.items()
-            for row, held in own.items()
-        ]
-
-    def load(self, kept: Iterable[Iterable[Any]]) -> None:
-        """The inverse."""
-        for device, source, row, since_ns, last_ns, told in kept:
-            self.held.setdefault((device, Source(source)), {})[row] = Held(since_ns, last_ns, told)
 
 
 def _speed(wave: Wave, message: int, row: int) -> float:

@@ -4,14 +4,14 @@ Decided for many messages at once by array arithmetic; Python runs only for cell
 and for those that are held already. What is told is that it began, once it has lasted, and that it is over.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure.blocks import Cells, Change, Fit, Places
+from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
@@ -64,15 +64,6 @@ _Plan = tuple[Fit, Places, _About]
 """Positions of the columns that count pause, and what they are; those in microseconds last, because they are exact."""
 
 
-@dataclass(slots=True)
-class Held:
-    """A port that is held one way."""
-
-    since_ns: int
-    last_ns: int
-    told: bool = False
-
-
 class Pauses:
     """Keeps which ports are held: none, on a healthy fabric."""
 
@@ -82,8 +73,7 @@ class Pauses:
         """By way: for which share of the time a cell is paused that Python looks at."""
         self.stifled = Stifled(collapse, params)
         self._plans: dict[int, _Plan] = {}
-        self.held: dict[tuple[str, Source], dict[tuple[str, int], Held]] = {}
-        """Device and source -> row and way."""
+        self.held = HeldPorts()
 
     def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
         """What a wave shows."""
@@ -93,7 +83,7 @@ class Pauses:
         change = wave.counters
         now, before = change.values[:, positions], _before(change, positions)
         grew = now > before
-        watched = [*self._watched(wave)] if self.held or self.stifled.held else ()
+        watched = [*self._watched(wave)] if self.held.ports or self.stifled.held.ports else ()
         cells = list(self._much(wave, positions, about, grew, now - before)) if np.count_nonzero(grew) else []
         noticed: list[Noticed] = []
         for message, row, way in dict.fromkeys((*cells, *watched)):
@@ -120,12 +110,8 @@ class Pauses:
 
     def _watched(self, wave: Wave) -> Iterator[tuple[int, int, int]]:
         """The cells of ports that are held already."""
-        for message, taken in enumerate(wave.taken):
-            for row, way in self.held.get((taken.samples.device, taken.samples.source), ()):
-                if row in taken.samples.row:
-                    yield message, taken.samples.row.index(row), way
-        for message, place in self.stifled.watched(wave):
-            yield message, place, _IS_PAUSED
+        yield from self.held.watched(wave)
+        yield from ((message, row, _IS_PAUSED) for message, row, _ in self.stifled.held.watched(wave))
 
     def _much(
         self, wave: Wave, positions: Places, about: _About, grew: Cells, growth: Cells
@@ -159,7 +145,7 @@ class Pauses:
     def _look(self, reading: Reading, about: _About, topology: Topology) -> Iterator[Noticed]:
         taken, way = reading.wave.taken[reading.message], WAYS[reading.way]
         samples = taken.samples
-        key, place = (samples.device, samples.source), (samples.row[reading.row], reading.way)
+        row = samples.row[reading.row]
         shares = self._shares(reading, about)
         if not shares:
             return
@@ -169,22 +155,13 @@ class Pauses:
         if verdict is None:
             return
         paused, priority, since_ns = verdict
-        held = self.held.get(key, {}).get(place)
-        port = topology.port(samples.device, samples.row[reading.row])
+        port = topology.port(samples.device, row)
         if not paused:
-            if held is None:
-                return
-            del self.held[key][place]
-            if not self.held[key]:
-                del self.held[key]
-            if held.told:
-                yield taken.number, _symptom(port, way.over, taken.at_ns, held.last_ns, samples.source)
+            if (over := self.held.over(samples, row, reading.way)) is not None:
+                yield taken.number, _symptom(port, way.over, taken.at_ns, over.last_ns, samples.source)
             return
-        if held is None:
-            held = self.held.setdefault(key, {})[place] = Held(since_ns, taken.at_ns)
-        held.last_ns = taken.at_ns
-        if not held.told and held.last_ns - held.since_ns >= ns(self._params.sustained_s * self._params.paused):
-            held.told = True
+        held = self.held.goes_on(samples, row, since_ns, taken.at_ns, reading.way)
+        if held.has_lasted(ns(self._params.sustained_s * self._params.paused)):
             told = _symptom(port, way.begun, taken.at_ns, held.since_ns, samples.source, paused, priority)
             yield taken.number, told
             if way.begun is SymptomKind.PAUSES and (stalled := _stalled(reading)) >= self._params.stalled:
@@ -220,19 +197,6 @@ class Pauses:
             switched is not None and switched[0] > params.transitions_a_second * switched[1]
         )
         return 0.0 if free else share, priority, since_ns
-
-    def dump(self) -> list[list[Any]]:
-        """For a snapshot."""
-        return [
-            [device, int(source), row, way, held.since_ns, held.last_ns, held.told]
-            for (device, source), own in self.held.items()
-            for (row, way), held in own.items()
-        ]
-
-    def load(self, kept: Iterable[Iterable[Any]]) -> None:
-        """The inverse."""
-        for device, source, row, way, since_ns, last_ns, told in kept:
-            self.held.setdefault((device, Source(source)), {})[row, way] = Held(since_ns, last_ns, told)
 
 
 def _before(change: Change, positions: Places) -> Cells:

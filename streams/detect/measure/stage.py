@@ -14,6 +14,7 @@ import numpy.typing as npt
 from streams.detect.measure import late, lives, state, uplinks
 from streams.detect.measure.blocks import Places
 from streams.detect.measure.crowds import Crowds
+from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Heard, Liveness
 from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
@@ -270,7 +271,7 @@ class Measure:
         return [*symptoms, told, *self._words.take(event, at_ns, self._readings, self._topology)]
 
     def snapshot(self) -> bytes:
-        held = [own.dump() for own in (self._pauses, self._crowds, self._pauses.stifled, self._slowed, self._words)]
+        held = [own.dump() for own in self._noted()]
         low, said = self._trained.dump(), self._selves.dump()
         return state.dump(self._liveness, self._readings, self._floor_ns, self._watermark_ns, held, low, said)
 
@@ -283,6 +284,9 @@ class Measure:
         self._selves, self._words = selves, Words(self._params)
         self._pauses, self._crowds = Pauses(self._params.storm, self._params.collapse), Crowds(self._params)
         self._slowed = Slowed(self._params.incast)
-        pauses, crowds, stifled = self._pauses.load, self._crowds.load, self._pauses.stifled.load
-        for load, kept in zip((pauses, crowds, stifled, self._slowed.load, self._words.load), held, strict=False):
-            load(kept)  # of an earlier version, there are fewer
+        for own, kept in zip(self._noted(), held, strict=False):  # of an earlier version, there are fewer
+            own.load(kept)
+
+    def _noted(self) -> tuple[HeldPorts | Words, ...]:
+        """What is noted of ports beside their readings, in the order of the snapshot."""
+        return self._pauses.held, self._crowds.held, self._pauses.stifled.held, self._slowed.held, self._words

@@ -5,30 +5,18 @@ sent before is read from the windows that are kept of each host anyway. What is 
 lasted, and that it is over; what hardly anything goes through any more is a storm, which pauses.py tells.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
 from streams.detect.measure.blocks import is_absent
+from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
-from streams.detect.measure.readings import Wave
 from streams.detect.params import CollapseParams, StormParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
-
-
-@dataclass(slots=True)
-class Fallen:
-    """A port that is stifled, and what it sent before."""
-
-    since_ns: int
-    last_ns: int
-    before_bps: float
-    told: bool = False
+from streams.wire.models import NO_INDEX, Symptom, SymptomKind
 
 
 class Stifled:
@@ -36,22 +24,14 @@ class Stifled:
 
     def __init__(self, params: CollapseParams, storm: StormParams) -> None:
         self._params, self._storm = params, storm
-        self.held: dict[tuple[str, Source], dict[str, Fallen]] = {}
-        """Device and source -> row."""
-
-    def watched(self, wave: Wave) -> Iterator[tuple[int, int]]:
-        """The messages and rows of ports that are stifled already."""
-        for message, taken in enumerate(wave.taken):
-            for row in self.held.get((taken.samples.device, taken.samples.source), ()):
-                if row in taken.samples.row:
-                    yield message, taken.samples.row.index(row)
+        self.held = HeldPorts()
 
     def look(self, reading: Reading, paused: float, topology: Topology) -> Iterator[Noticed]:
         """One cell that was paused for this share of the time."""
         taken = reading.wave.taken[reading.message]
         samples = taken.samples
-        key, row = (samples.device, samples.source), samples.row[reading.row]
-        fallen = self.held.get(key, {}).get(row)
+        row = samples.row[reading.row]
+        fallen = self.held.at(samples, row)
         sent = reading.grown(Metric.TX_BYTES)
         if sent is None or reading.speed_bps <= 0 or (fallen is None and paused < self._params.paused):
             return
@@ -65,27 +45,17 @@ class Stifled:
         )
         port = topology.port(samples.device, row)
         if not is_so:
-            if fallen is None:
-                return
-            del self.held[key][row]
-            if not self.held[key]:
-                del self.held[key]
-            if fallen.told:
+            if (ended := self.held.over(samples, row)) is not None:
                 over = SymptomKind.STIFLED_NO_MORE
-                yield (
-                    taken.number,
-                    Symptom(port.device, port.port, over, taken.at_ns, fallen.last_ns, samples.source),
-                )
+                yield taken.number, Symptom(port.device, port.port, over, taken.at_ns, ended.last_ns, samples.source)
             return
         if fallen is None:
             cable = topology.cable_at(port)
             if cable is None or cable.role != "host-link" or port != cable.lower:
                 return
-            since_ns = taken.at_ns - round(sent[1] * 1e9)
-            fallen = self.held.setdefault(key, {})[row] = Fallen(since_ns, taken.at_ns, before_bps)
-        fallen.last_ns = taken.at_ns
-        if not fallen.told and fallen.last_ns - fallen.since_ns >= ns(self._params.sustained_s):
-            fallen.told = True
+        fallen = self.held.goes_on(samples, row, taken.at_ns - round(sent[1] * 1e9), taken.at_ns)
+        fallen.before_bps = before_bps
+        if fallen.has_lasted(ns(self._params.sustained_s)):
             yield taken.number, Symptom(
                 port.device, port.port, SymptomKind.STIFLED, taken.at_ns, fallen.since_ns, samples.source,
                 count=round(rate_bps / before_bps * 1e6), detail=f"paused {paused:.0%} of the time",
@@ -107,17 +77,3 @@ class Stifled:
         if base_ns == 0 or seconds < self._params.before_s or is_absent(np.array([base, last])).any() or last < base:
             return 0.0
         return float(last - base) * 8 / seconds
-
-    def dump(self) -> list[list[Any]]:
-        """For a snapshot."""
-        return [
-            [device, int(source), row, one.since_ns, one.last_ns, one.before_bps, one.told]
-            for (device, source), own in self.held.items()
-            for row, one in own.items()
-        ]
-
-    def load(self, kept: Iterable[Iterable[Any]]) -> None:
-        """The inverse."""
-        for device, source, row, since_ns, last_ns, before_bps, told in kept:
-            own = self.held.setdefault((device, Source(source)), {})
-            own[row] = Fallen(since_ns, last_ns, before_bps, told)
