@@ -48,7 +48,7 @@ class Lack:
         """As JSON would have it."""
         asked = self.without.asked
         return {
-            "gpus": asked.gpus, "seed": asked.seed, "each": asked.each, "without": asked.without,
+            "gpus": asked.gpus, "seed": asked.seed, "each": asked.each, "days": asked.days, "without": asked.without,
             "hours": self.without.hours, "found": {slug: list(both) for slug, both in self.unseen.items()},
             "newly_stale": self.stale,
             "new_and_false": [f"{seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false],
@@ -59,7 +59,7 @@ class Lack:
         """For people."""
         asked = self.without.asked
         yield (
-            f"{asked.gpus:,} GPUs, seed {asked.seed}: {asked.each} faults of each condition in"
+            f"{asked.gpus:,} GPUs, seed {asked.seed}: {asked.what} in"
             f" {self.without.hours:.1f} simulated hours, with all sources and without {asked.without}"
         )
         yield f"{'condition':<20}{'found with all':>15}{'found without':>15}"

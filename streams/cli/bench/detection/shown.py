@@ -84,9 +84,8 @@ def lines(outcome: Outcome) -> Iterator[str]:
     """For people."""
     said = as_dict(outcome)
     counted, asked = outcome.counted, outcome.asked
-    what = f"{asked.days:g} days at the base rate" if asked.days else f"{asked.each} faults of each condition"
     yield (
-        f"{asked.gpus:,} GPUs, seed {asked.seed}: {what} in {outcome.hours:.1f} simulated hours,"
+        f"{asked.gpus:,} GPUs, seed {asked.seed}: {asked.what} in {outcome.hours:.1f} simulated hours,"
         f" switches read each {asked.cadence.seconds:g} s, NICs each {asked.cadence.of_nics_s:g} s"
     )
     yield (

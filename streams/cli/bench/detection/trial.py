@@ -67,6 +67,11 @@ class Asked:
     """One of SOURCES: nothing comes of it any more once the first minutes are over."""
 
     @property
+    def what(self) -> str:
+        """What happens, in words."""
+        return f"{self.days:g} days at the base rate" if self.days else f"{self.each} faults of each condition"
+
+    @property
     def seconds(self) -> float:
         """Within which faults begin and end."""
         if self.days:
