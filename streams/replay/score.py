@@ -8,7 +8,7 @@ import csv
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from streams.fabric.ids import Port
@@ -127,7 +127,11 @@ def _truth(row: dict[str, str]) -> Truth:
 
 
 def _time_ns(text: str) -> int:
-    return int(text) if text.isdigit() else round(datetime.fromisoformat(text).timestamp() * 1e6) * 1000
+    """Unix ns, or a time as people write it: without a zone it is UTC, as on the command line."""
+    if text.isdigit():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
 
 
 def score(revisions: Iterable[Finding], truths: Sequence[Truth], hold_s: float = 15.0) -> Score:

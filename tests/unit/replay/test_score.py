@@ -1,5 +1,6 @@
 """The score, sentence by sentence of DESIGN 6."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,20 @@ def test_the_truth_file_is_read_with_its_optional_tolerance(tmp_path: Path) -> N
     first, second = read_truth(file)
     assert (first.start_ns, first.end_ns, first.tolerance_s) == (S, 2 * S, 5)
     assert (second.condition, second.port, second.end_ns, second.tolerance_s) == (Condition.DEVICE_DOWN, "", S, 60)
+
+
+def test_a_time_without_a_zone_is_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the machine is that reads it."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    file = tmp_path / "truth.csv"
+    file.write_text("start,end,condition,device,port\n1970-01-02,1970-01-02T00:00:01Z,link_flap,leaf1,Ethernet1\n")
+    try:
+        (own,) = read_truth(file)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert (own.start_ns, own.end_ns) == (86_400 * 10**9, 86_401 * 10**9)
 
 
 @pytest.mark.parametrize("row", ["1,2,link_gone,h,e0", "x,2,link_down,h,e0", "1,2,link_down"])
