@@ -14,7 +14,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
-from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source
+from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source, Symptom
 from tests.unit.detect.seen import GNMI, Cells, at, samples
 from tests.unit.fabric.made import topology
 
@@ -215,6 +215,22 @@ def play(
 ) -> list[Finding | Remediation]:
     """Every revision that a backtest of these messages says."""
     return list(drive(stages(params, decide), top or topology(), messages, ns(30)))
+
+
+def measured(top: Topology, rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
+    """The symptoms that measure tells of them; restored from its own snapshot before `restart_at`."""
+    stage, said = Measure(DetectParams()), []
+    stage.begin(1)
+    stage.adopt(top)
+    for row in rows:
+        if restart_at is not None and row.sampled_at_ns == at(restart_at):
+            data = stage.snapshot()
+            stage = Measure(DetectParams())
+            stage.begin(2)
+            stage.adopt(top)
+            stage.restore(data)
+        said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+    return said
 
 
 def findings(said: Iterable[Finding | Remediation]) -> list[Finding]:

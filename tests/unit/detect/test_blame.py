@@ -8,12 +8,10 @@ import pytest
 
 from collectors.sim import clos
 from collectors.sim.clos import Shape
-from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Samples, Symptom, SymptomKind
-from tests.unit.detect.chain import findings, play
+from streams.wire.models import Condition, Finding, Samples, SymptomKind
+from tests.unit.detect.chain import findings, measured, play
 from tests.unit.detect.live import histories, in_order, run, shuffled, standing
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
 
@@ -125,26 +123,10 @@ def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_fa
     assert found.blast_radius.gpus == 16
 
 
-def measured(rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
-    """What measure says of them; restored from its own snapshot before `restart_at`."""
-    stage, told = Measure(DetectParams()), []
-    stage.begin(1)
-    stage.adopt(TOP)
-    for row in rows:
-        if restart_at is not None and row.sampled_at_ns == at(restart_at):
-            data = stage.snapshot()
-            stage = Measure(DetectParams())
-            stage.begin(2)
-            stage.adopt(TOP)
-            stage.restore(data)
-        told += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
-    return told
-
-
 @pytest.mark.parametrize("restart_at", [None, 130, 150, 200, 430])
 def test_a_port_tells_once_that_it_is_slowed_and_once_that_it_is_not(restart_at: float | None) -> None:
     """After thirty seconds of it; the same over a restart, and nothing of the others."""
-    told = measured(readings({RECEIVER: SLOWED}), restart_at)
+    told = measured(TOP, readings({RECEIVER: SLOWED}), restart_at)
     assert [s.kind for s in told] == [SymptomKind.SLOWED, SymptomKind.SLOWED_NO_MORE]
     assert [(after(s.since_ns), after(s.at_ns)) for s in told] == [(120, 150), (420, 430)]
     assert told[0].count == 5020

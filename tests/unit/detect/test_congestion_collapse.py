@@ -12,8 +12,8 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
-from tests.unit.detect.chain import findings, play
+from streams.wire.models import Condition, Finding, Samples, Severity, Status, SymptomKind
+from tests.unit.detect.chain import findings, measured, play
 from tests.unit.detect.live import histories, in_order, run, shuffled, standing
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
 
@@ -141,37 +141,21 @@ def test_twice_within_the_quiet_time_is_once() -> None:
     assert 410 <= (after(found.resolved_at_ns) or 0) <= 430
 
 
-def measured(rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
-    """What measure says of them; restored from its own snapshot before `restart_at`."""
-    stage, said = Measure(DetectParams()), []
-    stage.begin(1)
-    stage.adopt(TOP)
-    for row in rows:
-        if restart_at is not None and row.sampled_at_ns == at(restart_at):
-            data = stage.snapshot()
-            stage = Measure(DetectParams())
-            stage.begin(2)
-            stage.adopt(TOP)
-            stage.restore(data)
-        said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
-    return said
-
-
 def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None:
     """With what it sends of what it sent before; the same over a restart."""
     rows = [*readings(ALL, hosts=POD1[:1])]
-    said = measured(rows)
+    said = measured(TOP, rows)
     assert [s.kind for s in said] == [SymptomKind.STIFLED, SymptomKind.STIFLED_NO_MORE]
     assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(200, 260), (400, 410)]
     assert said[0].count == pytest.approx(250_000, rel=0.01)
     assert said[0].detail == "paused 60% of the time"
     for t in (200, 210, 250, 260, 410):
-        assert measured(rows, restart_at=t) == said
+        assert measured(TOP, rows, restart_at=t) == said
 
 
 def test_a_port_through_which_nothing_goes_is_a_storm_and_not_stifled() -> None:
     """The two are told apart by what still gets through."""
-    kinds = {s.kind for s in measured(readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
+    kinds = {s.kind for s in measured(TOP, readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
     assert kinds == {SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE}
 
 

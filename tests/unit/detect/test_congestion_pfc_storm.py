@@ -23,10 +23,9 @@ from streams.wire.models import (
     Severity,
     Source,
     Status,
-    Symptom,
     SymptomKind,
 )
-from tests.unit.detect.chain import World, findings, play, statuses
+from tests.unit.detect.chain import World, findings, measured, play, statuses
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
 
 SPEED = 400e9
@@ -236,29 +235,13 @@ def test_nobody_sees_an_order_in_it() -> None:
     assert finals(rounds, lambda m: m.device) == finals(rounds, lambda m: m.device[::-1])
 
 
-def measured(rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
-    """What measure says of them; restored from its own snapshot before `restart_at`."""
-    stage, said = Measure(DetectParams()), []
-    stage.begin(1)
-    stage.adopt(TOP)
-    for row in rows:
-        if restart_at is not None and row.sampled_at_ns == at(restart_at):
-            data = stage.snapshot()
-            stage = Measure(DetectParams())
-            stage.begin(2)
-            stage.adopt(TOP)
-            stage.restore(data)
-        said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
-    return said
-
-
 def test_it_is_told_when_it_begins_and_when_it_ends() -> None:
     """Two symptoms for a minute of storm, however often it is read, and the same over a restart."""
-    said = measured(readings(STORMS["by frames"], cadence=1))
+    said = measured(TOP, readings(STORMS["by frames"], cadence=1))
     assert [s.kind for s in said] == [SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE]
     assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(100, 103), (160, 161)]
     for t in (102, 103, 104, 130, 161):
-        assert measured(readings(STORMS["by frames"], cadence=1), restart_at=t) == said
+        assert measured(TOP, readings(STORMS["by frames"], cadence=1), restart_at=t) == said
 
 
 def told(t: float, port: str = "Ethernet1/1", device: str = "pod1-leaf4") -> Event:
