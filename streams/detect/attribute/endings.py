@@ -16,8 +16,11 @@ def is_final(params: DetectParams, case: Case, now_ns: int) -> bool:
     return own.final and now_ns >= _settled_ns(params, own)
 
 
-def due_ns(params: DetectParams, cases: Mapping[str, Case], case: Case) -> int | None:
-    """When it is final, or when the device that it went with has been back for long; None where it waits for news."""
+def due_ns(params: DetectParams, cases: Mapping[str, Case], case: Case, now_ns: int) -> int | None:
+    """When it is final, or when the device that it went with has been back for long; None where it waits for news.
+
+    What is still said to have gone with it then has an end that nobody reads: it is looked at again as long after.
+    """
     own = case.episode.finding
     if own.status is Status.RETRACTED:
         return case.retracted_ns + ns(params.lateness_s)
@@ -27,7 +30,7 @@ def due_ns(params: DetectParams, cases: Mapping[str, Case], case: Case) -> int |
         parent = cases.get(case.published.parent_id)
         until_ns = None if parent is None else outlived_ns(params, parent.episode.finding)
         if until_ns is not None:
-            return until_ns + 1
+            return until_ns + 1 if until_ns >= now_ns else now_ns + ns(params.together.outlive_s)
     if own.condition is Condition.TELEMETRY_STALE:
         return (own.detected_at_ns or 0) + ns(params.stale.unseen_after_s)
     return None

@@ -54,13 +54,13 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
         return Cause()
     if group.key[0] == "links":
         for outage in cases.gone(group.key[1]):
-            if _within(params, outage, own.started_at_ns) and not _outlives(params, outage, own, watermark_ns):
+            if _within(params, outage, own.started_at_ns) and not _outlives(params, cases, outage, own, watermark_ns):
                 return Cause(outage)
     if group.root_id == own.id:
         return Cause(stands_for=group)
-    if not _outlives(params, group.root, own, watermark_ns):
+    if not _outlives(params, cases, group.root, own, watermark_ns):
         return Cause(group.root)
-    stayed = [member for member in group.members if not _outlives(params, member, own, watermark_ns)]
+    stayed = [member for member in group.members if not _outlives(params, cases, member, own, watermark_ns)]
     first = min(stayed, key=stands_for_all)
     return Cause(first) if len(stayed) >= params.together.links and first.id != own.id else Cause()
 
@@ -72,16 +72,30 @@ def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: 
     for device in devices_of(own):
         for outage in cases.gone(device):
             lasting = all(_within(params, outage, at_ns) for at_ns in times)
-            if lasting and not _outlives(params, outage, own, watermark_ns):
+            if lasting and not _outlives(params, cases, outage, own, watermark_ns):
                 return outage
     return None
 
 
-def _outlives(params: DetectParams, outage: Finding, own: Finding, watermark_ns: int) -> bool:
-    """Whether it goes on long after what it began with is over: then it has a fault of its own."""
+def _outlives(params: DetectParams, cases: Cases, outage: Finding, own: Finding, watermark_ns: int) -> bool:
+    """Whether it goes on long after what it began with is over: then it has a fault of its own.
+
+    An end that nobody reads cannot say that it is well again: it has as long from when it is read.
+    """
     due_ns = outlived_ns(params, outage)
     last_ns = watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
-    return own.condition in OUTLIVING and due_ns is not None and last_ns > due_ns
+    if own.condition not in OUTLIVING or due_ns is None or last_ns <= due_ns:
+        return False
+    unread = (
+        finding
+        for device in devices_of(own)
+        for finding in cases.at(device)
+        if finding.condition is Condition.TELEMETRY_STALE and finding.id not in (own.id, outage.id)
+    )
+    return not any(
+        silence.started_at_ns <= due_ns and ((read_ns := outlived_ns(params, silence)) is None or last_ns <= read_ns)
+        for silence in unread
+    )
 
 
 def outlived_ns(params: DetectParams, outage: Finding) -> int | None:

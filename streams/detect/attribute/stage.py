@@ -155,7 +155,7 @@ class Attribute:
 
     def _schedule(self, identity: str, case: Case) -> None:
         """Judge it anew when it is final, or when the device that it went with has been back for long."""
-        due_ns = endings.due_ns(self._params, self._kept.cases, case)
+        due_ns = endings.due_ns(self._params, self._kept.cases, case, self._kept.watermark_ns)
         if due_ns is not None and not case.closed and due_ns > self._kept.watermark_ns:
             self._due.put(identity, due_ns)
 
