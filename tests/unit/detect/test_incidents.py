@@ -168,3 +168,14 @@ def test_a_link_that_stays_down_after_the_restart_is_called_for_later() -> None:
     assert 500 < heard.pages[stays.id] < 540
     before = [f for f in heard.revisions if f.id == stays.id and f.parent_id]
     assert before, "until then the restart explains it"
+
+
+def test_a_link_whose_far_end_nobody_reads_has_no_fault_of_its_own_yet() -> None:
+    """The host told that its link went with the leaf, and was not read again until long after the leaf was back."""
+    top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
+    cable = next(c for c in top.cables_of[leaf] if c.lower.device != leaf)
+    world = World(top=top, gone={leaf: [(150, 200)]}, boots={leaf: 200}, unread={cable.lower.device: [(170, 530)]})
+    heard = _heard(world, 10, around=(leaf,), until=545)
+    (down,) = [f for f in heard.last if f.subject.id == cable.id and f.condition is Condition.LINK_DOWN]
+    assert down.parent_id
+    assert down.id not in heard.pages
