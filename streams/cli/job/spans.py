@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from streams.detect.link import union
+
 Span = tuple[int, int]
 
 
@@ -12,13 +14,7 @@ def length(spans: Iterable[Span]) -> int:
 
 def joined(spans: Iterable[Span]) -> list[Span]:
     """The same time without overlaps, in order."""
-    out: list[Span] = []
-    for begin, end in sorted(spans):
-        if out and begin <= out[-1][1]:
-            out[-1] = out[-1][0], max(end, out[-1][1])
-        elif begin < end:
-            out.append((begin, end))
-    return out
+    return union(span for span in spans if span[0] < span[1])
 
 
 def both(one: Sequence[Span], other: Sequence[Span]) -> list[Span]:

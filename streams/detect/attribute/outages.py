@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable
 
 from streams.detect.attribute.cases import Cases
-from streams.detect.link import FOREVER, Interval
+from streams.detect.link import FOREVER, Interval, union
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import Condition, Finding
 
@@ -70,7 +70,7 @@ class Outages:
         for identity in among:
             if identity not in spans:
                 continue
-            for begin, end in _joined(spans[identity]):
+            for begin, end in union(spans[identity]):  # broken for two reasons, it is broken once
                 if begin < end_ns and begin_ns < end:
                     changes += [(max(begin, begin_ns), 1), (min(end, end_ns), -1)]
         most = count = 0
@@ -88,16 +88,3 @@ class Outages:
             for cable in own
             if cable.id in spans and any(begin <= at_ns < end for begin, end in spans[cable.id])
         ]
-
-
-def _joined(spans: Collection[Interval]) -> Iterable[Interval]:
-    """A link that is broken for two reasons is broken once."""
-    if len(spans) < 2:
-        return spans
-    joined: list[Interval] = []
-    for begin, end in sorted(spans):
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((begin, end))
-    return joined
