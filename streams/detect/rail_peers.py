@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.measure.reading import PCIE_STALLS
 from streams.detect.params import RailParams
 from streams.detect.rails import (
     PCIE,
@@ -95,7 +96,6 @@ def marks_of(
 
 _METRICS = (Metric.TX_BYTES, Metric.RX_BYTES, Metric.SPEED_BPS)
 _AGAIN = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
-_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 
 
 def _pod(params: RailParams, topology: Topology, windows: Mapping[str, Rails], hosts: Collection[str]) -> _Pod:
@@ -114,7 +114,7 @@ def _pod(params: RailParams, topology: Topology, windows: Mapping[str, Rails], h
             ports[place, rail_n] = rail
             rows[place, rail_n], speed[place, rail_n] = row, rail.speed_bps
     seconds = np.array([max(w.at_ns - w.since_ns, 1) / 1e9 for w in told])[:, None]
-    read = {metric: _cells(told, rows, metric) for metric in (*_METRICS, *_AGAIN, *_STALLS)}
+    read = {metric: _cells(told, rows, metric) for metric in (*_METRICS, *_AGAIN, *PCIE_STALLS)}
     limits = limits_of(params)
     rate = np.fmax(read[Metric.TX_BYTES], read[Metric.RX_BYTES]) * 8 / seconds
     typical = _others(rate, params.other_rails)
@@ -122,7 +122,7 @@ def _pod(params: RailParams, topology: Topology, windows: Mapping[str, Rails], h
         share = np.where(typical == 0, np.nan, rate / typical)
     share[rows < 0] = 1.0  # a host without that rail says nothing of it
     again = np.fmax(*(read[metric] / limits[metric] for metric in _AGAIN)) / seconds
-    stalled = np.fmax(*(read[metric] for metric in _STALLS)) / seconds
+    stalled = np.fmax(*(read[metric] for metric in PCIE_STALLS)) / seconds
     return _Pod(
         names, ports, _padded(rate, shape, np.nan), _padded(typical, shape, np.nan),
         _padded(read[Metric.SPEED_BPS], shape, np.nan), speed, _padded(share, shape, 1.0),

@@ -33,7 +33,6 @@ _SIGNS: dict[Metric, tuple[str, bool]] = {
 }  # fmt: skip
 """What grows, why, and whether a host counts it; else the switch at the other end does."""
 
-_STALLED = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 _MOST_PLANS = 256
 
 _Columns = dict[Column, int]
@@ -150,16 +149,12 @@ class Crowds:
                 lasting = 1e-6 if metric is Metric.PFC_TX_PAUSE_USECONDS else QUANTA_BITS / reading.speed_bps
                 share = min(1.0, grown[0] * lasting / grown[1])
                 if share >= own.pauses and not silent:
-                    found = max(found, (share, STALLS if self._stalls(reading) else PAUSES))
+                    found = max(found, (share, STALLS if reading.stalled() >= own.stalled else PAUSES))
             elif full and why == MARKED and packets is not None and grown[0] >= own.marked * packets[0] > 0:
                 found = max(found, (grown[0] / packets[0], MARKED))
             elif full and why == DROPPED and grown[0] >= own.drops_a_second * grown[1]:
                 found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, DROPPED))
         return found[0], found[1], since_ns
-
-    def _stalls(self, reading: Reading) -> bool:
-        grown = (reading.grown(metric) for metric in _STALLED)
-        return any(one is not None and one[0] >= self._params.stalled * one[1] for one in grown)
 
 
 def _speed(wave: Wave, message: int, row: int) -> float:

@@ -56,7 +56,6 @@ WAYS = (
 _IS_PAUSED = 0
 """The way in which a port is paused by the far side."""
 _USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
-_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 
 _About = tuple[tuple[int, Metric, int], ...]
 """Way, metric and index of columns."""
@@ -164,7 +163,7 @@ class Pauses:
         if held.has_lasted(ns(self._params.sustained_s * self._params.paused)):
             told = _symptom(port, way.begun, taken.at_ns, held.since_ns, samples.source, paused, priority)
             yield taken.number, told
-            if way.begun is SymptomKind.PAUSES and (stalled := _stalled(reading)) >= self._params.stalled:
+            if way.begun is SymptomKind.PAUSES and (stalled := reading.stalled()) >= self._params.stalled:
                 kind = SymptomKind.HOST_STALLS
                 yield taken.number, _symptom(port, kind, taken.at_ns, held.since_ns, samples.source, stalled)
 
@@ -211,11 +210,6 @@ def speeds_of(wave: Wave, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float
         return np.full((1, 1), unknown)
     speeds = wave.gauges.values[:, position]
     return np.where(speeds > 0, speeds, unknown)
-
-
-def _stalled(reading: Reading) -> float:
-    grown = (reading.grown(metric) for metric in _STALLS)
-    return max((min(1.0, one[0] / one[1]) for one in grown if one is not None), default=0.0)
 
 
 def _symptom(

@@ -1,5 +1,6 @@
 """One cell of a wave that Python looks at: by how much its counters grew, and in which time."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,9 @@ from streams.detect.measure.blocks import is_absent
 from streams.detect.measure.readings import Wave
 from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX
+
+PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
+"""In which of its seconds a NIC stalled on PCIe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +36,8 @@ class Reading:
         if since_ns == 0 or seconds <= 0 or is_absent(np.array([now, was])).any() or now < was:
             return None
         return float(now - was), seconds
+
+    def stalled(self) -> float:
+        """For which share of the time its NIC stalled on PCIe; NaN where nobody counts it."""
+        grown = (self.grown(metric) for metric in PCIE_STALLS)
+        return max((min(1.0, one[0] / one[1]) for one in grown if one is not None), default=math.nan)
