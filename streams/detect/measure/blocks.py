@@ -5,8 +5,9 @@ was never read is absent (2^64-1, NaN) in it. The time of a reading is one numbe
 message left some out keep times of their own, for that column only (`ragged`), because a time a cell would double it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ Column = tuple[Metric, int]
 Cells = npt.NDArray[Any]
 Times = npt.NDArray[np.int64]
 Places = npt.NDArray[np.intp]
+_T = TypeVar("_T")
 
 _MOST_FITS = 256
 
@@ -36,6 +38,18 @@ class Fit:
     places: Places
     whole: bool
     """The message has exactly the stack's columns, in their order."""
+
+
+class PerFit(dict[Fit, _T]):
+    """What was made of each fit, once: a look-up that finds it makes no call of Python."""
+
+    def __init__(self, make: Callable[[Fit], _T]) -> None:
+        self._make = make
+
+    def __missing__(self, fit: Fit) -> _T:
+        _bound(self)
+        made = self[fit] = self._make(fit)
+        return made
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.blocks import Cells, Column, Fit
+from streams.detect.measure.blocks import Cells, Column, Fit, PerFit
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.pauses import QUANTA_BITS, speeds_of
 from streams.detect.measure.ports import Noticed
@@ -33,11 +33,8 @@ _SIGNS: dict[Metric, tuple[str, bool]] = {
 }  # fmt: skip
 """What grows, why, and whether a host counts it; else the switch at the other end does."""
 
-_MOST_PLANS = 256
-
 _Columns = dict[Column, int]
 """With their positions."""
-_Plan = tuple[Fit, _Columns]
 
 
 class Crowds:
@@ -47,12 +44,12 @@ class Crowds:
         self._params, self._storm = params.incast, params.storm
         self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
         """So many marks as packets: what is turned into floating point costs twice as much."""
-        self._plans: dict[int, _Plan] = {}
+        self._columns = PerFit(_columns_of)
         self.held = HeldPorts()
 
     def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
         """What a wave shows."""
-        columns = self._plan(wave.counters.fit)[1]
+        columns = self._columns[wave.counters.fit]
         if not columns:
             return []
         cells: dict[tuple[int, int], None] = {}
@@ -67,15 +64,6 @@ class Crowds:
         for message, row in cells:
             noticed += self._look(wave, message, row, columns, topology)
         return noticed
-
-    def _plan(self, fit: Fit) -> _Plan:
-        known = self._plans.get(id(fit))
-        if known is None or known[0] is not fit:
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            columns = {column: position for column, position in fit.at.items() if column[0] in _SIGNS}
-            known = self._plans[id(fit)] = fit, columns
-        return known
 
     def _much(
         self, wave: Wave, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
@@ -155,6 +143,10 @@ class Crowds:
             elif full and why == DROPPED and grown[0] >= own.drops_a_second * grown[1]:
                 found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, DROPPED))
         return found[0], found[1], since_ns
+
+
+def _columns_of(fit: Fit) -> _Columns:
+    return {column: position for column, position in fit.at.items() if column[0] in _SIGNS}
 
 
 def _speed(wave: Wave, message: int, row: int) -> float:

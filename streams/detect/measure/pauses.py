@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.blocks import Cells, Change, Fit, Places
+from streams.detect.measure.blocks import Cells, Change, Fit, PerFit, Places
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
@@ -27,8 +27,6 @@ QUANTA_BITS = 65535 * 512
 
 _SLOWEST_BPS = 1e11
 """Of a port whose speed the message does not say, until the inventory is asked."""
-
-_MOST_PLANS = 256
 
 
 class Way(NamedTuple):
@@ -59,7 +57,7 @@ _USECONDS = (Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_TX_PAUSE_USECONDS)
 
 _About = tuple[tuple[int, Metric, int], ...]
 """Way, metric and index of columns."""
-_Plan = tuple[Fit, Places, _About]
+_Plan = tuple[Places, _About]
 """Positions of the columns that count pause, and what they are; those in microseconds last, because they are exact."""
 
 
@@ -71,12 +69,12 @@ class Pauses:
         self._looked_at = min(params.paused, collapse.paused), params.paused
         """By way: for which share of the time a cell is paused that Python looks at."""
         self.stifled = Stifled(collapse, params)
-        self._plans: dict[int, _Plan] = {}
+        self._plans = PerFit(_plan)
         self.held = HeldPorts()
 
     def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
         """What a wave shows."""
-        _, positions, about = self._plan(wave.counters.fit)
+        positions, about = self._plans[wave.counters.fit]
         if not len(positions):
             return []
         change = wave.counters
@@ -88,24 +86,6 @@ class Pauses:
         for message, row, way in dict.fromkeys((*cells, *watched)):
             noticed += self._look(self._reading(wave, message, row, way, topology), about, topology)
         return noticed
-
-    def _plan(self, fit: Fit) -> _Plan:
-        known = self._plans.get(id(fit))
-        if known is None or known[0] is not fit:
-            about = sorted(
-                (
-                    (number, metric, index)
-                    for metric, index in fit.at
-                    for number, way in enumerate(WAYS)
-                    if metric in (*way.frames, way.useconds)
-                ),
-                key=lambda one: one[1] in _USECONDS,
-            )
-            positions = [fit.at[metric, index] for _, metric, index in about]
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
-            known = self._plans[id(fit)] = fit, np.array(positions, np.intp), tuple(about)
-        return known
 
     def _watched(self, wave: Wave) -> Iterator[tuple[int, int, int]]:
         """The cells of ports that are held already."""
@@ -196,6 +176,19 @@ class Pauses:
             switched is not None and switched[0] > params.transitions_a_second * switched[1]
         )
         return 0.0 if free else share, priority, since_ns
+
+
+def _plan(fit: Fit) -> _Plan:
+    about = sorted(
+        (
+            (number, metric, index)
+            for metric, index in fit.at
+            for number, way in enumerate(WAYS)
+            if metric in (*way.frames, way.useconds)
+        ),
+        key=lambda one: one[1] in _USECONDS,
+    )
+    return np.array([fit.at[metric, index] for _, metric, index in about], np.intp), tuple(about)
 
 
 def _before(change: Change, positions: Places) -> Cells:
