@@ -45,8 +45,8 @@ class PcieState:
     forgotten_ns: int = 0
 
     def add(self, symptom: Symptom) -> bool:
-        """Take a change in; False where it was known already."""
-        if symptom in self.symptoms:
+        """Take a change in; False where it was known already, whatever the reading before it was."""
+        if any(_order(symptom) == _order(known) for known in self.symptoms):
             return False
         insort(self.symptoms, symptom, key=_order)
         if len(self.symptoms) > _CAPACITY:

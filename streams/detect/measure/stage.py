@@ -147,6 +147,7 @@ class Measure:
     def _late(self, taken: Taken, rows: Places) -> None:
         self._noticed += late.told(taken, rows, self._notable)
         self._noticed += self._words.late(taken, self._topology)
+        self._noticed += self._trained.late(taken, rows, self._topology)
 
     def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
         """The windows of event time that are final, as far as they are told."""

@@ -3,17 +3,21 @@
 Low is less than the lesser of its own and its slot's maximum (which `collect host` reads), and less than the median of
 its host's like parts: where all are alike it is how the machine is set up. A GPU lets its link fall while it idles, so
 one that is low says nothing unless it is at work; a NIC with its link up does not.
-Decided for whole messages by array arithmetic; kept is only what is low.
+Decided for whole messages by array arithmetic; kept is only what is low. A NIC's reading that comes late divides the
+step over it, as late.py has it; a GPU's does not, because which of the readings beside it said something is not kept.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.readings import Wave
+from streams.detect.measure.blocks import Column, Fit, Places
+from streams.detect.measure.ports import Noticed
+from streams.detect.measure.readings import Taken, Wave
+from streams.detect.measure.recent import Step
 from streams.detect.params import PcieParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
@@ -27,6 +31,8 @@ _COLUMNS = (
 _BUSY = (Metric.GPU_UTILIZATION_RATIO, NO_INDEX)
 _FULL = 0.99
 """Both are whole steps: what is lost is a half or more of one of them."""
+_WHOLE = 1000
+"""What a full link can carry, in the thousandths that are told."""
 
 Cells = npt.NDArray[np.float64]
 Place = tuple[int, int, str]
@@ -40,15 +46,13 @@ class Trained:
     params: PcieParams
     low: dict[str, dict[Place, int]]
 
-    def of(self, wave: Wave, topology: Topology) -> Iterator[tuple[int, Symptom]]:
+    def of(self, wave: Wave, topology: Topology) -> Iterator[Noticed]:
         """What a wave shows that has WIDTH."""
         at = wave.gauges.fit.at
         if not all(column in at for column in _COLUMNS):
             return
         values = wave.gauges.values
-        width, speed, width_max, speed_max = (values[:, at[column]] for column in _COLUMNS)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share: Cells = width * speed / (width_max * speed_max)
+        share = _shares(wave.gauges.fit, values)
         low = share < _FULL
         if wave.row_kind is RowKind.ROW_KIND_GPU and np.count_nonzero(low):
             idle = np.ones_like(low) if _BUSY not in at else ~(values[:, at[_BUSY]] >= self.params.busy)
@@ -59,45 +63,67 @@ class Trained:
         if self.low:
             yield from self._rose(wave, topology, share)
 
-    def _fell(
-        self, wave: Wave, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]
-    ) -> Iterator[tuple[int, Symptom]]:
-        at = wave.gauges.fit.at
+    def late(self, taken: Taken, rows: Places, topology: Topology) -> Iterator[Noticed]:
+        """What a late message of ports says; `rows` are where its rows stand in its device's block."""
+        samples, slot = taken.samples, taken.slot
+        fit, stack = slot.block.gauges.fit(samples.gauges), slot.block.gauges
+        if samples.row_kind is not RowKind.ROW_KIND_PORT or fit is None or not all(c in fit.at for c in _COLUMNS):
+            return
+        values = samples.gauges.values[None]
+        share = _shares(fit, values)
+        low = share < _FULL
+        says = (share >= _FULL) | (_unlike(share, low) if np.count_nonzero(low) else low)
+        own = self.low.get(samples.device, {})
+        lately = {row for column, row in slot.recent.steps if column == WIDTH}
+        for row in np.flatnonzero(says[0]).tolist():
+            name, place, own_row = samples.row[row], _place(samples, row), int(rows[row])
+            value, newest = _part(share[0, row]), own.get(place, _WHOLE)
+            if (value == newest == _WHOLE and name not in lately) or not taken.at_ns < stack.time(
+                slot.place, int(fit.places[fit.at[WIDTH]]), own_row
+            ):
+                continue
+            delay_ns = samples.row_delay_us[row] * 1000 if samples.row_delay_us else 0
+            details = {newest: _detail(stack.place_of, stack.values[slot.place, :, own_row])}
+            details[value] = _detail(fit.at, values[0, :, row])
+            for step in slot.recent.split((WIDTH, name), taken.at_ns, taken.at_ns + delay_ns, value, newest):
+                if step.since_ns or step.after < _WHOLE:
+                    detail = details.get(int(step.after), "")
+                    yield taken.number, _symptom(samples, row, topology, step, detail)
+
+    def _fell(self, wave: Wave, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]) -> Iterator[Noticed]:
         for message, row in zip(*(places.tolist() for places in np.nonzero(low)), strict=True):
             samples = wave.taken[message].samples
             own = self.low.setdefault(samples.device, {})
-            place, part = _place(samples, row), max(1, round(1000 * float(share[message, row])))
-            if own.get(place) == part:
+            place, part = _place(samples, row), _part(share[message, row])
+            if (before := own.get(place, _WHOLE)) == part:
                 continue
             own[place] = part
-            lanes, rate, most, best = (float(wave.gauges.values[message, at[column], row]) for column in _COLUMNS)
-            detail = f"x{lanes:.0f} of x{most:.0f} lanes at {rate:g} of {best:g} GT/s"
-            yield self._symptom(wave, topology, message, row, SymptomKind.PCIE_LOW, part, detail)
+            detail = _detail(wave.gauges.fit.at, wave.gauges.values[message, :, row])
+            yield self._stepped(wave, topology, (message, row), (before, part), detail)
 
-    def _rose(self, wave: Wave, topology: Topology, share: Cells) -> Iterator[tuple[int, Symptom]]:
+    def _rose(self, wave: Wave, topology: Topology, share: Cells) -> Iterator[Noticed]:
         for message, taken in enumerate(wave.taken):
             own = self.low.get(taken.samples.device)
             if not own:
                 continue
             for row in np.flatnonzero(share[message] >= _FULL).tolist():
-                if own.pop(_place(taken.samples, row), None) is not None:
-                    yield self._symptom(wave, topology, message, row, SymptomKind.PCIE_FULL, 1000, "")
+                if (before := own.pop(_place(taken.samples, row), None)) is not None:
+                    yield self._stepped(wave, topology, (message, row), (before, _WHOLE), "")
             if not own:
                 del self.low[taken.samples.device]
 
     @staticmethod
-    def _symptom(
-        wave: Wave, topology: Topology, message: int, row: int, kind: SymptomKind, part: int, detail: str
-    ) -> tuple[int, Symptom]:
+    def _stepped(wave: Wave, topology: Topology, at: tuple[int, int], parts: tuple[int, int], detail: str) -> Noticed:
+        """A cell changed: a late reading may lie between this one and the one before."""
+        message, row = at
         taken = wave.taken[message]
-        samples = taken.samples
-        delay_us = samples.row_delay_us[row] if samples.row_delay_us else 0
-        port = topology.port(samples.device, samples.row[row]).port
+        delays = taken.samples.row_delay_us
+        told_ns = taken.at_ns + (delays[row] * 1000 if delays else 0)
         since_ns = wave.gauges.since_ns(wave.gauges.fit.at[WIDTH], message, row)
-        return taken.number, Symptom(
-            samples.device, port, kind, taken.at_ns + delay_us * 1000, since_ns=since_ns, source=samples.source,
-            count=part, detail=detail,
-        )  # fmt: skip
+        step = Step(since_ns, taken.at_ns, told_ns, *parts)
+        if since_ns:
+            taken.slot.recent.stepped((WIDTH, taken.samples.row[row]), step)
+        return taken.number, _symptom(taken.samples, row, topology, step, detail)
 
     def dump(self) -> list[list[Any]]:
         """For a snapshot."""
@@ -110,6 +136,35 @@ class Trained:
         self.low = {}
         for device, source, kind, row, part in kept:
             self.low.setdefault(device, {})[source, kind, row] = part
+
+
+def _shares(fit: Fit, values: npt.NDArray[Any]) -> Cells:
+    """What part of what they can carry the links of some messages are trained to, shape (messages, rows)."""
+    width, speed, width_max, speed_max = (values[:, fit.at[column]] for column in _COLUMNS)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share: Cells = width * speed / (width_max * speed_max)
+    return share
+
+
+def _part(share: float) -> int:
+    return _WHOLE if share >= _FULL else max(1, round(_WHOLE * float(share)))
+
+
+def _detail(at: Mapping[Column, int], values: npt.NDArray[Any]) -> str:
+    """How a link is trained, by the values of its row; empty where it is full."""
+    lanes, rate, most, best = (float(values[at[column]]) for column in _COLUMNS)
+    if lanes * rate >= _FULL * most * best:
+        return ""
+    return f"x{lanes:.0f} of x{most:.0f} lanes at {rate:g} of {best:g} GT/s"
+
+
+def _symptom(samples: Samples, row: int, topology: Topology, step: Step, detail: str) -> Symptom:
+    kind = SymptomKind.PCIE_LOW if step.after < _WHOLE else SymptomKind.PCIE_FULL
+    port = topology.port(samples.device, samples.row[row]).port
+    return Symptom(
+        samples.device, port, kind, step.told_ns, since_ns=step.since_ns, source=samples.source, count=int(step.after),
+        detail=detail,
+    )  # fmt: skip
 
 
 def _unlike(share: Cells, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -43,7 +43,7 @@ def test_order_and_repetition_within_the_lateness_change_no_final_revision(slug:
     assert standing(live(slug)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
 
 
-KEEPS_ORDER = {"congestion/collapse", "congestion/incast", "congestion/pfc-storm", "host/pcie-degraded"}
+KEEPS_ORDER = {"congestion/collapse", "congestion/incast", "congestion/pfc-storm"}
 """What begins and ends there is told of the readings of one source as they come, each against the one before."""
 
 

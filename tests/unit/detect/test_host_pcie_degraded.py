@@ -1,5 +1,6 @@
 """host/pcie-degraded: links of NICs and GPUs that trained low; what is not that comes first."""
 
+import random
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -8,8 +9,10 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.models import Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
 from tests.unit.detect.chain import findings, play
+from tests.unit.detect.live import run, shuffled, standing
 from tests.unit.detect.parts import FULL, GPUS, Pcie, pcie
 from tests.unit.detect.seen import after
+from tests.unit.fabric.made import topology
 
 NARROW, SLOW, IDLE = (8.0, 32.0), (16.0, 16.0), (16.0, 2.5)
 NICS = tuple(f"mlx5_{n}" for n in range(8))
@@ -116,3 +119,44 @@ def test_a_restart_of_the_stage_forgets_no_low_link() -> None:
     assert isinstance(told.message, Symptom)
     assert told.message.kind is SymptomKind.PCIE_FULL
     assert successor.snapshot() != stage.snapshot()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_in_whichever_order_a_nic_s_readings_come_within_the_lateness_it_is_the_same(seed: int) -> None:
+    """Links that train up and down, wider and narrower: when it began, when it was over, and how low it was."""
+    chance = random.Random(seed)
+    links: dict[str, Pcie | None] = dict.fromkeys(NICS[:3], FULL)
+    told: list[Message] = []
+    for t in range(0, 1500, 10):
+        links |= {nic: chance.choice([FULL, NARROW, SLOW, (4.0, 32.0)]) for nic in links if chance.random() < 0.1}
+        told.append(nics(t, **(links if 0 < t < 1200 else {})))
+    arrived = shuffled(told, 18, chance, keep_order=False)
+    assert arrived != told
+    assert standing(run(arrived, topology())) == standing(run(told, topology())) != []
+
+
+LATE: dict[str, tuple[list[Message], list[tuple[SymptomKind, float, int]]]] = {
+    "low earlier than it seemed": (
+        [nics(0), nics(20, mlx5_3=NARROW), nics(10, mlx5_3=NARROW)],
+        [(SymptomKind.PCIE_LOW, 20, 500), (SymptomKind.PCIE_LOW, 10, 500)]),
+    "low between two that are full": (
+        [nics(0), nics(20), nics(10, mlx5_3=NARROW)],
+        [(SymptomKind.PCIE_LOW, 10, 500), (SymptomKind.PCIE_FULL, 20, 1000)]),
+    "full between two that are low": (
+        [nics(0, mlx5_3=NARROW), nics(20, mlx5_3=NARROW), nics(10)],
+        [(SymptomKind.PCIE_LOW, 0, 500), (SymptomKind.PCIE_FULL, 10, 1000), (SymptomKind.PCIE_LOW, 20, 500)]),
+    "the first of all, and low": (
+        [nics(10, mlx5_3=NARROW), nics(0, mlx5_3=NARROW)],
+        [(SymptomKind.PCIE_LOW, 10, 500), (SymptomKind.PCIE_LOW, 0, 500)]),
+    "as its like": ([nics(0), nics(20), nics(10, **dict.fromkeys(NICS, SLOW))], []),
+    "too late": ([nics(0), nics(10), nics(20), nics(60), nics(5, mlx5_3=NARROW)], []),
+    "a GPU's": ([gpus(0, {}, 0.9), gpus(20, {}, 0.9), gpus(10, {GPUS[5]: NARROW}, 0.9)], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("messages", "said"), LATE.values(), ids=list(LATE))
+def test_what_a_late_reading_says(messages: list[Message], said: list[tuple[SymptomKind, float, int]]) -> None:
+    """What it would have said in its time, where the readings beside it are known, and so once."""
+    stage = Measure(DetectParams())
+    told = [o.message for m in (*messages, messages[-1]) for o in stage.process([m])]
+    assert [(s.kind, after(s.at_ns), s.count) for s in told if isinstance(s, Symptom)] == said
