@@ -8,6 +8,7 @@ forbidden.
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from streams.fabric.rows import HOST_LINK
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import Action, Verdict
 
@@ -39,7 +40,7 @@ def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str
     A host link needs the host to keep another plane of the rail; otherwise a person decides. `missing` are the ids of
     links that carry nothing already.
     """
-    if cable.role == "host-link":
+    if cable.role == HOST_LINK:
         rail = [c for c in topology.uplinks_of[cable.lower.device] if c.rail == cable.rail]
         kept = sum(c.id != cable.id and c.id not in missing for c in rail)
         surviving = kept / len(rail)

@@ -11,6 +11,7 @@ from streams.detect.link import FOREVER
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.params import DetectParams, ns
 from streams.detect.spells import LinkSpells, Spell, over_ns, runs_of
+from streams.fabric.rows import HOST_LINK
 from streams.wire.models import (
     Condition,
     Coverage,
@@ -79,7 +80,7 @@ def _conclusion(
         ("far end",) if len(ends) < 2 else ()
     )
     stalls = max(spell.stalls for spell in run)
-    at_host = own.subject.role == "host-link" and own.subject.a is not None and pauser == own.subject.a
+    at_host = own.subject.role == HOST_LINK and own.subject.a is not None and pauser == own.subject.a
     paused = next((end for end in ends if end != pauser), None)
     victim = f"{paused.device}/{paused.port}" if paused is not None else "the far end"
     worst = max(run, key=lambda spell: spell.share)

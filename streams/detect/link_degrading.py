@@ -15,6 +15,7 @@ from streams.detect.link import FOREVER, History, Interval
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.minutes import Minutes, side_of, unsettled
 from streams.detect.params import DegradingParams, DetectParams, ns
+from streams.fabric.rows import HOST_LINK
 from streams.wire.models import (
     Condition,
     Episode,
@@ -169,7 +170,7 @@ def _cause(params: DegradingParams, history: History, run: _Run, minutes: Minute
     if not any(metric in LEVELS for window in own for metric in window.metric):
         return "unknown"
     lower = history.subject.a
-    at_host = lower is not None and (lower.device, lower.port) in ends and history.subject.role == "host-link"
+    at_host = lower is not None and (lower.device, lower.port) in ends and history.subject.role == HOST_LINK
     return "nic" if at_host else "switch"
 
 

@@ -23,6 +23,7 @@ from datetime import UTC, datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from streams.fabric.inventory import Device, Inventory, Job, Link
+from streams.fabric.rows import HOST_LINK
 
 GPUS_PER_JOB = 1024
 """Where the number of jobs is not said: 16 racks of 64 GPUs, a common size for a tenant's job."""
@@ -190,7 +191,7 @@ def _host_links(params: GenerateParams, shape: Shape) -> Iterator[Link]:
                     for plane in range(params.planes):
                         nic = f"mlx5_{rail * params.planes + plane}"
                         to = _leaf(shape, plane, pod, rail, leaf)
-                        yield Link(_host(host), nic, to, port, "host-link", rail, plane, speed)
+                        yield Link(_host(host), nic, to, port, HOST_LINK, rail, plane, speed)
                 host += 1
 
 

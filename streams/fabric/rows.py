@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import repeat
-from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
@@ -61,6 +61,10 @@ class Device(NamedTuple):
     site: str = ""
     team: str = ""
     maintenance_until: OptionalTime = None
+
+
+HOST_LINK: Final = "host-link"
+"""The role of a link that ends at a host."""
 
 
 class Link(NamedTuple):

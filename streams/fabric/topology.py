@@ -14,6 +14,7 @@ from streams.fabric.graph import Graph, Likeness
 from streams.fabric.ids import Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.placement import Placement
+from streams.fabric.rows import HOST_LINK
 
 PEERS: tuple[Likeness, ...] = ("role", "tier", "pod", "plane", "rail")
 """What links have in common that carry the same kind of traffic in the same place."""
@@ -110,6 +111,11 @@ class Topology:
     def cable_at(self, port: Port) -> Cable | None:
         """The link that ends at this port, or None where the inventory has none."""
         return self._by_port.get(port)
+
+    def host_link_at(self, port: Port) -> Cable | None:
+        """The link of which this port is the host's end; None where it is no such end."""
+        cable = self._by_port.get(port)
+        return cable if cable is not None and cable.role == HOST_LINK and port == cable.lower else None
 
     def subject_id(self, port: Port) -> str:
         """The link's id, or the port's where no link is known."""

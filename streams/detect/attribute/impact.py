@@ -12,11 +12,10 @@ from streams.detect.link_degrading import loses_traffic
 from streams.fabric.capacity import Impact, Loss, lose
 from streams.fabric.graph import NONE
 from streams.fabric.ids import Port
+from streams.fabric.rows import HOST_LINK
 from streams.fabric.things import links_with, links_with_all
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import BlastRadius, Condition, Evidence, Finding, Severity, Subject
-
-HOST_LINK = "host-link"
 
 _NAMED_FROM = 0.01
 """Hosts and jobs are named that lose this share: one of 64 spines takes 1.6 % from a pod, and a cable of it nothing."""

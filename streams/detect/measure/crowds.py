@@ -18,6 +18,7 @@ from streams.detect.measure.readings import Wave
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
+from streams.fabric.rows import HOST_LINK
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
 
@@ -100,7 +101,7 @@ class Crowds:
         samples = taken.samples
         port = topology.port(samples.device, samples.row[row])
         cable = topology.cable_at(port)
-        if cable is None or cable.role != "host-link":
+        if cable is None or cable.role != HOST_LINK:
             return
         reading = Reading(wave, message, row, 0, float(cable.speed_bps or _speed(wave, message, row)))
         verdict = self._verdict(reading, columns, at_host=port == cable.lower)

@@ -58,10 +58,8 @@ class Slowed:
                 over = SymptomKind.SLOWED_NO_MORE
                 yield taken.number, Symptom(port.device, port.port, over, taken.at_ns, ended.last_ns, samples.source)
             return
-        if self.held.at(samples, name) is None:
-            cable = topology.cable_at(port)
-            if cable is None or cable.role != "host-link" or port != cable.lower:
-                return
+        if self.held.at(samples, name) is None and topology.host_link_at(port) is None:
+            return
         held = self.held.goes_on(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
         if held.has_lasted(ns(self._params.slowed_s)):
             yield taken.number, Symptom(

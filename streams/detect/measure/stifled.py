@@ -49,10 +49,8 @@ class Stifled:
                 over = SymptomKind.STIFLED_NO_MORE
                 yield taken.number, Symptom(port.device, port.port, over, taken.at_ns, ended.last_ns, samples.source)
             return
-        if fallen is None:
-            cable = topology.cable_at(port)
-            if cable is None or cable.role != "host-link" or port != cable.lower:
-                return
+        if fallen is None and topology.host_link_at(port) is None:
+            return
         fallen = self.held.goes_on(samples, row, taken.at_ns - round(sent[1] * 1e9), taken.at_ns)
         fallen.before_bps = before_bps
         if fallen.has_lasted(ns(self._params.sustained_s)):

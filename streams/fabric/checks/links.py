@@ -9,6 +9,7 @@ import numpy as np
 
 from streams.fabric.checks.problem import Problem, Rule
 from streams.fabric.checks.tables import ABSENT, Mask, Tables, groups, one_number
+from streams.fabric.rows import HOST_LINK
 
 
 def _each(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
@@ -71,7 +72,7 @@ def role_against_ends(tables: Tables) -> Iterator[Problem]:
     no_host, a_host = ~is_host[links.a] & ~is_host[links.z], is_host[links.a] != is_host[links.z]
     wrong = known & np.where(links.is_host_link, no_host, a_host)
     for index, problem in _each(tables, wrong, "role-against-ends"):
-        what = "joins two switches" if tables.inventory.links[index].role == "host-link" else "ends at a host"
+        what = "joins two switches" if tables.inventory.links[index].role == HOST_LINK else "ends at a host"
         yield problem._replace(says=f"{problem.says} is a {tables.inventory.links[index].role} and {what}")
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from streams.fabric.checks.problem import Problem, listed
 from streams.fabric.checks.tables import Tables
 from streams.fabric.ids import tier_rank
-from streams.fabric.rows import Link
+from streams.fabric.rows import HOST_LINK, Link
 
 
 class _Rail(NamedTuple):
@@ -31,7 +31,7 @@ def overlapping(tables: Tables) -> Iterator[Problem]:
         if (lower_upper := _stacked(tables, link)) is not None:
             lower, upper = lower_upper
             if lower not in until:
-                is_host = link.role == "host-link"
+                is_host = link.role == HOST_LINK
                 reached[_Rail(lower, link.rail if is_host else None)].add(upper)
     cut_off: dict[frozenset[str], list[_Rail]] = defaultdict(list)
     for rail, uppers in reached.items():

@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.fabric.rows import Device, Inventory, Link
+from streams.fabric.rows import HOST_LINK, Device, Inventory, Link
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -109,7 +109,7 @@ class Links:
     @cached_property
     def is_host_link(self) -> Mask:
         """By its role."""
-        return np.fromiter((link.role == "host-link" for link in self._rows), np.bool_, len(self._rows))
+        return np.fromiter((link.role == HOST_LINK for link in self._rows), np.bool_, len(self._rows))
 
     @cached_property
     def rail(self) -> Ints:

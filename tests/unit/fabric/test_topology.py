@@ -40,6 +40,13 @@ def test_a_port_without_a_link_is_its_own_subject() -> None:
     assert top.cable_at(Port("ghost", "e1")) is None
 
 
+def test_only_a_host_has_the_hosts_end_of_a_link() -> None:
+    """Not the leaf at its other end, nor a leaf's way upwards, nor a port of no link."""
+    top = topology()
+    ends = [Port("p1-h1", "e0"), Port("p1-l0", "d1"), Port("p1-l0", "u0"), Port("p1-h1", "spare")]
+    assert [top.host_link_at(end) for end in ends] == [top.cable_at(ends[0]), None, None, None]
+
+
 def test_other_names_of_a_port_are_the_port() -> None:
     """A source may call it by its netdev or its RDMA device; the same alias on another device is another port."""
     top = topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_2")]))
