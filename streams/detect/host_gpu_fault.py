@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from streams.detect import xids
 from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
-from streams.detect.link import FOREVER, Interval
+from streams.detect.link import FOREVER, Interval, refines
 from streams.detect.params import DetectParams, ns
 from streams.detect.xids import Grade
 from streams.wire.models import (
@@ -44,9 +44,12 @@ class GpuState:
     forgotten_ns: int = 0
 
     def add(self, symptom: Symptom) -> bool:
-        """Take one in; False where it says nothing, or was known already."""
+        """Take one in; False where it says nothing, or was known already, or better."""
         if not (tells(symptom)) or symptom in self.symptoms:
             return False
+        if any(refines(known, symptom) for known in self.symptoms):
+            return False
+        self.symptoms = [known for known in self.symptoms if not refines(symptom, known)]
         self.symptoms = sorted([*self.symptoms, symptom], key=_order)
         if len(self.symptoms) > _CAPACITY:
             # The second newest of what is kept says least: the first tells since when, the last until when.

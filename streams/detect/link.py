@@ -42,9 +42,9 @@ class History:
         if symptom in self.symptoms:
             return False
         if not symptom.by_event:
-            if any(_refines(known, symptom) for known in self.symptoms):
+            if any(refines(known, symptom) for known in self.symptoms):
                 return False
-            self.symptoms = [known for known in self.symptoms if not _refines(symptom, known)]
+            self.symptoms = [known for known in self.symptoms if not refines(symptom, known)]
         insort(self.symptoms, symptom, key=_order)
         if len(self.symptoms) > _CAPACITY:
             self._drop(1)
@@ -99,7 +99,7 @@ class History:
         return Coverage(seen=len(told), expected=2, missing=missing or (("far end",) if len(self.ends()) < 2 else ()))
 
 
-def _refines(fine: Symptom, wide: Symptom) -> bool:
+def refines(fine: Symptom, wide: Symptom) -> bool:
     """Whether what one source read of a port from one reading to another is known better: by one in between.
 
     Steps between readings that follow each other never hold one another. One that holds another of its kind was told

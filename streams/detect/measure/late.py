@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.detect.measure.blocks import Column, Fit, Places, Stack, is_absent
-from streams.detect.measure.ports import COUNTS, STATES, Notable, Noticed
+from streams.detect.measure.ports import COUNTS, OF_GPUS, STATES, Notable, Noticed
 from streams.detect.measure.readings import Taken
 from streams.detect.measure.recent import Step, Value
 from streams.wire.models import RowKind, Symptom, SymptomKind, Table
+
+_COUNTED = {RowKind.ROW_KIND_PORT: COUNTS, RowKind.ROW_KIND_GPU: OF_GPUS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +45,19 @@ class _Table:
 
 
 def told(taken: Taken, rows: Places, notable: Notable) -> Iterator[Noticed]:
-    """What a late message of ports says; `rows` are where its rows stand in its device's block."""
+    """What a late message of ports or GPUs says; `rows` are where its rows stand in its device's block."""
     samples, slot = taken.samples, taken.slot
-    if samples.row_kind is not RowKind.ROW_KIND_PORT:
-        return
-    gauges, counters = slot.block.gauges, slot.block.counters
-    of_states = _table(taken, gauges, samples.gauges, rows)
-    for column, (off, on) in STATES.items():
-        for row, step in _steps(of_states, column):
-            symptom = _symptom(taken, row, notable, off if step.after <= 0 else on, step, 0)
-            if step.since_ns or (step.after <= 0 and notable.tells(symptom)):
-                yield taken.number, symptom
+    if samples.row_kind is RowKind.ROW_KIND_PORT:
+        of_states = _table(taken, slot.block.gauges, samples.gauges, rows)
+        for column, (off, on) in STATES.items():
+            for row, step in _steps(of_states, column):
+                symptom = _symptom(taken, row, notable, off if step.after <= 0 else on, step, 0)
+                if step.since_ns or (step.after <= 0 and notable.tells(symptom)):
+                    yield taken.number, symptom
     if taken.at_ns < slot.recent.life_ns:
         return
-    of_counts = _table(taken, counters, samples.counters, rows)
-    for column, kind in COUNTS.items():
+    of_counts = _table(taken, slot.block.counters, samples.counters, rows)
+    for column, kind in _COUNTED.get(samples.row_kind, {}).items():
         for row, step in _steps(of_counts, column):
             if step.since_ns and step.after > step.before:
                 yield taken.number, _symptom(taken, row, notable, kind, step, int(step.after - step.before))

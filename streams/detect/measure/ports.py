@@ -24,6 +24,7 @@ COUNTS = {
     (Metric.LINK_DOWN_EVENTS, NO_INDEX): SymptomKind.DOWNS_COUNTED,
     (Metric.LINK_TRANSITIONS, NO_INDEX): SymptomKind.TRANSITIONS_COUNTED,
 }
+OF_GPUS = {(Metric.GPU_ECC_UNCORRECTED, NO_INDEX): SymptomKind.GPU_ECC_COUNTED}
 _QUEUES = 8
 """Of a port: one for each priority."""
 
@@ -58,8 +59,9 @@ class Notable:
 
     def of_gpus(self, wave: Wave) -> Iterator[Noticed]:
         """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""
-        if (position := wave.counters.fit.at.get((Metric.GPU_ECC_UNCORRECTED, NO_INDEX))) is not None:
-            yield from self._grown(wave, position, SymptomKind.GPU_ECC_COUNTED)
+        for column, kind in OF_GPUS.items():
+            if (position := wave.counters.fit.at.get(column)) is not None:
+                yield from self._grown(wave, position, kind)
 
     def _grown(self, wave: Wave, position: int, kind: SymptomKind) -> Iterator[Noticed]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""

@@ -1,5 +1,6 @@
 """host/gpu-fault: what a driver says of a GPU, and until when it holds; what opens nothing comes first."""
 
+import random
 import re
 from pathlib import Path
 
@@ -10,9 +11,11 @@ from streams.detect.params import DetectParams
 from streams.detect.xids import Grade
 from streams.wire.models import Action, Event, EventKind, Finding, Message, Remediation, Severity, Status, Verdict
 from tests.unit.detect.chain import findings, play
+from tests.unit.detect.live import in_order, run, shuffled, standing
 from tests.unit.detect.parts import GPUS, HOST, RECOVERED, pcie, xid
 from tests.unit.detect.seen import after, at, samples
 from tests.unit.detect.test_measure import UP
+from tests.unit.fabric.made import topology
 
 GPU = f"p1-h1/{GPUS[0]}"
 PAGE = Path(__file__).parents[3] / "docs/detectors/host-gpu-fault.md"
@@ -88,6 +91,17 @@ def test_counted_errors_are_a_fault_where_no_log_tells() -> None:
     """The kernel log may not be read; the counter still grows."""
     (own,) = found(*(pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 9))))
     assert (own.severity, own.evidence[0].observed, after(own.started_at_ns)) == (Severity.WARNING, 2, 110)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_in_whichever_order_counts_come_within_the_lateness_it_is_the_same(seed: int) -> None:
+    """What was counted between two readings is known better by one in between, and is not counted twice."""
+    chance, count, told = random.Random(seed), 7, list[Message](beats(1500))
+    for t in range(0, 1500, 10):
+        count += chance.randrange(3) * (100 < t < 300 and chance.random() < 0.3)
+        told.append(pcie("p1-h1", t, {}, ecc={GPUS[0]: count}, sequence=t))
+    arrived = shuffled(told, 18, chance, keep_order=False)
+    assert standing(run(arrived, topology())) == standing(run(in_order(told), topology())) != []
 
 
 def test_the_gravest_of_several_names_it() -> None:
