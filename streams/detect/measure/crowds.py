@@ -17,10 +17,9 @@ from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
-from streams.fabric.ids import Port
 from streams.fabric.rows import HOST_LINK
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, SymptomKind
 
 MARKED, DROPPED, PAUSES, STALLS = "marked", "dropped", "pauses", "stalls"
 """Why more comes than goes in: the last two are the host's doing."""
@@ -111,13 +110,11 @@ class Crowds:
         name = samples.row[row]
         if not why:
             if (over := self.held.over(samples, name)) is not None:
-                kind = SymptomKind.CROWDED_NO_MORE
-                yield taken.number, _symptom(port, kind, taken.at_ns, over.last_ns, samples.source)
+                yield reading.shows(port, SymptomKind.CROWDED_NO_MORE, over.last_ns)
             return
         held = self.held.goes_on(samples, name, since_ns, taken.at_ns)
         if held.has_lasted(ns(self._params.sustained_s)):
-            began = _symptom(port, SymptomKind.CROWDED, taken.at_ns, held.since_ns, samples.source, share, why)
-            yield taken.number, began
+            yield reading.shows(port, SymptomKind.CROWDED, held.since_ns, round(share * 1e6), why)
 
     def _verdict(self, reading: Reading, columns: _Columns, *, at_host: bool) -> tuple[float, str, int] | None:
         """By how much, why ("" where it is not crowded), and since when; None where nothing was read to tell by."""
@@ -125,7 +122,7 @@ class Crowds:
         octets, packets = (reading.grown(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
         if octets is None or reading.speed_bps <= 0:
             return None
-        since_ns = reading.wave.taken[reading.message].at_ns - round(octets[1] * 1e9)
+        since_ns = reading.taken.at_ns - round(octets[1] * 1e9)
         full = octets[0] * 8 >= own.full * reading.speed_bps * octets[1]
         silent = octets[0] * 8 <= self._storm.traffic * reading.speed_bps * octets[1]  # paused so, it is a storm
         found: tuple[float, str] = (0.0, "")
@@ -155,9 +152,3 @@ def _speed(wave: Wave, message: int, row: int) -> float:
     position = wave.gauges.fit.at.get((Metric.SPEED_BPS, NO_INDEX))
     speed = float(wave.gauges.values[message, position, row]) if position is not None else 0.0
     return speed if speed > 0 else 0.0
-
-
-def _symptom(
-    port: Port, kind: SymptomKind, at_ns: int, since_ns: int, source: Source, share: float = 0.0, why: str = ""
-) -> Symptom:
-    return Symptom(port.device, port.port, kind, at_ns, since_ns, source, count=round(share * 1e6), detail=why)

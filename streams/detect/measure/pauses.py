@@ -18,9 +18,8 @@ from streams.detect.measure.readings import Wave
 from streams.detect.measure.stifled import Stifled
 from streams.detect.params import CollapseParams, StormParams, ns
 from streams.fabric.catalogue import Metric
-from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Source, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, SymptomKind
 
 QUANTA_BITS = 65535 * 512
 """A pause frame stops the far side for as long as this many bits take, at most (IEEE 802.1Qbb)."""
@@ -122,7 +121,7 @@ class Pauses:
         return Reading(wave, message, row, way, speed)
 
     def _look(self, reading: Reading, about: _About, topology: Topology) -> Iterator[Noticed]:
-        taken, way = reading.wave.taken[reading.message], WAYS[reading.way]
+        taken, way = reading.taken, WAYS[reading.way]
         samples = taken.samples
         row = samples.row[reading.row]
         shares = self._shares(reading, about)
@@ -137,15 +136,14 @@ class Pauses:
         port = topology.port(samples.device, row)
         if not paused:
             if (over := self.held.over(samples, row, reading.way)) is not None:
-                yield taken.number, _symptom(port, way.over, taken.at_ns, over.last_ns, samples.source)
+                yield reading.shows(port, way.over, over.last_ns)
             return
         held = self.held.goes_on(samples, row, since_ns, taken.at_ns, reading.way)
         if held.has_lasted(ns(self._params.sustained_s * self._params.paused)):
-            told = _symptom(port, way.begun, taken.at_ns, held.since_ns, samples.source, paused, priority)
-            yield taken.number, told
+            detail = "" if priority == NO_INDEX else f"priority {priority}"
+            yield reading.shows(port, way.begun, held.since_ns, round(paused * 1e6), detail)
             if way.begun is SymptomKind.PAUSES and (stalled := reading.stalled()) >= self._params.stalled:
-                kind = SymptomKind.HOST_STALLS
-                yield taken.number, _symptom(port, kind, taken.at_ns, held.since_ns, samples.source, stalled)
+                yield reading.shows(port, SymptomKind.HOST_STALLS, held.since_ns, round(stalled * 1e6))
 
     def _shares(self, reading: Reading, about: _About) -> dict[int, tuple[float, float]]:
         """By priority: for which share of the time it was paused, and in how many seconds; empty where unknown."""
@@ -166,7 +164,7 @@ class Pauses:
         """For which share of the time it was held (0: it was not), at which priority, since when; None: unknown."""
         way, params = WAYS[reading.way], self._params
         priority, (share, seconds) = max(shares.items(), key=lambda item: item[1])
-        since_ns = reading.wave.taken[reading.message].at_ns - round(seconds * 1e9)
+        since_ns = reading.taken.at_ns - round(seconds * 1e9)
         if share < params.paused:
             return 0.0, priority, since_ns
         if (sent := reading.grown(way.stopped)) is None:
@@ -203,16 +201,3 @@ def speeds_of(wave: Wave, unknown: float = _SLOWEST_BPS) -> npt.NDArray[np.float
         return np.full((1, 1), unknown)
     speeds = wave.gauges.values[:, position]
     return np.where(speeds > 0, speeds, unknown)
-
-
-def _symptom(
-    port: Port,
-    kind: SymptomKind,
-    at_ns: int,
-    since_ns: int,
-    source: Source,
-    share: float = 0.0,
-    priority: int = NO_INDEX,
-) -> Symptom:
-    detail = "" if priority == NO_INDEX else f"priority {priority}"
-    return Symptom(port.device, port.port, kind, at_ns, since_ns, source, count=round(share * 1e6), detail=detail)

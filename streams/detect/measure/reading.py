@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streams.detect.measure.blocks import is_absent
-from streams.detect.measure.readings import Wave
+from streams.detect.measure.ports import Noticed
+from streams.detect.measure.readings import Taken, Wave
 from streams.fabric.catalogue import Metric
-from streams.wire.models import NO_INDEX
+from streams.fabric.ids import Port
+from streams.wire.models import NO_INDEX, Symptom, SymptomKind
 
 PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 """In which of its seconds a NIC stalled on PCIe."""
@@ -24,6 +26,11 @@ class Reading:
     way: int
     speed_bps: float
 
+    @property
+    def taken(self) -> Taken:
+        """The message."""
+        return self.wave.taken[self.message]
+
     def grown(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
         """Its growth and the seconds that took; None where it was not read twice, or fell."""
         counters = self.wave.counters
@@ -32,10 +39,17 @@ class Reading:
             return None
         now, before = counters.values[self.message, position, self.row], counters.before(position)
         was, since_ns = before[self.message, self.row], counters.since_ns(position, self.message, self.row)
-        seconds = (self.wave.taken[self.message].at_ns - since_ns) / 1e9
+        seconds = (self.taken.at_ns - since_ns) / 1e9
         if since_ns == 0 or seconds <= 0 or is_absent(np.array([now, was])).any() or now < was:
             return None
         return float(now - was), seconds
+
+    def shows(self, port: Port, kind: SymptomKind, since_ns: int, count: int = 0, detail: str = "") -> Noticed:
+        """It tells of its port what began then, or was last so then."""
+        taken = self.taken
+        source = taken.samples.source
+        told = Symptom(port.device, port.port, kind, taken.at_ns, since_ns, source, count=count, detail=detail)
+        return taken.number, told
 
     def stalled(self) -> float:
         """For which share of the time its NIC stalled on PCIe; NaN where nobody counts it."""

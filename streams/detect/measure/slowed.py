@@ -15,7 +15,7 @@ from streams.detect.measure.readings import Wave
 from streams.detect.params import IncastParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, SymptomKind
 
 
 class Slowed:
@@ -48,21 +48,18 @@ class Slowed:
     def _look(self, wave: Wave, message: int, row: int, topology: Topology) -> Iterator[Noticed]:
         taken = wave.taken[message]
         samples = taken.samples
-        grown = Reading(wave, message, row, 0, 0.0).grown(Metric.CNP_HANDLED)
+        reading = Reading(wave, message, row, 0, 0.0)
+        grown = reading.grown(Metric.CNP_HANDLED)
         if grown is None:
             return
         name = samples.row[row]
         port = topology.port(samples.device, name)
         if grown[0] < self._params.slowed_a_second * grown[1]:
             if (ended := self.held.over(samples, name)) is not None:
-                over = SymptomKind.SLOWED_NO_MORE
-                yield taken.number, Symptom(port.device, port.port, over, taken.at_ns, ended.last_ns, samples.source)
+                yield reading.shows(port, SymptomKind.SLOWED_NO_MORE, ended.last_ns)
             return
         if self.held.at(samples, name) is None and topology.host_link_at(port) is None:
             return
         held = self.held.goes_on(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
         if held.has_lasted(ns(self._params.slowed_s)):
-            yield taken.number, Symptom(
-                port.device, port.port, SymptomKind.SLOWED, taken.at_ns, held.since_ns, samples.source,
-                count=round(grown[0] / grown[1]),
-            )  # fmt: skip
+            yield reading.shows(port, SymptomKind.SLOWED, held.since_ns, round(grown[0] / grown[1]))

@@ -16,7 +16,7 @@ from streams.detect.measure.reading import Reading
 from streams.detect.params import CollapseParams, StormParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, SymptomKind
 
 
 class Stifled:
@@ -28,7 +28,7 @@ class Stifled:
 
     def look(self, reading: Reading, paused: float, topology: Topology) -> Iterator[Noticed]:
         """One cell that was paused for this share of the time."""
-        taken = reading.wave.taken[reading.message]
+        taken = reading.taken
         samples = taken.samples
         row = samples.row[reading.row]
         fallen = self.held.at(samples, row)
@@ -46,23 +46,20 @@ class Stifled:
         port = topology.port(samples.device, row)
         if not is_so:
             if (ended := self.held.over(samples, row)) is not None:
-                over = SymptomKind.STIFLED_NO_MORE
-                yield taken.number, Symptom(port.device, port.port, over, taken.at_ns, ended.last_ns, samples.source)
+                yield reading.shows(port, SymptomKind.STIFLED_NO_MORE, ended.last_ns)
             return
         if fallen is None and topology.host_link_at(port) is None:
             return
         fallen = self.held.goes_on(samples, row, taken.at_ns - round(sent[1] * 1e9), taken.at_ns)
         fallen.before_bps = before_bps
         if fallen.has_lasted(ns(self._params.sustained_s)):
-            yield taken.number, Symptom(
-                port.device, port.port, SymptomKind.STIFLED, taken.at_ns, fallen.since_ns, samples.source,
-                count=round(rate_bps / before_bps * 1e6), detail=f"paused {paused:.0%} of the time",
-            )  # fmt: skip
+            kept, detail = round(rate_bps / before_bps * 1e6), f"paused {paused:.0%} of the time"
+            yield reading.shows(port, SymptomKind.STIFLED, fallen.since_ns, kept, detail)
 
     def _before_bps(self, reading: Reading) -> float:
         """What it sent from the end of the last window that is final up to this reading; 0 where nobody knows."""
         counters = reading.wave.counters
-        windows = reading.wave.taken[reading.message].slot.block.windows
+        windows = reading.taken.slot.block.windows
         position = counters.fit.at.get((Metric.TX_BYTES, NO_INDEX))
         place = windows.counters.place_of.get((Metric.TX_BYTES, NO_INDEX)) if windows is not None else None
         if windows is None or place is None or position is None or place >= windows.counters.compared:
