@@ -28,14 +28,14 @@ class Cable(NamedTuple):
 
 
 class Read(NamedTuple):
-    """When one source read one device: how often, the first and the last time, its cadence, and the longer pauses."""
+    """When one source read one device: how often, the first and the last time, and each pause longer than its limit."""
 
     device: str
     source: str
     readings: int
     first_ns: int
     last_ns: int
-    cadence_ns: int
+    limit_ns: int
     pauses: tuple[tuple[int, int], ...]
 
 
@@ -59,11 +59,11 @@ _NEAR = (
 )
 _BY_ID = "SELECT json FROM findings WHERE id IN {ids:Array(String)} ORDER BY id, revision DESC LIMIT 1 BY id"
 _READ = (
-    "SELECT device, source, length(at), at[1], at[-1], cadence, arrayFilter(x -> x.2 - x.1 > limit, pairs) FROM ("
+    "SELECT device, source, length(at), at[1], at[-1], limit, arrayFilter(x -> x.2 - x.1 > limit, pairs) FROM ("
     "SELECT device, source, arraySort(groupUniqArray(toUnixTimestamp64Nano(sampled_at))) AS at,"
     " arrayZip(arrayPopBack(at), arrayPopFront(at)) AS pairs,"
     " if(length(at) > 1, toInt64(arrayReduce('medianExact', arrayMap(x -> x.2 - x.1, pairs))), 0) AS cadence,"
-    " greatest(3 * cadence, {least:Int64}) AS limit FROM sample_messages"
+    " greatest(toInt64({cadences:Float64} * cadence), {least:Int64}) AS limit FROM sample_messages"
     " WHERE device IN {devices:Array(String)} AND sampled_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC')"
     " AND sampled_at < fromUnixTimestamp64Nano({until:Int64}, 'UTC') GROUP BY device, source) ORDER BY device, source"
 )
@@ -100,13 +100,15 @@ def findings_by_id(asks: Asks, ids: Iterable[str]) -> list[Finding]:
     return [codec.from_json(Finding, json) for (json,) in asks.query(_BY_ID, {"ids": wanted})] if wanted else []
 
 
-def readings_of(asks: Asks, devices: Sequence[str], span: tuple[int, int], least_ns: int) -> Iterator[Read]:
-    """When each was read; a pause is longer than three cadences, and than `least_ns`."""
+def readings_of(
+    asks: Asks, devices: Sequence[str], span: tuple[int, int], cadences: float, least_ns: int
+) -> Iterator[Read]:
+    """When each was read; a pause is longer than so many cadences of it, and than `least_ns`."""
     for own in _some(devices):
-        asked = {"devices": own, "since": span[0], "until": span[1], "least": least_ns}
-        for device, source, count, first_ns, last_ns, cadence_ns, pauses in asks.query(_READ, asked):
+        asked = {"devices": own, "since": span[0], "until": span[1], "cadences": cadences, "least": least_ns}
+        for device, source, count, first_ns, last_ns, limit_ns, pauses in asks.query(_READ, asked):
             longer = tuple((int(begin), int(end)) for begin, end in pauses)
-            yield Read(device, source, count, first_ns, last_ns, cadence_ns, longer)
+            yield Read(device, source, count, first_ns, last_ns, limit_ns, longer)
 
 
 def rows_of(asks: Asks, devices: Sequence[str], span: tuple[int, int]) -> dict[tuple[str, str], dict[str, int]]:

@@ -10,13 +10,17 @@ from streams.cli.options import TIMES, AsJson, Config, ns_of, settings_of
 
 Moment = datetime | None
 
+ENOUGH = 0.95
+"""Of the time of all ports: a collector's restart of a minute an hour is within it, a rail that nobody reads is not
+where a host has eight."""
+
 
 def job(
     identity: Annotated[str, typer.Argument(metavar="ID", help="The job, as its placement names it.")],
     config: Config = None,
     since: Annotated[Moment, typer.Option("--from", formats=TIMES, help="From then on; default: its start.")] = None,
     until: Annotated[Moment, typer.Option("--to", formats=TIMES, help="Until then, UTC; default: its end.")] = None,
-    enough: Annotated[float, typer.Option(min=0, max=1, help="The share that must have been seen.")] = 0.95,
+    enough: Annotated[float, typer.Option(min=0, max=1, help="The share that must have been seen.")] = ENOUGH,
     as_json: AsJson = False,
 ) -> None:
     """Say whether the network was clean for a job, from what ClickHouse holds.
@@ -33,9 +37,10 @@ def job(
     begin, end = 0 if since is None else ns_of(since), time.time_ns() if until is None else ns_of(until)
     if end <= begin:
         raise Misconfigured("--to must be later than --from")
-    clickhouse = ClickHouse(settings_of(config).store)
+    settings = settings_of(config)
+    clickhouse = ClickHouse(settings.store)
     try:
-        verdict = verdict_of(clickhouse, identity, begin, end, enough)
+        verdict = verdict_of(clickhouse, settings.detect.stale, identity, (begin, end), enough)
     finally:
         clickhouse.close()
     if verdict is None:

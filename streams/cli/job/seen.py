@@ -1,7 +1,7 @@
 """How much of a job's network was seen: of each port of its hosts, by which sources, for which share of the job's time.
 
 A port is seen while a source of its host reads it, or one of the switch at its other end: either end tells whether the
-link is up. It is unseen between two readings further apart than max(3 cadences, 30 s), as for telemetry/stale.
+link is up. It is unseen between two readings further apart than telemetry/stale lets a source be silent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,9 +10,6 @@ from dataclasses import dataclass
 from streams.cli.job.place import Place
 from streams.cli.job.spans import Span, both, joined, length
 from streams.store.job_past import Cable, Read
-
-LEAST_NS = 30_000_000_000
-"""No pause is shorter (DESIGN 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,5 @@ def _share(gaps: list[Span], total: int) -> float:
 
 def _unread(read: Read, span: Span) -> list[Span]:
     """When the source did not read the device: its pauses, and what is before its first and after its last reading."""
-    limit = max(3 * read.cadence_ns, LEAST_NS)
     edges = ((span[0], read.first_ns), (read.last_ns, span[1]))
-    return joined([*read.pauses, *((begin, end) for begin, end in edges if end - begin > limit)])
+    return joined([*read.pauses, *((begin, end) for begin, end in edges if end - begin > read.limit_ns)])

@@ -7,16 +7,13 @@ import orjson
 
 from streams.cli.job.harm import Harm, harms, is_blind
 from streams.cli.job.place import Place, place_of
-from streams.cli.job.seen import LEAST_NS, Seen, seen_of
+from streams.cli.job.seen import Seen, seen_of
 from streams.cli.job.spans import Span
+from streams.detect.params import StaleParams, ns
 from streams.store import job_past, jobs
 from streams.store.asks import Asks
 from streams.wire import codec
 from streams.wire.models import Finding
-
-ENOUGH = 0.95
-"""Of the time of all ports: a collector's restart of a minute an hour is within it, a rail that nobody reads is not
-where a host has eight."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +62,9 @@ def _harm(harm: Harm) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def verdict_of(asks: Asks, job: str, since_ns: int, until_ns: int, enough: float = ENOUGH) -> Verdict | None:
-    """What ClickHouse says of a job in [since, until), cut to when it ran; None where it did not run then."""
+def verdict_of(asks: Asks, silent: StaleParams, job: str, asked: Span, enough: float) -> Verdict | None:
+    """What ClickHouse says of a job in a span, cut to when it ran; None where it did not run then."""
+    since_ns, until_ns = asked
     stays = jobs.stays(asks, since_ns, until_ns, job)
     if not stays:
         return None
@@ -75,7 +73,7 @@ def verdict_of(asks: Asks, job: str, since_ns: int, until_ns: int, enough: float
     near = _with_parents(asks, job_past.findings_near(asks, job, place.stays, place.devices, place.pods, span))
     hurt = harms(place, [finding for finding in near if not is_blind(finding)])
     stale = harms(place, [finding for finding in near if is_blind(finding)])
-    return Verdict(place, hurt, tuple(harm.finding for harm in stale), _seen(asks, place, span), enough)
+    return Verdict(place, hurt, tuple(harm.finding for harm in stale), _seen(asks, silent, place, span), enough)
 
 
 def _with_parents(asks: Asks, near: list[Finding]) -> list[Finding]:
@@ -84,7 +82,7 @@ def _with_parents(asks: Asks, near: list[Finding]) -> list[Finding]:
     return [*near, *job_past.findings_by_id(asks, {f.parent_id for f in near if f.parent_id} - known)]
 
 
-def _seen(asks: Asks, place: Place, span: Span) -> Seen:
+def _seen(asks: Asks, silent: StaleParams, place: Place, span: Span) -> Seen:
     devices = sorted({*place.stays, *(cable.upper for cable in place.ports)})
-    reads = list(job_past.readings_of(asks, devices, span, LEAST_NS))
+    reads = list(job_past.readings_of(asks, devices, span, silent.cadences, ns(silent.at_least_s)))
     return seen_of(place, reads, job_past.rows_of(asks, devices, span), job_past.aliases_of(asks, devices))

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streams.cli.job.command import ENOUGH
 from streams.cli.job.shown import lines
 from streams.cli.job.verdict import Verdict, verdict_of
 from streams.cli.main import main
+from streams.detect.params import StaleParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.wire import topics
@@ -119,8 +121,11 @@ def told(rig: Rig) -> Iterator[Database]:
     database.end()
 
 
-def _verdict(database: Database, job: str, begin_s: float, end_s: float) -> Verdict | None:
-    return verdict_of(database.client, job, T0 + round(begin_s * S), T0 + round(end_s * S))
+def _verdict(
+    database: Database, job: str, begin_s: float, end_s: float, silent: StaleParams | None = None
+) -> Verdict | None:
+    asked = T0 + round(begin_s * S), T0 + round(end_s * S)
+    return verdict_of(database.client, silent or StaleParams(), job, asked, ENOUGH)
 
 
 def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
@@ -143,6 +148,14 @@ def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
     for part in ("NOT CLEAN: 2 things", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
                  "nobody read it 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
         assert part in text, f"{part}\n{text}"
+
+
+@pytest.mark.parametrize("silent", [StaleParams(cadences=10), StaleParams(at_least_s=100)])
+def test_how_long_a_source_may_be_silent_is_said_where_telemetry_stale_is(told: Database, silent: StaleParams) -> None:
+    """Of sources read each ten seconds, a pause of 100 s is none where so much is allowed."""
+    verdict = _verdict(told, "train", 0, 600, silent)
+    assert verdict is not None
+    assert [port.gaps for port in verdict.seen.ports] == [()] * 4
 
 
 def test_what_was_clean_and_seen_is_clean(told: Database) -> None:

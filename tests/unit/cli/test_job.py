@@ -106,8 +106,8 @@ def test_what_is_only_worth_noting_does_not_make_a_network_unclean() -> None:
 def test_a_port_is_unseen_when_neither_end_reads_it() -> None:
     """The host's pause is covered by the switch until that ends too; another name of the port is the port."""
     reads = [
-        Read("h", "nic", 60, 0, 1000 * NS, 10 * NS, ((300 * NS, 500 * NS),)),
-        Read("leaf", "gnmi", 40, 0, 400 * NS, 10 * NS, ()),
+        Read("h", "nic", 60, 0, 1000 * NS, 30 * NS, ((300 * NS, 500 * NS),)),
+        Read("leaf", "gnmi", 40, 0, 400 * NS, 30 * NS, ()),
     ]
     rows = {("h", "mlx5_0"): {"nic": 60}, ("leaf", "1"): {"gnmi": 40}}
     (port,) = seen_of(_place("h"), reads, rows, {("h", "n"): {"n", "mlx5_0"}}).ports
