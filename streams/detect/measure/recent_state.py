@@ -1,9 +1,12 @@
 """What a snapshot keeps of the readings within the lateness: times as numbers, columns and rows once each."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Any
 
-from streams.detect.measure.packing import Packer, Unpacker
+import numpy as np
+
+from streams.detect.measure.packing import Numbers, Packer, Unpacker
 from streams.detect.measure.recent import Read, Recent, Step
 from streams.fabric.catalogue import Metric
 
@@ -11,21 +14,12 @@ from streams.fabric.catalogue import Metric
 def pack(all_recent: Iterable[Recent], packer: Packer) -> dict[str, Any]:
     """Into arrays, but for what is the same of many, and for the few steps."""
     kept = list(all_recent)
-    shapes: dict[tuple[Any, ...], int] = {}
-    met: dict[tuple[int, int, int], int] = {}
-    """By the identity of the tuples that messages share: names are many, and are not to be looked at each time."""
-
-    def shape(read: Read) -> int:
-        _, counters, gauges, rows = read
-        own = id(counters), id(gauges), id(rows)
-        if own not in met:
-            met[own] = shapes.setdefault(read[1:], len(shapes))
-        return met[own]
-
+    reads = [read for recent in kept for read in recent.reads]
+    shapes, places = _shapes(reads)
     packer.put_all(len(recent.reads) for recent in kept)
     packer.put_all(recent.life_ns for recent in kept)
-    packer.put_all(read[0] for recent in kept for read in recent.reads)
-    packer.put_all(shape(read) for recent in kept for read in recent.reads)
+    packer.put_all(map(itemgetter(0), reads))
+    packer.put(places)
     steps = [
         [place, *column, row, [list(step) for step in own]]
         for place, recent in enumerate(kept)
@@ -33,10 +27,27 @@ def pack(all_recent: Iterable[Recent], packer: Packer) -> dict[str, Any]:
     ]
     return {
         "count": len(kept),
-        "reads": sum(len(recent.reads) for recent in kept),
-        "shapes": list(shapes),
+        "reads": len(reads),
+        "shapes": shapes,
         "steps": steps,
     }
+
+
+def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
+    """The different columns and rows of readings, in the order in which they come, and which each reading has.
+
+    Told apart first by the identity of the tuples that messages share: names are many, and not to be looked at for
+    every reading.
+    """
+    own = np.empty((len(reads), 3), np.int64)
+    for part in range(3):
+        own[:, part] = np.fromiter(map(id, map(itemgetter(part + 1), reads)), np.int64, len(reads))
+    _, firsts, which = np.unique(own, axis=0, return_index=True, return_inverse=True)
+    shapes: dict[tuple[Any, ...], int] = {}
+    place_of = np.empty(len(firsts), np.int64)
+    for one in np.argsort(firsts).tolist():
+        place_of[one] = shapes.setdefault(reads[firsts[one]][1:], len(shapes))
+    return list(shapes), place_of[which.reshape(-1)]
 
 
 def unpack(head: dict[str, Any], all_recent: Iterable[Recent], unpacker: Unpacker) -> None:
