@@ -228,8 +228,8 @@ class Owner:
         self._due["snapshot"] = math.inf
         began = time.monotonic()
         covered = dict(self._fold.positions)
-        # At once, 40 ms for an eighth of the largest fabric: from a thread, which wins the interpreter from the others a
-        # millisecond at a time, it was half a second in which what came for this partition waited.
+        # At once, some 50 ms for an eighth of the largest fabric: a thread, which gets the interpreter from the others
+        # a millisecond at a time, took up to half a second, and what came for this partition waited.
         snapshot = self._fold.snapshot()
         self._writing = asyncio.create_task(self._write(snapshot, covered, began))
 

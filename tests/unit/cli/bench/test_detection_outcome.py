@@ -18,7 +18,7 @@ def fault(start_s: int, end_s: int, known_s: int) -> Injection:
 
 
 def test_two_faults_that_count_as_one_could_be_known_with_the_first() -> None:
-    """The score joins faults of one place that follow each other; its truth ends with the last and began as the first."""
+    """The score joins faults of one place that follow each other: its truth began as the first did."""
     first, second = fault(1000, 1100, 1010), fault(1130, 1200, 1140)
     joined = Truth(1000 * S, 1200 * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
     seen = Seen(
