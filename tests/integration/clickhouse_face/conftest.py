@@ -1,0 +1,28 @@
+"""One server for all that ask it, a client who may do everything and one who may read."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
+from tests.integration.clickhouse_face.plain import Client
+
+
+@pytest.fixture(scope="package")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClickHouse]:
+    """One server with a user who may do everything and one who may read."""
+    users = (User("default"), User("reader", "pw", read_only=True))
+    limits = Limits(server_memory_bytes=2 << 30, query_memory_bytes=256 << 20, concurrent_queries=4)
+    params = ClickHouseParams(data=tmp_path_factory.mktemp("clickhouse"), users=users, limits=limits)
+    with EmbeddedClickHouse(params) as one:
+        yield one
+
+
+@pytest.fixture
+def client(server: EmbeddedClickHouse) -> Client:
+    return Client(server.port)
+
+
+@pytest.fixture
+def reader(server: EmbeddedClickHouse) -> Client:
+    return Client(server.port, {"X-ClickHouse-User": "reader", "X-ClickHouse-Key": "pw"})

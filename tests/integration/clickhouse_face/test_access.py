@@ -1,0 +1,94 @@
+"""The HTTP interface of the embedded ClickHouse: who may do what, and what nobody may."""
+
+from typing import Any
+
+import pytest
+
+from tests.integration.clickhouse_face.plain import Client
+
+
+def test_a_reader_reads(reader: Client) -> None:
+    """SELECT, SHOW, DESCRIBE, EXPLAIN and settings per query are what Grafana needs."""
+    for sql in ("SELECT 1", "SHOW DATABASES", "DESCRIBE TABLE system.one", "EXPLAIN SELECT 1", "EXISTS TABLE x"):
+        assert reader.ask(sql, max_execution_time=5).status == 200
+
+
+@pytest.mark.parametrize(
+    ("sql", "parameters"),
+    [
+        ("CREATE TABLE r (a Int8) ENGINE = Memory", {}),
+        ("INSERT INTO FUNCTION null('a Int8') VALUES (1)", {}),
+        ("INSERT INTO for_reader FORMAT CSV\n1", {}),
+        ("INSERT INTO for_reader SELECT 1", {}),
+        ("INSERT INTO for_reader SELECT 1", {"session_id": "reader"}),
+        ("DROP DATABASE default", {}),
+        ("KILL QUERY WHERE 1", {}),
+        ("SYSTEM FLUSH LOGS", {}),
+        ("SET readonly = 0", {}),
+        ("SELECT 1 SETTINGS readonly = 0", {}),
+        ("SELECT 1", {"readonly": 0}),
+        ("CREATE TABLE r (a Int8) ENGINE = Memory", {"session_id": "reader"}),
+    ],
+)
+def test_a_reader_does_nothing_else(reader: Client, sql: str, parameters: dict[str, Any]) -> None:
+    """Nothing is written, nobody's query ended, and the mode is not left."""
+    writer = Client(reader.port)
+    writer.ask("CREATE TABLE IF NOT EXISTS for_reader (a Int8) ENGINE = MergeTree ORDER BY a")
+    got = reader.ask(sql, **parameters)
+    assert got.code in {164, 497}, got.text
+    assert writer.ask("SELECT count() FROM for_reader").text == "0"
+
+
+def test_a_get_writes_nothing(client: Client) -> None:
+    """What is only asked for may be asked again by anything on the way, in a session too."""
+    for sql in ("CREATE TABLE g (a Int8) ENGINE = Memory", "INSERT INTO FUNCTION null('a Int8') VALUES (1)"):
+        assert client.ask(method="GET", query=sql).code == 164
+        assert client.ask(method="GET", query=sql, session_id="get").code == 164
+    assert client.ask("CREATE TEMPORARY TABLE g (a Int8)", session_id="get").status == 200
+
+
+@pytest.mark.parametrize(("user", "key"), [("reader", ""), ("reader", "default"), ("nobody", "pw")])
+def test_nobody_else_gets_in(client: Client, user: str, key: str) -> None:
+    """403 and AUTHENTICATION_FAILED, whether the name or the password is wrong."""
+    got = client.ask("SELECT 1", headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": key})
+    assert (got.status, got.code) == (403, 516)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM file('/etc/hostname', LineAsString)",
+        "SELECT * FROM '/etc/hostname'",
+        "SELECT * FROM `/etc/hostname`",
+        "SELECT file('/etc/hostname')",
+        "SELECT * FROM viewIfPermitted(SELECT * FROM `file`('/etc/hostname', LineAsString) ELSE null('x String'))",
+        "SELECT 1 INTO OUTFILE '/dev/shm/railsight-out'",
+        "INSERT INTO FUNCTION null('a String') FROM INFILE '/etc/hostname' FORMAT CSV",
+        "CREATE TABLE o (a String) ENGINE = File(CSV, '/etc/hostname')",
+        "CREATE TABLE o (a String) ENGINE = Executable('id', 'CSV')",
+        "CREATE TABLE o (a String) ENGINE = MergeTree ORDER BY a SETTINGS disk = disk(type = local, path = '/tmp/')",
+        "CREATE DICTIONARY o (a UInt64) PRIMARY KEY a SOURCE(EXECUTABLE(COMMAND 'id' FORMAT 'CSV')) LAYOUT(FLAT()) "
+        "LIFETIME(0)",
+        "SELECT * FROM executable('id', CSV, 'a String')",
+        "SELECT * FROM url('http://127.0.0.1:1/', CSV, 'a String')",
+        "SELECT * FROM remote('127.0.0.1:1', system.one)",
+        "SELECT * FROM s3('http://127.0.0.1:1/x', 'CSV')",
+        "SELECT * FROM sqlite('/tmp/x', 't')",
+        "BACKUP TABLE system.one TO File('/tmp/railsight-backup')",
+        "SELECT * FROM icebergLocal('/tmp')",
+        "CREATE DATABASE o ENGINE = Filesystem('/etc')",
+        "CREATE USER o",
+    ],
+)
+def test_no_client_reaches_beyond_the_database(client: Client, sql: str) -> None:
+    """Files, processes and other hosts are refused, by the face or by the engine's own grants."""
+    got = client.ask(sql)
+    assert got.status >= 400, got.text
+    assert got.code in {36, 60, 78, 81, 358, 497, 514}, got.text
+
+
+def test_the_default_database_cannot_be_lost(client: Client) -> None:
+    """Without it no connection could be opened: dropped, it is there again, and empty."""
+    client.table()
+    assert client.ask("DROP DATABASE default").status == 200
+    assert client.ask("SHOW TABLES").text == ""

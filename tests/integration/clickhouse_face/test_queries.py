@@ -1,0 +1,172 @@
+"""The HTTP interface of the embedded ClickHouse: queries, their parameters and settings, answers and errors."""
+
+import http.client
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.integration.clickhouse_face.plain import Client, until
+
+
+def test_health_is_answered_without_a_query(client: Client) -> None:
+    """/ping, /replicas_status and / say Ok; any other path is not found."""
+    for path in ("/ping", "/replicas_status", "/"):
+        assert client.ask(method="GET", path=path).body == b"Ok.\n"
+    assert client.ask(method="GET", path="/nothing").status == 404
+
+
+def test_a_query_may_stand_in_the_url_the_body_or_both(client: Client) -> None:
+    """As the server does, the URL's part comes first."""
+    assert client.ask(method="GET", query="SELECT 1").text == "1"
+    assert client.ask("SELECT 1").text == "1"
+    assert client.ask("+ 1", query="SELECT 1").text == "2"
+
+
+def test_an_answer_says_what_it_is(client: Client) -> None:
+    """Format, query id, time zone and a summary stand in the headers."""
+    headers = client.ask("SELECT 1", query_id="mine", default_format="JSONEachRow").headers
+    assert headers["x-clickhouse-query-id"] == "mine"
+    assert headers["x-clickhouse-format"] == "JSONEachRow"
+    assert headers["x-clickhouse-timezone"]
+    assert headers["x-clickhouse-server-display-name"]
+    assert json.loads(headers["x-clickhouse-summary"])["read_rows"] == "1"
+
+
+@pytest.mark.parametrize("name", ["JSON", "CSVWithNames", "XML", "JSONCompact", "Pretty"])
+def test_a_result_of_many_blocks_is_one_document(client: Client, name: str) -> None:
+    """Streaming must not repeat a format's head for each block."""
+    few = client.ask(f"SELECT number AS n FROM numbers(3) FORMAT {name}", max_block_size=1).text
+    heads = {"JSON": '"meta"', "JSONCompact": '"meta"', "CSVWithNames": '"n"', "XML": "<meta>", "Pretty": " n "}
+    assert few.count(heads[name]) == 1
+    assert "2" in few
+
+
+def test_a_large_result_streams(client: Client) -> None:
+    """The first bytes of an endless result are there while it is computed; leaving it stops the query."""
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    mark = f"n_{uuid.uuid4().hex}"
+    connection.request("POST", "/", f"SELECT number AS {mark} FROM system.numbers")
+    got = connection.getresponse()
+    assert got.status == 200
+    assert got.read(8) == b"0\n1\n2\n3\n"
+    running = (
+        f"SELECT count() FROM system.processes WHERE query LIKE '%AS {mark} FROM%' AND query NOT LIKE '%processes%'"
+    )
+    assert client.ask(running).text == "1"
+    connection.close()
+    got.close()
+    until(lambda: client.ask(running).text == "0", "the query outlives its client")
+
+
+def test_settings_are_the_querys_own(client: Client) -> None:
+    """A setting in the URL holds for one query; an unknown one is refused with the server's code."""
+    assert client.ask("SELECT getSetting('max_threads')", max_threads=3).text == "3"
+    assert client.ask("SELECT getSetting('max_block_size')", max_threads=3).text == "65409"
+    unknown = client.ask("SELECT 1", no_such_setting=1)
+    assert (unknown.status, unknown.code) == (404, 115)
+    odd: dict[str, Any] = {"a = 1, max_threads": 1}
+    wrong = client.ask("SELECT 1", **odd)
+    assert (wrong.status, wrong.code) == (404, 115)
+
+
+def test_typed_parameters_are_values(client: Client) -> None:
+    """What a parameter holds never becomes SQL."""
+    got = client.ask(
+        "SELECT {s:String}, {n:Nullable(Int8)}, {a:Array(String)} FROM {t:Identifier}",
+        param_s="a'; DROP TABLE x; --\\t$",
+        param_n="\\N",
+        param_a="['x','y']",
+        param_t="numbers",
+        database="system",
+        limit=1,
+    )
+    assert got.status == 200, got.text
+    assert got.text == "a\\'; DROP TABLE x; --\\t$\t\\N\t['x','y']"
+
+
+def test_the_database_is_the_calls(client: Client) -> None:
+    """By parameter or header, and `default` without either."""
+    asked = "SELECT currentDatabase()"
+    assert client.ask(asked).text == "default"
+    assert client.ask(asked, database="system").text == "system"
+    assert client.ask(asked, headers={"X-ClickHouse-Database": "system"}).text == "system"
+    missing = client.ask(asked, database="nowhere")
+    assert (missing.status, missing.code) == (404, 81)
+
+
+@pytest.mark.parametrize(
+    ("sql", "status", "code"),
+    [
+        ("SELECT", 400, 62),
+        ("SELECT nope", 404, 47),
+        ("SELECT * FROM nope", 404, 60),
+        ("SELECT nope()", 404, 46),
+        ("SELECT 1 FORMAT Nope", 404, 73),
+        ("SELECT toInt8('x')", 400, 6),
+        ("SELECT throwIf(1)", 500, 395),
+        ("INSERT INTO nope FORMAT CSV\n1", 404, 60),
+        (
+            "SELECT sleep(3) SETTINGS max_execution_time = 1, function_sleep_max_microseconds_per_block = 4000000",
+            408,
+            159,
+        ),
+        ("SELECT groupArray(number) FROM numbers(1000000000)", 500, 241),
+        ("SELECT 1; SELECT 2", 400, 62),
+    ],
+)
+def test_errors_carry_the_servers_code_and_status(client: Client, sql: str, status: int, code: int) -> None:
+    """Clients decide by both; the memory of a query is bounded."""
+    got = client.ask(sql)
+    assert (got.status, got.code) == (status, code), got.text
+    assert got.text.startswith(f"Code: {code}. DB::Exception: ")
+    assert "(version " in got.text
+
+
+def test_an_error_in_midstream_is_marked_in_the_body(client: Client) -> None:
+    """What is out is out; the error follows between the marks that the header announced."""
+    got = client.ask("SELECT throwIf(number = 5000000) FROM numbers(10000000)", max_block_size=1000)
+    tag = got.headers["x-clickhouse-exception-tag"].encode()
+    assert got.status == 200
+    tail = got.body[got.body.index(b"\r\n__exception__\r\n" + tag) :]
+    assert b"FUNCTION_THROW_IF_VALUE_IS_NON_ZERO" in tail
+    assert tail.endswith(tag + b"\r\n__exception__\r\n")
+
+
+def test_wait_end_of_query_keeps_the_status_true(client: Client) -> None:
+    """Who waits for the end gets the error by its status, however much came before it."""
+    got = client.ask("SELECT throwIf(number = 5000000) FROM numbers(10000000)", wait_end_of_query=1)
+    assert (got.status, got.code) == (500, 395)
+
+
+def test_a_table_may_come_with_its_query(client: Client) -> None:
+    """External tables in a form, its fields parameters of the query."""
+    form = (
+        b'--x\r\nContent-Disposition: form-data; name="param_n"\r\n\r\n1\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="ext"; filename="e"\r\n\r\n1\tone\n2\ttwo\r\n--x--\r\n'
+    )
+    got = client.ask(
+        form,
+        query="SELECT b FROM ext WHERE a > {n:Int32}",
+        ext_structure="a Int32, b String",
+        headers={"Content-Type": "multipart/form-data; boundary=x"},
+    )
+    assert got.text == "two"
+
+
+def test_what_our_tables_need_is_there(client: Client) -> None:
+    """Deduplication by token, TTL, views, projections and ReplacingMergeTree, as the migrations use them."""
+    raw = client.table(
+        "t DateTime, k String, v UInt64, PROJECTION p (SELECT k, sum(v) GROUP BY k)",
+        "(k, t)",
+        "TTL t + INTERVAL 100 YEAR SETTINGS non_replicated_deduplication_window = 100",
+    )
+    last = f"{raw}_last"
+    client.ask(f"CREATE TABLE {last} (k String, v UInt64) ENGINE = ReplacingMergeTree(v) ORDER BY k")
+    client.ask(f"CREATE MATERIALIZED VIEW {raw}_mv TO {last} AS SELECT k, v FROM {raw}")
+    for token in ("one", "one", "two"):
+        got = client.ask(f"INSERT INTO {raw} FORMAT CSV\n10,a,1\n", insert_deduplication_token=token)
+        assert got.status == 200, got.text
+    assert client.ask(f"SELECT sum(v) FROM {raw}").text == "2"
+    assert client.ask(f"SELECT * FROM {last} FINAL").text == "a\t1"
