@@ -67,10 +67,22 @@ class LinkSpells:
             self.spells.sort(key=_order)
             self._bound()
             return True
+        if symptom.at_ns == symptom.since_ns:
+            return self._anew(own, symptom)
         ended = [s for s in own if s.end_ns == FOREVER and s.begin_ns <= symptom.since_ns]
         for spell in ended:
             spell.end_ns = symptom.since_ns
         return bool(ended)
+
+    def _anew(self, own: Sequence[Spell], symptom: Symptom) -> bool:
+        """What was told of readings since then is told anew, in so many symptoms that follow."""
+        timed = [spell for spell in own if not spell.is_moment]
+        gone = [spell for spell in timed if spell.told_ns > symptom.at_ns]
+        self.spells = [spell for spell in self.spells if spell not in gone]
+        reopened = [spell for spell in timed if spell not in gone and symptom.at_ns <= spell.end_ns < FOREVER]
+        for spell in reopened:
+            spell.end_ns = FOREVER
+        return bool(gone or reopened) and not symptom.count
 
     def _bound(self) -> None:
         """The oldest two are one where there are too many, so that when it began is kept."""

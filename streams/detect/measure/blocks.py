@@ -7,7 +7,7 @@ message left some out keep times of their own, for that column only (`ragged`), 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ Cells = npt.NDArray[Any]
 Times = npt.NDArray[np.int64]
 Places = npt.NDArray[np.intp]
 _T = TypeVar("_T")
+
+NEVER_NS = 1 << 50
+"""Thirteen days: no two readings are so far apart that anything is made of it."""
 
 _MOST_FITS = 256
 
@@ -75,6 +78,14 @@ class Change:
         return self.stack.time(int(self.devices[message]), int(self.fit.places[position]), own)
 
 
+class Row(NamedTuple):
+    """All that a stack has of one device."""
+
+    values: Cells
+    at_ns: Times
+    ragged: dict[int, Times]
+
+
 class Stack:
     """One table of a block."""
 
@@ -84,6 +95,8 @@ class Stack:
         self.absent: Any = np.nan if dtype == "f8" else np.uint64(ABSENT_COUNTER)
         self.values: Cells = np.empty((0, len(columns), rows), dtype)
         self.at_ns: Times = np.zeros((0, len(columns)), np.int64)
+        self.usual_ns: Times = np.zeros(0, np.int64)
+        """By device: how far apart its readings are while none is missing; NEVER_NS where that is not known."""
         self.ragged: dict[int, Times] = {}
         """Place of a column -> the time of each of its cells, shape (devices, rows)."""
         self._fits: dict[tuple[Column, ...], Fit] = {}
@@ -97,14 +110,26 @@ class Stack:
         values[:held] = self.values
         self.values = values
         self.at_ns = np.concatenate([self.at_ns, np.zeros((devices - held, columns), np.int64)])
+        self.usual_ns = np.concatenate([self.usual_ns, np.full(devices - held, NEVER_NS)])
         for place, cells in self.ragged.items():
             self.ragged[place] = np.concatenate([cells, np.zeros((devices - held, rows), np.int64)])
 
     def clear(self, device: int) -> None:
         """Nothing was read of this device, or nothing that is comparable with what comes."""
-        self.values[device], self.at_ns[device] = self.absent, 0
+        self.values[device], self.at_ns[device], self.usual_ns[device] = self.absent, 0, NEVER_NS
         for cells in self.ragged.values():
             cells[device] = 0
+
+    def row(self, device: int) -> Row:
+        """A copy of what it has of a device."""
+        ragged = {place: cells[device].copy() for place, cells in self.ragged.items()}
+        return Row(self.values[device].copy(), self.at_ns[device].copy(), ragged)
+
+    def put(self, device: int, row: Row) -> None:
+        """A device has what it had before."""
+        self.values[device], self.at_ns[device] = row.values, row.at_ns
+        for place, cells in self.ragged.items():
+            cells[device] = row.ragged.get(place, row.at_ns[place])
 
     def time(self, device: int, place: int, row: int) -> int:
         """When a cell was last read; 0 for never."""
@@ -186,6 +211,7 @@ class Stack:
         """Take over a device from a stack that has the first columns and the first rows of this one."""
         _, columns, rows = other.values.shape
         self.clear(device)
+        self.usual_ns[device] = other.usual_ns[former]
         self.values[device, :columns, :rows] = other.values[former]
         self.at_ns[device, :columns] = other.at_ns[former]
         for place in other.ragged:

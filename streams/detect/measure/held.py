@@ -54,6 +54,12 @@ class HeldPorts:
             del self.ports[key]
         return held if held is not None and held.told else None
 
+    def put(self, key: tuple[str, Source], ports: dict[tuple[str, int], Held]) -> None:
+        """This is what is known of a device as one source reads it."""
+        self.ports.pop(key, None)
+        if ports:
+            self.ports[key] = ports
+
     def watched(self, wave: Wave) -> Iterator[tuple[int, int, int]]:
         """Message, row and way of those that a wave has something of."""
         for message, taken in enumerate(wave.taken):

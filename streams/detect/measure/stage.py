@@ -12,16 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure import late, lives, state, uplinks
+from streams.detect.measure.again import Ongoing
 from streams.detect.measure.blocks import Places
-from streams.detect.measure.crowds import Crowds
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Heard, Liveness
-from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Notable
 from streams.detect.measure.rates import Rates
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
 from streams.detect.measure.selves import Selves
-from streams.detect.measure.slowed import Slowed
 from streams.detect.measure.told import Compared, Told
 from streams.detect.measure.trained import WIDTH, Trained
 from streams.detect.measure.windows import Closed, Windows
@@ -82,8 +80,7 @@ class Measure:
         self._readings = Readings(self._notice, self._conclude, self._rates.clock, self._late)
         self._topology = Topology(Inventory())
         self._notable = Notable(self._topology)
-        self._pauses, self._crowds = Pauses(params.storm, params.collapse), Crowds(params)
-        self._slowed = Slowed(params.incast)
+        self._ongoing = Ongoing(params)
         self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
         self._trained = Trained(params.pcie, {})
         self._selves, self._words = Selves(params, partition), Words(params)
@@ -136,9 +133,7 @@ class Measure:
         if wave.row_kind is RowKind.ROW_KIND_PORT:
             self._noticed += self._notable.of(wave)
             self._noticed += self._words.of(wave, self._topology)
-            self._noticed += self._pauses.of(wave, self._topology)
-            self._noticed += self._crowds.of(wave, self._topology)
-            self._noticed += self._slowed.of(wave, self._topology)
+            self._noticed += self._ongoing.of(wave, self._topology)
         elif wave.row_kind is RowKind.ROW_KIND_GPU:
             self._noticed += self._notable.of_gpus(wave)
         if WIDTH in wave.gauges.fit.at:
@@ -148,6 +143,7 @@ class Measure:
         self._noticed += late.told(taken, rows, self._notable)
         self._noticed += self._words.late(taken, self._topology)
         self._noticed += self._trained.late(taken, rows, self._topology)
+        self._noticed += self._ongoing.late(taken, self._topology)
 
     def _conclude(self, group: list[Taken], windows: Windows, closed: Closed) -> None:
         """The windows of event time that are final, as far as they are told."""
@@ -283,11 +279,10 @@ class Measure:
         self._floor_ns, self._watermark_ns, held = state.load(data, liveness, readings, trained, selves)
         self._readings, self._liveness, self._trained = readings, liveness, trained
         self._selves, self._words = selves, Words(self._params)
-        self._pauses, self._crowds = Pauses(self._params.storm, self._params.collapse), Crowds(self._params)
-        self._slowed = Slowed(self._params.incast)
+        self._ongoing = Ongoing(self._params)
         for own, kept in zip(self._noted(), held, strict=False):  # of an earlier version, there are fewer
             own.load(kept)
 
     def _noted(self) -> tuple[HeldPorts | Words, ...]:
         """What is noted of ports beside their readings, in the order of the snapshot."""
-        return self._pauses.held, self._crowds.held, self._pauses.stifled.held, self._slowed.held, self._words
+        return *self._ongoing.held, self._words

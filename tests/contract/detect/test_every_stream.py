@@ -5,17 +5,14 @@ A detector that is registered with a case comes through all of this without a wo
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
 
 import pytest
 
-from streams.detect.params import ns
 from streams.replay.driver import event_time
 from streams.replay.score import score
 from streams.wire.models import CollectorStatus, Condition, Event, Facts, Finding, Message, Remediation, Samples
 from tests.contract.detect.cases import LABELLED, shortly_after, told
-from tests.unit.detect.chain import ROUND_S
 from tests.unit.detect.live import histories, in_order, run, shuffled, standing
 from tests.unit.detect.parts import HOST, HostWorld
 from tests.unit.detect.seen import GNMI, NIC, SNMP, at
@@ -46,40 +43,12 @@ def test_order_and_repetition_within_the_lateness_change_no_final_revision(slug:
     assert standing(live(slug)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
 
 
-NEEDS_ORDER = ("congestion/collapse", "congestion/incast", "congestion/pfc-storm")
-"""What begins and ends there is told of the readings of one source as they come, each against the one before."""
-
-
 @pytest.mark.parametrize("seed", [1, 5])
-@pytest.mark.parametrize("slug", [slug for slug in LABELLED if slug not in NEEDS_ORDER])
+@pytest.mark.parametrize("slug", LABELLED)
 def test_not_even_the_order_of_one_source_decides_anything(slug: str, seed: int) -> None:
     """As it may be when a collector hands over, or a bridge has two ways: the last revisions are the same."""
     arrived = shuffled(told(slug), LATE_S, random.Random(seed), keep_order=False)
     assert standing(run(arrived, LABELLED[slug][0].top)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
-
-
-def lasting(finding: Finding) -> list[int]:
-    """When it began, was told first, and was over."""
-    return [finding.started_at_ns, finding.detected_at_ns or 0, finding.resolved_at_ns or 0]
-
-
-def untimed(finding: Finding) -> Finding:
-    """A finding but for its times, and for what was measured in them."""
-    return replace(
-        finding, started_at_ns=0, detected_at_ns=0, resolved_at_ns=None, observed_at_ns=0, summary="", evidence=(),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("seed", [1, 4, 5])
-@pytest.mark.parametrize("slug", NEEDS_ORDER)
-def test_without_the_order_of_one_source_spells_are_off_by_the_disorder_at_most(slug: str, seed: int) -> None:
-    """The same findings; when they began, were told and were over is off by how late readings are, and a round."""
-    arrived = shuffled(told(slug), LATE_S, random.Random(seed), keep_order=False)
-    found = [standing(run(messages, LABELLED[slug][0].top)) for messages in (arrived, told(slug))]
-    ours, true = (sorted(own, key=lambda f: (f.condition, f.subject.id)) for own in found)
-    assert [untimed(finding) for finding in ours] == [untimed(finding) for finding in true] != []
-    off_ns = [abs(a - b) for x, y in zip(ours, true, strict=True) for a, b in zip(lasting(x), lasting(y), strict=True)]
-    assert max(off_ns) < ns(LATE_S + ROUND_S)
 
 
 @pytest.mark.parametrize("slug", LABELLED)

@@ -305,4 +305,4 @@ def test_a_healthy_port_is_not_kept() -> None:
     stage.begin(1)
     for row in readings(STORMS["by frames"]):
         stage.process([row])
-    assert not stage._pauses.held.ports
+    assert not stage._ongoing.held[0].ports

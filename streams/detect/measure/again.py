@@ -1,0 +1,187 @@
+"""What goes on at ports, told anew where a reading comes late into a gap: as if it had come in its time.
+
+Who compares each reading with the one before it (pauses.py, crowds.py, slowed.py) needs both ends of what a late
+reading divides. But a reading that is going to be late leaves a gap first. So what a device had before a gap is kept
+for the lateness, and its readings since; a late one among them has all of them compared again, from the gap on, and
+what comes out otherwise is told anew. Where readings come in order there is no gap, and nothing is kept.
+"""
+
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+import numpy as np
+
+from streams.detect.measure.block import Block
+from streams.detect.measure.blocks import Change, Row
+from streams.detect.measure.crowds import Crowds
+from streams.detect.measure.held import Held, HeldPorts
+from streams.detect.measure.pauses import Pauses
+from streams.detect.measure.ports import Noticed
+from streams.detect.measure.readings import Slot, Taken, Wave
+from streams.detect.measure.slowed import Slowed
+from streams.detect.params import DetectParams, ns
+from streams.fabric.topology import Topology
+from streams.wire.models import Source, Symptom, SymptomKind
+
+_MOST_GAPS = 512
+"""Kept at once, so that an outage of all costs no memory: of more, a late reading is not compared."""
+
+_OVER = {
+    SymptomKind.PAUSED: SymptomKind.PAUSED_NO_MORE, SymptomKind.PAUSES: SymptomKind.PAUSES_NO_MORE,
+    SymptomKind.HOST_STALLS: SymptomKind.PAUSES_NO_MORE, SymptomKind.CROWDED: SymptomKind.CROWDED_NO_MORE,
+    SymptomKind.STIFLED: SymptomKind.STIFLED_NO_MORE, SymptomKind.SLOWED: SymptomKind.SLOWED_NO_MORE,
+}  # fmt: skip
+
+_Key = tuple[str, Source]
+_Ports = dict[tuple[str, int], Held]
+
+
+@dataclass(slots=True)
+class _Gap:
+    """One device as one source reads it, from before a gap on."""
+
+    slot: Slot
+    block: Block
+    place: int
+    since_ns: int
+    until_ns: int
+    rows: tuple[Row, Row]
+    held: list[_Ports]
+    taken: list[Taken] = field(default_factory=list)
+    told: list[Symptom] = field(default_factory=list)
+
+
+class Ongoing:
+    """What goes on at ports, by all who say what it is."""
+
+    def __init__(self, params: DetectParams) -> None:
+        self._pauses, self._crowds = Pauses(params.storm, params.collapse), Crowds(params)
+        self._slowed = Slowed(params.incast)
+        self.held: tuple[HeldPorts, ...] = (
+            self._pauses.held, self._crowds.held, self._pauses.stifled.held, self._slowed.held
+        )  # fmt: skip
+        self._lateness_ns = ns(params.lateness_s)
+        self._gaps: dict[_Key, _Gap] = {}
+
+    def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
+        """What a wave shows."""
+        self._open(wave)
+        noticed = self._look(wave, topology)
+        if self._gaps:
+            for taken in wave.taken:
+                self._keep(taken, is_odd=wave.counters.rows is not None)
+            for _, symptom in noticed:
+                if (gap := self._gaps.get((symptom.device, symptom.source))) is not None:
+                    gap.told.append(symptom)
+        return noticed
+
+    def late(self, taken: Taken, topology: Topology) -> Iterator[Noticed]:
+        """A message that is older than its device's last."""
+        slot, samples = taken.slot, taken.samples
+        gap = self._gaps.get((samples.device, samples.source))
+        if gap is None or gap.slot is not slot or not gap.since_ns < taken.at_ns or samples.row != slot.rows:
+            return
+        if (slot.block, slot.place) != (gap.block, gap.place) or samples.boot_id != gap.taken[0].samples.boot_id:
+            return
+        insort(gap.taken, taken, key=attrgetter("at_ns"))
+        before, gap.told = _by_port(gap.told), self._again(gap, topology)
+        now = _by_port(gap.told)
+        for key in dict.fromkeys((*before, *now)):
+            if (told := now.get(key, [])) != before.get(key):
+                port, over = key
+                anew = Symptom(samples.device, port, over, gap.since_ns, gap.since_ns, samples.source, count=len(told))
+                yield from ((taken.number, symptom) for symptom in (anew, *told))
+
+    def _look(self, wave: Wave, topology: Topology) -> list[Noticed]:
+        noticed = self._pauses.of(wave, topology)
+        noticed += self._crowds.of(wave, topology)
+        noticed += self._slowed.of(wave, topology)
+        return noticed
+
+    def _open(self, wave: Wave) -> None:
+        """Where a reading is missing, as it seems: more than half as long again as usual there was none."""
+        change = wave.counters
+        stack, devices = change.stack, change.devices
+        if change.rows is not None or not stack.columns:
+            return
+        since_ns, usual_ns = np.maximum.reduce(stack.at_ns[devices], axis=1), stack.usual_ns[devices]
+        interval_ns = change.at_ns - since_ns
+        gapped = (since_ns > 0) & (2 * interval_ns > 3 * usual_ns)
+        stack.usual_ns[devices] = np.minimum(interval_ns, usual_ns + usual_ns // 4)
+        if not np.count_nonzero(gapped):
+            return
+        for message in np.flatnonzero(gapped).tolist():
+            self._opened(wave.taken[message], int(since_ns[message]))
+
+    def _opened(self, taken: Taken, since_ns: int) -> None:
+        slot, key = taken.slot, (taken.samples.device, taken.samples.source)
+        known = self._gaps.get(key)
+        until_ns = taken.at_ns + self._lateness_ns
+        if known is not None and known.taken and taken.at_ns <= known.taken[0].at_ns + self._lateness_ns:
+            known.until_ns = until_ns
+            return
+        if known is None and len(self._gaps) >= _MOST_GAPS:
+            return
+        rows = slot.block.counters.row(slot.place), slot.block.gauges.row(slot.place)
+        held = [_copied(own.ports.get(key, {})) for own in self.held]
+        self._gaps[key] = _Gap(slot, slot.block, slot.place, since_ns, until_ns, rows, held)
+
+    def _keep(self, taken: Taken, *, is_odd: bool) -> None:
+        """A reading after a gap; what is kept is let go of when nothing can come into it any more."""
+        key = taken.samples.device, taken.samples.source
+        gap = self._gaps.get(key)
+        if gap is None or gap.slot is not taken.slot:
+            return
+        last = gap.taken[-1] if gap.taken else None
+        if last is not None and taken.at_ns <= last.at_ns:
+            return
+        other_life = last is not None and last.samples.boot_id != taken.samples.boot_id
+        if is_odd or other_life or taken.at_ns > gap.until_ns:
+            del self._gaps[key]
+        else:
+            gap.taken.append(taken)
+
+    def _again(self, gap: _Gap, topology: Topology) -> list[Symptom]:
+        """Compare all readings since the gap once more, in their order; answers what they show."""
+        stacks, key = (gap.block.counters, gap.block.gauges), (gap.slot.device, gap.slot.source)
+        newest = [stack.row(gap.place) for stack in stacks]
+        for stack, row in zip(stacks, gap.rows, strict=True):
+            stack.put(gap.place, row)
+        for own, ports in zip(self.held, gap.held, strict=True):
+            own.put(key, _copied(ports))
+        told: list[Symptom] = []
+        for taken in gap.taken:
+            wave = _wave(gap, taken)
+            told += (symptom for _, symptom in self._look(wave, topology))
+            for change in (wave.counters, wave.gauges):
+                change.stack.take(change)
+        for stack, row in zip(stacks, newest, strict=True):
+            stack.put(gap.place, row)
+        return told
+
+
+def _copied(ports: _Ports) -> _Ports:
+    return {place: replace(held) for place, held in ports.items()}
+
+
+def _by_port(told: list[Symptom]) -> dict[tuple[str, SymptomKind], list[Symptom]]:
+    """By port, and by what tells that it is over."""
+    found: dict[tuple[str, SymptomKind], list[Symptom]] = {}
+    for symptom in told:
+        found.setdefault((symptom.port, _OVER.get(symptom.kind, symptom.kind)), []).append(symptom)
+    return found
+
+
+def _wave(gap: _Gap, taken: Taken) -> Wave:
+    """A message alone."""
+    device, at_ns = np.array([gap.place], np.intp), np.array([taken.at_ns], np.int64)
+    changes = []
+    for stack, table in ((gap.block.counters, taken.samples.counters), (gap.block.gauges, taken.samples.gauges)):
+        fit = stack.fit(table)
+        assert fit is not None, "its block has all its columns, or its gap was let go of"
+        values = table.values.view()
+        values.flags.writeable = False
+        changes.append(Change(stack, device, fit, values.reshape(1, len(fit.places), gap.block.shape.rows), at_ns))
+    return Wave(gap.block.shape.row_kind, [taken], *changes)
