@@ -123,7 +123,10 @@ class Ongoing:
             known.until_ns = until_ns
             return
         if known is None and len(self._gaps) >= _MOST_GAPS:
-            return
+            oldest = next(iter(self._gaps))
+            if self._gaps[oldest].until_ns >= taken.at_ns:
+                return
+            del self._gaps[oldest]  # nothing was read of it since
         rows = slot.block.counters.row(slot.place), slot.block.gauges.row(slot.place)
         held = [_copied(own.ports.get(key, {})) for own in self.held]
         self._gaps[key] = _Gap(slot, slot.block, slot.place, since_ns, until_ns, rows, held)
