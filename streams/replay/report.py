@@ -1,5 +1,6 @@
 """A score as people and programs read it."""
 
+from datetime import UTC, datetime
 from statistics import median
 from typing import Any
 
@@ -13,10 +14,17 @@ def as_dict(score: Score) -> dict[str, Any]:
         "precision": score.precision,
         "recall": score.recall,
         "conditions": {condition.slug: _counts(score.of(condition)) for condition in score.conditions()},
-        "missed": [f"{t.condition.slug} {t.device}/{t.port}".rstrip("/") for t in score.missed],
-        "invented": [f"{seen.condition.slug} {seen.subject_id}" for seen in score.invented],
+        "missed": [
+            f"{t.condition.slug} {'/'.join(filter(None, (t.device, t.port)))} from {_time(t.start_ns)}"
+            for t in score.missed
+        ],
+        "invented": [f"{seen.condition.slug} {seen.subject_id} from {_time(seen.start_ns)}" for seen in score.invented],
         "paged_in_vain": list(score.paged_in_vain),
     }
+
+
+def _time(at_ns: int) -> str:
+    return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _counts(score: Score) -> dict[str, Any]:

@@ -158,6 +158,7 @@ def test_the_report_names_what_was_missed_and_invented() -> None:
     own = score([_found(1000, 1100), _found(5000, 5100, "x")], [T, _truth(9000, 9100, "l/e9", FLAP)])
     said = as_dict(own)
     assert (said["precision"], said["recall"]) == (0.5, 0.5)
-    assert (said["missed"], said["invented"]) == (["link/flap l/e9"], ["link/down link:h/e0--l/e1"])
+    assert said["missed"] == ["link/flap l/e9 from 1970-01-01T02:30:00Z"]
+    assert said["invented"] == ["link/down link:h/e0--l/e1 from 1970-01-01T01:23:20Z"]
     assert said["conditions"]["link/down"]["time_to_detect_s"] == {"median": 30.0, "worst": 30.0}
     assert "missed: link/flap l/e9" in as_table(own) and "precision 0.5, recall 0.5" in as_table(own)
