@@ -12,7 +12,7 @@ import numpy as np
 from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.measure.uplinks import deviations
 from streams.detect.params import DetectParams, ImbalanceParams, ns
-from streams.detect.runs import bad_runs
+from streams.detect.runs import Run, Watch, bad_runs, look_again_ns, watched
 from streams.fabric.catalogue import Metric
 from streams.wire.models import (
     Condition,
@@ -104,20 +104,25 @@ def mark_of(params: ImbalanceParams, window: Rails) -> Mark:
     )  # fmt: skip
 
 
-def step(params: DetectParams, own: SwitchUplinks, watermark_ns: int) -> tuple[list[Episode], int]:
+def step(
+    params: DetectParams, own: SwitchUplinks, watermark_ns: int, *, is_read: bool = True
+) -> tuple[list[Episode], int]:
     """Conclude from the marks; answers what changed, and the watermark at which to look again."""
-    conclusions = [_conclusion(params, own.subject, run, good) for run, good in _runs(params.imbalance, own.marks)]
+    watch = watched(params, watermark_ns, is_read=is_read)
+    runs = list(_runs(params.imbalance, own.marks, watch))
+    conclusions = [_conclusion(params, own.subject, run) for run in runs]
     own.state, episodes = fold(own.state, conclusions, watermark_ns, own.forgotten_ns)
-    return episodes, next_due_ns(conclusions, watermark_ns)
+    due_ns = look_again_ns(params, runs, watch, watermark_ns)
+    return episodes, min(due_ns, next_due_ns(conclusions, watermark_ns))
 
 
-def _runs(params: ImbalanceParams, marks: Sequence[Mark]) -> Iterator[tuple[list[Mark], list[Mark]]]:
-    """The bad windows of each episode, and the good ones that ended it."""
-    return bad_runs(marks, lambda mark: mark.is_bad, lambda run: len(run) >= params.windows, params.windows)
+def _runs(params: ImbalanceParams, marks: Sequence[Mark], watch: Watch) -> Iterator[Run[Mark]]:
+    return bad_runs(marks, lambda mark: mark.is_bad, lambda run: len(run) >= params.windows, params.windows, watch)
 
 
-def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], good: Sequence[Mark]) -> Conclusion:
-    last, over = run[-1], bool(good)
+def _conclusion(params: DetectParams, subject: Subject, case: Run[Mark]) -> Conclusion:
+    run, over_ns = case.bad, case.over_ns
+    last = run[-1]
     worst = max(run, key=lambda mark: abs(mark.off))
     switch = subject.a.device if subject.a is not None else ""
     finding = Finding(
@@ -127,7 +132,7 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
         subject=subject,
         started_at_ns=run[0].begin_ns,
         observed_at_ns=last.end_ns,
-        resolved_at_ns=last.end_ns if over else None,
+        resolved_at_ns=None if over_ns is None else last.end_ns,
         detected_at_ns=run[params.imbalance.windows - 1].end_ns + ns(params.lateness_s),
         summary=f"the {worst.peers + 1} uplinks of {switch} carry unevenly: {worst.port} {worst.off:+.0%} of the mean, "
         f"{worst.full_port} is {worst.full:.0%} full",
@@ -159,5 +164,5 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
         confidence=0.9,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1),
     )
-    final_at = good[-1].end_ns + ns(params.lateness_s) if over else None
+    final_at = None if over_ns is None else over_ns + ns(params.lateness_s)
     return Conclusion(run[0].begin_ns, last.end_ns, finding, str(run[0].begin_ns), final_at)

@@ -74,7 +74,7 @@ class History:
         return self._spans(end, self.down_since, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
 
     def disabled(self) -> list[Interval]:
-        """When either end was administratively down."""
+        """When either end was administratively down: from the last reading at which it was not, as far as known."""
         spans = (
             self._spans(end, self.off_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
             for end in self.ends()
@@ -86,7 +86,7 @@ class History:
         begun = since.get(end.device)
         for symptom in self.at(end):
             if symptom.kind is on and begun is None:
-                begun = symptom.at_ns
+                begun = _since(symptom)
             elif symptom.kind is off and begun is not None:
                 spans.append((begun, symptom.at_ns))
                 begun = None
@@ -122,9 +122,14 @@ def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int
     )  # fmt: skip
 
 
+def _since(symptom: Symptom) -> int:
+    """From when on it was so. A port that a person shuts goes down at once, and readings tell of why when they come."""
+    return (symptom.since_ns if symptom.kind is SymptomKind.ADMIN_DISABLED else 0) or symptom.at_ns
+
+
 def _follow(since: dict[str, int], symptom: Symptom, on: SymptomKind, off: SymptomKind) -> None:
     if symptom.kind is on:
-        since.setdefault(symptom.device, symptom.at_ns)
+        since.setdefault(symptom.device, _since(symptom))
     elif symptom.kind is off:
         since.pop(symptom.device, None)
 

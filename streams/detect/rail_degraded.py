@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.params import DetectParams, RailParams, ns
 from streams.detect.rails import PCIE, RETRANSMITS, SLOW, TRAINED_LOW, Mark, RailPort
-from streams.detect.runs import bad_runs
+from streams.detect.runs import Run, Watch, bad_runs, look_again_ns, watched
 from streams.wire.models import (
     Condition,
     Coverage,
@@ -67,16 +67,18 @@ def subject_of(rail: RailPort, like: Subject) -> Subject:
     )  # fmt: skip
 
 
-def step(params: DetectParams, own: RailState, watermark_ns: int) -> tuple[list[Episode], int]:
+def step(params: DetectParams, own: RailState, watermark_ns: int, *, is_read: bool = True) -> tuple[list[Episode], int]:
     """Conclude from the marks; answers what changed, and the watermark at which to look again."""
-    conclusions = [_conclusion(params, own.subject, run, good) for run, good in _runs(params.rail, own.marks)]
+    watch = watched(params, watermark_ns, is_read=is_read)
+    runs = list(_runs(params.rail, own.marks, watch))
+    conclusions = [_conclusion(params, own.subject, run) for run in runs]
     own.state, episodes = fold(own.state, conclusions, watermark_ns, own.forgotten_ns)
-    return episodes, next_due_ns(conclusions, watermark_ns)
+    due_ns = look_again_ns(params, runs, watch, watermark_ns)
+    return episodes, min(due_ns, next_due_ns(conclusions, watermark_ns))
 
 
-def _runs(params: RailParams, marks: Sequence[Mark]) -> Iterator[tuple[list[Mark], list[Mark]]]:
-    """The bad windows of each episode, and the good ones that ended it."""
-    return bad_runs(marks, lambda mark: bool(mark.why), lambda run: is_case(params, run), params.good_windows)
+def _runs(params: RailParams, marks: Sequence[Mark], watch: Watch) -> Iterator[Run[Mark]]:
+    return bad_runs(marks, lambda mark: bool(mark.why), lambda run: is_case(params, run), params.good_windows, watch)
 
 
 def is_case(params: RailParams, run: Sequence[Mark]) -> bool:
@@ -84,8 +86,9 @@ def is_case(params: RailParams, run: Sequence[Mark]) -> bool:
     return len(run) >= params.bad_windows or any(mark.why == TRAINED_LOW for mark in run)
 
 
-def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], good: Sequence[Mark]) -> Conclusion:
-    last, over = run[-1], bool(good)
+def _conclusion(params: DetectParams, subject: Subject, case: Run[Mark]) -> Conclusion:
+    run, over_ns = case.bad, case.over_ns
+    last = run[-1]
     worst = _worst(run)
     opened = next(run[n] for n in range(len(run)) if is_case(params.rail, run[: n + 1]))
     at = subject.a or Endpoint("")
@@ -96,7 +99,7 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
         subject=subject,
         started_at_ns=run[0].begin_ns,
         observed_at_ns=last.end_ns,
-        resolved_at_ns=last.end_ns if over else None,
+        resolved_at_ns=None if over_ns is None else last.end_ns,
         detected_at_ns=opened.end_ns + ns(params.lateness_s),
         summary=f"rail {subject.rail} of {at.device} {_headline(worst)}",
         cause=_CAUSES[worst.why],
@@ -116,7 +119,7 @@ def _conclusion(params: DetectParams, subject: Subject, run: Sequence[Mark], goo
         confidence=0.9 if worst.peers >= 2 * params.rail.peers or worst.why == TRAINED_LOW else 0.7,
         coverage=Coverage(seen=worst.peers + 1, expected=worst.peers + 1) if worst.peers else None,
     )
-    final_at = good[-1].end_ns + ns(params.lateness_s) if over else None
+    final_at = None if over_ns is None else over_ns + ns(params.lateness_s)
     return Conclusion(run[0].begin_ns, last.end_ns, finding, str(run[0].begin_ns), final_at)
 
 

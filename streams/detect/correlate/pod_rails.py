@@ -89,7 +89,8 @@ class PodRails:
         episodes: list[Episode] = []
         due_ns = self.due_ns(params)
         for name, state in list(self.own.items()):
-            said, again_ns = rail_degraded.step(params, state, watermark_ns)
+            host = state.subject.a.device if state.subject.a is not None else ""
+            said, again_ns = rail_degraded.step(params, state, watermark_ns, is_read=host in read)
             episodes += said
             due_ns = min(due_ns, again_ns)
             if state.is_over:

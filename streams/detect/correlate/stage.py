@@ -195,7 +195,8 @@ class Correlate:
         return stifles.look(self._params, self._kept.stifled, self._topology, pod, watermark_ns, keep=keep)
 
     def _uplinks(self, switch: str, watermark_ns: int) -> Looked:
-        return uplinks.look(self._params, self._kept.uneven, switch, watermark_ns)
+        is_read = not self._kept.silent.get(switch)
+        return uplinks.look(self._params, self._kept.uneven, switch, watermark_ns, is_read=is_read)
 
     def _part(self, part: str, watermark_ns: int) -> Looked:
         return self._kept.parts.look(self._params, part, self._kept.restarts, watermark_ns)

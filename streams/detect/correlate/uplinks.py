@@ -44,10 +44,12 @@ def observe(
     return {NAME + switch: None} if own.add(mark) else {}
 
 
-def look(params: DetectParams, uneven: Uneven, switch: str, watermark_ns: int) -> tuple[list[Episode], int]:
+def look(
+    params: DetectParams, uneven: Uneven, switch: str, watermark_ns: int, *, is_read: bool
+) -> tuple[list[Episode], int]:
     """Conclude on one switch, and let go of it when nothing is left."""
     own = uneven[switch]
-    episodes, due_ns = congestion_imbalance.step(params, own, watermark_ns)
+    episodes, due_ns = congestion_imbalance.step(params, own, watermark_ns, is_read=is_read)
     if own.is_over:
         del uneven[switch]
     return episodes, due_ns

@@ -7,7 +7,6 @@ import pytest
 
 from streams.detect.congestion_imbalance import SwitchUplinks, mark_of, step
 from streams.detect.correlate.stage import Correlate
-from streams.detect.link import FOREVER
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -36,7 +35,7 @@ def fabric(speeds: Sequence[float] = (SPEED,) * 4) -> Topology:
 
 @dataclass(frozen=True)
 class Case:
-    """How full each uplink is from 120 s to `until`, of its speed; before and after all carry alike."""
+    """How full each uplink is from 120 s to `until` and from `again` on, of its speed; else all carry alike."""
 
     fill: tuple[float, ...] = (0.6, 0.6, 0.6, 0.6)
     until: float = 900
@@ -45,6 +44,7 @@ class Case:
     down: dict[str, tuple[float, float]] = field(default_factory=dict)
     boots: float = 1e9
     trained: float | None = None
+    again: float = 1e9
 
 
 def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Finding]:
@@ -57,7 +57,7 @@ def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Findin
         stage.adopt(top)
     for turn in range(int(last_s / 20)):
         t = turn * 20.0
-        during = max(0.0, min(t, case.until) - 120)
+        during = max(0.0, min(t, case.until) - 120) + max(0.0, t - case.again)
         since = 0.0 if t < case.boots else case.boots
         full = case.speeds if case.trained is None else (case.trained,) * 4
         sent: dict[str, float | None] = {
@@ -148,4 +148,18 @@ def test_two_sources_are_one_window() -> None:
         told.append((said_, due))
     assert told[0] == told[1]
     assert len(told[0][0]) == 1
-    assert told[0][1] == FOREVER
+    assert told[0][1] == at(990), "ten minutes after the last bad window, and the lateness"
+
+
+def test_it_is_over_though_an_uplink_is_down_ever_since() -> None:
+    """No window can be compared any more, and none was bad for ten minutes: nobody is to close it by hand."""
+    (found,) = said(Case((0.9, 0.6, 0.6, 0.6), down={"u3": (840, 7200)}), last_s=3600)
+    assert (found.status, found.final) == (Status.RESOLVED, True)
+    assert found.resolved_at_ns is not None
+    assert after(found.resolved_at_ns) == pytest.approx(840, abs=60)
+
+
+def test_a_switch_that_is_uneven_once_more_is_another_finding() -> None:
+    """An hour later, and none of the windows between them could be compared."""
+    uneven = Case((0.9, 0.6, 0.6, 0.6), down={"u3": (840, 4500)}, again=4800)
+    assert len(said(uneven, last_s=5400)) == 2

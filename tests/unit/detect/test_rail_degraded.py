@@ -167,9 +167,12 @@ def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
 
 
 def test_it_stays_open_while_nobody_reads_the_host() -> None:
-    """Missing is not healthy."""
+    """Missing is not healthy; of a host that is read, `measure` tells for ten minutes what is still bad."""
     windows = [w for w in minutes(slow(0.7)) if w.device != BAD[0] or w.begin_ns < at(20 + 60 * 6)]
-    assert {f.status for f in told(windows)} <= {Status.OPEN, Status.UPDATED}
+    silence = Symptom(BAD[0], "", SymptomKind.SILENT, at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)
+    assert {f.status for f in told(windows, symptoms=[silence])} <= {Status.OPEN, Status.UPDATED}
+    (final,) = last(told(windows))
+    assert (final.status, final.final, after(final.resolved_at_ns)) == (Status.RESOLVED, True, 20 + 60 * 6)
 
 
 def test_two_rails_of_two_hosts_are_two_findings() -> None:
