@@ -60,13 +60,17 @@ class LostLink:
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """All that is known of one device. `silences` are by source; `links` counts those that it has."""
+    """All that is known of one device. `silences` are by source; `links` counts those that it has.
+
+    `beyond` are the silences, by source, of the devices at the other ends of its links that ever were silent.
+    """
 
     subject: Subject
     silences: dict[str, list[Silence]]
     restarts: list[Restart]
     lost: list[LostLink]
     links: int
+    beyond: tuple[dict[str, list[Silence]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class _Outage:
     boot_id: int
     restarted: bool
     lost: int = 0
+    of: int = 0
+    """Its links whose other ends are read."""
     silent: bool = True
 
 
@@ -108,7 +114,8 @@ def _put(params: DetectParams, known: list[_Outage], outage: _Outage) -> None:
     for place, other in enumerate(known):
         if outage.begin_ns <= _later(other.end_ns, merge_ns) and other.begin_ns <= _later(outage.end_ns, merge_ns):
             known[place] = replace(
-                other, told_ns=min(other.told_ns, outage.told_ns), lost=max(other.lost, outage.lost)
+                other, told_ns=min(other.told_ns, outage.told_ns), lost=max(other.lost, outage.lost),
+                of=max(other.of, outage.of),
             )  # fmt: skip
             return
     known.append(outage)
@@ -124,7 +131,7 @@ def _join(first: _Outage, second: _Outage) -> _Outage:
     ends = [o.end_ns for o in (first, second) if o.end_ns != FOREVER] if restarted else [first.end_ns, second.end_ns]
     return _Outage(
         first.begin_ns, max(ends), min(first.told_ns, second.told_ns), first.boot_id or second.boot_id, restarted,
-        max(first.lost, second.lost),
+        max(first.lost, second.lost), max(first.of, second.of),
     )  # fmt: skip
 
 
@@ -145,23 +152,48 @@ def _dates_better(fine: Restart, wide: Restart) -> bool:
 
 
 def _gone(params: DetectParams, signs: Signs) -> list[_Outage]:
-    """When all sources were silent while at least `links_down_ratio` of the links were down at their other ends."""
-    needed = max(1, -(-round(signs.links * params.device_down.links_down_ratio * 1000) // 1000))
+    """When all sources were silent while at least `links_down_ratio` of the links were down at their other ends.
+
+    Of those links counts whose other ends are read, and at least half of all: where a collector is dead, a switch and
+    its neighbours are silent together, and hosts still see their links to it go.
+    """
     outages = []
     for begin, end in _all_silent(signs.silences):
-        lost = sorted(
-            (link for link in signs.lost if not link.flaps and begin <= link.up_ns and link.down_ns <= end),
-            key=lambda link: link.told_ns,
+        lost = [link for link in signs.lost if not link.flaps and begin <= link.up_ns and link.down_ns <= end]
+        first_ns = max(begin, min((link.down_ns for link in lost if link.down_ns >= begin), default=begin))
+        read = signs.links - sum(_unread_at(silences, first_ns) for silences in signs.beyond)
+        needed = _at_least(params.device_down.links_down_ratio * max(read, signs.links / 2))
+        if not signs.links or len({link.link_id for link in lost}) < needed:
+            continue
+        told = [s for silences in signs.silences.values() for s in silences if s.since_ns <= begin < s.heard_ns]
+        last = max(told, key=lambda silence: silence.told_ns)
+        if last.others:
+            continue
+        told_ns = max(sorted(link.told_ns for link in lost)[needed - 1], last.told_ns)
+        boot_id = next((s.boot_id for s in told if s.boot_id), 0)
+        begun_ns = _begun_ns(params, begin, sorted(link.down_ns for link in lost)[:needed])
+        outages.append(
+            _Outage(begun_ns, end, told_ns, boot_id, restarted=False, lost=len(lost), of=max(read, len(lost)))
         )
-        if signs.links and len({link.link_id for link in lost}) >= needed:
-            told = [s for silences in signs.silences.values() for s in silences if s.since_ns <= begin < s.heard_ns]
-            last = max(told, key=lambda silence: silence.told_ns)
-            if last.others:
-                continue
-            told_ns = max(lost[needed - 1].told_ns, last.told_ns)
-            boot_id = next((s.boot_id for s in told if s.boot_id), 0)
-            outages.append(_Outage(begin, end, told_ns, boot_id, restarted=False, lost=len(lost)))
     return outages
+
+
+def _at_least(count: float) -> int:
+    """So many links, and one at least."""
+    return max(1, -(-round(count * 1000) // 1000))
+
+
+def _unread_at(silences: dict[str, list[Silence]], at_ns: int) -> bool:
+    """Whether no source told of a device then."""
+    covering = [s for own in silences.values() for s in own if s.since_ns <= at_ns < s.heard_ns]
+    return len(covering) >= len(silences) > 0 and not max(covering, key=lambda silence: silence.told_ns).others
+
+
+def _begun_ns(params: DetectParams, silent_ns: int, downs_ns: list[int]) -> int:
+    """When the device went: when it fell silent, unless the links that are needed went long after that."""
+    near_ns = ns(params.device_down.merge_s)
+    first_ns = min(at_ns for at_ns in downs_ns if at_ns >= downs_ns[-1] - near_ns)
+    return first_ns if first_ns > silent_ns + near_ns else silent_ns
 
 
 def _lost_together(params: DetectParams, signs: Signs) -> list[_Outage]:
@@ -170,7 +202,7 @@ def _lost_together(params: DetectParams, signs: Signs) -> list[_Outage]:
     It lasts until so many are back that it would not have been told.
     """
     together = params.together
-    needed = max(together.links, -(-round(signs.links * together.device_ratio * 1000) // 1000))
+    needed = max(together.links, _at_least(signs.links * together.device_ratio))
     outages = []
     run: list[LostLink] = []
     for link in [*sorted(signs.lost, key=lambda link: link.down_ns), None]:
@@ -183,7 +215,9 @@ def _lost_together(params: DetectParams, signs: Signs) -> list[_Outage]:
                 end = sorted(up_ns.values())[len(told) - needed]
                 told_ns = sorted(told.values())[needed - 1]
                 outages.append(
-                    _Outage(run[0].down_ns, end, told_ns, 0, restarted=False, lost=len(told), silent=False)
+                    _Outage(
+                        run[0].down_ns, end, told_ns, 0, restarted=False, lost=len(told), of=signs.links, silent=False
+                    )
                 )  # fmt: skip
             run = []
         if link is not None:
@@ -250,7 +284,7 @@ def _evidence(device: str, signs: Signs, outage: _Outage) -> list[Evidence]:
     if outage.lost:
         evidence.append(
             Evidence(
-                f"{outage.lost} of {signs.links} links of {device} {_SAID[outage.silent]}",
+                f"{outage.lost} of {outage.of} links of {device}{_beyond(outage, signs)} {_SAID[outage.silent]}",
                 metric="oper_up",
                 at=Endpoint(device),
                 observed=float(outage.lost),
@@ -261,3 +295,7 @@ def _evidence(device: str, signs: Signs, outage: _Outage) -> list[Evidence]:
             )
         )
     return evidence
+
+
+def _beyond(outage: _Outage, signs: Signs) -> str:
+    return f" whose other ends are read ({signs.links} in all)" if outage.of < signs.links else ""

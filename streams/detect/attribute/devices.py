@@ -15,6 +15,7 @@ from streams.detect.device_down import LostLink, Restart, Signs
 from streams.detect.link import FOREVER, union
 from streams.detect.params import DetectParams, ns
 from streams.detect.subjects import of_device
+from streams.detect.telemetry_stale import Silence
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Episode, Symptom, SymptomKind
 
@@ -68,7 +69,8 @@ class Devices:
         if state is None:
             state = self._kept.devices[device] = DeviceState()
         subject, watermark_ns = of_device(self._topology, device), self._kept.watermark_ns
-        signs = Signs(subject, state.silences, state.restarts, lost, links)
+        beyond = self._beyond(device) if any(state.silences.values()) else ()
+        signs = Signs(subject, state.silences, state.restarts, lost, links, beyond)
         state.down, episodes = device_down.step(self._params, state.down, signs, watermark_ns)
         for name, silences in state.silences.items():
             said = state.stale.get(name, ())
@@ -76,6 +78,12 @@ class Devices:
             episodes += stale
         self._schedule(device, state)
         return episodes
+
+    def _beyond(self, device: str) -> tuple[dict[str, list[Silence]], ...]:
+        """The silences of the devices at the other ends of its links, one for each link."""
+        cables = self._topology.cables_of.get(device, ())
+        ends = (c.upper.device if c.lower.device == device else c.lower.device for c in cables)
+        return tuple(self._kept.devices[end].silences for end in ends if end in self._kept.devices)
 
     def silences(self) -> "Silences":
         """When of how many devices of the inventory nothing was read, as it is known now."""

@@ -14,6 +14,7 @@ from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Severity
 from tests.unit.detect.chain import Span, World
 from tests.unit.detect.paging import Heard, Live, told
+from tests.unit.detect.seen import after
 
 SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 ALWAYS = [(-1e9, 1e9)]
@@ -132,6 +133,19 @@ def test_a_host_that_is_lost_is_one_incident(is_read: bool) -> None:
     assert sum(f.condition is Condition.LINK_DOWN for f in heard.children(root)) == 8
     (said,) = [e.statement for e in root.evidence if e.metric == "capacity"]
     assert said.endswith("4 of its rails keep no plane: down")
+
+
+def test_a_leaf_that_goes_while_no_switch_is_read_is_told_by_its_hosts() -> None:
+    """Half of its links end at spines that nobody reads either; it went with its links, not when reading ended."""
+    top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
+    switches = [name for name, device in top.devices.items() if device.kind == "switch"]
+    world = World(top=top, gone={leaf: [(330.0, 480.0)]}, unread={name: [(90.0, 1e9)] for name in switches})
+    heard = _heard(world, 8, around=(leaf,), until=660.0)
+    (root,) = [f for f in heard.alone if f.condition is not Condition.TELEMETRY_STALE]
+    assert (root.condition, root.subject.id) == (Condition.DEVICE_DOWN, f"device:{leaf}")
+    assert after(root.started_at_ns) == pytest.approx(330, abs=10)
+    assert len([f for f in heard.children(root) if f.condition is Condition.LINK_DOWN]) == 64
+    assert "of 64 links" in root.evidence[0].statement
 
 
 def test_a_line_card_is_one_incident_without_a_new_subject() -> None:
