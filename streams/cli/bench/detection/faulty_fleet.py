@@ -28,7 +28,9 @@ def drift(places: Places, within: Span) -> Injection:
     else:
         raise Full("too many devices run another version already: a longer time or a larger fabric is needed")
     version = f"0.{int(chance.integers(100))}.{int(chance.integers(10**6))}"
-    first = min(places.plant.devices[device] for device in devices)
-    truth = Truth(span.start_ns, span.end_ns, Condition.FLEET_VERSION_DRIFT, first, "", _TOLERANCE_S)
+    names = tuple(sorted(places.plant.devices[device] for device in devices))
+    truth = Truth(span.start_ns, span.end_ns, Condition.FLEET_VERSION_DRIFT, names[0], "", _TOLERANCE_S)
     start_ns, end_ns = ((at_ns // _MINUTE_NS + 1) * _MINUTE_NS + _ASKED_NS for at_ns in span)
-    return Injection((Known(truth, start_ns),), (Runs(devices, kind, version, span, (start_ns, end_ns)),), kind)
+    return Injection(
+        (Known(truth, start_ns, devices=names),), (Runs(devices, kind, version, span, (start_ns, end_ns)),), kind
+    )

@@ -6,7 +6,7 @@ What happens is drawn from the seed alone, so that a trial can be had again; not
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -183,6 +183,8 @@ def _run(asked: Asked, stretch: float, settings: Settings, stages: Stages) -> Ou
     batches = delivery.rounds(whole.start_ns, whole.end_ns, round(asked.slice_s * _S))
     watch = _Watch(Notifier(settings.notify))
     watch.follow(Driver(stages, topology), lacking(batches, asked.without, within.start_ns))
+    said = list(watch.findings.values())
+    injections = [replace(one, known=tuple(known.named(said) for known in one.known)) for one in injections]
     truths = [truth for injection in injections for truth in injection.truths]
     return Outcome(
         asked, injections, score(watch.revisions, truths, settings.notify.hold_s), watch.findings, watch.arrived_ns,
