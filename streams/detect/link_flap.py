@@ -69,9 +69,13 @@ class _Hit:
 
 
 def step(
-    params: DetectParams, state: State, history: History, restarts: Mapping[str, list[Interval]], watermark_ns: int
-) -> tuple[State, list[Episode], int]:
-    """Conclude from the history; answers the new state, what changed, and the watermark at which to look again."""
+    params: DetectParams, state: State, history: History, restarts: Mapping[str, list[Interval]], watermark_ns: int,
+    worked_on_ns: int = 0,
+) -> tuple[State, list[Episode], int]:  # fmt: skip
+    """Conclude from the history; answers the new state, what changed, and the watermark at which to look again.
+
+    What people did at its ends until `worked_on_ns` is no history of the link: it does not count with what comes later.
+    """
     spans = explained(params.link, history, restarts)
     seen = [s for s in history.symptoms if _counts(s) and not meets(spans, s.since_ns if s.count else s.at_ns, s.at_ns)]
     tellers = {
@@ -82,7 +86,7 @@ def step(
     conclusions: list[Conclusion] = []
     due = min((_after(t, watermark_ns) for t in _outages_due(params, history)), default=FOREVER)
     for run in _runs(seen, ns(params.flap.quiet_s)):
-        hits = list(_hits(tellers, run))
+        hits = list(_hits(tellers, run, worked_on_ns))
         if hits:
             before_ns = conclusions[-1].end_ns if conclusions else 0
             conclusions.append(_conclusion(params, history, run, hits, before_ns, watermark_ns))
@@ -114,14 +118,15 @@ def _runs(seen: list[Symptom], quiet_ns: int) -> Iterator[list[Symptom]]:
         yield run
 
 
-def _hits(tellers: Mapping[str, list[_Teller]], run: list[Symptom]) -> Iterator[_Hit]:
+def _hits(tellers: Mapping[str, list[_Teller]], run: list[Symptom], worked_on_ns: int) -> Iterator[_Hit]:
     """Every observation of the run at which a preset is met, with the most that any of its tellers says."""
     begin = run[0].at_ns
+    after_ns = worked_on_ns if worked_on_ns < begin else 0
     for name, own in tellers.items():
         preset = FLAP_PRESETS[name]
         last = run[-1].at_ns + ns(preset.outage_s)  # an outage that still lasts counts that much after it began
         for at_ns in sorted({t for teller in own for t in teller.times if begin <= t <= last}):
-            counted = ((teller.downs(at_ns - ns(preset.window_s), at_ns), teller) for teller in own)
+            counted = ((teller.downs(max(after_ns, at_ns - ns(preset.window_s)), at_ns), teller) for teller in own)
             (downs, since_ns), teller = max(counted, key=lambda c: (c[0][0], -c[0][1]))
             if downs >= preset.downs:
                 yield _Hit(at_ns, since_ns, downs, teller, name)

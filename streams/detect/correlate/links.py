@@ -9,6 +9,7 @@ from streams.detect.link import FOREVER, History, Interval
 from streams.detect.minutes import Minutes
 from streams.detect.params import FLAP_PRESETS, DetectParams, ns
 from streams.fabric.ids import Port
+from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Subject
 
 _Restarts = Mapping[str, list[Interval]]
@@ -37,13 +38,17 @@ class LinkState:
         self.minutes.forgotten_ns = max(self.minutes.forgotten_ns, other.minutes.forgotten_ns)
         self.degrading = (*other.degrading, *self.degrading)
 
-    def look(self, params: DetectParams, restarts: _Restarts, watermark_ns: int) -> tuple[list[Episode], int]:
+    def look(
+        self, params: DetectParams, restarts: _Restarts, worked_on_ns: int, watermark_ns: int
+    ) -> tuple[list[Episode], int]:
         """Let each detector conclude; answers what changed, and when to look again."""
         history, minutes = self.history, self.minutes
         old_ns = remember_ns(params)
         horizon = watermark_ns - old_ns
         history.forget_before(horizon)
-        self.flap, flaps, flap_due = link_flap.step(params, forget(self.flap, horizon), history, restarts, watermark_ns)
+        self.flap, flaps, flap_due = link_flap.step(
+            params, forget(self.flap, horizon), history, restarts, watermark_ns, worked_on_ns
+        )
         self.down, downs, down_due = link_down.step(params, forget(self.down, horizon), history, watermark_ns)
         since_ns = min(horizon, minutes.windows[0].begin_ns) if minutes.windows else horizon
         self.degrading, worse, degrading_due = link_degrading.step(
@@ -76,13 +81,16 @@ def state_of(links: Links, subject: Subject) -> LinkState:
 
 
 def look(
-    params: DetectParams, links: Links, name: str, restarts: _Restarts, watermark_ns: int
+    params: DetectParams, links: Links, name: str, topology: Topology, restarts: _Restarts, watermark_ns: int
 ) -> tuple[list[Episode], int]:
     """Conclude on one link, and let go of it when nothing is left."""
     state = links.get(name)
     if state is None:
         return [], FOREVER
-    episodes, due_ns = state.look(params, restarts, watermark_ns)
+    ends = (topology.devices.get(end.device) for end in state.history.ends())
+    untils = (end.maintenance_until for end in ends if end is not None and end.maintenance_until is not None)
+    worked_on_ns = max((ns(until.timestamp()) for until in untils), default=0)
+    episodes, due_ns = state.look(params, restarts, worked_on_ns, watermark_ns)
     if due_ns == FOREVER and state.is_blank:
         del links[name]
     return episodes, due_ns

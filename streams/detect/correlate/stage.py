@@ -176,7 +176,7 @@ class Correlate:
         return outputs
 
     def _link(self, name: str, watermark_ns: int) -> Looked:
-        return links.look(self._params, self._kept.links, name, self._kept.restarts, watermark_ns)
+        return links.look(self._params, self._kept.links, name, self._topology, self._kept.restarts, watermark_ns)
 
     def _storm(self, name: str, watermark_ns: int) -> Looked:
         return storms.look(self._params, self._kept.held, name, watermark_ns)

@@ -1,10 +1,13 @@
 """link/flap: what is no flap comes first, then when it opens, what it says and when it is over."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
 from streams.detect.params import FLAP_PRESETS, DetectParams, FlapParams
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Status, Symptom
 from tests.unit.detect.seen import (
     HOST,
@@ -13,6 +16,7 @@ from tests.unit.detect.seen import (
     NIC,
     SNMP,
     after,
+    at,
     changed,
     correlated,
     counted,
@@ -24,13 +28,16 @@ from tests.unit.detect.seen import (
     restarted,
     up,
 )
+from tests.unit.fabric.made import inventory, topology
 
 HOUR, DAY = 3600, 86_400
 
 
-def _flaps(symptoms: Sequence[Symptom], until: float = 2 * DAY, presets: tuple[str, ...] = ()) -> list[Finding]:
+def _flaps(
+    symptoms: Sequence[Symptom], until: float = 2 * DAY, presets: tuple[str, ...] = (), top: Topology | None = None
+) -> list[Finding]:
     params = DetectParams(flap=FlapParams(presets=presets)) if presets else DetectParams()
-    return [f for f in correlated(symptoms, until, params) if f.condition is Condition.LINK_FLAP]
+    return [f for f in correlated(symptoms, until, params, top) if f.condition is Condition.LINK_FLAP]
 
 
 THREE = flaps(HOST, 0, 100, 200)
@@ -108,6 +115,20 @@ def test_after_the_quiet_it_is_another_episode() -> None:
     found = last(_flaps([*THREE, *flaps(HOST, HOUR, HOUR + 100, HOUR + 200)]))
     assert len(found) == 2
     assert len({f.subject.id for f in found}) == 1
+
+
+def test_what_people_did_at_a_host_is_no_history_of_its_links() -> None:
+    """Four downs while it was in maintenance do not make a fifth one hours later a flap; five of them then were one."""
+    own = inventory()
+    until = datetime.fromtimestamp(at(3.5 * HOUR) / 1e9, UTC)
+    devices = tuple(d._replace(maintenance_until=until if d.name == "p1-h1" else None) for d in own.devices)
+    worked_on = topology(Inventory(devices, own.links, own.ports, own.jobs))
+    pulled = flaps(HOST, 0, HOUR, 2 * HOUR, 3 * HOUR)
+    fifth = [*pulled, *flaps(HOST, 5 * HOUR)]
+    assert _flaps(fifth) != []
+    assert _flaps(fifth, top=worked_on) == []
+    assert _flaps([*pulled, *flaps(HOST, 3.4 * HOUR)], top=worked_on) != []
+    assert _flaps([*fifth, *flaps(HOST, 5 * HOUR + 60, 5 * HOUR + 120)], top=worked_on) != []
 
 
 def test_evidence_of_both_ends_makes_it_certain() -> None:
