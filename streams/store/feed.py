@@ -97,9 +97,7 @@ class Feed:
         if not lane.records:
             await self._wait(lane, within_s)
         records = lane.clear()
-        if lane.paused:
-            lane.paused = False
-            self._consumer.resume(at)
+        self._resume(at, lane)
         return records
 
     def back(self, at: TopicPartition, records: Sequence[Any]) -> None:
@@ -110,11 +108,17 @@ class Feed:
         """Go on from an offset; what waits here was read from elsewhere."""
         self._lanes[at].clear()
         self._consumer.seek(at, offset)
+        self._resume(at, self._lanes[at])
 
     async def position(self, at: TopicPartition) -> int:
         """The offset that the next record has, or follows."""
         records = self._lanes[at].records
         return int(records[0].offset if records else await self._consumer.position(at))
+
+    def _resume(self, at: TopicPartition, lane: _Lane) -> None:
+        if lane.paused:
+            lane.paused = False
+            self._consumer.resume(at)
 
     async def _wait(self, lane: _Lane, within_s: float | None) -> None:
         loop = asyncio.get_running_loop()

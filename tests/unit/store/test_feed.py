@@ -81,3 +81,14 @@ async def test_a_partition_that_takes_nothing_is_paused_and_loses_nothing() -> N
         await asyncio.wait_for(source.paused.wait(), 5)
         assert most <= await source.position(AT) <= most + 500
         assert await taken(feed, most * 3) == list(range(most * 3))
+
+
+async def test_a_partition_that_was_paused_before_it_began_begins() -> None:
+    """A backlog is read while a sink finds out where to begin; from there on it comes, and the pause is over."""
+    most = MOST_BYTES // (RECORD_BYTES + len(VALUE)) + 1
+    source = consumer(most * 2, most=500)
+    feed = Feed(source, [AT], FakeConsumer.fetched)
+    async with fed(feed):
+        await asyncio.wait_for(source.paused.wait(), 5)
+        feed.seek(AT, 0)
+        assert await taken(feed, most * 2) == list(range(most * 2))
