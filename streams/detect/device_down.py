@@ -165,8 +165,8 @@ def _gone(params: DetectParams, signs: Signs) -> list[_Outage]:
         needed = _at_least(params.device_down.links_down_ratio * max(read, signs.links / 2))
         if not signs.links or len({link.link_id for link in lost}) < needed:
             continue
-        told = [s for silences in signs.silences.values() for s in silences if s.since_ns <= begin < s.heard_ns]
-        last = max(told, key=lambda silence: silence.told_ns)
+        told = _covering(signs.silences, begin)
+        last = _told_last(told)
         if last.others:
             continue
         told_ns = max(sorted(link.told_ns for link in lost)[needed - 1], last.told_ns)
@@ -185,8 +185,18 @@ def _at_least(count: float) -> int:
 
 def _unread_at(silences: dict[str, list[Silence]], at_ns: int) -> bool:
     """Whether no source told of a device then."""
-    covering = [s for own in silences.values() for s in own if s.since_ns <= at_ns < s.heard_ns]
-    return len(covering) >= len(silences) > 0 and not max(covering, key=lambda silence: silence.told_ns).others
+    covering = _covering(silences, at_ns)
+    return len(covering) >= len(silences) > 0 and not _told_last(covering).others
+
+
+def _covering(silences: dict[str, list[Silence]], at_ns: int) -> list[Silence]:
+    """Those that lasted then."""
+    return [s for own in silences.values() for s in own if s.since_ns <= at_ns < s.heard_ns]
+
+
+def _told_last(silences: list[Silence]) -> Silence:
+    """That which knows best what else was heard."""
+    return max(silences, key=lambda silence: silence.told_ns)
 
 
 def _begun_ns(params: DetectParams, silent_ns: int, downs_ns: list[int]) -> int:

@@ -117,6 +117,12 @@ class Topology:
         cable = self._by_port.get(port)
         return cable if cable is not None and cable.role == HOST_LINK and port == cable.lower else None
 
+    def maintained_until_ns(self, devices: Iterable[str]) -> int:
+        """Until when people work at any of these; 0 where at none."""
+        known = (self.devices.get(device) for device in devices)
+        untils = (one.maintenance_until for one in known if one is not None and one.maintenance_until is not None)
+        return max((round(until.timestamp() * 1e9) for until in untils), default=0)
+
     def subject_id(self, port: Port) -> str:
         """The link's id, or the port's where no link is known."""
         cable = self._by_port.get(port)

@@ -117,9 +117,7 @@ def cause_of(own: Finding, parent: Finding | None) -> str:
 
 def in_maintenance(topology: Topology, own: Finding) -> bool:
     """Whether a person was at work at one of its ends when it began, as the inventory says."""
-    ends = (topology.devices.get(device) for device in devices_of(own))
-    untils = (end.maintenance_until for end in ends if end is not None and end.maintenance_until is not None)
-    return any(own.started_at_ns < until.timestamp() * 1e9 for until in untils)
+    return own.started_at_ns < topology.maintained_until_ns(devices_of(own))
 
 
 def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:

@@ -87,9 +87,7 @@ def look(
     state = links.get(name)
     if state is None:
         return [], FOREVER
-    ends = (topology.devices.get(end.device) for end in state.history.ends())
-    untils = (end.maintenance_until for end in ends if end is not None and end.maintenance_until is not None)
-    worked_on_ns = max((ns(until.timestamp()) for until in untils), default=0)
+    worked_on_ns = topology.maintained_until_ns(end.device for end in state.history.ends())
     episodes, due_ns = state.look(params, restarts, worked_on_ns, watermark_ns)
     if due_ns == FOREVER and state.is_blank:
         del links[name]

@@ -73,13 +73,11 @@ def _steps(table: _Table, column: Column) -> Iterator[tuple[int, Step]]:
     if column not in table.fit.at:
         return
     taken = table.taken
-    delays = taken.samples.row_delay_us
     for row, value, newest in table.cells(column):
-        told_ns = taken.at_ns + (delays[row] * 1000 if delays else 0)
         cell = column, taken.samples.row[row]
-        for step in taken.slot.recent.split(cell, taken.at_ns, told_ns, value, newest):
+        for step in taken.slot.recent.split(cell, taken.at_ns, taken.told_ns(row), value, newest):
             yield row, step
 
 
 def _symptom(taken: Taken, row: int, notable: Notable, kind: SymptomKind, step: Step, count: int) -> Symptom:
-    return notable.symptom(taken.samples, row, kind, (step.since_ns, step.told_ns), count)
+    return notable.symptom(taken.samples, row, kind, step, count)

@@ -71,10 +71,10 @@ class Notable:
             return
         for message, row in _cells(differs & ~is_absent(now) & ~is_absent(before)):
             value, was = int(now[message, row]), int(before[message, row])
-            span = self._stepped(wave, wave.counters, position, (message, row), (was, value))
+            step = stepped(wave, wave.counters, position, (message, row), (was, value))
             if value > was:
                 taken = wave.taken[message]
-                yield taken.number, self.symptom(taken.samples, row, kind, span, value - was)
+                yield taken.number, self.symptom(taken.samples, row, kind, step, value - was)
 
     def _states(self, wave: Wave, position: int, off: SymptomKind, on: SymptomKind) -> Iterator[Noticed]:
         now, before = wave.gauges.values[:, position], wave.gauges.before(position)
@@ -85,9 +85,9 @@ class Notable:
         notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
         for message, row in _cells(notable):
             value, was = float(now[message, row]), float(before[message, row])
-            span = self._stepped(wave, wave.gauges, position, (message, row), (was, value))
+            step = stepped(wave, wave.gauges, position, (message, row), (was, value))
             taken = wave.taken[message]
-            symptom = self.symptom(taken.samples, row, on if value > 0 else off, span, 0)
+            symptom = self.symptom(taken.samples, row, on if value > 0 else off, step, 0)
             if not first[message, row] or self.tells(symptom):
                 yield taken.number, symptom
 
@@ -96,25 +96,21 @@ class Notable:
         known = self._topology.cable_at(Port(first.device, first.port)) is not None
         return known or first.kind is SymptomKind.ADMIN_DISABLED
 
-    def _stepped(
-        self, wave: Wave, change: Change, position: int, at: tuple[int, int], values: tuple[Value, Value]
-    ) -> tuple[int, int]:
-        """A cell changed: when it was read before, and now by the delay of its row. A late reading may lie between."""
-        message, row = at
-        taken, (was, value) = wave.taken[message], values
-        delays = taken.samples.row_delay_us
-        span = change.since_ns(position, message, row), taken.at_ns + (delays[row] * 1000 if delays else 0)
-        if span[0]:
-            column = change.stack.columns[int(change.fit.places[position])]
-            step = Step(span[0], taken.at_ns, span[1], was, value)
-            taken.slot.recent.stepped((column, taken.samples.row[row]), step)
-        return span
-
-    def symptom(self, samples: Samples, row: int, kind: SymptomKind, span: tuple[int, int], count: int) -> Symptom:
+    def symptom(self, samples: Samples, row: int, kind: SymptomKind, step: Step, count: int) -> Symptom:
         """What was seen of a row between two readings."""
         port = self._topology.port(samples.device, samples.row[row]).port
-        since_ns, at_ns = span
-        return Symptom(samples.device, port, kind, at_ns, since_ns=since_ns, source=samples.source, count=count)
+        return Symptom(samples.device, port, kind, step.told_ns, step.since_ns, source=samples.source, count=count)
+
+
+def stepped(wave: Wave, change: Change, position: int, at: tuple[int, int], values: tuple[Value, Value]) -> Step:
+    """A cell changed, from one value to the other: between which readings. A late one may lie between."""
+    message, row = at
+    taken = wave.taken[message]
+    step = Step(change.since_ns(position, message, row), taken.at_ns, taken.told_ns(row), *values)
+    if step.since_ns:
+        column = change.stack.columns[int(change.fit.places[position])]
+        taken.slot.recent.stepped((column, taken.samples.row[row]), step)
+    return step
 
 
 def _cells(mask: Cells) -> Iterator[tuple[int, int]]:

@@ -42,6 +42,11 @@ class Taken:
     samples: Samples
     at_ns: int
 
+    def told_ns(self, row: int) -> int:
+        """When the row was read, which may be some time after the message began to be."""
+        delays = self.samples.row_delay_us
+        return self.at_ns + (delays[row] * 1000 if delays else 0)
+
 
 @dataclass(slots=True)
 class Wave:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.measure.blocks import Column, Fit, Places
-from streams.detect.measure.ports import Noticed
+from streams.detect.measure.ports import Noticed, stepped
 from streams.detect.measure.readings import Taken, Wave
 from streams.detect.measure.recent import Step
 from streams.detect.params import PcieParams
@@ -82,10 +82,9 @@ class Trained:
                 slot.place, int(fit.places[fit.at[WIDTH]]), own_row
             ):
                 continue
-            delay_ns = samples.row_delay_us[row] * 1000 if samples.row_delay_us else 0
             details = {newest: _detail(stack.place_of, stack.values[slot.place, :, own_row])}
             details[value] = _detail(fit.at, values[0, :, row])
-            for step in slot.recent.split((WIDTH, name), taken.at_ns, taken.at_ns + delay_ns, value, newest):
+            for step in slot.recent.split((WIDTH, name), taken.at_ns, taken.told_ns(row), value, newest):
                 if step.since_ns or step.after < _WHOLE:
                     detail = details.get(int(step.after), "")
                     yield taken.number, _symptom(samples, row, topology, step, detail)
@@ -99,7 +98,7 @@ class Trained:
                 continue
             own[place] = part
             detail = _detail(wave.gauges.fit.at, wave.gauges.values[message, :, row])
-            yield self._stepped(wave, topology, (message, row), (before, part), detail)
+            yield self._changed(wave, topology, (message, row), (before, part), detail)
 
     def _rose(self, wave: Wave, topology: Topology, share: Cells) -> Iterator[Noticed]:
         for message, taken in enumerate(wave.taken):
@@ -108,21 +107,16 @@ class Trained:
                 continue
             for row in np.flatnonzero(share[message] >= _FULL).tolist():
                 if (before := own.pop(_place(taken.samples, row), None)) is not None:
-                    yield self._stepped(wave, topology, (message, row), (before, _WHOLE), "")
+                    yield self._changed(wave, topology, (message, row), (before, _WHOLE), "")
             if not own:
                 del self.low[taken.samples.device]
 
     @staticmethod
-    def _stepped(wave: Wave, topology: Topology, at: tuple[int, int], parts: tuple[int, int], detail: str) -> Noticed:
-        """A cell changed: a late reading may lie between this one and the one before."""
+    def _changed(wave: Wave, topology: Topology, at: tuple[int, int], parts: tuple[int, int], detail: str) -> Noticed:
+        """A link is trained to another part of what it can carry than before."""
         message, row = at
-        taken = wave.taken[message]
-        delays = taken.samples.row_delay_us
-        told_ns = taken.at_ns + (delays[row] * 1000 if delays else 0)
-        since_ns = wave.gauges.since_ns(wave.gauges.fit.at[WIDTH], message, row)
-        step = Step(since_ns, taken.at_ns, told_ns, *parts)
-        if since_ns:
-            taken.slot.recent.stepped((WIDTH, taken.samples.row[row]), step)
+        taken, position = wave.taken[message], wave.gauges.fit.at[WIDTH]
+        step = stepped(wave, wave.gauges, position, at, parts)
         return taken.number, _symptom(taken.samples, row, topology, step, detail)
 
     def dump(self) -> list[list[Any]]:

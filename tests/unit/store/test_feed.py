@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 AT = TopicPartition("t", 0)
 VALUE = b"0" * 1000
+MOST = MOST_BYTES // (RECORD_BYTES + len(VALUE)) + 1
+"""So many records wait before the consumer is told to pause."""
 
 
 def consumer(records: int, most: int = 100) -> Any:
@@ -29,6 +31,16 @@ async def fed(feed: Feed) -> "AsyncIterator[None]":
         yield
     finally:
         running.cancel()
+
+
+@asynccontextmanager
+async def paused() -> "AsyncIterator[tuple[Feed, Any]]":
+    """A feed, paused because nobody took of a backlog of three times what may wait; and its consumer."""
+    source = consumer(MOST * 3, most=500)
+    feed = Feed(source, [AT], FakeConsumer.fetched)
+    async with fed(feed):
+        await asyncio.wait_for(source.paused.wait(), 5)
+        yield feed, source
 
 
 async def taken(feed: Feed, records: int) -> list[int]:
@@ -74,21 +86,13 @@ async def test_after_a_seek_nothing_comes_from_before_it() -> None:
 
 async def test_a_partition_that_takes_nothing_is_paused_and_loses_nothing() -> None:
     """Its memory is bounded while ClickHouse is away; with the next take it goes on."""
-    most = MOST_BYTES // (RECORD_BYTES + len(VALUE)) + 1
-    source = consumer(most * 3, most=500)
-    feed = Feed(source, [AT], FakeConsumer.fetched)
-    async with fed(feed):
-        await asyncio.wait_for(source.paused.wait(), 5)
-        assert most <= await source.position(AT) <= most + 500
-        assert await taken(feed, most * 3) == list(range(most * 3))
+    async with paused() as (feed, source):
+        assert MOST <= await source.position(AT) <= MOST + 500
+        assert await taken(feed, MOST * 3) == list(range(MOST * 3))
 
 
 async def test_a_partition_that_was_paused_before_it_began_begins() -> None:
     """A backlog is read while a sink finds out where to begin; from there on it comes, and the pause is over."""
-    most = MOST_BYTES // (RECORD_BYTES + len(VALUE)) + 1
-    source = consumer(most * 2, most=500)
-    feed = Feed(source, [AT], FakeConsumer.fetched)
-    async with fed(feed):
-        await asyncio.wait_for(source.paused.wait(), 5)
+    async with paused() as (feed, _):
         feed.seek(AT, 0)
-        assert await taken(feed, most * 2) == list(range(most * 2))
+        assert await taken(feed, MOST * 3) == list(range(MOST * 3))

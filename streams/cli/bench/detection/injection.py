@@ -27,6 +27,8 @@ class Known:
 
     def named(self, findings: Iterable[Finding]) -> "Known":
         """The same at the device that a finding of it names."""
+        if not self.devices:
+            return self
         truth = self.truth
         named = {
             finding.subject.a.device
