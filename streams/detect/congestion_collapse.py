@@ -12,7 +12,7 @@ from typing import NamedTuple
 from streams.detect.episode import Conclusion, State, fold, forget, next_due_ns, unnamed
 from streams.detect.link import FOREVER, union
 from streams.detect.params import DetectParams, ns
-from streams.detect.spells import LinkSpells, Spell, over_ns, runs_of
+from streams.detect.spells import LinkSpells, Spell, over_ns, runs_of, telling_ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import (
@@ -105,17 +105,16 @@ def step(
     fallen = list(_fallen(topology, pod, quiet_ns))
     groups = [group for group in _groups(topology, pod.subject.pod, fallen) if group.hosts]
     spans = union(span for group in groups for span in _spans(group, group.enough(params), quiet_ns))
+    closed_ns = watermark_ns - ns(params.lateness_s)
+    free = {span: _free_ns(quiet_ns, fallen, span) for span in spans}
     conclusions = [
-        _conclusion(params, topology, pod.subject, groups, span, watermark_ns)
-        for span in spans
-        if _can_change(params, pod.state, span, watermark_ns)
+        _conclusion(params, topology, pod.subject, groups, span, free_ns, watermark_ns)
+        for span, free_ns in free.items()
+        if _can_change(pod.state, span, free_ns, closed_ns)
     ]
     pod.state, episodes = fold(pod.state, conclusions, watermark_ns)
-    frees = [at_ns for one in fallen if (at_ns := over_ns(quiet_ns, one.run)) != FOREVER]
-    gone = [at_ns + ns(params.collapse.remember_s) for at_ns in frees]
-    due_ns = min(
-        next_due_ns(conclusions, watermark_ns), *(at_ns for at_ns in (*frees, *gone, FOREVER) if at_ns > watermark_ns)
-    )
+    waits = (*free.values(), *(_gone_ns(params, one) for one in fallen), FOREVER)
+    due_ns = min(next_due_ns(conclusions, watermark_ns), *(at_ns for at_ns in waits if at_ns > watermark_ns))
     if keep:
         return episodes, min(due_ns, watermark_ns + ns(params.collapse.remember_s))
     _forget(params, pod, fallen, watermark_ns)
@@ -178,11 +177,14 @@ def _spans(group: _Group, enough: int, quiet_ns: int) -> Iterator[tuple[int, int
         yield run
 
 
-def _final_ns(params: DetectParams, span: tuple[int, int]) -> int:
-    return FOREVER if span[1] == FOREVER else span[1] + ns(params.collapse.quiet_s + params.lateness_s)
+def _free_ns(quiet_ns: int, fallen: Iterable[_Fallen], span: tuple[int, int]) -> int:
+    """When it is over if nothing follows; FOREVER while it lasts."""
+    if span[1] == FOREVER:
+        return FOREVER
+    return span[1] + quiet_ns + telling_ns(quiet_ns, (s for one in fallen if one.touches(span) for s in one.run))
 
 
-def _can_change(params: DetectParams, state: State, span: tuple[int, int], watermark_ns: int) -> bool:
+def _can_change(state: State, span: tuple[int, int], free_ns: int, closed_ns: int) -> bool:
     """Whether more may be said of it: not of what is closed, nor of what was long over when it was first seen so.
 
     What is left of a closed one while its links are forgotten one after the other is none of its own.
@@ -190,18 +192,23 @@ def _can_change(params: DetectParams, state: State, span: tuple[int, int], water
     said = [s for s in state if s.begin_ns <= span[1] and span[0] <= s.end_ns]
     if any(s.episode.finding.final for s in said):
         return False
-    return bool(said) or _final_ns(params, span) >= watermark_ns
+    return bool(said) or free_ns >= closed_ns
+
+
+def _gone_ns(params: DetectParams, one: _Fallen) -> int:
+    """From when on it is compared with nothing."""
+    return over_ns(ns(params.collapse.quiet_s), one.run) + ns(params.collapse.remember_s)
 
 
 def _forget(params: DetectParams, pod: PodSpells, fallen: Sequence[_Fallen], watermark_ns: int) -> None:
     """Let go of what is over for long, and of nothing that an episode may still be made of."""
     open_ = [(s.begin_ns, s.end_ns) for s in pod.state if not s.episode.finding.final]
-    old_ns = ns(params.collapse.quiet_s + params.collapse.remember_s)
     for one in fallen:
-        if one.end_ns != FOREVER and one.end_ns + old_ns <= watermark_ns and not any(map(one.touches, open_)):
+        if _gone_ns(params, one) <= watermark_ns and not any(map(one.touches, open_)):
             one.own.spells = [spell for spell in one.own.spells if spell not in one.run]
     pod.links = {name: own for name, own in pod.links.items() if own.spells}
-    first_ns = min((own.spells[0].begin_ns for own in pod.links.values()), default=watermark_ns - old_ns)
+    old_ns = watermark_ns - ns(params.collapse.quiet_s + params.collapse.remember_s)
+    first_ns = min((own.spells[0].begin_ns for own in pod.links.values()), default=old_ns)
     pod.state = forget(pod.state, first_ns)
 
 
@@ -211,11 +218,10 @@ def _conclusion(
     subject: Subject,
     groups: Sequence[_Group],
     span: tuple[int, int],
+    free_ns: int,
     watermark_ns: int,
 ) -> Conclusion:
     begin_ns, end_ns = span
-    final_ns = _final_ns(params, span)
-    free_ns = FOREVER if end_ns == FOREVER else end_ns + ns(params.collapse.quiet_s)
     part = [g._replace(fallen=[one for one in g.fallen if one.touches(span)]) for g in groups]
     part = [g for g in part if any(s[0] <= end_ns and begin_ns <= s[1] for s in _spans(g, g.enough(params), 0))]
     widest = max(part, key=lambda g: (len(g.fallen_hosts) / g.hosts, g.hosts, g.name))
@@ -249,9 +255,8 @@ def _conclusion(
             gpus=sum(topology.devices[host].gpus for host in hosts if host in topology.devices),
         ),
     )
-    return Conclusion(
-        begin_ns, min(end_ns, FOREVER - 1), finding, str(begin_ns), None if final_ns == FOREVER else final_ns
-    )
+    final_at = None if free_ns == FOREVER else free_ns + ns(params.lateness_s)
+    return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, str(begin_ns), final_at)
 
 
 def _rails(groups: Sequence[_Group]) -> list[_Group]:

@@ -4,7 +4,7 @@ What it was is for the detectors: held by pause (congestion_pfc_storm.py), more 
 (congestion_incast.py), or much less goes out than before (congestion_collapse.py).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from streams.detect.episode import State
@@ -110,7 +110,15 @@ def _order(spell: Spell) -> tuple[int, str, str, Source, bool]:
 def over_ns(quiet_ns: int, run: Sequence[Spell]) -> int:
     """When it is over if nothing follows; FOREVER while an end is still so."""
     end_ns = max(spell.end_ns for spell in run)
-    return FOREVER if end_ns == FOREVER else end_ns + quiet_ns
+    return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + telling_ns(quiet_ns, run)
+
+
+def telling_ns(quiet_ns: int, run: Iterable[Spell]) -> int:
+    """How much later than it begins the next will be told, as these were: what begins within `quiet_ns` is part of it.
+
+    A hole in the readings makes that seem long; it is at most twice `quiet_ns`.
+    """
+    return min(2 * quiet_ns, *(spell.told_ns - spell.begin_ns for spell in run))
 
 
 def runs_of(quiet_ns: int, spells: Sequence[Spell]) -> Iterator[list[Spell]]:

@@ -107,6 +107,18 @@ def test_hosts_that_are_paused_and_send_far_less_at_once_are_one_finding(cadence
     assert found.final
 
 
+@pytest.mark.parametrize("cadence", [1, 10, 30])
+@pytest.mark.parametrize(("pause", "count"), [(30, 1), (55, 1), (150, 2)])
+def test_what_comes_back_within_a_minute_is_the_same_and_nothing_is_lost(
+    pause: float, count: int, cadence: float
+) -> None:
+    """However late after its beginning the second is told."""
+    own = of_all(Rates(spans=((200, 400), (400 + pause, 600 + pause))))
+    found = collapses(readings(own, cadence, until=1000))
+    assert after(found[-1].resolved_at_ns) == pytest.approx(600 + pause, abs=2 * cadence)
+    assert len(found) == count
+
+
 def test_half_of_the_hosts_suffice_and_the_finding_says_who() -> None:
     """The hosts and the jobs that are hit are those that are stifled."""
     (found,) = collapses(readings(dict.fromkeys(POD1[:3], Rates())))

@@ -24,22 +24,24 @@ HOST, LEAF = "pod1-host2", "pod1-leaf4"
 
 @dataclass(frozen=True)
 class Into:
-    """What goes into a host's port from 120 s to `until`, a second; before and after it is half full and well."""
+    """What goes into a host's port in `spans`, a second; else it is half full and well."""
 
     fill: float = 0.5
     marked: float = 0
     dropped: float = 0
     paused: float = 0
     stalls: float = 0
-    until: float = 420
+    spans: tuple[tuple[float, float], ...] = ((120, 420),)
     by_switch: bool = False
 
 
-def readings(own: Into, host: str = HOST, last_s: float = 900, phase: float = 0) -> Iterator[Samples]:
+def readings(
+    own: Into, host: str = HOST, last_s: float = 900, phase: float = 0, cadence: float = 10
+) -> Iterator[Samples]:
     """Of the NIC's end, or the switch's."""
-    for turn in range(int(last_s / 10)):
-        t = turn * 10 + phase
-        during = max(0.0, min(t, own.until) - 120)
+    for turn in range(int(last_s / cadence)):
+        t = turn * cadence + phase
+        during = sum(max(0.0, min(t, end) - begin) for begin, end in own.spans)
         octets = 1e13 + FULL * (0.5 * (t - during) + own.fill * during)
         number = int(host[-1])
         port = f"Ethernet{number}/1" if own.by_switch else "mlx5_3"
@@ -66,7 +68,7 @@ def incasts(rows: Iterable[Samples]) -> list[Finding]:
 NOT_AN_INCAST = {
     "a full link that nobody marks": Into(fill=0.99),
     "an all-reduce at full load, marked now and then": Into(fill=0.97, marked=0.01),
-    "a burst of forty seconds": Into(fill=0.97, marked=0.5, until=160),
+    "a burst of forty seconds": Into(fill=0.97, marked=0.5, spans=((120, 160),)),
     "marks on a link that is not full": Into(fill=0.7, marked=0.3),
     "low CNP and no marks, where DCQCN is off": Into(fill=0.95),
     "a host that pauses now and then": Into(fill=0.9, paused=0.03),
@@ -119,6 +121,18 @@ def test_a_load_that_crowds_half_of_the_peers_is_none(hosts: Sequence[int]) -> N
     assert incasts(rows) == []
 
 
+@pytest.mark.parametrize("cadence", [10, 20, 60])
+@pytest.mark.parametrize(("pause", "count"), [(60, 1), (100, 1), (120, 1), (200, 2)])
+def test_what_comes_back_within_two_minutes_is_the_same_and_nothing_is_lost(
+    pause: float, count: int, cadence: float
+) -> None:
+    """However late after its beginning the second is told."""
+    own = Into(fill=0.97, marked=0.4, spans=((120, 420), (420 + pause, 720 + pause)))
+    found = incasts(readings(own, last_s=1500, cadence=cadence))
+    assert [after(one.resolved_at_ns) for one in found][-1] == pytest.approx(720 + pause, abs=cadence)
+    assert (len(found), found[0].started_at_ns) == (count, at(120))
+
+
 def test_two_receivers_of_five_that_are_crowded_at_other_times_are_two() -> None:
     """What is over when another begins is no load of both."""
     late = Into(fill=0.97, marked=0.4)
@@ -133,7 +147,7 @@ def test_two_receivers_of_five_that_are_crowded_at_other_times_are_two() -> None
 
 def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() -> None:
     """No reading is no end; what measure keeps of it is in its snapshot."""
-    (found,) = incasts(readings(Into(fill=0.97, marked=0.4, until=1e9), last_s=300))
+    (found,) = incasts(readings(Into(fill=0.97, marked=0.4, spans=((120, 1e9),)), last_s=300))
     assert found.resolved_at_ns is None
 
     def told(restart: float | None) -> list[Symptom]:
