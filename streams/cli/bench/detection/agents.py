@@ -24,6 +24,11 @@ _BUSY = 0.01
 """Of its line that a host's rails carry when a job runs on it."""
 
 
+def agent_of(kind: str, host: str) -> str:
+    """What a collector on a host is called, where nobody gave it another name."""
+    return f"{kind}@{host}"
+
+
 def gpu_name(number: int) -> str:
     """By its PCI address, as the driver names it."""
     return _PCI[number]
@@ -72,8 +77,9 @@ class Agents:
         gauges: Table,
     ) -> Samples:
         self._sequence += 1
+        host = self._world.plant.devices[device]
         digest = self._gpu_digest if kind is RowKind.ROW_KIND_GPU else rows_digest(rows)
         return Samples(
-            self._world.plant.devices[device], Source.SOURCE_HOST, "host", 1, self._sequence, at_ns + skew_ns, at_ns,
+            host, Source.SOURCE_HOST, agent_of("host", host), 1, self._sequence, at_ns + skew_ns, at_ns,
             self._world.boot_id[device], kind, rows, digest, counters, gauges,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streams.cli.bench.detection.agents import Agents
+from streams.cli.bench.detection.agents import Agents, agent_of
 from streams.cli.bench.detection.columns import (
     COUNTERS,
     GAUGES,
@@ -68,7 +68,10 @@ class Delivery:
         self._skew_ns = (skew_s * _S).astype(np.int64)
         self._polled = (chance.random(devices) < travel.polled) & ~np.array(plant.is_host)
         self._digests = {rows: rows_digest(rows) for rows in set(plant.ports)}
-        self._collector = ["nic" if host else collector_of(i) for i, host in enumerate(plant.is_host)]
+        self._collector = [
+            agent_of("nic", device) if host else collector_of(number)
+            for number, (device, host) in enumerate(zip(plant.devices, plant.is_host, strict=True))
+        ]
         self._run: dict[str, int] = defaultdict(lambda: 1)
         self._agents = Agents(world)
         self._sequence: Counter[tuple[int, Source]] = Counter()
@@ -158,11 +161,11 @@ class Delivery:
         self, device: int, source: Source, at_ns: int, last_ns: int, error: str = ""
     ) -> tuple[int, CollectorStatus]:
         self._said_ns[device, source] = at_ns
-        own = source is Source.SOURCE_HOST
-        collector = "host" if own else self._collector[device]
+        own, name = source is Source.SOURCE_HOST, self._world.plant.devices[device]
+        collector = agent_of("host", name) if own else self._collector[device]
         cadence_ns = self._slow_ns * self._travel.agent_rounds if own else int(self._cadence_ns[device])
         return self._arrival(at_ns), CollectorStatus(
-            collector, self._run[collector], source, self._world.plant.devices[device], at_ns, not error, error,
+            collector, self._run[collector], source, name, at_ns, not error, error,
             last_sample_at_ns=last_ns, clock_offset_ns=int(self._skew_ns[device]), cadence_ns=cadence_ns,
         )  # fmt: skip
 
@@ -231,7 +234,7 @@ class Delivery:
         if not lost:
             self._later(at_ns, event)
         if host:
-            self._later(at_ns, replace(event, source=Source.SOURCE_HOST, collector="host"))
+            self._later(at_ns, replace(event, source=Source.SOURCE_HOST, collector=agent_of("host", event.device)))
         return host or not lost
 
     def _later(self, at_ns: int, message: Message) -> None:

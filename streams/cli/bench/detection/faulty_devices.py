@@ -1,6 +1,6 @@
 """What goes wrong with devices and in hosts: restarts, silence, slow rails, PCIe, GPUs, NICs that pause all others."""
 
-from streams.cli.bench.detection.agents import GPUS, gpu_name
+from streams.cli.bench.detection.agents import GPUS, agent_of, gpu_name
 from streams.cli.bench.detection.columns import PRIORITY
 from streams.cli.bench.detection.effects import Away, Effect, Extra, Level, Say, Slowed, Span, Unread
 from streams.cli.bench.detection.injection import EXACT_S, MINUTES_S, READ_S, Injection, Known, truth_at
@@ -96,7 +96,18 @@ def gpu(places: Places, within: Span) -> Injection:
     effects: list[Effect] = [
         Say(
             Span(at_ns := span.start_ns + round(after_s * _S), at_ns + 1),
-            Event(host, pci, EventKind.GPU_XID, at_ns, at_ns, Source.SOURCE_HOST, "host", 1, n + 1, code=said),
+            Event(
+                host,
+                pci,
+                EventKind.GPU_XID,
+                at_ns,
+                at_ns,
+                Source.SOURCE_HOST,
+                agent_of("host", host),
+                1,
+                n + 1,
+                code=said,
+            ),
         )
         for n, (after_s, said) in enumerate(codes)
     ]
