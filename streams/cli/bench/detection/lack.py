@@ -9,7 +9,7 @@ from typing import Any
 
 from streams.cli.bench.detection.trial import Outcome
 from streams.replay.score import Seen
-from streams.wire.models import Condition
+from streams.wire.models import Condition, Finding, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,17 @@ class Lack:
 
     @property
     def new_and_false(self) -> list[Seen]:
-        """What the day without the source invents and the whole day did not."""
-        known = {(seen.condition, seen.subject_id) for seen in self.whole.score.invented}
+        """What the day without the source invents and the whole day did not say, or what pages for nothing.
+
+        What it said too, if only for the record (a port that somebody shut), is not new: that it was shut is what
+        nobody can see any more.
+        """
+        paged = {self.without.findings[identity].subject.id for identity in self.without.vain}
         return [
             seen
             for seen in self.without.score.invented
-            if (seen.condition, seen.subject_id) not in known and seen.condition is not Condition.TELEMETRY_STALE
+            if seen.condition is not Condition.TELEMETRY_STALE
+            and (seen.subject_id in paged or not any(_is_said(f, seen) for f in self.whole.findings.values()))
         ]
 
     @property
@@ -67,3 +72,11 @@ class Lack:
         yield f"{self.stale} devices more are said to be read by nobody"
         yield from (f"new and no fault: {seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false)
         yield "nothing new is false" if not self.new_and_false else f"{len(self.new_and_false)} new findings are false"
+
+
+def _is_said(finding: Finding, seen: Seen) -> bool:
+    """Whether a finding says the same of the same time."""
+    same = (finding.condition, finding.subject.id) == (seen.condition, seen.subject_id)
+    begun = seen.end_ns is None or finding.started_at_ns <= seen.end_ns
+    lasts = finding.resolved_at_ns is None or finding.resolved_at_ns >= seen.start_ns
+    return same and begun and lasts and finding.status is not Status.RETRACTED
