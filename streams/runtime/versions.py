@@ -43,8 +43,13 @@ class Version:
         return found
 
     def hold(self) -> None:
-        """Have it at hand from now on; raises what `make` raises."""
+        """Have it at hand from now on; raises what `make` raises.
+
+        With its arrays: the first finding would make them, and of the largest fabric wait 0.3 s for them, with all
+        others behind it.
+        """
         self._held = self.topology
+        _ = self._held.graph
 
     def let_go(self) -> None:
         """Whoever works with it keeps it; afterwards it is made anew if anyone asks."""

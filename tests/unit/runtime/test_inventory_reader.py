@@ -110,6 +110,16 @@ async def test_the_worker_goes_on_while_a_version_is_put_together() -> None:
     assert turns > 3, "the loop had to wait for it"
 
 
+async def test_its_arrays_are_made_before_a_finding_asks_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the largest fabric take 0.3 s, in which nothing else of the worker would go on."""
+    reader = InventoryReader(KafkaSettings())
+    await _take(reader, *_version(inventory(), 5))
+    monkeypatch.delattr("streams.fabric.topology.Graph")
+    found = reader.versions.at(5)
+    assert found is not None
+    assert set(found[1].graph.names) == set(found[1].devices)
+
+
 async def test_what_cannot_be_read_is_passed_over() -> None:
     """Records of foreign bytes stop nothing: the version after them is taken."""
     reader = InventoryReader(KafkaSettings())
