@@ -118,7 +118,7 @@ def telling_ns(quiet_ns: int, run: Iterable[Spell]) -> int:
 
     A hole in the readings makes that seem long; it is at most twice `quiet_ns`.
     """
-    return min(2 * quiet_ns, *(spell.told_ns - spell.begin_ns for spell in run))
+    return min(2 * quiet_ns, min((spell.told_ns - spell.begin_ns for spell in run), default=0))
 
 
 def runs_of(quiet_ns: int, spells: Sequence[Spell]) -> Iterator[list[Spell]]:

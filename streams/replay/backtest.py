@@ -14,6 +14,7 @@ from streams.fabric.inventory import InvalidInventory, digest, read_folder
 from streams.fabric.placement import FOREVER, Stay
 from streams.fabric.rows import Job
 from streams.fabric.topology import Topology
+from streams.instrument.garbage import sought_seldom
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
 from streams.replay.driver import Driver, Said, Stages, batches, event_time
@@ -139,7 +140,7 @@ def _run(
     own, other = _Run(settings, topology), None if against is None else _Run(against, topology)
     count = 0
     try:
-        with out.open("w", encoding="utf-8") as file:
+        with sought_seldom(), out.open("w", encoding="utf-8") as file:
             for batch in batches(messages):
                 count += len(batch)
                 results.write(own.take(batch), file)

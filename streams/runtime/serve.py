@@ -4,7 +4,6 @@ Several Faust apps share one event loop: each is a service with a consumer threa
 """
 
 import asyncio
-import gc
 import logging
 import signal
 import sys
@@ -17,6 +16,7 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.folders import data_folder, prepare
 from streams.instrument.clock import Clock
+from streams.instrument.garbage import sought_seldom
 from streams.instrument.metrics import Metrics, Silent
 from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
@@ -36,11 +36,6 @@ STOP_WITHIN_S = 7.0
 _SWITCH_S = 0.001
 """A consumer's thread that has news waits so long for the interpreter while a batch is folded, at every step that it
 takes; by the interpreter's own 5 ms an event waited for several times that at each of four stages."""
-_GARBAGE_AFTER = (5_000, 10, 100)
-"""A batch is tens of thousands of objects without cycles, and what the stages know of a fabric's devices hundreds of
-thousands that stay: by the interpreter's own thresholds the collector goes through them again and again. With rarer
-looks at what is young the worker grew by 390 MiB a minute at the largest fabric. A look at all of it stops the worker
-for 0.2 s there and finds nothing, but for the stages of partitions that went to another worker."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +58,8 @@ def run_stages(
 ) -> None:
     """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where nobody answers."""
     quieten()
-    gc.set_threshold(*_GARBAGE_AFTER)
     sys.setswitchinterval(_SWITCH_S)
-    with asyncio.Runner(loop_factory=new_loop) as runner:
+    with sought_seldom(), asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_until_signalled(stages, kafka, runtime, wiring or Wiring(), clock or WallClock()))
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from streams.cli.bench.detection.effects import Span
 from streams.cli.bench.detection.trial import Outcome
 from streams.replay.score import Seen
-from streams.wire.models import Condition, Finding, Status
+from streams.wire.models import Condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +22,26 @@ class Lack:
 
     @property
     def new_and_false(self) -> list[Seen]:
-        """What the day without the source invents and the whole day did not say, or what pages for nothing.
-
-        What it said too, if only for the record (a port that somebody shut), is not new: that it was shut is what
-        nobody can see any more.
-        """
-        paged = {self.without.findings[identity].subject.id for identity in self.without.vain}
+        """What the day without the source invents and the whole day did not."""
+        known = {(seen.condition, seen.subject_id) for seen in self.whole.score.invented}
         return [
             seen
             for seen in self.without.score.invented
             if seen.condition is not Condition.TELEMETRY_STALE
-            and (seen.subject_id in paged or not any(_is_said(f, seen) for f in self.whole.findings.values()))
+            and (seen.condition, seen.subject_id) not in known
+            and seen not in self.shut
+        ]
+
+    @property
+    def shut(self) -> list[Seen]:
+        """Ports that are down, as is said, and that somebody shut, as nobody can see any more; none that pages."""
+        paged = {self.without.findings[identity].subject.id for identity in self.without.vain}
+        return [
+            seen
+            for seen in self.without.score.invented
+            if seen.condition is Condition.LINK_DOWN
+            and seen.subject_id not in paged
+            and any(seen.ends == ends and _meets(seen, span) for ends, span in self.without.shut)
         ]
 
     @property
@@ -55,7 +65,7 @@ class Lack:
         return {
             "gpus": asked.gpus, "seed": asked.seed, "each": asked.each, "days": asked.days, "without": asked.without,
             "hours": self.without.hours, "found": {slug: list(both) for slug, both in self.unseen.items()},
-            "newly_stale": self.stale,
+            "newly_stale": self.stale, "shut_said_down": len(self.shut),
             "new_and_false": [f"{seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false],
             "fine": not self.new_and_false,
         }  # fmt: skip
@@ -70,13 +80,11 @@ class Lack:
         yield f"{'condition':<20}{'found with all':>15}{'found without':>15}"
         yield from (f"{slug:<20}{all_:>15}{some:>15}" for slug, (all_, some) in self.unseen.items())
         yield f"{self.stale} devices more are said to be read by nobody"
+        if self.shut:
+            yield f"{len(self.shut)} ports that somebody shut are said to be down: nobody else saw who did it"
         yield from (f"new and no fault: {seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false)
         yield "nothing new is false" if not self.new_and_false else f"{len(self.new_and_false)} new findings are false"
 
 
-def _is_said(finding: Finding, seen: Seen) -> bool:
-    """Whether a finding says the same of the same time."""
-    same = (finding.condition, finding.subject.id) == (seen.condition, seen.subject_id)
-    begun = seen.end_ns is None or finding.started_at_ns <= seen.end_ns
-    lasts = finding.resolved_at_ns is None or finding.resolved_at_ns >= seen.start_ns
-    return same and begun and lasts and finding.status is not Status.RETRACTED
+def _meets(seen: Seen, span: Span) -> bool:
+    return seen.start_ns < span.end_ns and (seen.end_ns is None or span.start_ns <= seen.end_ns)

@@ -2,10 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 
+from streams.cli.bench.detection.effects import Span
 from streams.cli.bench.detection.lack import Lack
 from streams.cli.bench.detection.sources import SOURCES, lacking
 from streams.cli.bench.detection.trial import Asked, Outcome
@@ -16,11 +16,8 @@ from streams.wire.models import (
     Event,
     EventKind,
     Facts,
-    Finding,
     Message,
-    Severity,
     Source,
-    Status,
     Subject,
 )
 from tests.unit.cli.made import finding
@@ -29,6 +26,7 @@ NIC = Event("host-1", "mlx5_0", EventKind.LINK_DOWN, 1, 1, Source.SOURCE_NIC)
 KERNEL = Event("host-1", "mlx5_0", EventKind.LINK_DOWN, 1, 1, Source.SOURCE_HOST)
 AGENT = Facts("host-1", 1, Source.SOURCE_HOST)
 SWITCH = Facts("leaf-1", 1, Source.SOURCE_GNMI)
+ENDS = frozenset({Port("host-1", "mlx5_0"), Port("leaf-1", "Ethernet1/1")})
 ALL: list[Message] = [NIC, KERNEL, AGENT, SWITCH]
 
 
@@ -45,25 +43,19 @@ def test_a_source_that_is_missing_brings_nothing_from_then_on(name: str, left: l
     assert not name or name in SOURCES
 
 
-def said(seen: Seen, **more: Any) -> Finding:
-    """The finding that was counted so."""
-    return finding(
-        f"{seen.condition.slug} {seen.subject_id}", condition=seen.condition, subject=Subject(seen.subject_id),
-        started_at_ns=seen.start_ns, resolved_at_ns=seen.end_ns, **more,
-    )  # fmt: skip
+def outcome(*invented: Seen, pages: Iterable[str] = (), shut_until: int = 0) -> Outcome:
+    """Of a run that found nothing else, with a page for each of these subjects."""
+    every = {
+        seen.subject_id: finding(seen.subject_id, condition=seen.condition, subject=Subject(seen.subject_id))
+        for seen in invented
+    }
+    shut = [(ENDS, Span(0, shut_until))] if shut_until else []
+    own = Score((), (), invented)
+    return Outcome(Asked(without="nic"), [], own, every, {}, dict.fromkeys(pages, 1), {}, Counter(), 1.0, shut=shut)
 
 
-def outcome(*invented: Seen, findings: Iterable[Finding] = (), pages: Iterable[str] = ()) -> Outcome:
-    """Of a run that found nothing else."""
-    every = {one.id: one for one in (*map(said, invented), *findings)}
-    score = Score((), (), invented)
-    return Outcome(Asked(without="nic"), [], score, every, {}, dict.fromkeys(pages, 1), {}, Counter(), 1.0)
-
-
-def seen(condition: Condition, subject: str, at_ns: int = 1) -> Seen:
-    return Seen(
-        condition, subject, frozenset({Port("host-1", "mlx5_0")}), at_ns, at_ns + 1, at_ns, excused=False
-    )  # fmt: skip
+def seen(condition: Condition, subject: str) -> Seen:
+    return Seen(condition, subject, ENDS, 1, 2, 1, excused=False)
 
 
 DOWN, STALE = seen(Condition.LINK_DOWN, "link:a"), seen(Condition.TELEMETRY_STALE, "device:host-1")
@@ -81,10 +73,10 @@ def test_only_what_is_new_and_no_staleness_is_false() -> None:
     assert not lack.as_dict()["fine"]
 
 
-def test_what_the_whole_day_says_for_the_record_is_not_new_unless_it_pages() -> None:
-    """A port that somebody shut at the end that is not read any more; at another time, or taken back, it counts."""
-    shut = said(DOWN, severity=Severity.INFO)
-    assert Lack(outcome(findings=[shut]), outcome(DOWN)).new_and_false == []
-    for whole in (said(seen(Condition.LINK_DOWN, "link:a", 9)), said(DOWN, status=Status.RETRACTED)):
-        assert Lack(outcome(findings=[whole]), outcome(DOWN)).new_and_false == [DOWN]
-    assert Lack(outcome(findings=[shut]), outcome(DOWN, pages=[shut.id])).new_and_false == [DOWN]
+def test_a_port_that_somebody_shut_where_nobody_reads_is_down_and_no_more_than_that() -> None:
+    """It is counted for itself; at another time, or paged for, it is false."""
+    lack = Lack(outcome(), outcome(DOWN, shut_until=5))
+    assert (lack.shut, lack.new_and_false) == ([DOWN], [])
+    assert "1 ports that somebody shut are said to be down: nobody else saw who did it" in list(lack.lines())
+    assert Lack(outcome(), outcome(DOWN, shut_until=1)).new_and_false == [DOWN]
+    assert Lack(outcome(), outcome(DOWN, pages=[DOWN.subject_id], shut_until=5)).new_and_false == [DOWN]
