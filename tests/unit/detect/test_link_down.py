@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from streams.detect.correlate.links import remember_ns
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.wire.models import Condition, Endpoint, Finding, Status, Symptom
@@ -102,6 +103,21 @@ def test_what_opens(symptoms: Sequence[Symptom], started: float, detected: float
     assert (final.status, final.final) == ((Status.RESOLVED, True) if resolved else (final.status, False))
     if resolved is None:
         assert final.status in (Status.OPEN, Status.UPDATED)
+
+
+def test_what_does_not_open_does_not_a_day_later_either() -> None:
+    """As its observations are forgotten one by one: a port that was shut, and is enabled before the far end sees it."""
+    shut = [off(HOST, -0.1), down(HOST, 0), down(LEAF, 0.3), up(HOST, 254), on(HOST, 254.01), up(LEAF, 254.3)]
+    for symptoms in (shut, *NOT_DOWN.values()):
+        edges = sorted({s.at_ns for s in symptoms})
+        stage = Correlate(DetectParams())
+        stage.begin(1)
+        stage.adopt(topology())
+        said = stage.process(symptoms)
+        old_ns = remember_ns(DetectParams())
+        for watermark_ns in (at(HOUR), *(edge_ns + old_ns + more_ns for edge_ns in edges for more_ns in (0, 1, 2))):
+            said += stage.advance(watermark_ns)
+        assert [f for f in episodes(said) if f.condition is Condition.LINK_DOWN] == []
 
 
 def test_an_up_must_hold_for_five_seconds() -> None:
