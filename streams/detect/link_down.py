@@ -43,7 +43,7 @@ def step(params: DetectParams, state: State, history: History, watermark_ns: int
 
 
 def _is_old(conclusion: Conclusion, state: State, forgotten_ns: int, watermark_ns: int) -> bool:
-    """Whether it was over long ago and no failure then: of what told so, as that a person shut it, part is forgotten."""
+    """Whether it was over long ago and no failure then: of what told so, that a person shut it say, part is gone."""
     if conclusion.final_at_ns is None or conclusion.final_at_ns > watermark_ns or conclusion.begin_ns > forgotten_ns:
         return False
     return not any(said.begin_ns <= conclusion.end_ns and conclusion.begin_ns <= said.end_ns for said in state)
