@@ -71,10 +71,17 @@ def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: 
     times = episode.down_at_ns or (own.started_at_ns,)
     for device in devices_of(own):
         for outage in cases.gone(device):
-            lasting = all(_within(params, outage, at_ns) for at_ns in times)
+            lasting = all(_within(params, outage, at_ns) for at_ns in times) or _began_in(own, outage)
             if lasting and not _outlives(params, cases, outage, own, watermark_ns):
                 return outage
     return None
+
+
+def _began_in(silence: Finding, outage: Finding) -> bool:
+    """A source that is read rarely spoke last some time before the device went, and was not called silent before."""
+    told_ns = silence.detected_at_ns or silence.started_at_ns
+    stale = silence.condition is Condition.TELEMETRY_STALE
+    return stale and silence.started_at_ns <= outage.started_at_ns <= told_ns
 
 
 def _outlives(params: DetectParams, cases: Cases, outage: Finding, own: Finding, watermark_ns: int) -> bool:

@@ -65,6 +65,19 @@ def _degrading(port: str, values: Values, top: Topology) -> Finding:
     return found
 
 
+@pytest.mark.parametrize(("told_s", "explained"), [(90, True), (19, False)])
+def test_a_source_that_is_read_rarely_fell_silent_with_its_device(told_s: float, explained: bool) -> None:
+    """It spoke last some time before the device went; one that was called silent before that was dead already."""
+    (down_,) = _downs(HOST)
+    gone = replace(
+        down_, id="gone", condition=Condition.DEVICE_DOWN, subject=Subject("device:p1-l0", Endpoint("p1-l0")),
+        started_at_ns=at(20), detected_at_ns=at(60), resolved_at_ns=at(140), status=Status.RESOLVED,
+    )  # fmt: skip
+    silence = replace(gone, id="silence", condition=Condition.TELEMETRY_STALE, started_at_ns=at(0))
+    said = _attributed([gone, replace(silence, detected_at_ns=at(told_s))])
+    assert {f.id: f.parent_id for f in said} == {"gone": "", "silence": "gone" if explained else ""}
+
+
 def test_a_link_that_loses_frames_is_critical_where_a_job_feels_it() -> None:
     """On a host link under a running job; not for a BER that FEC corrects, nor between switches, nor without a job."""
     lost: Values = {Metric.RX_FCS_ERRORS: 5, Metric.RX_PACKETS: 1e6}
