@@ -1,6 +1,7 @@
 """What a snapshot keeps of the readings within the lateness: times as numbers, columns and rows once each."""
 
 from collections.abc import Iterable
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -51,8 +52,10 @@ def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
 
 
 def unpack(head: dict[str, Any], all_recent: Iterable[Recent], unpacker: Unpacker) -> None:
-    """Fill those of the same slots in the same order."""
+    """Fill those of the same slots in the same order; raises ValueError where there are not as many as it says."""
     counts = unpacker.take("i8", head["count"]).tolist()
+    if sum(counts) != head["reads"]:
+        raise ValueError(f"{sum(counts)} readings where {head['reads']} belong")
     lives = unpacker.take("i8", head["count"]).tolist()
     times = unpacker.take("i8", head["reads"]).tolist()
     places = unpacker.take("i8", head["reads"]).tolist()
@@ -63,6 +66,6 @@ def unpack(head: dict[str, Any], all_recent: Iterable[Recent], unpacker: Unpacke
     reads = iter([(at_ns, *shapes[place]) for at_ns, place in zip(times, places, strict=True)])
     kept = list(all_recent)
     for recent, count, life_ns in zip(kept, counts, lives, strict=True):
-        recent.reads, recent.life_ns = [next(reads) for _ in range(count)], life_ns
+        recent.reads, recent.life_ns = list(islice(reads, count)), life_ns
     for place, metric, index, row, steps in head["steps"]:
         kept[place].steps[(Metric(metric), index), row] = [Step(*step) for step in steps]

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streams.detect.measure import recent_state
 from streams.detect.measure.packing import Packer, Unpacker
+from streams.detect.measure.recent import Recent
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.errors import Reject
@@ -61,6 +63,18 @@ def test_a_cut_or_altered_snapshot_is_refused_or_read(data: st.DataObject) -> No
         own.restore(bytes(state))
     except Reject:
         assert own.snapshot() == before
+
+
+@pytest.mark.parametrize("counts", [[2], [0], [3, -2]])
+def test_readings_that_are_not_as_many_as_is_said_are_refused(counts: list[int]) -> None:
+    """Of one reading."""
+    packer = Packer()
+    for numbers in (counts, [0] * len(counts), [1], [0]):
+        packer.put(np.array(numbers))
+    head = {"count": len(counts), "reads": 1, "shapes": [[[], [], []]], "steps": []}
+    unpacker = Unpacker(memoryview(blob) for blob in packer.blobs)
+    with pytest.raises(ValueError, match=r"readings|islice"):
+        recent_state.unpack(head, [Recent() for _ in counts], unpacker)
 
 
 def test_a_constant_column_costs_nothing_and_a_slow_one_little() -> None:
