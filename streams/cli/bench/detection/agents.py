@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from streams.cli.bench.detection.columns import GAUGES, HOST_GAUGES
+from streams.cli.bench.detection.effects import Say, Span
 from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.group import rows_digest
 from streams.fabric.catalogue import Metric
-from streams.wire.models import RowKind, Samples, Source, Table
+from streams.wire.models import Event, EventKind, RowKind, Samples, Source, Table
 
 GPUS = 8
 _PCI = tuple(f"0000:{bus:02x}:00.0" for bus in range(0x1B, 0x1B + 0x10 * GPUS, 0x10))
@@ -27,6 +28,13 @@ _BUSY = 0.01
 def agent_of(kind: str, host: str) -> str:
     """What a collector on a host is called, where nobody gave it another name."""
     return f"{kind}@{host}"
+
+
+def xid(host: str, pci: str, code: int, at_ns: int, sequence: int) -> Say:
+    """An Xid of the driver, which the host's agent reads in its kernel log."""
+    agent = agent_of("host", host)
+    event = Event(host, pci, EventKind.GPU_XID, at_ns, at_ns, Source.SOURCE_HOST, agent, 1, sequence, code=code)
+    return Say(Span(at_ns, at_ns + 1), event)
 
 
 def gpu_name(number: int) -> str:

@@ -1,13 +1,13 @@
 """What goes wrong with devices and in hosts: restarts, silence, slow rails, PCIe, GPUs, NICs that pause all others."""
 
-from streams.cli.bench.detection.agents import GPUS, agent_of, gpu_name
+from streams.cli.bench.detection.agents import GPUS, gpu_name, xid
 from streams.cli.bench.detection.columns import PRIORITY
-from streams.cli.bench.detection.effects import Away, Effect, Extra, Level, Say, Slowed, Span, Unread
+from streams.cli.bench.detection.effects import Away, Effect, Extra, Level, Slowed, Span, Unread
 from streams.cli.bench.detection.injection import EXACT_S, MINUTES_S, READ_S, Injection, Known, truth_at
 from streams.cli.bench.detection.places import Places
 from streams.fabric.catalogue import Metric
 from streams.replay.score import Truth
-from streams.wire.models import Condition, Event, EventKind, Source
+from streams.wire.models import Condition
 
 _S = 10**9
 _LINE_BPS = 400e9
@@ -94,22 +94,7 @@ def gpu(places: Places, within: Span) -> Injection:
     host = places.plant.devices[own]
     codes = [(0.0, code), *((float(chance.uniform(0.1, 20)), int(chance.choice((45, 154)))) for _ in range(2))]
     effects: list[Effect] = [
-        Say(
-            Span(at_ns := span.start_ns + round(after_s * _S), at_ns + 1),
-            Event(
-                host,
-                pci,
-                EventKind.GPU_XID,
-                at_ns,
-                at_ns,
-                Source.SOURCE_HOST,
-                agent_of("host", host),
-                1,
-                n + 1,
-                code=said,
-            ),
-        )
-        for n, (after_s, said) in enumerate(codes)
+        xid(host, pci, said, span.start_ns + round(after_s * _S), n + 1) for n, (after_s, said) in enumerate(codes)
     ]
     truth = Truth(span.start_ns, span.end_ns, Condition.HOST_GPU_FAULT, host, pci, EXACT_S)
     return Injection((Known(truth, span.start_ns),), tuple(effects), f"xid {code}")

@@ -7,13 +7,12 @@ world itself: single errors, counters that stick or wrap, idle hosts, jobs that 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from streams.cli.bench.detection.agents import GPUS, agent_of, gpu_name
+from streams.cli.bench.detection.agents import GPUS, gpu_name, xid
 from streams.cli.bench.detection.columns import PRIORITY
 from streams.cli.bench.detection.delivery import COLLECTORS, collector_of
-from streams.cli.bench.detection.effects import Away, Ber, Down, Effect, Extra, Level, Reset, Restart, Say, Slowed, Span
+from streams.cli.bench.detection.effects import Away, Ber, Down, Effect, Extra, Level, Reset, Restart, Slowed, Span
 from streams.cli.bench.detection.places import Places
 from streams.fabric.catalogue import Metric
-from streams.wire.models import Event, EventKind, Source
 
 _S = 10**9
 
@@ -104,19 +103,7 @@ def xid_of_a_program(places: Places, within: Span) -> list[Effect]:
     host = places.plant.devices[int(places.chance.choice(places.devices("host")))]
     at_ns = places.span(within, (1, 2)).start_ns
     code, pci = int(places.chance.choice((13, 31, 43, 45))), gpu_name(int(places.chance.integers(GPUS)))
-    event = Event(
-        host,
-        pci,
-        EventKind.GPU_XID,
-        at_ns,
-        at_ns,
-        Source.SOURCE_HOST,
-        agent_of("host", host),
-        1,
-        at_ns % 2**31,
-        code=code,
-    )
-    return [Say(Span(at_ns, at_ns + 1), event)]
+    return [xid(host, pci, code, at_ns, at_ns % 2**31)]
 
 
 def collector_restart(places: Places, within: Span) -> list[Effect]:
