@@ -189,7 +189,7 @@ def _can_change(state: State, span: tuple[int, int], free_ns: int, closed_ns: in
 
     What is left of a closed one while its links are forgotten one after the other is none of its own.
     """
-    said = [s for s in state if s.begin_ns <= span[1] and span[0] <= s.end_ns]
+    said = [s for s in state if s.meets(*span)]
     if any(s.episode.finding.final for s in said):
         return False
     return bool(said) or free_ns >= closed_ns

@@ -94,7 +94,7 @@ def step(
 def _was_decided(params: DetectParams, own: LinkSpells, crowd: _Crowd, watermark_ns: int) -> bool:
     """Whether it is long over and was none: its peers of then may be forgotten before it is."""
     final_ns = over_ns(ns(params.incast.quiet_s), crowd.run) + ns(params.lateness_s)
-    was_one = any(s.begin_ns <= crowd.end_ns and crowd.begin_ns <= s.end_ns for s in own.states.get(_ALL, ()))
+    was_one = any(said.meets(crowd.begin_ns, crowd.end_ns) for said in own.states.get(_ALL, ()))
     return final_ns < watermark_ns and not was_one
 
 

@@ -59,6 +59,10 @@ class Said:
     end_ns: int
     episode: Episode
 
+    def meets(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether its evidence and this span share a moment: then they are one episode."""
+        return self.begin_ns <= end_ns and begin_ns <= self.end_ns
+
 
 State = tuple[Said, ...]
 
@@ -68,13 +72,17 @@ def fold(
 ) -> tuple[State, list[Episode]]:
     """Match conclusions with what was said; answers the new state and the episodes to publish (revision 0).
 
-    An episode that began with observations which were dropped since, up to `forgotten_ns`, keeps its beginning.
+    An episode that began with observations which were dropped since, up to `forgotten_ns`, keeps its beginning. One
+    that is over for long and was never said is none then: what told so, that a person shut a port say, may be what was
+    dropped.
     """
     unmatched = list(state)
     kept: list[Said] = []
     out: list[Episode] = []
     for conclusion in conclusions:
-        said = next((s for s in unmatched if s.begin_ns <= conclusion.end_ns and conclusion.begin_ns <= s.end_ns), None)
+        said = next((s for s in unmatched if s.meets(conclusion.begin_ns, conclusion.end_ns)), None)
+        if said is None and conclusion.begin_ns <= forgotten_ns and _is_final(conclusion, watermark_ns):
+            continue
         if said is not None:
             unmatched.remove(said)
             if said.episode.finding.final:
@@ -112,10 +120,14 @@ def forget(state: State, before_ns: int) -> State:
     return tuple(said for said in state if said.end_ns >= before_ns or not said.episode.finding.final)
 
 
+def _is_final(conclusion: Conclusion, watermark_ns: int) -> bool:
+    return conclusion.final_at_ns is not None and conclusion.final_at_ns <= watermark_ns
+
+
 def _episode(said: Said | None, conclusion: Conclusion, watermark_ns: int) -> Episode:
     """The conclusion under its episode's id and subject, with the status that it had if nothing else changed."""
     fresh = conclusion.finding
-    final = conclusion.final_at_ns is not None and conclusion.final_at_ns <= watermark_ns
+    final = _is_final(conclusion, watermark_ns)
     if said is None:
         identity, subject, status = (
             finding_id(fresh.detector, fresh.subject.id, conclusion.anchor),

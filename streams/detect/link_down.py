@@ -33,20 +33,12 @@ ONE_END = 0.6
 def step(params: DetectParams, state: State, history: History, watermark_ns: int) -> tuple[State, list[Episode], int]:
     """Conclude from the history; answers the new state, what changed, and the watermark at which to look again."""
     failures = list(_failures(params, history))
-    found = (_conclusion(params, history, span, watermark_ns) for span in failures)
-    conclusions = [c for c in found if c is not None and not _is_old(c, state, history.forgotten_ns, watermark_ns)]
+    conclusions = [c for span in failures if (c := _conclusion(params, history, span, watermark_ns)) is not None]
     state, episodes = fold(state, conclusions, watermark_ns, history.forgotten_ns)
     hold, wait = ns(params.down.hold_up_s), ns(params.down.open_after_s)
     times = [t for begin, end in failures for t in (begin + wait, end + hold if end != FOREVER else FOREVER)]
     due = min((t for t in times if t > watermark_ns), default=FOREVER)
     return state, episodes, min(due, next_due_ns(conclusions, watermark_ns))
-
-
-def _is_old(conclusion: Conclusion, state: State, forgotten_ns: int, watermark_ns: int) -> bool:
-    """Whether it was over long ago and no failure then: of what told so, that a person shut it say, part is gone."""
-    if conclusion.final_at_ns is None or conclusion.final_at_ns > watermark_ns or conclusion.begin_ns > forgotten_ns:
-        return False
-    return not any(said.begin_ns <= conclusion.end_ns and conclusion.begin_ns <= said.end_ns for said in state)
 
 
 def _failures(params: DetectParams, history: History) -> Iterator[Interval]:

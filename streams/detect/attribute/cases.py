@@ -7,7 +7,7 @@ fabric; what a group is asked for each time that a case comes or goes costs the 
 from collections.abc import Callable, Iterable, Mapping
 
 from streams.detect.attribute.kept import Case, devices_of
-from streams.detect.attribute.runs import Member, Run, Runs
+from streams.detect.attribute.runs import Member, Rank, Run, Runs
 from streams.detect.params import DetectParams, ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Status
@@ -202,7 +202,11 @@ def _groups_of(pod: str, plane: int | None) -> tuple[Key, ...]:
     return (*((("pod", pod),) if pod else ()), *((("plane", str(plane)),) if plane is not None else ()))
 
 
-def stands_for_all(finding: Finding) -> tuple[bool, int, int, str]:
-    """A device before what is only silent; then the first that could be told, which hardly changes as more come in."""
+def stands_for_all(finding: Finding) -> Rank:
+    """A device before what is only silent; then the first that could be told, which hardly changes as more come in.
+
+    Of those of one moment it is the subject that decides: an id differs from one day to the next.
+    """
     told_ns = finding.detected_at_ns or finding.started_at_ns
-    return finding.condition is Condition.TELEMETRY_STALE, told_ns, finding.started_at_ns, finding.id
+    silent = finding.condition is Condition.TELEMETRY_STALE
+    return silent, told_ns, finding.started_at_ns, finding.subject.id, finding.id

@@ -87,7 +87,7 @@ class Collapses:
 
 
 def _first(finding: Finding) -> tuple[int, int, str]:
-    return finding.detected_at_ns or finding.started_at_ns, finding.started_at_ns, finding.id
+    return finding.detected_at_ns or finding.started_at_ns, finding.started_at_ns, finding.subject.id
 
 
 def _jobs(finding: Finding) -> frozenset[str]:

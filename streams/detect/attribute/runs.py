@@ -9,14 +9,16 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+Rank = tuple[bool, int, int, str, str]
+"""The least stands for all of its run; it ends with the id."""
+
 
 class Member(NamedTuple):
     """What of a finding decides where it is in which run; first by what they are ordered."""
 
     started_at_ns: int
     id: str
-    rank: tuple[bool, int, int, str]
-    """The least stands for all of its run; it ends with the id."""
+    rank: Rank
     subject: str
     device: str
     tier: str
@@ -33,7 +35,7 @@ class Run:
         """How many devices of each tier they are of."""
         self._subjects: dict[str, int] = {}
         self._devices: dict[str, int] = {}
-        self._ranks: list[tuple[bool, int, int, str]] = []
+        self._ranks: list[Rank] = []
 
     @property
     def subjects(self) -> int:

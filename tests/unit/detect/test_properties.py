@@ -11,7 +11,7 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Finding, Message, Remediation, Samples, Symptom
-from tests.unit.detect.chain import findings, play
+from tests.unit.detect.chain import World, findings, play
 from tests.unit.detect.seen import (
     HOST,
     LEAF,
@@ -198,3 +198,12 @@ def test_state_stays_bounded_under_an_endless_flapper() -> None:
     assert {after(f.started_at_ns) for f in said} == {0}
     # The last down is news; that the port came up once more after it is not.
     assert max(after(f.observed_at_ns) or 0 for f in said) == 45 * 60 - 1
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 10**15))
+def test_of_many_of_one_moment_the_same_stands_for_all_whenever_it_is(by_ns: int) -> None:
+    """Ids are made of times: were it for them, another device would be named each day."""
+    world = World(unread={device: [(100, 300)] for device in ("p1-h1", "p2-h2", "p2-l0", "s1")})
+    found = findings(play([_shifted(message, by_ns) for message in world.rounds(300)]))
+    assert [f.subject.id for f in found if not f.parent_id] == ["device:p1-h1"]

@@ -10,8 +10,9 @@ APART_NS = 10
 def member(number: int, begin_ns: int, chance: random.Random) -> Member:
     """One of few subjects and devices, of either tier."""
     device = chance.randrange(6)
-    rank = (chance.random() < 0.5, chance.randrange(50), begin_ns, str(number))
-    return Member(begin_ns, str(number), rank, f"s{chance.randrange(8)}", f"d{device}", f"T{device % 2}")
+    subject = f"s{chance.randrange(8)}"
+    rank = (chance.random() < 0.5, chance.randrange(50), begin_ns, subject, str(number))
+    return Member(begin_ns, str(number), rank, subject, f"d{device}", f"T{device % 2}")
 
 
 def made(members: dict[str, Member]) -> list[list[Member]]:

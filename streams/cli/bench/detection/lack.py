@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streams.cli.bench.detection.effects import Span
 from streams.cli.bench.detection.trial import Outcome
 from streams.replay.score import Seen
 from streams.wire.models import Condition
@@ -27,21 +26,7 @@ class Lack:
         return [
             seen
             for seen in self.without.score.invented
-            if seen.condition is not Condition.TELEMETRY_STALE
-            and (seen.condition, seen.subject_id) not in known
-            and seen not in self.shut
-        ]
-
-    @property
-    def shut(self) -> list[Seen]:
-        """Ports that are down, as is said, and that somebody shut, as nobody can see any more; none that pages."""
-        paged = {self.without.findings[identity].subject.id for identity in self.without.vain}
-        return [
-            seen
-            for seen in self.without.score.invented
-            if seen.condition is Condition.LINK_DOWN
-            and seen.subject_id not in paged
-            and any(seen.ends == ends and _meets(seen, span) for ends, span in self.without.shut)
+            if (seen.condition, seen.subject_id) not in known and seen.condition is not Condition.TELEMETRY_STALE
         ]
 
     @property
@@ -65,7 +50,7 @@ class Lack:
         return {
             "gpus": asked.gpus, "seed": asked.seed, "each": asked.each, "days": asked.days, "without": asked.without,
             "hours": self.without.hours, "found": {slug: list(both) for slug, both in self.unseen.items()},
-            "newly_stale": self.stale, "shut_said_down": len(self.shut),
+            "newly_stale": self.stale,
             "new_and_false": [f"{seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false],
             "fine": not self.new_and_false,
         }  # fmt: skip
@@ -80,11 +65,5 @@ class Lack:
         yield f"{'condition':<20}{'found with all':>15}{'found without':>15}"
         yield from (f"{slug:<20}{all_:>15}{some:>15}" for slug, (all_, some) in self.unseen.items())
         yield f"{self.stale} devices more are said to be read by nobody"
-        if self.shut:
-            yield f"{len(self.shut)} ports that somebody shut are said to be down: nobody else saw who did it"
         yield from (f"new and no fault: {seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false)
         yield "nothing new is false" if not self.new_and_false else f"{len(self.new_and_false)} new findings are false"
-
-
-def _meets(seen: Seen, span: Span) -> bool:
-    return seen.start_ns < span.end_ns and (seen.end_ns is None or span.start_ns <= seen.end_ns)

@@ -13,7 +13,7 @@ import numpy as np
 
 from streams.cli.bench.detection.conditions import CONDITIONS
 from streams.cli.bench.detection.delivery import Delivery
-from streams.cli.bench.detection.effects import Down, Effect, Span
+from streams.cli.bench.detection.effects import Effect, Span
 from streams.cli.bench.detection.hard import HARD, maintained
 from streams.cli.bench.detection.injection import Injection
 from streams.cli.bench.detection.places import Full, Places
@@ -24,7 +24,6 @@ from streams.cli.bench.detection.world import World
 from streams.cli.bench.load.plant import plant_of
 from streams.config.settings import Settings
 from streams.fabric.generate import GenerateParams, generate
-from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.notify.notifier import Notifier
@@ -100,8 +99,6 @@ class Outcome:
     counted: Counter[str]
     hours: float
     hard: Counter[str] = field(default_factory=Counter)
-    shut: list[tuple[frozenset[Port], Span]] = field(default_factory=list)
-    """The ends of links that somebody shut, and from when until when."""
 
     def completed_ns(self, truth: Truth) -> int:
         """When it could be known."""
@@ -192,12 +189,7 @@ def _run(asked: Asked, stretch: float, settings: Settings, stages: Stages) -> Ou
     return Outcome(
         asked, injections, score(watch.revisions, truths, settings.notify.hold_s), watch.findings, watch.arrived_ns,
         watch.pages, delivery.late_reports_ns, delivery.counted, (whole.end_ns - whole.start_ns) / 3.6e12, hard,
-        [_shut(places, effect) for effect in effects if isinstance(effect, Down) and effect.shut is not None],
     )  # fmt: skip
-
-
-def _shut(places: Places, down: Down) -> tuple[frozenset[Port], Span]:
-    return frozenset(Port(*places.name(port)) for port in places.ports(down.link)), down.span
 
 
 def _injections(asked: Asked, places: Places, within: Span) -> Iterator[Injection]:
