@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from streams.fabric.catalogue import BY_NAME, COUNTERS, Metric
+from streams.fabric.catalogue import BY_NAME, COUNTERS
 from streams.store.cells import Codes, Ints, Names, Words, column_code
 from streams.wire.errors import Misconfigured
 from streams.wire.models import NO_INDEX, Source
@@ -81,12 +81,14 @@ class Reader:
 
     def typed(self, table: pa.Table, path: Path) -> Rows:
         """The rows of a piece of a file that can be read; raises Misconfigured where its times cannot."""
-        metric, no_metric = _told(table, "metric", lambda name: _number(BY_NAME.get(name.lower())), np.int16)
-        source, no_source = _told(table, "source", lambda name: _number(SOURCES.get(name.lower() or "gnmi")), np.int8)
+        metric = _told(table, "metric", lambda name: BY_NAME.get(name.lower()))
+        source = _told(table, "source", lambda name: SOURCES.get(name.lower() or "gnmi"))
+        no_metric, no_source = metric.wrong, source.wrong
         index, no_index = _counted(table, "index", NO_INDEX, 2**31 - 1, NO_INDEX)
         boot, no_boot = _counted(table, "boot_id", 0, 2**64 - 1, 0)
         time = times(table["time"], path)
-        words, no_value = _words(table["value"], _IS_COUNTER[metric], no_metric)
+        counter = metric.each(lambda number: number in COUNTERS, np.uint8).view(np.bool_)
+        words, no_value = _words(table["value"], counter, no_metric)
         device, unnamed = _named(table["device"], self.devices)
         port, _ = _named(table["port"], self.ports)
         no_time = time == _NO_TIME
@@ -102,17 +104,36 @@ class Reader:
             if number := int(np.count_nonzero(wrong & kept)):
                 self.refused.reasons[f"{path.name}: {reason}"] += number
             kept &= ~wrong
-        rows = Rows(time, device, source, boot, port, _COLUMN_OF[metric] + index, words)
+        column = metric.each(lambda number: column_code(number, 0), np.int64) + index
+        rows = Rows(time, device, source.each(int, np.int8), boot, port, column, words)
         return rows if kept is None else rows.at(kept)
 
 
-_COLUMN_OF = np.array([column_code(number, 0) for number in range(max(Metric) + 1)], np.int64)
-_IS_COUNTER = np.array([number in COUNTERS for number in range(max(Metric) + 1)])
-"""By the metric's number: a search in all rows took a tenth of reading."""
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What each different text of a column means, None where that is nothing, and which of them each row has."""
+
+    made: Sequence[int | None]
+    places: pa.Array
+
+    def each(self, convert: Callable[[int], int], kind: Any) -> npt.NDArray[Any]:
+        """What is made of it, row by row; 0 is converted where it means nothing."""
+        return _spread(np.array([convert(number or 0) for number in self.made], kind), self.places)
+
+    @property
+    def wrong(self) -> Mask | None:
+        """The rows of which it means nothing; None where there are none."""
+        return _marked([number is None for number in self.made], self.places)
 
 
-def _number(member: int | None) -> int | None:
-    return None if member is None else int(member)
+def _spread(own: npt.NDArray[Any], places: pa.Array) -> npt.NDArray[Any]:
+    """For each row what its text has. Arrow does it in half the time that numpy's index takes."""
+    return np.asarray(pc.take(pa.array(own), places).to_numpy())
+
+
+def _marked(own: Sequence[bool], places: pa.Array) -> Mask | None:
+    """The rows whose text is one of the marked ones; None where no text is."""
+    return _spread(np.array(own, np.uint8), places).view(np.bool_) if any(own) else None
 
 
 def _text(column: pa.ChunkedArray) -> pa.DictionaryArray:
@@ -125,21 +146,13 @@ def _text(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return whole
 
 
-def _places(text: pa.DictionaryArray) -> Ints:
-    return np.asarray(text.indices.to_numpy(zero_copy_only=False), np.int64)
-
-
 def _named(column: pa.ChunkedArray, names: Names) -> tuple[Codes, Mask | None]:
     """The numbers of names, and where there is none."""
     text = _text(column)
     own = [str(name) for name in text.dictionary.to_pylist()]
-    if not own:
-        return np.empty(0, np.int32), None
-    places = _places(text)
-    blank = np.array([name == "" for name in own])
     # Half as wide as they might be: a message's are its pattern's key.
     codes = names.codes(own).astype(np.int32)
-    return codes[places], blank[places] if blank.any() else None
+    return _spread(codes, text.indices), _marked([name == "" for name in own], text.indices)
 
 
 def _counted(table: pa.Table, name: str, low: int, high: int, blank: int) -> tuple[Any, Mask | None]:
@@ -150,20 +163,16 @@ def _counted(table: pa.Table, name: str, low: int, high: int, blank: int) -> tup
             return np.full(len(column), blank, kind), None
         numbers = column.fill_null(blank).to_numpy() if column.null_count else column.to_numpy()
         return numbers.astype(kind, copy=False), (numbers < low) | (numbers > high)
-    return _told(table, name, _integer(low, high, blank), kind)
+    told = _told(table, name, _integer(low, high, blank))
+    return told.each(int, kind), told.wrong
 
 
-def _told(table: pa.Table, name: str, convert: Callable[[str], int | None], kind: Any) -> tuple[Any, Mask | None]:
-    """What `convert` makes of each text of a column (once for each different one), and where it makes nothing."""
+def _told(table: pa.Table, name: str, convert: Callable[[str], int | None]) -> _Told:
+    """What `convert` makes of each different text of a column; an absent column is empty texts."""
     if name not in table.column_names:
-        return np.full(table.num_rows, convert("") or 0, kind), None
+        return _Told([convert("")], pa.array(np.zeros(table.num_rows, np.int32)))
     text = _text(table[name])
-    made = [convert(str(own)) for own in text.dictionary.to_pylist()]
-    if not made:
-        return np.empty(0, kind), None
-    places = _places(text)
-    wrong = np.array([number is None for number in made])
-    return np.array([number or 0 for number in made], kind)[places], wrong[places] if wrong.any() else None
+    return _Told([convert(str(own)) for own in text.dictionary.to_pylist()], text.indices)
 
 
 def _integer(low: int, high: int, blank: int) -> Callable[[str], int | None]:

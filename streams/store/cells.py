@@ -56,19 +56,20 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    """One table: its columns, and which cells of a message go where in it."""
+    """One table: its columns, which cell of a message each of its values is, and where there is none."""
 
     metric: tuple[Metric, ...]
     index: tuple[int, ...]
     shape: tuple[int, int]
     taken: Ints
-    places: Ints
+    without: Ints
 
     def table(self, words: Words, absent: Words) -> Words:
         """The values in place, shape (columns, rows), as words."""
-        values = np.full(self.shape, absent)
-        values.reshape(-1)[self.places] = words[self.taken]
-        return values
+        values = words[self.taken]
+        if len(self.without):
+            values[self.without] = absent
+        return values.reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +129,14 @@ class Patterns:
         own = list(dict.fromkeys(columns[taken].tolist()))
         column_of = {code: place for place, code in enumerate(own)}
         where = np.fromiter((column_of[code] for code in columns[taken].tolist()), np.int64, len(taken)) * rows
+        cell = np.full(len(own) * rows, -1)
+        cell[where + places[taken]] = taken
         return _Half(
             self._one(tuple(Metric(code >> 32) for code in own)),
             self._one(tuple((code & 0xFFFF_FFFF) - 1 for code in own)),
             (len(own), rows),
-            taken,
-            where + places[taken],
+            cell,
+            np.flatnonzero(cell < 0),
         )
 
     def _one(self, made: Any) -> Any:

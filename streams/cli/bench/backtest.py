@@ -40,7 +40,7 @@ class Speeds:
 
 
 def backtest(
-    gpus: Annotated[int, typer.Option(min=64, help="How many GPUs the fabric has.")] = 8192,
+    gpus: Annotated[int, typer.Option(min=64, help="How many GPUs the fabric has.")] = 16384,
     seconds: Annotated[float, typer.Option(min=150, help="How long the recording is.")] = 180,
     cadence: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of a device.")] = 10,
     seed: Annotated[int, typer.Option(help="Of faults, rates and the order of reading.")] = 1,
@@ -75,6 +75,7 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
     from streams.fabric.folder import write_folder
     from streams.fabric.generate import GenerateParams, generate
     from streams.instrument.garbage import sought_seldom
+    from streams.instrument.pages import keep_pages
     from streams.replay import backtest as own
     from streams.replay.driver import Driver, batches
     from streams.replay.recording import Refused
@@ -96,6 +97,7 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
         return made.port_samples / spent_s[0], made.port_samples / spent_s[1]
 
     out = folder / "found.jsonl"
+    keep_pages()  # as the command does
     whole, whole_wall = speed(lambda: own.run(source, settings, out))
     # KiB on Linux; after the whole run, before all messages are held at once for the stages alone.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
