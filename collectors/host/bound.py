@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from collectors.core.emitter import Happening
 from streams.wire.models import EventKind
 
-_LINK = {EventKind.LINK_UP, EventKind.LINK_DOWN}
+_TURNS = {EventKind.LINK_UP: EventKind.LINK_DOWN, EventKind.ADMIN_UP: EventKind.ADMIN_DOWN}
 _MOST_KEYS = 4096
 
 Key = tuple[str, EventKind, int]
@@ -96,7 +96,5 @@ class Bound:
 
 
 def _key(happening: Happening) -> Key:
-    """A link's ups and downs are one, so that what is said last is what it is."""
-    if happening.kind in _LINK:
-        return happening.port, EventKind.LINK_DOWN, 0
-    return happening.port, happening.kind, happening.code
+    """A link's ups and downs are one, as are a person's, so that what is said last is what it is."""
+    return happening.port, _TURNS.get(happening.kind, happening.kind), happening.code

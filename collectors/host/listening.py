@@ -1,4 +1,4 @@
-"""Listens to the kernel log as long as there is one, and keeps how far it came. Wiring around KernelLog."""
+"""Listens to the kernel log and to rtnetlink, where they are, and keeps how far it came. Wiring around both."""
 
 import asyncio
 import stat
@@ -9,11 +9,13 @@ import structlog
 from collectors.core.emitter import Emitter, Happening
 from collectors.core.means import Means
 from collectors.core.publisher import Publisher
+from collectors.host.admin import AdminStates, ports_of
 from collectors.host.bound import Bound
 from collectors.host.kernel_log import KernelLog
 from collectors.host.kmsg import kmsg_of
+from collectors.host.links import Links
 from collectors.host.logfile import LogFile
-from collectors.host.logs import LogSource, Place
+from collectors.host.logs import LogSource, Place, place_of
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
 from collectors.host.positions import Positions
@@ -64,8 +66,10 @@ class Listening:
         self._tally = Tally(means.publisher)
         self.emitter = Emitter(self._tally, means.collector, means.run, Source.SOURCE_HOST)
         self._device = params.device_name()
-        self._positions = Positions(params.state_file)
+        self._read = Positions(params.state_file, place_of)
+        self._shut = Positions(Path(f"{params.state_file}.shut"), ports_of)
         self.log: KernelLog | None = None
+        self.links: Links | None = None
         self._saved_s = 0.0
 
     @property
@@ -74,11 +78,18 @@ class Listening:
         return self.log is not None
 
     def begin(self, boot_id: int) -> None:
-        """Open the log, where there is one that may be read."""
+        """Open the log, where there is one that may be read; hear of links, where they are this machine's own."""
+        self._begin_log(boot_id)
+        if self._tree.is_live:
+            self.links = Links(
+                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._means, self._say
+            )
+
+    def _begin_log(self, boot_id: int) -> None:
         path = self._params.kernel_log or (_DEVICE if self._tree.is_live else None)
         if path is None:
             return
-        place = self._positions.load()
+        place = self._read.load()
         now_ns = self._means.clock.now_ns()
         is_device = _is_device(path)
         source: LogSource
@@ -90,19 +101,25 @@ class Listening:
         not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
         self.log = KernelLog(
             source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._ports,
-            Bound(self._params.events_per_s, self._params.events_burst), self._means.counts, self._say,
+            self._bound(), self._means.counts, self._say,
             boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
         )  # fmt: skip
+
+    def _bound(self) -> Bound:
+        return Bound(self._params.events_per_s, self._params.events_burst)
 
     def _zero(self) -> Zero:
         return OwnZero() if self._tree.is_live else TreeZero(self._tree)
 
     async def run(self) -> None:
-        """Look at the log until cancelled, or at once where there is none."""
+        """Look at both until cancelled, or return at once where there is neither."""
         loop = asyncio.get_running_loop()
-        while self.log is not None:
-            is_drained = self.log.look(self._means.clock.now_ns(), loop.time())
-            self.note(loop.time())
+        while self.log is not None or self.links is not None:
+            now_ns, now_s = self._means.clock.now_ns(), loop.time()
+            is_drained = self.log is None or self.log.look(now_ns, now_s)
+            if self.links is not None:
+                self.links.look(now_ns, now_s)
+            self.note(now_s)
             await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
 
     def tell_of_xid(self, pci: str, code: int, now_ns: int) -> None:
@@ -114,28 +131,37 @@ class Listening:
         self.emitter.event(self._device, happening, received_at_ns)
 
     def note(self, now_s: float) -> None:
-        """Now and then: remember how far the log is read, and write it down."""
-        if self.log is None or now_s - self._saved_s < _SAVE_EVERY_S:
+        """Now and then: remember how far the log is read and which ports are shut, and write it down."""
+        if now_s - self._saved_s < _SAVE_EVERY_S:
             return
         self._saved_s = now_s
-        if (place := self.log.place()) is not None:
-            self._positions.note(self._tally.events, place)
+        self._note()
         self.save()
 
+    def _note(self) -> None:
+        if self.log is not None and (place := self.log.place()) is not None:
+            self._read.note(self._tally.events, place)
+        if self.links is not None and (shut := self.links.disabled) is not None:
+            self._shut.note(self._tally.events, shut)
+
     def save(self) -> None:
-        """Write how far the log is read, as far as its events are kept by Kafka or the spool, or never will be.
+        """Write what was noted, as far as its events are kept by Kafka or the spool, or never will be.
 
         What an earlier process left in the spool is none of them: its acknowledgements say nothing of this one's.
         """
-        self._positions.save(self._means.counts.of("settled", EVENTS.name))
+        settled = self._means.counts.of("settled", EVENTS.name)
+        self._read.save(settled)
+        self._shut.save(settled)
 
     def close(self) -> None:
-        """Say what waits, and let go of the log. What is settled afterwards counts at the next `save`."""
+        """Say what waits, and let go of both. What is settled afterwards counts at the next `save`."""
+        now_ns = self._means.clock.now_ns()
         if self.log is not None:
-            self.log.close(self._means.clock.now_ns())
-            if (place := self.log.place()) is not None:
-                self._positions.note(self._tally.events, place)
-            self.log = None
+            self.log.close(now_ns)
+        if self.links is not None:
+            self.links.close(now_ns, asyncio.get_running_loop().time())
+        self._note()
+        self.log = self.links = None
 
 
 def _is_device(path: Path) -> bool:

@@ -1,6 +1,6 @@
 """What a kernel log is read from: a promise that the device and the file both keep, and a place in one."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
 
@@ -20,13 +20,9 @@ class Place:
     lag_ns: int = 0
     last_us: int = 0
 
-    def as_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def place_of(said: Any) -> Place | None:
-    """What as_json said; None where it makes no sense."""
+    """One that was written as JSON; None where it makes no sense."""
     kinds = {field.name: str if field.name == "mark" else int for field in fields(Place)}
     if not isinstance(said, dict) or set(said) - set(kinds):
         return None

@@ -18,7 +18,8 @@ class Params(CollectorParams):
     device: str = ""
     """The host's name in the inventory; its host name where nothing is said."""
     root: Path = Path("/")
-    """Where `sys` and `proc` are, or a sysfs itself. Of another than the machine's own no GPU and no LLDP is asked."""
+    """Where `sys` and `proc` are, or a sysfs itself. Of another than the machine's own no GPU, LLDP or rtnetlink is
+    asked."""
     kernel_log: Path | None = None
     """`/dev/kmsg`, or a file that kernel lines are written to; if unset the machine's own, and of another root none."""
     log_poll_s: float = Field(default=0.25, ge=0.01, le=10)
@@ -26,7 +27,8 @@ class Params(CollectorParams):
     backlog_s: float = Field(default=300.0, ge=0)
     """Of a ring that was never read before, what is older than this stays unsaid; of a file, all."""
     state_file: Path = Path("/var/lib/railsight/host.json")
-    """Where it keeps how far it has read the log, so that a restart neither repeats nor leaves out."""
+    """Where it keeps how far it has read the log, so that a restart neither repeats nor leaves out; and beside it, with
+    `.shut` behind the name, which ports were told to be shut."""
     events_per_s: float = Field(default=1.0, gt=0)
     """Of one kind at one port, in the long run; the newest past it waits, and says how many it stands for."""
     events_burst: int = Field(default=20, ge=1)

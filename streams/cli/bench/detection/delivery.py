@@ -229,7 +229,7 @@ class Delivery:
             world.plant.devices[device], port, kind, at_ns + int(self._skew_ns[device]), at_ns, self._source(device),
             self._collector[device], self._run[self._collector[device]], 0,
         )  # fmt: skip
-        host = world.plant.is_host[device] and kind in (EventKind.LINK_DOWN, EventKind.LINK_UP)
+        host = world.plant.is_host[device]
         lost = self._chance.random() < self._travel.events_lost
         if not lost:
             self._later(at_ns, event)

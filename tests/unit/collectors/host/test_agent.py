@@ -163,6 +163,19 @@ async def test_an_xid_that_no_log_tells_of_is_asked_of_the_driver(tmp_path: Path
     listening.agent.close()
 
 
+async def test_of_another_machines_tree_no_link_of_this_one_is_heard(tmp_path: Path) -> None:
+    """As with its driver and its neighbours; and where there is no log either, there is nothing to listen to."""
+    found = whole(machine(tmp_path))
+    await found.agent.find()
+    found.agent.listening.begin(1)
+    assert found.agent.listening.links is None
+    await found.agent.listening.run()
+    here = whole(Path("/"), state_file=tmp_path / "state.json", kernel_log=tmp_path / "kern.log")
+    here.agent.listening.begin(1)
+    assert here.agent.listening.links is not None
+    here.agent.close()
+
+
 async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path) -> None:
     """A netdev that is no port of a known card keeps its own name; without an answer the last one holds."""
     answer = told(

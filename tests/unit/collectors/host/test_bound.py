@@ -42,6 +42,15 @@ def test_one_port_harms_no_other() -> None:
         assert bound.admit(Happening(EventKind.GPU_XID, "mlx5_0", 1, "", code), 0.0)
 
 
+def test_what_a_person_does_by_turns_is_one_and_not_the_links() -> None:
+    """The last word on a port that is shut and enabled is how it stands, whatever its link does."""
+    bound = Bound(1.0, 1)
+    shut, enabled = (Happening(kind, "mlx5_0", 1) for kind in (EventKind.ADMIN_DOWN, EventKind.ADMIN_UP))
+    assert bound.admit(shut, 0.0) == (shut,) and bound.admit(link(0), 0.0) == (link(0),)
+    assert bound.admit(enabled, 0.0) == bound.admit(shut, 0.0) == bound.admit(enabled, 0.0) == ()
+    assert [happening.kind for happening in bound.rest()] == [EventKind.ADMIN_UP]
+
+
 def test_what_waits_at_the_end_is_said() -> None:
     """Whether there is room or not."""
     bound = Bound(1.0, 1)

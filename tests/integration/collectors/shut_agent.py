@@ -1,0 +1,46 @@
+"""A host agent as it runs on its own machine, which prints each event: to be run in a network namespace."""
+
+import asyncio
+import contextlib
+import sys
+from pathlib import Path
+
+import orjson
+
+from collectors.core.counts import Counts
+from collectors.core.means import Means
+from collectors.host.collector import collect
+from collectors.host.params import Params
+from streams.wire.loops import new_loop
+from streams.wire.models import Event
+from streams.wire.topics import Record
+from tests.unit.collectors.host.agents import Acknowledging
+
+
+class Printing(Acknowledging):
+    """A publisher that prints the events."""
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        taken = super().offer(record, rows)
+        if isinstance(event := self.kept.messages[-1], Event):
+            said = {"kind": event.kind.name, "port": event.port, "at_ns": event.at_ns, "detail": event.detail}
+            sys.stdout.buffer.write(orjson.dumps(said) + b"\n")
+            sys.stdout.buffer.flush()
+        return taken
+
+
+async def main(folder: Path) -> None:
+    """Until it is interrupted; what it keeps and the log that it reads are in the folder."""
+    (folder / "kern.log").touch()
+    params = Params(
+        device="here", kernel_log=folder / "kern.log", state_file=folder / "host.json", fabric=("rs*",), gpu=False,
+        lldpcli="", cadence_s=0.2, discover_every_s=1, log_poll_s=0.05,
+    )  # fmt: skip
+    counts = Counts()
+    with contextlib.ExitStack() as at_end:
+        await collect(params, Means(Printing(counts), "host", counts), at_end)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=new_loop) as runner, contextlib.suppress(KeyboardInterrupt):
+        runner.run(main(Path(sys.argv[1])))

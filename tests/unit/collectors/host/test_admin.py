@@ -1,0 +1,168 @@
+"""That a person shut a port: what messages and looks make of it, against what was told last."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.core.emitter import Happening
+from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates, Link, Netdev, link_of, ports_of
+from streams.wire.errors import Reject
+from streams.wire.models import EventKind
+
+UP, DOWN = EventKind.ADMIN_UP, EventKind.ADMIN_DOWN
+INDEX = 7
+ENABLED, DISABLED = Link(INDEX, is_enabled=True), Link(INDEX, is_enabled=False)
+GONE = Link(INDEX, is_enabled=False, is_gone=True)
+
+
+def message(index: int = INDEX, flags: int = 0, kind: int = 16, family: int = 0, length: int = 100) -> bytes:
+    """As the kernel begins one."""
+    return struct.pack("=IHHIIBxHiII", length, kind, 0, 0, 0, family, 1, index, flags, 0x1)
+
+
+def netdev(*, is_enabled: bool = True, port: str = "mlx5_0") -> Netdev:
+    """That of a port."""
+    return Netdev(port, f"net_{port}", is_enabled)
+
+
+def states(disabled: tuple[str, ...] = (), *, is_enabled: bool = True) -> tuple[AdminStates, list[Happening]]:
+    """Of one port, once looked at; and what that told."""
+    made = AdminStates(disabled)
+    return made, made.look({INDEX: netdev(is_enabled=is_enabled)}, 1, 0.0)
+
+
+def brief(happenings: list[Happening]) -> list[tuple[EventKind, int]]:
+    """Kind and time."""
+    return [(happening.kind, happening.at_ns) for happening in happenings]
+
+
+def test_of_a_message_the_flag_of_the_netdev_itself_is_read() -> None:
+    """A bridge's word on its port, an address, or an answer is none."""
+    assert link_of(message(flags=0x11043)) == ENABLED
+    assert link_of(message(flags=0x11042)) == DISABLED
+    assert link_of(message(kind=17)) == GONE
+    assert link_of(message(kind=17, family=7)) is None
+    assert link_of(message(kind=20)) is None
+
+
+@pytest.mark.parametrize("data", [b"", message()[:-1], message(length=20), message(index=0), message(index=-1)])
+def test_a_message_that_makes_no_sense_is_refused(data: bytes) -> None:
+    """Whatever is missing of it."""
+    with pytest.raises(Reject):
+        link_of(data)
+
+
+@given(st.binary(max_size=2 * LINK_BYTES) | st.builds(lambda a, b: message()[:a] + b, st.integers(0, 32), st.binary()))
+def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
+    """And are no other error."""
+    made, _ = states()
+    try:
+        link = link_of(data)
+    except Reject:
+        return
+    if link is not None:
+        made.hear(link, 2, 1.0)
+
+
+def test_who_shuts_a_port_is_told_once_and_dated_when_it_was_heard() -> None:
+    """Other messages of the same netdev, of its carrier or its queues, say nothing new."""
+    made, first = states()
+    assert first == []
+    for at_ns in (5, 6):
+        assert made.hear(DISABLED, at_ns, 1.0) == []
+    assert made.due(1.0 + HOLD_S / 2) == []
+    (said,) = made.due(1.0 + HOLD_S)
+    assert (said.kind, said.port, said.at_ns, said.detail) == (DOWN, "mlx5_0", 5, "net_mlx5_0 is disabled")
+    assert made.hear(DISABLED, 7, 9.0) == made.due(99.0) == []
+    assert brief(made.hear(ENABLED, 8, 100.0)) == [(UP, 8)]
+    assert made.hear(ENABLED, 9, 101.0) == [] and made.disabled == frozenset()
+
+
+def test_a_port_that_is_enabled_at_once_was_shut_all_the_same() -> None:
+    """The link's down and up are told, and want their reason."""
+    made, _ = states()
+    made.hear(DISABLED, 5, 1.0)
+    assert brief(made.hear(ENABLED, 6, 1.1)) == [(DOWN, 5), (UP, 6)]
+    assert made.due(99.0) == []
+
+
+def test_a_netdev_that_is_taken_away_was_shut_by_nobody() -> None:
+    """The kernel closes it before it goes; of one that is back, what differs is told."""
+    made, _ = states()
+    made.hear(DISABLED, 5, 1.0)
+    assert made.hear(GONE, 6, 1.1) == made.due(99.0) == made.hear(DISABLED, 7, 99.0) == []
+    assert made.look({INDEX + 1: netdev()}, 8, 100.0) == []
+    made.hear(Link(INDEX + 1, is_enabled=False), 9, 101.0)
+    assert made.look({}, 10, 101.1) == made.due(999.0) == []
+
+
+def test_a_port_that_was_shut_before_its_netdev_went_is_told_to_be_enabled_when_it_is_back() -> None:
+    """Else it would be held shut for ever."""
+    made, _ = states()
+    made.hear(DISABLED, 5, 1.0)
+    assert len(made.due(9.0)) == 1
+    assert made.hear(GONE, 6, 10.0) == [] and made.disabled == {"mlx5_0"}
+    assert made.look({9: netdev(is_enabled=False)}, 7, 11.0) == []
+    assert brief(made.look({9: netdev()}, 8, 12.0)) == [(UP, 8)]
+
+
+def test_at_the_first_look_only_what_is_disabled_is_told_and_dated_as_it_was_seen() -> None:
+    """Nobody knows since when."""
+    made, _ = states(is_enabled=False)
+    (said,) = made.due(HOLD_S)
+    assert (said.kind, said.at_ns, said.detail) == (DOWN, 1, "net_mlx5_0 was found disabled")
+
+
+@pytest.mark.parametrize(
+    ("disabled", "is_enabled", "told"), [((), True, []), ((), False, [(DOWN, 1)]), (("mlx5_0",), True, [(UP, 1)]),
+                                         (("mlx5_0",), False, [])],
+)  # fmt: skip
+def test_a_restart_tells_what_turned_meanwhile(
+    disabled: tuple[str, ...], is_enabled: bool, told: list[tuple[EventKind, int]]
+) -> None:
+    """And nothing else."""
+    made, first = states(disabled, is_enabled=is_enabled)
+    assert brief(first + made.due(9.0)) == told
+
+
+def test_a_netdev_of_another_name_is_the_same_and_an_unknown_one_is_nobodys() -> None:
+    """By its index; until it is looked at, a netdev that comes later is no port's."""
+    made, _ = states()
+    assert made.hear(Link(99, is_enabled=False), 2, 1.0) == []
+    made.look({INDEX: Netdev("mlx5_0", "renamed", is_enabled=True), 99: netdev(port="mlx5_1")}, 3, 2.0)
+    made.hear(DISABLED, 4, 3.0)
+    made.hear(Link(99, is_enabled=False), 5, 3.0)
+    assert [(said.port, said.at_ns) for said in made.due(9.0)] == [("mlx5_0", 4), ("mlx5_1", 5)]
+
+
+def test_what_waits_at_the_end_is_said() -> None:
+    """So that it keeps its date."""
+    made, _ = states()
+    made.hear(DISABLED, 5, 1.0)
+    assert brief(made.rest()) == [(DOWN, 5)] and made.rest() == [] and made.disabled == {"mlx5_0"}
+
+
+@given(st.lists(st.tuples(st.sampled_from([ENABLED, DISABLED]), st.floats(0, 3)), max_size=50))
+def test_downs_and_ups_take_turns_in_the_order_of_their_dates_and_the_last_is_how_it_stands(
+    steps: list[tuple[Link, float]],
+) -> None:
+    """Whatever comes, and however fast."""
+    made, _ = states()
+    said: list[Happening] = []
+    now_s = 0.0
+    for at_ns, (link, later_s) in enumerate(steps, 2):
+        now_s += later_s
+        said += made.due(now_s) + made.hear(link, at_ns, now_s)
+    said += made.rest()
+    assert [happening.kind for happening in said] == [DOWN if n % 2 == 0 else UP for n in range(len(said))]
+    assert [happening.at_ns for happening in said] == sorted(happening.at_ns for happening in said)
+    turns = [link.is_enabled for link, _ in steps]
+    assert len(said) == sum(now != before for now, before in zip(turns, [True, *turns], strict=False))
+
+
+@pytest.mark.parametrize(("said", "ports"), [(["a", "b"], ("a", "b")), ([], ()), ({}, None), (None, None), ([1], None)])
+def test_what_was_written_is_a_list_of_ports_or_nothing(said: object, ports: tuple[str, ...] | None) -> None:
+    """As if there were no file."""
+    assert ports_of(said) == ports
