@@ -12,6 +12,7 @@ from collectors.host.lines import Line, parse, record
 from collectors.host.logs import LogSource, Place
 from collectors.host.messages import About, Told, is_renaming, told
 from collectors.host.ports import KnownPorts
+from collectors.host.saying import Saying
 from collectors.host.times import Times
 from collectors.kernel.ports import Role
 from streams.wire.errors import Reject
@@ -36,14 +37,13 @@ class KernelLog:
         self._source = source
         self._times = times
         self._ports = ports
-        self._bound = bound
         self._counts = counts
         self._say = say
+        self._saying = Saying(bound, counts, LABEL, say)
         self._boot_id = boot_id
         self._parse = record if of_device else None
         self._not_before_ns = not_before_ns
         self._drained_ns: int | None = None
-        self._left_out = 0
 
     def look(self, now_ns: int, now_s: float) -> bool:
         """Read what is new; answers whether that was all of it."""
@@ -62,20 +62,16 @@ class KernelLog:
             except Reject:
                 refused += 1
                 continue
-            for admitted in self._bound.admit(happening, now_s) if happening is not None else ():
-                self._say(admitted, now_ns)
-        for happening in self._bound.due(now_s):
-            self._say(happening, now_ns)
+            if happening is not None:
+                self._saying.tell(happening, now_ns, now_s)
+        self._saying.look(now_ns, now_s)
         if refused:
             self._counts.add("unreadable", LABEL, refused)
-        if (more := self._bound.left_out - self._left_out) > 0:
-            self._counts.add("throttled", LABEL, more)
-            self._left_out = self._bound.left_out
         return chunk.is_drained
 
     def place(self) -> Place | None:
         """How far it has read; None while something that was read is not said yet."""
-        if self._bound.waits:
+        if self._saying.waits:
             return None
         return replace(
             self._source.place(), boot_id=self._boot_id, zero_ns=self._times.zero_ns(), lag_ns=self._times.lag_ns,
@@ -84,8 +80,7 @@ class KernelLog:
 
     def close(self, now_ns: int) -> None:
         """Say what waits, and let go of the log."""
-        for happening in self._bound.rest():
-            self._say(happening, now_ns)
+        self._saying.end(now_ns)
         self._source.close()
 
     def _happening(self, data: bytes, now_ns: int, waited_ns: int | None) -> Happening | None:

@@ -18,6 +18,7 @@ from collectors.core.means import Means
 from collectors.host.admin import LINK_BYTES, AdminStates, Netdev, link_of
 from collectors.host.bound import Bound
 from collectors.host.ports import KnownPort, KnownPorts
+from collectors.host.saying import Saying
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import is_enabled
@@ -84,20 +85,18 @@ class Links:
         self._tree = tree
         self._ports = ports
         self._states = states
-        self._bound = bound
         self._counts = means.counts
         self._clock = means.clock
-        self._say = say
+        self._saying = Saying(bound, means.counts, LABEL, say)
         self._opened = opened
         self._listener: Listener | None = None
         self._looked_at: tuple[KnownPort, ...] | None = None
         self._has_warned = False
-        self._left_out = 0
 
     @property
     def disabled(self) -> tuple[str, ...] | None:
         """The ports that were told to be disabled last; None while something of it is not said yet."""
-        return None if self._bound.waits else tuple(sorted(self._states.disabled))
+        return None if self._saying.waits else tuple(sorted(self._states.disabled))
 
     def look(self, now_ns: int, now_s: float) -> None:
         """Again and again: look where ports are others than before or messages were lost, and say what has waited."""
@@ -106,17 +105,12 @@ class Links:
             self._looked_at = self._ports.ports
             self._tell(self._states.look(self._found(), now_ns, now_s), now_ns, now_s)
         self._tell(self._states.due(now_s), now_ns, now_s)
-        for happening in self._bound.due(now_s):
-            self._say(happening, now_ns)
-        if (more := self._bound.left_out - self._left_out) > 0:
-            self._counts.add("throttled", LABEL, more)
-            self._left_out = self._bound.left_out
+        self._saying.look(now_ns, now_s)
 
     def close(self, now_ns: int, now_s: float) -> None:
         """Say what waits, and let go of the socket."""
         self._tell(self._states.rest(), now_ns, now_s)
-        for happening in self._bound.rest():
-            self._say(happening, now_ns)
+        self._saying.end(now_ns)
         self._drop()
 
     def _open(self) -> None:
@@ -171,8 +165,7 @@ class Links:
 
     def _tell(self, happenings: Iterable[Happening], now_ns: int, now_s: float) -> None:
         for happening in happenings:
-            for admitted in self._bound.admit(happening, now_s):
-                self._say(admitted, now_ns)
+            self._saying.tell(happening, now_ns, now_s)
 
     def _warn(self, error: OSError) -> None:
         """Once."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from streams.detect.attribute import storms
+from streams.detect.attribute.cases import stands_for_all
 from streams.detect.attribute.kept import Case, overlap
 from streams.detect.congestion_pfc_storm import paused_of, pauser_of
 from streams.fabric.topology import Topology
@@ -58,7 +59,7 @@ class Collapses:
         members = self._together(own)
         if (root := self._storm_behind(topology, members)) is not None:
             return own, root
-        first = min(members, key=_first)
+        first = min(members, key=stands_for_all)
         if first.id != own.id:
             return own, first
         return (_for_all(own, members) if len(members) > 1 else own), None
@@ -83,11 +84,7 @@ class Collapses:
             if overlap(storm, own) and storm.started_at_ns <= (own.detected_at_ns or own.started_at_ns)
             and (storm.subject.pod == own.subject.pod or not _held(topology, storm).isdisjoint(_jobs(own)))
         ]  # fmt: skip
-        return min(roots, key=_first, default=None)
-
-
-def _first(finding: Finding) -> tuple[int, int, str]:
-    return finding.detected_at_ns or finding.started_at_ns, finding.started_at_ns, finding.subject.id
+        return min(roots, key=stands_for_all, default=None)
 
 
 def _jobs(finding: Finding) -> frozenset[str]:

@@ -151,7 +151,7 @@ async def test_more_messages_than_the_kernel_keeps_lose_no_state(space: Space, t
 
 
 def test_only_the_kernel_is_believed() -> None:
-    """Who may may write to the socket of another process."""
+    """Another process may write to the socket as well."""
     forged = message(index=1, length=LINK_BYTES)
     with (
         contextlib.closing(Rtnetlink()) as listener,

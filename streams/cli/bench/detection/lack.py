@@ -21,12 +21,13 @@ class Lack:
 
     @property
     def new_and_false(self) -> list[Seen]:
-        """What the day without the source invents and the whole day did not."""
-        known = {(seen.condition, seen.subject_id) for seen in self.whole.score.invented}
+        """What the day without the source invents and the whole day did not at that time, or what pages for nothing."""
+        paged = {self.without.findings[identity].subject.id for identity in self.without.vain}
         return [
             seen
             for seen in self.without.score.invented
-            if (seen.condition, seen.subject_id) not in known and seen.condition is not Condition.TELEMETRY_STALE
+            if seen.condition is not Condition.TELEMETRY_STALE
+            and (seen.subject_id in paged or not any(_is_same(one, seen) for one in self.whole.score.invented))
         ]
 
     @property
@@ -67,3 +68,10 @@ class Lack:
         yield f"{self.stale} devices more are said to be read by nobody"
         yield from (f"new and no fault: {seen.condition.slug} {seen.subject_id}" for seen in self.new_and_false)
         yield "nothing new is false" if not self.new_and_false else f"{len(self.new_and_false)} new findings are false"
+
+
+def _is_same(one: Seen, other: Seen) -> bool:
+    """Whether both say the same of one time."""
+    same = (one.condition, one.subject_id) == (other.condition, other.subject_id)
+    begun = other.end_ns is None or one.start_ns <= other.end_ns
+    return same and begun and (one.end_ns is None or one.end_ns >= other.start_ns)
