@@ -30,7 +30,7 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command(
         "demo",
-        "streams.cli.demo.command:demo",
+        "streams.demo.command:demo",
         "A simulated fabric with faults through the whole pipeline, and a score.",
     ),
     Command("up", "streams.cli.up:up", "The whole pipeline on this machine with your collectors."),
@@ -47,10 +47,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("score", "streams.cli.score:score", "Compare findings with the truth."),
     Command("findings", "streams.cli.findings:findings", "What is wrong now."),
     Command("explain", "streams.cli.explain:explain", "One finding with its evidence."),
-    Command("job", "streams.cli.job.command:job", "Was the network clean for a job, and how much of it was seen."),
+    Command("job", "streams.report.job.command:job", "Was the network clean for a job, and how much of it was seen."),
     Command("ack", "streams.cli.ack:ack", "Tell the pipeline that a finding is known."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
-    Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
+    Command("bench", "streams.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack", "job"}

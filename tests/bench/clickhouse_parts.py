@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streams.cli.bench.load.group import GAUGES, Group, Reader
+from streams.bench.load.group import GAUGES, Group, Reader
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.store.build import Rows, Taken
 from streams.store.clickhouse import ClickHouse

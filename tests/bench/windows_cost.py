@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from streams.cli.bench.load.fleet import Fleet
-from streams.cli.bench.load.plant import plant_of
+from streams.bench.load.fleet import Fleet
+from streams.bench.load.plant import plant_of
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams, ns

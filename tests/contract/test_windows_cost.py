@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from streams.cli.bench.load.fleet import Fleet
+from streams.bench.load.fleet import Fleet
 from streams.detect.measure import windows_state
 from streams.detect.measure.block import Block
 from streams.detect.measure.packing import Packer

@@ -46,7 +46,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
     bench = Marked(railsight(*SMALL), log, stdout=subprocess.DEVNULL)
     try:
         until(lambda: True if "warming up" in log.read_text() else None, 120, "the warm-up")
-        assert any("streams.cli.bench.load" in line for line in bench.left())
+        assert any("streams.bench.load" in line for line in bench.left())
         bench.process.send_signal(signal.SIGINT)
         assert bench.process.wait(60) == 130
         until(lambda: True if not bench.left() else None, 10, "the end of all processes")

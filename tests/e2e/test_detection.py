@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streams.cli.bench.detection.conditions import CONDITIONS
+from streams.bench.detection.conditions import CONDITIONS
 from tests.e2e.processes import once
 
 pytestmark = pytest.mark.timeout(180)

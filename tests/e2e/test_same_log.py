@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from streams.cli.demo.player import files_of, play, say_the_end, tape_of
 from streams.cli.inventory import records_of
 from streams.cli.publishing import publish
 from streams.cli.reading import until_end
 from streams.config.kafka import KafkaSettings
+from streams.demo.player import files_of, play, say_the_end, tape_of
 from streams.detect.params import DetectParams, ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams

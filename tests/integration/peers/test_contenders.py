@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.bench.peers import environment
-from streams.cli.bench.peers.contenders import CONTENDERS, Contender
-from streams.cli.bench.peers.contest import Contest
-from streams.cli.bench.peers.load import Load, fill
+from streams.bench.peers import environment
+from streams.bench.peers.contenders import CONTENDERS, Contender
+from streams.bench.peers.contest import Contest
+from streams.bench.peers.load import Load, fill
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 from streams.wire.topics import Topic
-from tests.unit.cli.peers.plainly import downs
+from tests.unit.bench.peers.plainly import downs
 
 LOAD = Load(300, time.time_ns())  # gnmic's table forgets what is older than 30 days
 

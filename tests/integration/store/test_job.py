@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streams.cli.job.command import ENOUGH
-from streams.cli.job.shown import lines
-from streams.cli.job.verdict import Verdict, verdict_of
 from streams.cli.main import main
 from streams.detect.params import StaleParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
+from streams.report.job.command import ENOUGH
+from streams.report.job.shown import lines
+from streams.report.job.verdict import Verdict, verdict_of
 from streams.wire import topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import (

@@ -1,6 +1,6 @@
 """What the demo concludes from what it sees."""
 
-from streams.cli.demo.board import Board, StageView, double_ids
+from streams.demo.board import Board, StageView, double_ids
 from streams.wire.models import (
     IDLE_NS,
     Action,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli.demo.command import _folder, _locked
+from streams.demo.command import _folder, _locked
 
 
 @pytest.fixture(autouse=True)

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from streams.cli.demo.board import Board
-from streams.cli.demo.lineup import written_config
-from streams.cli.demo.own import POISON, own_records
-from streams.cli.demo.player import files_of
-from streams.cli.demo.report import concluded
-from streams.cli.demo.rows import OF_A_RECORDING, TABLES, count_rows, empty
-from streams.cli.demo.run import Plan
-from streams.cli.demo.screen import screen
 from streams.config.settings import load
+from streams.demo.board import Board
+from streams.demo.lineup import written_config
+from streams.demo.own import POISON, own_records
+from streams.demo.player import files_of
+from streams.demo.report import concluded
+from streams.demo.rows import OF_A_RECORDING, TABLES, count_rows, empty
+from streams.demo.run import Plan
+from streams.demo.screen import screen
 from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.topology import Topology
 from streams.replay.score import Score, Truth

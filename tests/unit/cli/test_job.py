@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from streams.cli.job.harm import harms
-from streams.cli.job.place import Place, place_of
-from streams.cli.job.seen import seen_of
-from streams.cli.job.spans import both, joined, length, touches
 from streams.fabric.placement import Stay
+from streams.report.job.harm import harms
+from streams.report.job.place import Place, place_of
+from streams.report.job.seen import seen_of
+from streams.report.job.spans import both, joined, length, touches
 from streams.store.job_past import Cable, Read
 from streams.wire.models import BlastRadius, Condition, Endpoint, Finding, Severity, Subject
 from tests.unit.cli.made import NS, finding

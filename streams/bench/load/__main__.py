@@ -1,0 +1,35 @@
+"""The load generator's process: `python -m streams.bench.load SPEC`, until SIGTERM."""
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from streams.bench.load import plant as plants
+from streams.bench.load.faults import plan
+from streams.bench.load.fleet import COLLECTORS, Fleet
+from streams.bench.load.player import Player
+from streams.bench.load.spec import read_spec
+
+
+async def _run(path: Path) -> None:
+    spec = read_spec(path)
+    plant = plants.load(Path(spec.plant))
+    chance = np.random.default_rng(spec.seed)
+    faults = plan(plant, spec.seconds, spec.cadence_s, chance)
+    runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}
+    fleet = Fleet(plant, spec.cadence_s, chance, runs)
+    gc.freeze()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Player(spec, fleet, plant.devices, faults).play(stop)
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(Path(sys.argv[1])))

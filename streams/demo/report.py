@@ -1,0 +1,62 @@
+"""What the demo says at its end: the score, the rows, how long it took, and everything that is wrong, by name."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from streams.demo.board import Board, double_ids
+from streams.replay.report import as_dict, as_table
+from streams.replay.score import Score
+from streams.runtime.supervise import PartState
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome of one demo. `problems` has a line for each thing that must not be; without one, it exits 0."""
+
+    score: Score | None
+    rows: Mapping[str, int]
+    findings: int
+    first_finding_s: float | None
+    restarts: Mapping[str, int]
+    problems: tuple[str, ...]
+
+    @property
+    def fine(self) -> bool:
+        """Nothing missed, nothing invented, nothing else wrong."""
+        return not self.problems and (self.score is None or self.score.perfect)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "fine": self.fine,
+            "score": None if self.score is None else as_dict(self.score),
+            "rows": dict(self.rows),
+            "findings": self.findings,
+            "first_finding_s": self.first_finding_s,
+            "restarts": dict(self.restarts),
+            "problems": list(self.problems),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """As people read it."""
+        if self.score is not None:
+            yield as_table(self.score)
+        first = "none" if self.first_finding_s is None else f"the first {self.first_finding_s:.1f} s after the start"
+        yield f"{self.findings} findings, {first}"
+        yield "rows in ClickHouse: " + ", ".join(f"{table} {count}" for table, count in self.rows.items())
+        if any(self.restarts.values()):
+            yield "restarted: " + ", ".join(f"{name} {times}×" for name, times in self.restarts.items() if times)
+        yield from (f"wrong: {problem}" for problem in self.problems)
+
+
+def concluded(board: Board, score: Score | None, parts: Sequence[PartState], others: Sequence[str]) -> Report:
+    """The report of what was seen; `others` are problems that whoever drove the demo noticed."""
+    return Report(
+        score,
+        dict(board.rows),
+        len(board.findings),
+        board.first_finding_s,
+        {part.name: part.restarts for part in parts},
+        (*others, *double_ids(board.findings.values())),
+    )

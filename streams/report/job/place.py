@@ -1,0 +1,54 @@
+"""Where a job ran: its hosts with their stays, the ports of these hosts, and what its traffic may have passed.
+
+With one leaf the traffic stays at it; with several it passes their uplinks, and with several pods those above as well.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from streams.fabric.placement import Stay
+from streams.report.job.spans import Span, joined
+from streams.store import job_past
+from streams.store.asks import Asks
+from streams.store.job_past import Cable
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A job in a stretch of time."""
+
+    job: str
+    span: Span
+    stays: dict[str, list[Span]]
+    """By host, cut to the span."""
+    ports: tuple[Cable, ...]
+    """The hosts' own links."""
+    passed: frozenset[str]
+    """Ids of the links that its traffic may have passed."""
+    devices: frozenset[str]
+    """Hosts and switches on these."""
+    pods: frozenset[str]
+
+
+def place_of(asks: Asks, job: str, span: Span, stays: Iterable[Stay]) -> Place:
+    """Put it together from the inventory that was in effect at the end."""
+    own: dict[str, list[Span]] = defaultdict(list)
+    for stay in stays:
+        own[stay.device].append((max(stay.start_ns, span[0]), min(stay.end_ns, span[1])))
+    at_ns = span[1]
+    ports = [cable for cable in job_past.cables_below(asks, own, at_ns) if cable.lower in own]
+    leaves, pods = {cable.upper for cable in ports}, {cable.pod for cable in ports}
+    above = job_past.cables_below(asks, leaves, at_ns) if len(leaves) > 1 else []
+    if above and len(pods) > 1:
+        above += job_past.cables_below(asks, {cable.upper for cable in above} - leaves, at_ns)
+    passed = [*ports, *above]
+    return Place(
+        job,
+        span,
+        {host: joined(spans) for host, spans in sorted(own.items())},
+        tuple(ports),
+        frozenset(cable.id for cable in passed),
+        frozenset({*own, *(cable.upper for cable in passed), *(cable.lower for cable in passed)}),
+        frozenset(pods),
+    )

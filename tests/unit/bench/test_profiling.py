@@ -1,0 +1,25 @@
+"""What a run can be asked to profile."""
+
+from pathlib import Path
+
+import pytest
+
+from streams.bench.profiling import asked
+from streams.wire.errors import Misconfigured
+
+
+@pytest.mark.parametrize("given", ["broker=out.json", "process", "process=", "=out.json"])
+def test_only_a_python_part_and_a_file_can_be_profiled(given: str) -> None:
+    """What cannot be is refused in one line before anything starts, with the parts that there are."""
+    with pytest.raises(Misconfigured, match="process, persist"):
+        asked(given, ["process", "persist"])
+
+
+def test_without_py_spy_it_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With it, the file is where the caller stands, whatever folder the run has."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Misconfigured, match="py-spy on PATH"):
+        asked("process=out.json", ["process"])
+    (tmp_path / "py-spy").write_text("#!/bin/sh\n")
+    (tmp_path / "py-spy").chmod(0o755)
+    assert asked("process=out.json", ["process"]).out == Path.cwd() / "out.json"
