@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from streams.bench.collectors import GROUP, benches
 from streams.bench.command import bench
 
-PYPROJECT = Path(__file__).parents[4] / "pyproject.toml"
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 DECLARED = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"][GROUP]
 
 
