@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from streams.detect.params import AllowedVersions, DriftParams, ns
-from streams.wire.models import Census, Source
+from streams.wire.models import Source, VersionCensus
 
 _DAY_NS = ns(86_400)
 
@@ -76,7 +76,7 @@ class Rates(NamedTuple):
         return rate / other if other else math.inf
 
 
-def merged(shards: Iterable[Census]) -> dict[Cohort, dict[str, Running]]:
+def merged(shards: Iterable[VersionCensus]) -> dict[Cohort, dict[str, Running]]:
     """All partitions' counts as one."""
     cohorts: dict[Cohort, dict[str, Running]] = {}
     for census in shards:

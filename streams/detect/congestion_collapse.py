@@ -29,7 +29,7 @@ from streams.wire.models import (
 
 SLUG = "congestion/collapse"
 VERSION = "1"
-KINDS = frozenset({SymptomKind.STIFLED, SymptomKind.STIFLED_NO_MORE})
+KINDS = frozenset({SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED})
 
 _ALL_TOLD = 0.9
 """Confidence: who is stifled counts pause and traffic itself; why all of them are, nobody does."""

@@ -21,7 +21,7 @@ from streams.wire.models import (
     Episode,
     Evidence,
     Finding,
-    Rails,
+    PeerWindow,
     Severity,
     Source,
     Subject,
@@ -82,7 +82,7 @@ class SwitchUplinks:
         )
 
 
-def mark_of(params: ImbalanceParams, window: Rails) -> Mark:
+def mark_of(params: ImbalanceParams, window: PeerWindow) -> Mark:
     """What a window says."""
     count = len(window.port)
     sent, speeds = (

@@ -29,7 +29,7 @@ from streams.wire.models import (
 
 SLUG = "congestion/incast"
 VERSION = "1"
-KINDS = frozenset({SymptomKind.CROWDED, SymptomKind.CROWDED_NO_MORE})
+KINDS = frozenset({SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED})
 
 _ALL = ""
 """The one state of a link's: which end told does not matter."""

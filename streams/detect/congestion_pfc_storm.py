@@ -28,10 +28,13 @@ VERSION = "1"
 
 KINDS = frozenset(
     {
-        SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.PAUSED_NO_MORE, SymptomKind.PAUSES_NO_MORE,
-        SymptomKind.HOST_STALLS,
+        SymptomKind.PAUSE_RECEIVED_BEGAN,
+        SymptomKind.PAUSE_SENT_BEGAN,
+        SymptomKind.PAUSE_RECEIVED_ENDED,
+        SymptomKind.PAUSE_SENT_ENDED,
+        SymptomKind.PCIE_STALLED,
     }
-)  # fmt: skip
+)
 
 
 def pauser_of(finding: Finding) -> str:

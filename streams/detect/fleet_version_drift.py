@@ -13,7 +13,6 @@ from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
     BlastRadius,
-    Census,
     Condition,
     Coverage,
     Endpoint,
@@ -23,6 +22,7 @@ from streams.wire.models import (
     Severity,
     Status,
     Subject,
+    VersionCensus,
 )
 
 SLUG = "fleet/version-drift"
@@ -51,16 +51,16 @@ class Drift:
 class Fleet:
     """What is known of all versions: the newest census of each partition, and the links that failed."""
 
-    shards: dict[str, Census] = field(default_factory=dict)
+    shards: dict[str, VersionCensus] = field(default_factory=dict)
     first_ns: dict[str, int] = field(default_factory=dict)
     """When each cohort was first seen."""
     faults: dict[str, Fault] = field(default_factory=dict)
     drifts: dict[str, Drift] = field(default_factory=dict)
     due_ns: int = FOREVER
     """When to look again, though nothing changed."""
-    waiting: list[Census] = field(default_factory=list)
+    waiting: list[VersionCensus] = field(default_factory=list)
 
-    def take(self, census: Census) -> None:
+    def take(self, census: VersionCensus) -> None:
         """One partition's newest counts; they count with those of the same minute of all others."""
         known = self.shards.get(str(census.shard))
         if (known is None or known.at_ns < census.at_ns) and census not in self.waiting:

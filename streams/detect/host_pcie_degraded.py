@@ -58,7 +58,7 @@ class PcieState:
         while len(self.symptoms) > 1 and self.symptoms[1].at_ns < before_ns and not self._is_open(self.symptoms[0]):
             self.symptoms.pop(0)
         left = self.symptoms[0] if len(self.symptoms) == 1 else None
-        if left is not None and left.kind is SymptomKind.PCIE_FULL and left.at_ns < before_ns:
+        if left is not None and left.kind is SymptomKind.PCIE_RESTORED and left.at_ns < before_ns:
             self.symptoms.clear()
         self.state = tuple(s for s in self.state if s.end_ns >= before_ns or not s.episode.finding.final)
 
@@ -102,7 +102,7 @@ def _spells(params: DetectParams, symptoms: Sequence[Symptom]) -> list[_Spell]:
     spells: list[_Spell] = []
     for symptom in symptoms:
         last = spells[-1] if spells else None
-        if symptom.kind is SymptomKind.PCIE_FULL:
+        if symptom.kind is SymptomKind.PCIE_RESTORED:
             if last is not None and last.end_ns == FOREVER:
                 spells[-1] = _Spell(last.begin_ns, symptom.at_ns, last.worst)
         elif last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + ns(params.pcie.full_s)):

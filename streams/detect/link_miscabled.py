@@ -15,7 +15,7 @@ from streams.fabric.heard import Hears
 from streams.fabric.ids import Port
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import (
-    Cabling,
+    CablingReport,
     Condition,
     Coverage,
     Endpoint,
@@ -44,13 +44,13 @@ class Wire:
     """One link of which an end heard another than it should, and what was said of it."""
 
     subject: Subject
-    words: list[Cabling] = field(default_factory=list)
+    words: list[CablingReport] = field(default_factory=list)
     state: State = ()
     forgotten_ns: int = 0
     closing: list[Episode] = field(default_factory=list)
     """What is to be said of a link that is another now."""
 
-    def add(self, word: Cabling) -> bool:
+    def add(self, word: CablingReport) -> bool:
         """Take a word in; False where it was known."""
         if word in self.words:
             return False
@@ -82,7 +82,7 @@ class _Run:
     begin_ns: int
     opens_ns: int
     """When it has stood long enough; FOREVER where its witnesses fell silent before that."""
-    wrong: dict[Teller, Cabling] = field(default_factory=dict)
+    wrong: dict[Teller, CablingReport] = field(default_factory=dict)
     mute: dict[Teller, int] = field(default_factory=dict)
     end_ns: int = FOREVER
 
@@ -126,11 +126,11 @@ def is_over(own: Wire, params: DetectParams, watermark_ns: int) -> bool:
     )
 
 
-def _runs(params: MiscabledParams, words: Sequence[Cabling]) -> Iterator[_Run]:
+def _runs(params: MiscabledParams, words: Sequence[CablingReport]) -> Iterator[_Run]:
     run: _Run | None = None
     for word in words:
         teller = (word.device, word.source)
-        if word.hears is Hears.ANOTHER:
+        if word.neighbor_match is Hears.ANOTHER:
             if run is not None and word.at_ns >= run.mute_ns + ns(params.lost_s):
                 yield run
                 run = None
@@ -138,7 +138,7 @@ def _runs(params: MiscabledParams, words: Sequence[Cabling]) -> Iterator[_Run]:
                 run = _Run(word.at_ns, _opens_ns(params, word))  # the first, or its witnesses fell silent too soon
             run.wrong[teller] = word
             run.mute.pop(teller, None)
-        elif run is not None and word.hears is Hears.EXPECTED:
+        elif run is not None and word.neighbor_match is Hears.EXPECTED:
             run.end_ns = word.at_ns
             yield run
             run = None
@@ -148,13 +148,13 @@ def _runs(params: MiscabledParams, words: Sequence[Cabling]) -> Iterator[_Run]:
         yield run
 
 
-def _opens_ns(params: MiscabledParams, word: Cabling) -> int:
+def _opens_ns(params: MiscabledParams, word: CablingReport) -> int:
     moved_ns = word.moved_ns + ns(params.moved_s) if word.moved_ns else 0
     return max(word.at_ns + ns(params.hold_s), moved_ns)
 
 
-def _order(word: Cabling) -> tuple[int, str, str, Source, Hears, str, str]:
-    return (word.at_ns, word.device, word.port, word.source, word.hears, word.remote_device, word.remote_port)
+def _order(word: CablingReport) -> tuple[int, str, str, Source, Hears, str, str]:
+    return (word.at_ns, word.device, word.port, word.source, word.neighbor_match, word.remote_device, word.remote_port)
 
 
 def _conclusion(params: DetectParams, subject: Subject, topology: Topology, run: _Run, final_ns: int) -> Conclusion:
@@ -187,7 +187,7 @@ def _conclusion(params: DetectParams, subject: Subject, topology: Topology, run:
 class _View:
     """What the words mean by the inventory."""
 
-    def __init__(self, subject: Subject, topology: Topology, words: Sequence[Cabling]) -> None:
+    def __init__(self, subject: Subject, topology: Topology, words: Sequence[CablingReport]) -> None:
         self._subject, self._words = subject, words
         self._far = {(word.device, word.port): Port(word.remote_device, word.remote_port) for word in words}
         self._own = topology.cable_at(Port(words[0].device, words[0].port))
@@ -236,7 +236,7 @@ class _View:
         taken = f", where {_ends(cable)} should end" if cable is not None else ""
         return f"{own} is miscabled: {near[0]}/{near[1]} leads to {far.device}/{far.port}{taken}"
 
-    def evidence(self, word: Cabling, run: _Run) -> Evidence:
+    def evidence(self, word: CablingReport, run: _Run) -> Evidence:
         """One end's word."""
         near, far = Port(word.device, word.port), Port(word.remote_device, word.remote_port)
         should = self._own.far_end(near) if self._own is not None else None

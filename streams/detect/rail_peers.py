@@ -30,7 +30,7 @@ from streams.detect.rails import (
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Rails
+from streams.wire.models import PeerWindow
 
 _MAD_TO_SIGMA = 1.4826
 """Of a normal distribution."""
@@ -59,7 +59,7 @@ class _Pod:
 def marks_of(
     params: RailParams,
     topology: Topology,
-    windows: Mapping[str, Rails],
+    windows: Mapping[str, PeerWindow],
     hosts: Collection[str],
     watched: Collection[str],
 ) -> dict[tuple[str, int], tuple[RailPort, Mark]]:
@@ -98,7 +98,7 @@ _METRICS = (Metric.TX_BYTES, Metric.RX_BYTES, Metric.SPEED_BPS)
 _AGAIN = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
 
 
-def _pod(params: RailParams, topology: Topology, windows: Mapping[str, Rails], hosts: Collection[str]) -> _Pod:
+def _pod(params: RailParams, topology: Topology, windows: Mapping[str, PeerWindow], hosts: Collection[str]) -> _Pod:
     told = tuple(windows.values())
     names = (*windows, *(host for host in hosts if host not in windows))
     found = [_rails_of(topology, window) for window in told]
@@ -130,7 +130,7 @@ def _pod(params: RailParams, topology: Topology, windows: Mapping[str, Rails], h
     )  # fmt: skip
 
 
-def _rails_of(topology: Topology, window: Rails) -> dict[int, RailPort]:
+def _rails_of(topology: Topology, window: PeerWindow) -> dict[int, RailPort]:
     """Which of a host's ports are rails, by their places in the window."""
     rails = {}
     for row, name in enumerate(window.port):
@@ -140,7 +140,7 @@ def _rails_of(topology: Topology, window: Rails) -> dict[int, RailPort]:
     return rails
 
 
-def _cells(told: Sequence[Rails], rows: npt.NDArray[np.intp], metric: Metric) -> Values:
+def _cells(told: Sequence[PeerWindow], rows: npt.NDArray[np.intp], metric: Metric) -> Values:
     """A metric of every rail; NaN where it was not read. Hosts of one kind are taken as one array."""
     cells = np.full(rows.shape, np.nan)
     alike: dict[tuple[tuple[Metric, ...], int], list[int]] = {}

@@ -11,8 +11,14 @@ from streams.detect.episode import State
 from streams.detect.link import FOREVER
 from streams.wire.models import Endpoint, Source, Subject, Symptom, SymptomKind
 
-_PAUSED = (SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE)
-_BEGUN = (SymptomKind.PAUSED, SymptomKind.PAUSES, SymptomKind.CROWDED, SymptomKind.STIFLED, SymptomKind.SLOWED)
+_PAUSED = (SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED)
+_BEGUN = (
+    SymptomKind.PAUSE_RECEIVED_BEGAN,
+    SymptomKind.PAUSE_SENT_BEGAN,
+    SymptomKind.INCAST_BEGAN,
+    SymptomKind.THROTTLED_BY_PAUSE_BEGAN,
+    SymptomKind.CNP_THROTTLED_BEGAN,
+)
 
 
 _CAPACITY = 64
@@ -51,7 +57,7 @@ class LinkSpells:
         """Take an observation in; False where it was known already, or is over before it was known."""
         teller, is_paused = Endpoint(symptom.device, symptom.port), symptom.kind in _PAUSED
         own = [s for s in self.spells if (s.teller, s.source, s.is_paused) == (teller, symptom.source, is_paused)]
-        if symptom.kind is SymptomKind.HOST_STALLS:
+        if symptom.kind is SymptomKind.PCIE_STALLED:
             for spell in own:
                 if spell.begin_ns == symptom.since_ns:
                     spell.stalls = symptom.count / 1e6

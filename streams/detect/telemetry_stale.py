@@ -58,7 +58,7 @@ def step(
 
 def noted(params: StaleParams, silences: list[Silence], symptom: Symptom) -> list[Silence]:
     """The silences of a source after it fell silent or was heard again; the latter may be the first word of a gap."""
-    heard = symptom.kind is SymptomKind.HEARD
+    heard = symptom.kind is SymptomKind.SOURCE_RESUMED
     if heard and symptom.at_ns - symptom.since_ns <= params.limit_ns(symptom.cadence_ns):
         # What was late fills the gap: there was no silence.
         return [silence for silence in silences if silence.since_ns != symptom.since_ns]

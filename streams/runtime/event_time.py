@@ -2,8 +2,7 @@
 
 from streams.wire.models import (
     IDLE_NS,
-    Cabling,
-    Census,
+    CablingReport,
     CollectorStatus,
     Control,
     Episode,
@@ -11,11 +10,12 @@ from streams.wire.models import (
     Facts,
     Finding,
     Message,
+    PeerWindow,
     Progress,
-    Rails,
     RemediationResult,
     Samples,
     Symptom,
+    VersionCensus,
     Window,
 )
 
@@ -28,9 +28,9 @@ def event_time_ns(message: Message) -> int | None:
             return min(at, received) if received else at
         case Event(at_ns=at) | CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
             return at
-        case Cabling(at_ns=at) | Census(at_ns=at):
+        case CablingReport(at_ns=at) | VersionCensus(at_ns=at):
             return at
-        case Window(end_ns=at) | Rails(end_ns=at):
+        case Window(end_ns=at) | PeerWindow(end_ns=at):
             return at
         case Finding(observed_at_ns=at) | Episode(finding=Finding(observed_at_ns=at)):
             return at

@@ -144,23 +144,23 @@ class SymptomKind(IntEnum):
     DOWNS_COUNTED = 5
     TRANSITIONS_COUNTED = 6
     RESTARTED = 7
-    SILENT = 8
-    HEARD = 9
+    SOURCE_SILENT = 8
+    SOURCE_RESUMED = 9
     GPU_XID = 10
     GPU_ECC_COUNTED = 11
-    PCIE_LOW = 12
-    PCIE_FULL = 13
-    PAUSED = 20
-    PAUSES = 21
-    PAUSED_NO_MORE = 22
-    PAUSES_NO_MORE = 23
-    HOST_STALLS = 24
-    CROWDED = 25
-    CROWDED_NO_MORE = 26
-    STIFLED = 27
-    STIFLED_NO_MORE = 28
-    SLOWED = 29
-    SLOWED_NO_MORE = 30
+    PCIE_DEGRADED = 12
+    PCIE_RESTORED = 13
+    PAUSE_RECEIVED_BEGAN = 20
+    PAUSE_SENT_BEGAN = 21
+    PAUSE_RECEIVED_ENDED = 22
+    PAUSE_SENT_ENDED = 23
+    PCIE_STALLED = 24
+    INCAST_BEGAN = 25
+    INCAST_ENDED = 26
+    THROTTLED_BY_PAUSE_BEGAN = 27
+    THROTTLED_BY_PAUSE_ENDED = 28
+    CNP_THROTTLED_BEGAN = 29
+    CNP_THROTTLED_ENDED = 30
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
@@ -431,7 +431,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Rails:
+class PeerWindow:
     device: str
     source: Source
     begin_ns: int
@@ -444,11 +444,11 @@ class Rails:
 
 
 @dataclass(frozen=True, slots=True)
-class Cabling:
+class CablingReport:
     device: str
     port: str
     source: Source
-    hears: Hears
+    neighbor_match: Hears
     at_ns: int
     remote_device: str = ""
     remote_port: str = ""
@@ -470,7 +470,7 @@ class VersionCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Census:
+class VersionCensus:
     shard: int
     at_ns: int
     versions: tuple[VersionCount, ...] = ()
@@ -545,9 +545,9 @@ Message = (
     | Progress
     | Symptom
     | Window
-    | Rails
-    | Cabling
-    | Census
+    | PeerWindow
+    | CablingReport
+    | VersionCensus
     | Episode
     | SnapshotChunk
     | Snapshot

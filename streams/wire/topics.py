@@ -15,8 +15,7 @@ from aiokafka.partitioner import murmur2
 from streams.wire import codec
 from streams.wire.errors import Reject
 from streams.wire.models import (
-    Cabling,
-    Census,
+    CablingReport,
     CollectorStatus,
     Control,
     Episode,
@@ -26,14 +25,15 @@ from streams.wire.models import (
     InventoryChunk,
     Job,
     Message,
+    PeerWindow,
     Progress,
-    Rails,
     Rejected,
     Remediation,
     RemediationResult,
     Samples,
     SnapshotChunk,
     Symptom,
+    VersionCensus,
     Window,
 )
 
@@ -87,9 +87,9 @@ COLLECTOR_STATUS = Topic("railsight.collector-status.v1", CollectorStatus, _TELE
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
 INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, Spread.ONE)
 JOBS = Topic("railsight.jobs.v1", Job, Spread.ONE)
-SYMPTOMS = Topic("railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress, Cabling))
-SUMMARIES = Topic("railsight.summaries.v1", Window, Spread.POD, 6 * _HOUR, others=(Progress, Rails, Census))
-EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom, Census))
+SYMPTOMS = Topic("railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress, CablingReport))
+SUMMARIES = Topic("railsight.summaries.v1", Window, Spread.POD, 6 * _HOUR, others=(Progress, PeerWindow, VersionCensus))
+EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom, VersionCensus))
 FINDINGS = Topic("railsight.findings.v1", Finding, Spread.ONE, 30 * _DAY, "railsight.finding.v1", json=True)
 FINDINGS_OPEN = Topic("railsight.findings-open.v1", Finding, Spread.ONE, None, "railsight.finding.v1", json=True)
 PROGRESS = Topic("railsight.progress.v1", Progress, Spread.ONE, _HOUR)
@@ -225,7 +225,7 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return f"{message.partition}/{message.epoch}/{message.sequence % 2}.{message.chunk}", ""
         case Rejected(topic=topic, partition=partition, offset=offset):
             return f"{topic}/{partition}/{offset}", ""
-        case Symptom(device=device) | Window(device=device) | Rails(device=device) | Cabling(device=device):
+        case Symptom(device=device) | Window(device=device) | PeerWindow(device=device) | CablingReport(device=device):
             return device, ""
         case _:
             return "", ""

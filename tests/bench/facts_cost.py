@@ -19,7 +19,7 @@ from streams.detect.measure.selves import Selves
 from streams.detect.params import DetectParams, ns
 from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.wire.models import Cabling, Census, Component, Facts, Neighbor, Source
+from streams.wire.models import CablingReport, Component, Facts, Neighbor, Source, VersionCensus
 from streams.wire.topics import partition_of
 
 BEGIN_NS = ns(1_800_000_000)
@@ -68,7 +68,7 @@ def main() -> None:
         for shard in shards:
             told.update(map(type, shard.heed((), facts[-1].observed_at_ns + ns(120))))
         said[f"{step}: CPU s"] = round(time.process_time() - began, 3)
-        said[f"{step}: cablings told"], said[f"{step}: censuses told"] = told[Cabling], told[Census]
+        said[f"{step}: cablings told"], said[f"{step}: censuses told"] = told[CablingReport], told[VersionCensus]
         if step == "first":
             said["memory MB"] = round(tracemalloc.get_traced_memory()[0] / 1e6, 1)
             tracemalloc.stop()

@@ -89,10 +89,12 @@ def silences(top: Topology, count: int) -> Counter[str]:
     """Devices, hosts and switches, of which nothing is read any more."""
     devices = random.Random(1).sample(list(top.devices), count)
     told = [
-        Symptom(device, "", SymptomKind.SILENT, BEGIN_NS + ns(30), BEGIN_NS + number, Source.SOURCE_GNMI)
+        Symptom(device, "", SymptomKind.SOURCE_SILENT, BEGIN_NS + ns(30), BEGIN_NS + number, Source.SOURCE_GNMI)
         for number, device in enumerate(devices)
     ]
-    return calls(top, told, [replace(symptom, kind=SymptomKind.HEARD, at_ns=BEGIN_NS + ns(100)) for symptom in told])
+    return calls(
+        top, told, [replace(symptom, kind=SymptomKind.SOURCE_RESUMED, at_ns=BEGIN_NS + ns(100)) for symptom in told]
+    )
 
 
 @pytest.mark.parametrize(("burst", "count"), [(links, 64), (silences, 80)])

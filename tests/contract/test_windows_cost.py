@@ -20,7 +20,7 @@ from streams.detect.rail_peers import marks_of
 from streams.fabric.catalogue import Metric
 from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
-from streams.wire.models import Rails, Source
+from streams.wire.models import PeerWindow, Source
 from tests.bench.windows_cost import Chain, made, play
 from tests.contract.test_healthy_path_cost import counting
 
@@ -62,7 +62,7 @@ def blocks(chain: Chain) -> Iterator[Block]:
 def test_a_healthy_fabric_is_told_of_next_to_never(load: tuple[Chain, Fleet, int]) -> None:
     """Traffic, corrected bits, idle ports and single errors make no window; rails that carry alike make no Rails."""
     chain, _, ports = load
-    assert chain.told["Rails"] == 0
+    assert chain.told["PeerWindow"] == 0
     assert chain.told["Window"] <= TOLD_A_MILLION * ports * MINUTES / 1e6, chain.told
 
 
@@ -118,7 +118,7 @@ def test_hosts_in_doubt_cost_the_same_each_however_many_they_are() -> None:
 
     def calls(count: int) -> int:
         windows = {
-            host: Rails(
+            host: PeerWindow(
                 host, Source.SOURCE_NIC, ns(60), ns(120), ns(55), ns(115), ports[host], (Metric.TX_BYTES,),
                 tuple(shares[i].tolist()),
             )

@@ -43,7 +43,7 @@ class Devices:
             state.restarts.append(restart)
             return True
         silences = state.silences.setdefault(name, [])
-        if symptom.kind in (SymptomKind.SILENT, SymptomKind.HEARD):
+        if symptom.kind in (SymptomKind.SOURCE_SILENT, SymptomKind.SOURCE_RESUMED):
             state.silences[name] = telemetry_stale.noted(self._params.stale, silences, symptom)
         return state.silences[name] != silences
 

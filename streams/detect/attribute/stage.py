@@ -28,7 +28,6 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
-    Census,
     Condition,
     Episode,
     Finding,
@@ -36,6 +35,7 @@ from streams.wire.models import (
     Severity,
     Status,
     Symptom,
+    VersionCensus,
 )
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
@@ -97,7 +97,7 @@ class Attribute:
                 if self._take(message):
                     around = self._around(message.finding)
                     outputs += self._publish({message.finding.id: None} | around)
-            elif isinstance(message, Census):
+            elif isinstance(message, VersionCensus):
                 self._kept.fleet.take(message)
             elif isinstance(message, Symptom) and self._devices.note(message):
                 outputs += self._publish(self._conclude([message.device]))

@@ -43,7 +43,7 @@ class Kept:
     def hear(self, symptom: Symptom) -> None:
         """A device's source fell silent, or was heard again."""
         silent = [source for source in self.silent.pop(symptom.device, []) if source is not symptom.source]
-        if symptom.kind is SymptomKind.SILENT:
+        if symptom.kind is SymptomKind.SOURCE_SILENT:
             silent.append(symptom.source)
         if silent:
             self.silent[symptom.device] = silent

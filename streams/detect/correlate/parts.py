@@ -15,7 +15,7 @@ from streams.fabric.ids import Port, port_id
 from streams.wire.models import Endpoint, Episode, Subject, Symptom, SymptomKind
 
 GPU = frozenset({SymptomKind.GPU_XID, SymptomKind.GPU_ECC_COUNTED})
-PCIE = frozenset({SymptomKind.PCIE_LOW, SymptomKind.PCIE_FULL})
+PCIE = frozenset({SymptomKind.PCIE_DEGRADED, SymptomKind.PCIE_RESTORED})
 KINDS = GPU | PCIE
 
 NAME = "part "
@@ -40,7 +40,7 @@ class Parts:
         subject = replace(like, id=port_id(port), a=end, z=None, role="pcie", former_ids=())
         if symptom.kind in PCIE:
             if name not in self.pcie:
-                if symptom.kind is SymptomKind.PCIE_FULL:
+                if symptom.kind is SymptomKind.PCIE_RESTORED:
                     return ""
                 self.pcie[name] = PcieState(subject)
             return name if self.pcie[name].add(symptom) else ""

@@ -13,7 +13,7 @@ from streams.detect.rail_degraded import RailState, subject_of
 from streams.detect.rail_peers import marks_of
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Episode, Rails, Subject
+from streams.wire.models import Episode, PeerWindow, Subject
 
 NAME = "rails of "
 """Before a pod's name, where what is due are its rails."""
@@ -36,14 +36,14 @@ def hosts_by_pod(topology: Topology) -> dict[str, list[str]]:
 class PodRails:
     """What is known of a pod's rails."""
 
-    waiting: dict[int, dict[str, Rails]] = field(default_factory=dict)
+    waiting: dict[int, dict[str, PeerWindow]] = field(default_factory=dict)
     """Begin of a window -> host -> what was read of it; by the first of its sources."""
     judged_ns: int = 0
     """The end of the newest window that was judged: what comes of one before is too late."""
     own: dict[str, RailState] = field(default_factory=dict)
     """`host/rail` -> a rail that is or was bad."""
 
-    def add(self, rails: Rails) -> None:
+    def add(self, rails: PeerWindow) -> None:
         """One host's window."""
         if rails.end_ns <= self.judged_ns:
             return
@@ -98,7 +98,7 @@ class PodRails:
         return episodes, due_ns
 
 
-def observe(params: DetectParams, pods: dict[str, PodRails], pod: str, rails: Rails) -> tuple[str, int] | None:
+def observe(params: DetectParams, pods: dict[str, PodRails], pod: str, rails: PeerWindow) -> tuple[str, int] | None:
     """Take a host's window in; answers what to look at, and when."""
     own = pods.setdefault(pod, PodRails())
     own.add(rails)

@@ -4,7 +4,7 @@ from streams.detect.params import DetectParams, ns
 from streams.detect.spells import LinkSpells
 from streams.wire.models import Subject, Symptom, SymptomKind
 
-KINDS = frozenset({SymptomKind.SLOWED, SymptomKind.SLOWED_NO_MORE})
+KINDS = frozenset({SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED})
 
 Slowed = dict[str, dict[str, LinkSpells]]
 """Pod -> subject id -> what is known; none, on a healthy fabric."""

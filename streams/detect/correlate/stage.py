@@ -19,7 +19,17 @@ from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Cabling, Census, Episode, Message, Rails, Subject, Symptom, SymptomKind, Window
+from streams.wire.models import (
+    CablingReport,
+    Episode,
+    Message,
+    PeerWindow,
+    Subject,
+    Symptom,
+    SymptomKind,
+    VersionCensus,
+    Window,
+)
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES
 
@@ -109,15 +119,15 @@ class Correlate:
         if isinstance(message, Window):
             state = links.state_of(kept.links, self._subject(Port(message.device, message.port)))
             return self._look((state.history.subject.id,) if state.minutes.add(message) else ())
-        if isinstance(message, Rails) and uplinks.is_switch(self._topology, message.device):
+        if isinstance(message, PeerWindow) and uplinks.is_switch(self._topology, message.device):
             return self._look(uplinks.observe(self._params, kept.uneven, self._topology, self._unsettled, message))
-        if isinstance(message, Rails):
+        if isinstance(message, PeerWindow):
             later = pod_rails.observe(self._params, kept.rails, self._topology.pod_of(message.device), message)
             self._look_later(later)
-        elif isinstance(message, Cabling):
+        elif isinstance(message, CablingReport):
             subject = self._subject(Port(message.device, message.port))
             return self._look(wires.observe(kept.wired, subject, message))
-        elif isinstance(message, Census):
+        elif isinstance(message, VersionCensus):
             return [Output(EPISODES, message, key="fleet")]
         return []
 

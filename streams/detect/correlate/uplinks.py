@@ -9,7 +9,7 @@ from streams.detect.params import DetectParams
 from streams.detect.subjects import of_device
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Episode, Rails
+from streams.wire.models import Episode, PeerWindow
 
 NAME = "uplinks of "
 """Before a switch's name, where what is due are its uplinks."""
@@ -29,7 +29,7 @@ def observe(
     uneven: Uneven,
     topology: Topology,
     unsettled_at: Callable[[Port], Iterable[Interval]],
-    window: Rails,
+    window: PeerWindow,
 ) -> dict[str, None]:
     """Take a window in, unless an uplink was down, trained or was shut in it; answers what to look at."""
     mark, switch = mark_of(params.imbalance, window), window.device

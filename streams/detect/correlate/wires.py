@@ -9,7 +9,7 @@ from streams.detect.link_miscabled import Wire
 from streams.detect.params import DetectParams, ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import Cabling, Episode, Subject
+from streams.wire.models import CablingReport, Episode, Subject
 
 NAME = "wire of "
 """Before a subject's id, where what is due is how a link is cabled and no other detector of it."""
@@ -21,7 +21,7 @@ _LATER_NS = ns(3600)
 """measure adopts an inventory up to so long before this stage, and tells of its links by it."""
 
 
-def observe(wires: Wires, subject: Subject, word: Cabling) -> dict[str, None]:
+def observe(wires: Wires, subject: Subject, word: CablingReport) -> dict[str, None]:
     """Take a word in; answers what to look at."""
     return {NAME + subject.id: None} if wires.setdefault(subject.id, Wire(subject)).add(word) else {}
 

@@ -29,10 +29,13 @@ _MOST_GAPS = 512
 """Kept at once, so that an outage of all costs no memory: of more, a late reading is not compared."""
 
 _OVER = {
-    SymptomKind.PAUSED: SymptomKind.PAUSED_NO_MORE, SymptomKind.PAUSES: SymptomKind.PAUSES_NO_MORE,
-    SymptomKind.HOST_STALLS: SymptomKind.PAUSES_NO_MORE, SymptomKind.CROWDED: SymptomKind.CROWDED_NO_MORE,
-    SymptomKind.STIFLED: SymptomKind.STIFLED_NO_MORE, SymptomKind.SLOWED: SymptomKind.SLOWED_NO_MORE,
-}  # fmt: skip
+    SymptomKind.PAUSE_RECEIVED_BEGAN: SymptomKind.PAUSE_RECEIVED_ENDED,
+    SymptomKind.PAUSE_SENT_BEGAN: SymptomKind.PAUSE_SENT_ENDED,
+    SymptomKind.PCIE_STALLED: SymptomKind.PAUSE_SENT_ENDED,
+    SymptomKind.INCAST_BEGAN: SymptomKind.INCAST_ENDED,
+    SymptomKind.THROTTLED_BY_PAUSE_BEGAN: SymptomKind.THROTTLED_BY_PAUSE_ENDED,
+    SymptomKind.CNP_THROTTLED_BEGAN: SymptomKind.CNP_THROTTLED_ENDED,
+}
 
 _Key = tuple[str, Source]
 _Ports = dict[tuple[str, int], Held]

@@ -14,7 +14,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.spoken import Names
 from streams.fabric.topology import Topology
-from streams.wire.models import Cabling, Facts, Source
+from streams.wire.models import CablingReport, Facts, Source
 
 _MOST = 1024
 """Neighbours of one device that are looked at: the largest switch has 512 ports."""
@@ -55,7 +55,7 @@ class Cablings:
         self._moved: dict[Port, int] = {}
         self._restored: str | None = None
 
-    def take(self, facts: Facts) -> list[Cabling]:
+    def take(self, facts: Facts) -> list[CablingReport]:
         """What a device says that it hears."""
         key = facts.device, facts.source
         said = self._said.get(key)
@@ -113,7 +113,7 @@ class Cablings:
             self._known = _LAST[0][1]
         return self._known
 
-    def _news(self, key: tuple[str, Source], said: Said, at_ns: int) -> Iterator[Cabling]:
+    def _news(self, key: tuple[str, Source], said: Said, at_ns: int) -> Iterator[CablingReport]:
         """What differs from what was told of its ports."""
         before, said.told, said.silent = said.told, {}, False
         for port, other in said.others.items():
@@ -131,7 +131,7 @@ class Cablings:
             return Hears.EXPECTED
         return said.others[port].heard if port in said.others else Hears.NOTHING
 
-    def _late(self, key: tuple[str, Source], said: Said, late: Said) -> list[Cabling]:
+    def _late(self, key: tuple[str, Source], said: Said, late: Said) -> list[CablingReport]:
         """What came after something newer: it is told with what followed, so that the order decides nothing."""
         found = []
         for port, other in late.others.items():
@@ -142,14 +142,14 @@ class Cablings:
 
     def _cabling(
         self, key: tuple[str, Source], port: str, hears: Hears, at_ns: int, other: Other | None = None
-    ) -> Cabling:
+    ) -> CablingReport:
         moved_ns = self._moved.get(Port(key[0], port), 0)
         if moved_ns and at_ns >= moved_ns + ns(self._params.moved_s):
             moved_ns = 0
         named = (other.device, other.port) if other is not None else ("", "")
-        return Cabling(key[0], port, key[1], hears, at_ns, *named, moved_ns)
+        return CablingReport(key[0], port, key[1], hears, at_ns, *named, moved_ns)
 
-    def silent(self, device: str, source: Source, at_ns: int) -> list[Cabling]:
+    def silent(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
         """Who says nothing any more is no witness."""
         said = self._said.get((device, source))
         if said is None or said.silent or not said.told:
@@ -157,12 +157,12 @@ class Cablings:
         ports, said.told, said.silent = list(said.told), {}, True
         return [self._cabling((device, source), port, Hears.NOTHING, at_ns) for port in ports]
 
-    def back(self, device: str, source: Source, at_ns: int) -> list[Cabling]:
+    def back(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
         """And who is heard again says again what it said last."""
         said = self._said.get((device, source))
         return list(self._news((device, source), said, at_ns)) if said is not None and said.silent else []
 
-    def adopt(self, topology: Topology, at_ns: int) -> list[Cabling]:
+    def adopt(self, topology: Topology, at_ns: int) -> list[CablingReport]:
         """Judge anew what was heard at the devices whose links differ."""
         old, self._topology = self._topology, topology
         restored, self._restored = self._restored, None
@@ -171,7 +171,7 @@ class Cablings:
         if restored is not None or old.cables is topology.cables:
             return []
         self._known = None
-        told: list[Cabling] = []
+        told: list[CablingReport] = []
         for key, said in list(self._said.items()):
             before, after = old.cables_of.get(key[0], ()), topology.cables_of.get(key[0], ())
             if before == after:

@@ -15,7 +15,7 @@ from streams.detect.params import DriftParams, ns
 from streams.fabric.rows import Device
 from streams.fabric.selves import completed
 from streams.fabric.topology import Topology
-from streams.wire.models import IDLE_NS, Census, Facts, Source, VersionCount
+from streams.wire.models import IDLE_NS, Facts, Source, VersionCensus, VersionCount
 
 _MOST_WAITING = 16
 """Words of one device that wait: they come hourly, and what is dated far ahead would wait for ever."""
@@ -76,13 +76,13 @@ class Counted:
         self._waiting[key] = self._shared.setdefault(runs, runs)
         self.is_news = True
 
-    def due(self, watermark_ns: int) -> list[Census]:
+    def due(self, watermark_ns: int) -> list[VersionCensus]:
         """The counts at the end of each minute of event time in which one changed, once it is final."""
         now_ns = self._newest_ns if watermark_ns == IDLE_NS else watermark_ns - self._late_ns
         until_ns = now_ns // self._width_ns * self._width_ns
         if until_ns <= self._counted_ns or not (self._waiting or self._is_gone):
             return []
-        found: list[Census] = []
+        found: list[VersionCensus] = []
         minutes: dict[int, list[tuple[int, str, Source]]] = defaultdict(list)
         for key in sorted(self._waiting):
             if key[0] <= until_ns:
@@ -92,7 +92,7 @@ class Counted:
         for end_ns, keys in minutes.items():
             changes = [self._count(*key) for key in keys]
             if any(changes) or self._is_gone:
-                found.append(Census(self._shard, end_ns, tuple(self._counts(end_ns))))
+                found.append(VersionCensus(self._shard, end_ns, tuple(self._counts(end_ns))))
                 self._is_gone = False
         self._counted_ns, self.is_news = until_ns, bool(self._waiting)
         return found

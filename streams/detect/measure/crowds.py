@@ -110,11 +110,11 @@ class Crowds:
         name = samples.row[row]
         if not why:
             if (over := self.held.over(samples, name)) is not None:
-                yield reading.shows(port, SymptomKind.CROWDED_NO_MORE, over.last_ns)
+                yield reading.shows(port, SymptomKind.INCAST_ENDED, over.last_ns)
             return
         held = self.held.goes_on(samples, name, since_ns, taken.at_ns)
         if held.has_lasted(ns(self._params.sustained_s)):
-            yield reading.shows(port, SymptomKind.CROWDED, held.since_ns, round(share * 1e6), why)
+            yield reading.shows(port, SymptomKind.INCAST_BEGAN, held.since_ns, round(share * 1e6), why)
 
     def _verdict(self, reading: Reading, columns: _Columns, *, at_host: bool) -> tuple[float, str, int] | None:
         """By how much, why ("" where it is not crowded), and since when; None where nothing was read to tell by."""

@@ -201,7 +201,8 @@ class Liveness:
     def _silent(self, heard: Heard, last_ns: int) -> Symptom:
         at_ns = last_ns + heard.limit_ns
         return Symptom(
-            heard.device, "", SymptomKind.SILENT, at_ns, since_ns=last_ns, source=heard.source, boot_id=heard.boot_id,
+            heard.device, "", SymptomKind.SOURCE_SILENT, at_ns, since_ns=last_ns, source=heard.source,
+            boot_id=heard.boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, at_ns),
             detail=heard.unreachable, cadence_ns=heard.known_cadence_ns, count=self._others(heard),
         )  # fmt: skip
@@ -227,7 +228,7 @@ class Liveness:
         heard.gaps.append((last_ns, at_ns))
         limit_at = last_ns + heard.limit_ns
         return Symptom(
-            heard.device, "", SymptomKind.HEARD, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
+            heard.device, "", SymptomKind.SOURCE_RESUMED, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
             collector=heard.collector, collector_silent=self._collector_silent(heard, limit_at),
             detail=heard.unreachable, cadence_ns=heard.known_cadence_ns, count=self._others(heard),
         )  # fmt: skip

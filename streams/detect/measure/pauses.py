@@ -43,11 +43,11 @@ class Way(NamedTuple):
 WAYS = (
     Way(
         (Metric.PFC_RX_FRAMES, Metric.PAUSE_RX_FRAMES), Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_RX_TRANSITIONS,
-        Metric.TX_BYTES, SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE,
+        Metric.TX_BYTES, SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED,
     ),
     Way(
         (Metric.PFC_TX_FRAMES, Metric.PAUSE_TX_FRAMES), Metric.PFC_TX_PAUSE_USECONDS, Metric.PFC_TX_TRANSITIONS,
-        Metric.RX_BYTES, SymptomKind.PAUSES, SymptomKind.PAUSES_NO_MORE,
+        Metric.RX_BYTES, SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PAUSE_SENT_ENDED,
     ),
 )  # fmt: skip
 _IS_PAUSED = 0
@@ -142,8 +142,8 @@ class Pauses:
         if held.has_lasted(ns(self._params.sustained_s * self._params.paused)):
             detail = "" if priority == NO_INDEX else f"priority {priority}"
             yield reading.shows(port, way.begun, held.since_ns, round(paused * 1e6), detail)
-            if way.begun is SymptomKind.PAUSES and (stalled := reading.stalled()) >= self._params.stalled:
-                yield reading.shows(port, SymptomKind.HOST_STALLS, held.since_ns, round(stalled * 1e6))
+            if way.begun is SymptomKind.PAUSE_SENT_BEGAN and (stalled := reading.stalled()) >= self._params.stalled:
+                yield reading.shows(port, SymptomKind.PCIE_STALLED, held.since_ns, round(stalled * 1e6))
 
     def _shares(self, reading: Reading, about: _About) -> dict[int, tuple[float, float]]:
         """By priority: for which share of the time it was paused, and in how many seconds; empty where unknown."""

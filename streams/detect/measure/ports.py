@@ -54,7 +54,7 @@ class Notable:
 
     def _storms(self, wave: Wave, position: int, queue: int) -> Iterator[Noticed]:
         """What a switch's own watchdog counted is known of the moment at which it is read, as if it had told of it."""
-        for number, counted in self._grown(wave, position, SymptomKind.PAUSED):
+        for number, counted in self._grown(wave, position, SymptomKind.PAUSE_RECEIVED_BEGAN):
             yield number, replace(counted, since_ns=0, by_event=True, count=0, detail=f"queue {queue}")
 
     def of_gpus(self, wave: Wave) -> Iterator[Noticed]:

@@ -8,7 +8,7 @@ from streams.detect.measure.census import Counted
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Cabling, Census, Facts, Symptom, SymptomKind
+from streams.wire.models import CablingReport, Facts, Symptom, SymptomKind, VersionCensus
 
 
 class Selves:
@@ -19,29 +19,29 @@ class Selves:
         self._cablings = Cablings(params.miscabled)
         self.counted = Counted(params.drift, params.lateness_s, shard)
 
-    def take(self, facts: Facts) -> list[Cabling]:
+    def take(self, facts: Facts) -> list[CablingReport]:
         """A device's word; what it runs is told with the next census."""
         self.counted.take(facts, self._topology)
         return self._cablings.take(facts)
 
-    def adopt(self, topology: Topology, at_ns: int) -> list[Cabling]:
+    def adopt(self, topology: Topology, at_ns: int) -> list[CablingReport]:
         """Another version of the inventory, or other jobs."""
         if topology.devices is not self._topology.devices:
             self.counted.adopt(topology)
         self._topology = topology
         return self._cablings.adopt(topology, at_ns)
 
-    def heed(self, said: Iterable[object], watermark_ns: int) -> list[Cabling | Census]:
+    def heed(self, said: Iterable[object], watermark_ns: int) -> list[CablingReport | VersionCensus]:
         """What has to be told beside these symptoms: a silent source is no witness; and a census that is due.
 
         Where there are no symptoms and `counted` has no news, there is nothing.
         """
-        found: list[Cabling | Census] = []
+        found: list[CablingReport | VersionCensus] = []
         for symptom in said:
             if isinstance(symptom, Symptom) and not symptom.port:
-                if symptom.kind is SymptomKind.SILENT:
+                if symptom.kind is SymptomKind.SOURCE_SILENT:
                     found += self._cablings.silent(symptom.device, symptom.source, symptom.at_ns)
-                elif symptom.kind is SymptomKind.HEARD:
+                elif symptom.kind is SymptomKind.SOURCE_RESUMED:
                     found += self._cablings.back(symptom.device, symptom.source, symptom.at_ns)
         return [*found, *self.counted.due(watermark_ns)]
 

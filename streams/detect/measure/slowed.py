@@ -56,10 +56,10 @@ class Slowed:
         port = topology.port(samples.device, name)
         if grown[0] < self._params.slowed_a_second * grown[1]:
             if (ended := self.held.over(samples, name)) is not None:
-                yield reading.shows(port, SymptomKind.SLOWED_NO_MORE, ended.last_ns)
+                yield reading.shows(port, SymptomKind.CNP_THROTTLED_ENDED, ended.last_ns)
             return
         if self.held.at(samples, name) is None and topology.host_link_at(port) is None:
             return
         held = self.held.goes_on(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
         if held.has_lasted(ns(self._params.slowed_s)):
-            yield reading.shows(port, SymptomKind.SLOWED, held.since_ns, round(grown[0] / grown[1]))
+            yield reading.shows(port, SymptomKind.CNP_THROTTLED_BEGAN, held.since_ns, round(grown[0] / grown[1]))

@@ -30,20 +30,20 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     IDLE_NS,
-    Cabling,
-    Census,
+    CablingReport,
     CollectorStatus,
     Event,
     EventKind,
     Facts,
     Message,
+    PeerWindow,
     Progress,
-    Rails,
     RowKind,
     Samples,
     Source,
     Symptom,
     SymptomKind,
+    VersionCensus,
     Window,
 )
 from streams.wire.stage import Output
@@ -54,12 +54,12 @@ _EVENTS = {
     EventKind.LINK_UP: SymptomKind.CAME_UP,
     EventKind.ADMIN_DOWN: SymptomKind.ADMIN_DISABLED,
     EventKind.ADMIN_UP: SymptomKind.ADMIN_ENABLED,
-    EventKind.PFC_STORM: SymptomKind.PAUSED,
+    EventKind.PFC_STORM: SymptomKind.PAUSE_RECEIVED_BEGAN,
 }
 _OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
 
 
-Said = Symptom | Window | Rails | Cabling | Census
+Said = Symptom | Window | PeerWindow | CablingReport | VersionCensus
 _FLEET = "fleet"
 """Where what concerns all pods goes."""
 
@@ -185,10 +185,10 @@ class Measure:
             known = self._speeds[slot.device, slot.source] = slot.rows, own
         return known[1]
 
-    def _rails(self, slot: Slot, compared: Compared) -> Rails:
+    def _rails(self, slot: Slot, compared: Compared) -> PeerWindow:
         begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns
         ports = tuple(self._topology.port(slot.device, row).port for row in slot.rows)
-        return Rails(
+        return PeerWindow(
             slot.device, slot.source, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
             compared.metrics, compared.values,
         )  # fmt: skip
@@ -211,16 +211,16 @@ class Measure:
         if noticed or self._selves.counted.is_news:
             noticed = [*noticed, *self._selves.heed(noticed, watermark)]
         return [
-            Output(SYMPTOMS if isinstance(said, Symptom | Cabling) else SUMMARIES, said, key=pod)
+            Output(SYMPTOMS if isinstance(said, Symptom | CablingReport) else SUMMARIES, said, key=pod)
             for said in noticed
             for pod in self._pods(said)
         ]
 
     def _pods(self, symptom: Said) -> Iterable[str]:
         """A port's symptoms go to its link's home, a restart wherever the device has links, silence to its own pod."""
-        if isinstance(symptom, Census):
+        if isinstance(symptom, VersionCensus):
             return (_FLEET,)
-        if isinstance(symptom, Symptom | Window | Cabling) and symptom.port:
+        if isinstance(symptom, Symptom | Window | CablingReport) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
         if isinstance(symptom, Symptom) and symptom.kind is SymptomKind.RESTARTED:
             return sorted(self._topology.pods_touching(symptom.device))

@@ -46,7 +46,7 @@ class Stifled:
         port = topology.port(samples.device, row)
         if not is_so:
             if (ended := self.held.over(samples, row)) is not None:
-                yield reading.shows(port, SymptomKind.STIFLED_NO_MORE, ended.last_ns)
+                yield reading.shows(port, SymptomKind.THROTTLED_BY_PAUSE_ENDED, ended.last_ns)
             return
         if fallen is None and topology.host_link_at(port) is None:
             return
@@ -54,7 +54,7 @@ class Stifled:
         fallen.before_bps = before_bps
         if fallen.has_lasted(ns(self._params.sustained_s)):
             kept, detail = round(rate_bps / before_bps * 1e6), f"paused {paused:.0%} of the time"
-            yield reading.shows(port, SymptomKind.STIFLED, fallen.since_ns, kept, detail)
+            yield reading.shows(port, SymptomKind.THROTTLED_BY_PAUSE_BEGAN, fallen.since_ns, kept, detail)
 
     def _before_bps(self, reading: Reading) -> float:
         """What it sent from the end of the last window that is final up to this reading; 0 where nobody knows."""

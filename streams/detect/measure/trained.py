@@ -153,7 +153,7 @@ def _detail(at: Mapping[Column, int], values: npt.NDArray[Any]) -> str:
 
 
 def _symptom(samples: Samples, row: int, topology: Topology, step: Step, detail: str) -> Symptom:
-    kind = SymptomKind.PCIE_LOW if step.after < _WHOLE else SymptomKind.PCIE_FULL
+    kind = SymptomKind.PCIE_DEGRADED if step.after < _WHOLE else SymptomKind.PCIE_RESTORED
     port = topology.port(samples.device, samples.row[row]).port
     return Symptom(
         samples.device, port, kind, step.told_ns, since_ns=step.since_ns, source=samples.source, count=int(step.after),

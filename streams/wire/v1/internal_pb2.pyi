@@ -96,38 +96,38 @@ class Symptom(_message.Message):
         """LINK_TRANSITIONS grew by `count`"""
         RESTARTED: Symptom._Kind.ValueType  # 7
         """the device; between since_ns and at_ns"""
-        SILENT: Symptom._Kind.ValueType  # 8
+        SOURCE_SILENT: Symptom._Kind.ValueType  # 8
         """a source of the device; since_ns is its last sample"""
-        HEARD: Symptom._Kind.ValueType  # 9
+        SOURCE_RESUMED: Symptom._Kind.ValueType  # 9
         """the source is back; since_ns is its last sample before"""
         GPU_XID: Symptom._Kind.ValueType  # 10
         """`port` is the GPU's PCI address, `count` the Xid"""
         GPU_ECC_COUNTED: Symptom._Kind.ValueType  # 11
         """GPU_ECC_UNCORRECTED grew by `count`"""
-        PCIE_LOW: Symptom._Kind.ValueType  # 12
+        PCIE_DEGRADED: Symptom._Kind.ValueType  # 12
         """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
-        PCIE_FULL: Symptom._Kind.ValueType  # 13
+        PCIE_RESTORED: Symptom._Kind.ValueType  # 13
         """and is not any more"""
-        PAUSED: Symptom._Kind.ValueType  # 20
+        PAUSE_RECEIVED_BEGAN: Symptom._Kind.ValueType  # 20
         """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
-        PAUSES: Symptom._Kind.ValueType  # 21
+        PAUSE_SENT_BEGAN: Symptom._Kind.ValueType  # 21
         """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
-        PAUSED_NO_MORE: Symptom._Kind.ValueType  # 22
+        PAUSE_RECEIVED_ENDED: Symptom._Kind.ValueType  # 22
         """at at_ns; it was still so at since_ns"""
-        PAUSES_NO_MORE: Symptom._Kind.ValueType  # 23
-        HOST_STALLS: Symptom._Kind.ValueType  # 24
-        """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
-        CROWDED: Symptom._Kind.ValueType  # 25
+        PAUSE_SENT_ENDED: Symptom._Kind.ValueType  # 23
+        PCIE_STALLED: Symptom._Kind.ValueType  # 24
+        """beside PAUSE_SENT_BEGAN: its NIC waits for its host (PCIe) for `count` millionths of the time"""
+        INCAST_BEGAN: Symptom._Kind.ValueType  # 25
         """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
-        CROWDED_NO_MORE: Symptom._Kind.ValueType  # 26
+        INCAST_ENDED: Symptom._Kind.ValueType  # 26
         """at at_ns; it was still so at since_ns"""
-        STIFLED: Symptom._Kind.ValueType  # 27
+        THROTTLED_BY_PAUSE_BEGAN: Symptom._Kind.ValueType  # 27
         """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
-        STIFLED_NO_MORE: Symptom._Kind.ValueType  # 28
+        THROTTLED_BY_PAUSE_ENDED: Symptom._Kind.ValueType  # 28
         """at at_ns; it was still so at since_ns"""
-        SLOWED: Symptom._Kind.ValueType  # 29
+        CNP_THROTTLED_BEGAN: Symptom._Kind.ValueType  # 29
         """a host's port is told to slow down, `count` times a second, from since_ns on"""
-        SLOWED_NO_MORE: Symptom._Kind.ValueType  # 30
+        CNP_THROTTLED_ENDED: Symptom._Kind.ValueType  # 30
         """at at_ns; it was still so at since_ns"""
 
     class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
@@ -143,38 +143,38 @@ class Symptom(_message.Message):
     """LINK_TRANSITIONS grew by `count`"""
     RESTARTED: Symptom.Kind.ValueType  # 7
     """the device; between since_ns and at_ns"""
-    SILENT: Symptom.Kind.ValueType  # 8
+    SOURCE_SILENT: Symptom.Kind.ValueType  # 8
     """a source of the device; since_ns is its last sample"""
-    HEARD: Symptom.Kind.ValueType  # 9
+    SOURCE_RESUMED: Symptom.Kind.ValueType  # 9
     """the source is back; since_ns is its last sample before"""
     GPU_XID: Symptom.Kind.ValueType  # 10
     """`port` is the GPU's PCI address, `count` the Xid"""
     GPU_ECC_COUNTED: Symptom.Kind.ValueType  # 11
     """GPU_ECC_UNCORRECTED grew by `count`"""
-    PCIE_LOW: Symptom.Kind.ValueType  # 12
+    PCIE_DEGRADED: Symptom.Kind.ValueType  # 12
     """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
-    PCIE_FULL: Symptom.Kind.ValueType  # 13
+    PCIE_RESTORED: Symptom.Kind.ValueType  # 13
     """and is not any more"""
-    PAUSED: Symptom.Kind.ValueType  # 20
+    PAUSE_RECEIVED_BEGAN: Symptom.Kind.ValueType  # 20
     """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
-    PAUSES: Symptom.Kind.ValueType  # 21
+    PAUSE_SENT_BEGAN: Symptom.Kind.ValueType  # 21
     """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
-    PAUSED_NO_MORE: Symptom.Kind.ValueType  # 22
+    PAUSE_RECEIVED_ENDED: Symptom.Kind.ValueType  # 22
     """at at_ns; it was still so at since_ns"""
-    PAUSES_NO_MORE: Symptom.Kind.ValueType  # 23
-    HOST_STALLS: Symptom.Kind.ValueType  # 24
-    """beside PAUSES: its NIC waits for its host (PCIe) for `count` millionths of the time"""
-    CROWDED: Symptom.Kind.ValueType  # 25
+    PAUSE_SENT_ENDED: Symptom.Kind.ValueType  # 23
+    PCIE_STALLED: Symptom.Kind.ValueType  # 24
+    """beside PAUSE_SENT_BEGAN: its NIC waits for its host (PCIe) for `count` millionths of the time"""
+    INCAST_BEGAN: Symptom.Kind.ValueType  # 25
     """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
-    CROWDED_NO_MORE: Symptom.Kind.ValueType  # 26
+    INCAST_ENDED: Symptom.Kind.ValueType  # 26
     """at at_ns; it was still so at since_ns"""
-    STIFLED: Symptom.Kind.ValueType  # 27
+    THROTTLED_BY_PAUSE_BEGAN: Symptom.Kind.ValueType  # 27
     """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
-    STIFLED_NO_MORE: Symptom.Kind.ValueType  # 28
+    THROTTLED_BY_PAUSE_ENDED: Symptom.Kind.ValueType  # 28
     """at at_ns; it was still so at since_ns"""
-    SLOWED: Symptom.Kind.ValueType  # 29
+    CNP_THROTTLED_BEGAN: Symptom.Kind.ValueType  # 29
     """a host's port is told to slow down, `count` times a second, from since_ns on"""
-    SLOWED_NO_MORE: Symptom.Kind.ValueType  # 30
+    CNP_THROTTLED_ENDED: Symptom.Kind.ValueType  # 30
     """at at_ns; it was still so at since_ns"""
 
     DEVICE_FIELD_NUMBER: _builtins.int
@@ -201,12 +201,12 @@ class Symptom(_message.Message):
     by_event: _builtins.bool
     """told by the device as it happened, not read from a state"""
     count: _builtins.int
-    """of what was counted; SILENT: other sources of the device that are live"""
+    """of what was counted; SOURCE_SILENT: other sources of the device that are live"""
     boot_id: _builtins.int
     """RESTARTED: of the life that ended, 0 where unknown"""
     collector: _builtins.str
     collector_silent: _builtins.bool
-    """SILENT: the collector says nothing either"""
+    """SOURCE_SILENT: the collector says nothing either"""
     detail: _builtins.str
     cadence_ns: _builtins.int
     def __init__(
@@ -302,9 +302,9 @@ class Window(_message.Message):
 Global___Window: _TypeAlias = Window  # noqa: Y015
 
 @_typing.final
-class Rails(_message.Message):
+class PeerWindow(_message.Message):
     """What one source read of all ports of a host in one window of event time: what rails are compared by, so told of the
-    healthy, too. Topic railsight.summaries.v1, key pod, with the header type=rails. Said once, when it is final.
+    healthy, too. Topic railsight.summaries.v1, key pod, with the header type=peerwindow. Said once, when it is final.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -354,39 +354,39 @@ class Rails(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Rails: _TypeAlias = Rails  # noqa: Y015
+Global___PeerWindow: _TypeAlias = PeerWindow  # noqa: Y015
 
 @_typing.final
-class Cabling(_message.Message):
+class CablingReport(_message.Message):
     """What one end of a link hears there (LLDP), where it is not, or is no longer, another than the inventory names.
-    In railsight.symptoms.v1, key pod, with the header type=cabling. An end that never hears another is never told of.
+    In railsight.symptoms.v1, key pod, with the header type=cablingreport. An end that never hears another is never told of.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    class _Hears:
+    class _NeighborMatch:
         ValueType = _typing.NewType("ValueType", _builtins.int)
         V: _TypeAlias = ValueType  # noqa: Y015
 
-    class _HearsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Cabling._Hears.ValueType], _builtins.type):
+    class _NeighborMatchEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CablingReport._NeighborMatch.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
-        HEARS_NOTHING: Cabling._Hears.ValueType  # 0
+        HEARS_NOTHING: CablingReport._NeighborMatch.ValueType  # 0
         """nor any more; or what was heard says nothing now"""
-        HEARS_UNKNOWN_NAME: Cabling._Hears.ValueType  # 1
-        HEARS_EXPECTED: Cabling._Hears.ValueType  # 2
-        HEARS_ANOTHER: Cabling._Hears.ValueType  # 3
+        HEARS_UNKNOWN_NAME: CablingReport._NeighborMatch.ValueType  # 1
+        HEARS_EXPECTED: CablingReport._NeighborMatch.ValueType  # 2
+        HEARS_ANOTHER: CablingReport._NeighborMatch.ValueType  # 3
 
-    class Hears(_Hears, metaclass=_HearsEnumTypeWrapper): ...
-    HEARS_NOTHING: Cabling.Hears.ValueType  # 0
+    class NeighborMatch(_NeighborMatch, metaclass=_NeighborMatchEnumTypeWrapper): ...
+    HEARS_NOTHING: CablingReport.NeighborMatch.ValueType  # 0
     """nor any more; or what was heard says nothing now"""
-    HEARS_UNKNOWN_NAME: Cabling.Hears.ValueType  # 1
-    HEARS_EXPECTED: Cabling.Hears.ValueType  # 2
-    HEARS_ANOTHER: Cabling.Hears.ValueType  # 3
+    HEARS_UNKNOWN_NAME: CablingReport.NeighborMatch.ValueType  # 1
+    HEARS_EXPECTED: CablingReport.NeighborMatch.ValueType  # 2
+    HEARS_ANOTHER: CablingReport.NeighborMatch.ValueType  # 3
 
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
-    HEARS_FIELD_NUMBER: _builtins.int
+    NEIGHBOR_MATCH_FIELD_NUMBER: _builtins.int
     AT_NS_FIELD_NUMBER: _builtins.int
     REMOTE_DEVICE_FIELD_NUMBER: _builtins.int
     REMOTE_PORT_FIELD_NUMBER: _builtins.int
@@ -394,7 +394,7 @@ class Cabling(_message.Message):
     device: _builtins.str
     port: _builtins.str
     source: _telemetry_pb2.Source.ValueType
-    hears: Global___Cabling.Hears.ValueType
+    neighbor_match: Global___CablingReport.NeighborMatch.ValueType
     at_ns: _builtins.int
     remote_device: _builtins.str
     """the inventory's names where it knows them, else the neighbour's own"""
@@ -407,7 +407,7 @@ class Cabling(_message.Message):
         device: _builtins.str = ...,
         port: _builtins.str = ...,
         source: _telemetry_pb2.Source.ValueType = ...,
-        hears: Global___Cabling.Hears.ValueType = ...,
+        neighbor_match: Global___CablingReport.NeighborMatch.ValueType = ...,
         at_ns: _builtins.int = ...,
         remote_device: _builtins.str = ...,
         remote_port: _builtins.str = ...,
@@ -415,16 +415,16 @@ class Cabling(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "device", b"device", "hears", b"hears", "moved_ns", b"moved_ns", "port", b"port", "remote_device", b"remote_device", "remote_port", b"remote_port", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "device", b"device", "moved_ns", b"moved_ns", "neighbor_match", b"neighbor_match", "port", b"port", "remote_device", b"remote_device", "remote_port", b"remote_port", "source", b"source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Cabling: _TypeAlias = Cabling  # noqa: Y015
+Global___CablingReport: _TypeAlias = CablingReport  # noqa: Y015
 
 @_typing.final
-class Census(_message.Message):
+class VersionCensus(_message.Message):
     """Which versions run in the devices of one partition of `measure`, by cohorts: what is alike and should run alike.
-    In railsight.summaries.v1 and railsight.episodes.v1, key fleet, with the header type=census; the newest of a shard
+    In railsight.summaries.v1 and railsight.episodes.v1, key fleet, with the header type=versioncensus; the newest of a shard
     replaces the one before.
     """
 
@@ -451,7 +451,7 @@ class Census(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Census: _TypeAlias = Census  # noqa: Y015
+Global___VersionCensus: _TypeAlias = VersionCensus  # noqa: Y015
 
 @_typing.final
 class VersionCount(_message.Message):

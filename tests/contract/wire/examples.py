@@ -94,13 +94,13 @@ WINDOW = m.Window(
     "leaf1", "e1", m.Source.SOURCE_GNMI, _AT, _AT + 60_000_000_000, _AT - 1, _AT + 50_000_000_000,
     (Metric.RX_FCS_ERRORS, Metric.RX_POWER_DBM), (m.NO_INDEX, 3), (7.0, -4.25), (0.0, -1.5),
 )  # fmt: skip
-RAILS = m.Rails(
+RAILS = m.PeerWindow(
     "host1", m.Source.SOURCE_NIC, _AT, _AT + 60_000_000_000, _AT - 1, _AT + 50_000_000_000, ("mlx5_0", "mlx5_1"),
     (Metric.TX_BYTES, Metric.SPEED_BPS), (7.0, -1.0, 4e11, 2e11),
 )  # fmt: skip
 EPISODE = m.Episode(FINDING, (_AT, _AT + 1), ("link:host2/e0--leaf1/e2",))
-CABLING = m.Cabling("leaf1", "e1", m.Source.SOURCE_GNMI, Hears.ANOTHER, _AT, "host2", "e0", _AT - 1)
-CENSUS = m.Census(
+CABLING = m.CablingReport("leaf1", "e1", m.Source.SOURCE_GNMI, Hears.ANOTHER, _AT, "host2", "e0", _AT - 1)
+CENSUS = m.VersionCensus(
     3, _AT, (m.VersionCount("os", "Arista", "7060X6", m.Source.SOURCE_GNMI, "4.30", 9, 9, _AT, ("leaf1",), (_AT - 1,)),)
 )
 CHUNK = m.SnapshotChunk("measure", 1, 4, 8, 0, 2, b"\x00\xff")

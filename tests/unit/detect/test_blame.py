@@ -127,7 +127,7 @@ def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_fa
 def test_a_port_tells_once_that_it_is_slowed_and_once_that_it_is_not(restart_at: float | None) -> None:
     """After thirty seconds of it; the same over a restart, and nothing of the others."""
     told = measured(TOP, readings({RECEIVER: SLOWED}), restart_at)
-    assert [s.kind for s in told] == [SymptomKind.SLOWED, SymptomKind.SLOWED_NO_MORE]
+    assert [s.kind for s in told] == [SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED]
     assert [(after(s.since_ns), after(s.at_ns)) for s in told] == [(120, 150), (420, 430)]
     assert told[0].count == 5020
 

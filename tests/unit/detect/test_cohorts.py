@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streams.detect.cohorts import Cohort, Fault, Running, judged, merged, rates, ratio_interval
 from streams.detect.params import AllowedVersions, DriftParams, ns
-from streams.wire.models import Census, Source, VersionCount
+from streams.wire.models import Source, VersionCensus, VersionCount
 
 NIC = Cohort("nic", "", "MCX755106AS", Source.SOURCE_NIC)
 PARAMS = DriftParams()
@@ -54,7 +54,10 @@ def test_partitions_are_added_up() -> None:
     def count(version: str, devices: int, member: str) -> VersionCount:
         return VersionCount("nic", "", "MCX755106AS", Source.SOURCE_NIC, version, devices, devices, 5, (member,), (7,))
 
-    shards = [Census(0, 1, (count("new", 3, "a"), count("old", 1, "b"))), Census(1, 1, (count("new", 4, "c"),))]
+    shards = [
+        VersionCensus(0, 1, (count("new", 3, "a"), count("old", 1, "b"))),
+        VersionCensus(1, 1, (count("new", 4, "c"),)),
+    ]
     (versions,) = merged(shards).values()
     assert {v: (r.devices, r.members) for v, r in versions.items()} == {
         "new": (7, {"a": 7, "c": 7}),

@@ -157,7 +157,7 @@ def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None
     """With what it sends of what it sent before; the same over a restart."""
     rows = [*readings(ALL, hosts=POD1[:1])]
     said = measured(TOP, rows)
-    assert [s.kind for s in said] == [SymptomKind.STIFLED, SymptomKind.STIFLED_NO_MORE]
+    assert [s.kind for s in said] == [SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED]
     assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(200, 260), (400, 410)]
     assert said[0].count == pytest.approx(250_000, rel=0.01)
     assert said[0].detail == "paused 60% of the time"
@@ -168,7 +168,7 @@ def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None
 def test_a_port_through_which_nothing_goes_is_a_storm_and_not_stifled() -> None:
     """The two are told apart by what still gets through."""
     kinds = {s.kind for s in measured(TOP, readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
-    assert kinds == {SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE}
+    assert kinds == {SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED}
 
 
 def test_nothing_is_kept_of_a_healthy_port() -> None:

@@ -12,7 +12,7 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Endpoint, Finding, Rails, Severity, Source, Status, Subject
+from streams.wire.models import Condition, Endpoint, Finding, PeerWindow, Severity, Source, Status, Subject
 from tests.unit.detect.seen import SNMP, after, at, episodes, last, samples
 from tests.unit.fabric.made import link, topology
 
@@ -131,11 +131,11 @@ def test_it_stays_open_while_nobody_reads_the_switch() -> None:
 def test_two_sources_are_one_window() -> None:
     """Whichever comes first: the first source by its number speaks."""
 
-    def window(n: int, source: Source, first: float) -> Rails:
+    def window(n: int, source: Source, first: float) -> PeerWindow:
         values = (first, 2e12, 2e12, 2e12, SPEED, SPEED, SPEED, SPEED)
         metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
         begin = at(60 * n)
-        return Rails(LEAF, source, begin, begin + 60 * 10**9, begin, begin + 60 * 10**9, UPLINKS, metrics, values)
+        return PeerWindow(LEAF, source, begin, begin + 60 * 10**9, begin, begin + 60 * 10**9, UPLINKS, metrics, values)
 
     params, told = DetectParams(), []
     rows = [window(n, source, 2.9e12 if source is Source.SOURCE_GNMI else 2e12) for n in range(6)

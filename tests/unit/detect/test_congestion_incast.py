@@ -163,6 +163,6 @@ def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() ->
             said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
         return said
 
-    assert [s.kind for s in told(None)] == [SymptomKind.CROWDED, SymptomKind.CROWDED_NO_MORE]
+    assert [s.kind for s in told(None)] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]
     for moment in (130, 150, 180, 200, 430):
         assert told(moment) == told(None)

@@ -238,7 +238,7 @@ def test_nobody_sees_an_order_in_it() -> None:
 def test_it_is_told_when_it_begins_and_when_it_ends() -> None:
     """Two symptoms for a minute of storm, however often it is read, and the same over a restart."""
     said = measured(TOP, readings(STORMS["by frames"], cadence=1))
-    assert [s.kind for s in said] == [SymptomKind.PAUSED, SymptomKind.PAUSED_NO_MORE]
+    assert [s.kind for s in said] == [SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED]
     assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(100, 103), (160, 161)]
     for t in (102, 103, 104, 130, 161):
         assert measured(TOP, readings(STORMS["by frames"], cadence=1), restart_at=t) == said

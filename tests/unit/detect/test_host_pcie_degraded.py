@@ -104,7 +104,7 @@ def test_it_is_told_of_changes_only() -> None:
     messages = [m for t in ROUNDS for m in (nics(t, mlx5_3=NARROW),) * 2] + [nics(600)]
     told = [o.message for m in messages for o in stage.process([m])]
     assert [(s.kind, s.port, s.count) for s in told if isinstance(s, Symptom)] == [
-        (SymptomKind.PCIE_LOW, "mlx5_3", 500), (SymptomKind.PCIE_FULL, "mlx5_3", 1000),
+        (SymptomKind.PCIE_DEGRADED, "mlx5_3", 500), (SymptomKind.PCIE_RESTORED, "mlx5_3", 1000),
     ]  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_a_restart_of_the_stage_forgets_no_low_link() -> None:
     assert successor.process([nics(10, mlx5_3=NARROW)]) == []
     (told,) = successor.process([nics(20)])
     assert isinstance(told.message, Symptom)
-    assert told.message.kind is SymptomKind.PCIE_FULL
+    assert told.message.kind is SymptomKind.PCIE_RESTORED
     assert successor.snapshot() != stage.snapshot()
 
 
@@ -138,16 +138,17 @@ def test_in_whichever_order_a_nic_s_readings_come_within_the_lateness_it_is_the_
 LATE: dict[str, tuple[list[Message], list[tuple[SymptomKind, float, int]]]] = {
     "low earlier than it seemed": (
         [nics(0), nics(20, mlx5_3=NARROW), nics(10, mlx5_3=NARROW)],
-        [(SymptomKind.PCIE_LOW, 20, 500), (SymptomKind.PCIE_LOW, 10, 500)]),
+        [(SymptomKind.PCIE_DEGRADED, 20, 500), (SymptomKind.PCIE_DEGRADED, 10, 500)]),
     "low between two that are full": (
         [nics(0), nics(20), nics(10, mlx5_3=NARROW)],
-        [(SymptomKind.PCIE_LOW, 10, 500), (SymptomKind.PCIE_FULL, 20, 1000)]),
+        [(SymptomKind.PCIE_DEGRADED, 10, 500), (SymptomKind.PCIE_RESTORED, 20, 1000)]),
     "full between two that are low": (
         [nics(0, mlx5_3=NARROW), nics(20, mlx5_3=NARROW), nics(10)],
-        [(SymptomKind.PCIE_LOW, 0, 500), (SymptomKind.PCIE_FULL, 10, 1000), (SymptomKind.PCIE_LOW, 20, 500)]),
+        [(SymptomKind.PCIE_DEGRADED, 0, 500), (SymptomKind.PCIE_RESTORED, 10, 1000),
+         (SymptomKind.PCIE_DEGRADED, 20, 500)]),
     "the first of all, and low": (
         [nics(10, mlx5_3=NARROW), nics(0, mlx5_3=NARROW)],
-        [(SymptomKind.PCIE_LOW, 10, 500), (SymptomKind.PCIE_LOW, 0, 500)]),
+        [(SymptomKind.PCIE_DEGRADED, 10, 500), (SymptomKind.PCIE_DEGRADED, 0, 500)]),
     "as its like": ([nics(0), nics(20), nics(10, **dict.fromkeys(NICS, SLOW))], []),
     "too late": ([nics(0), nics(10), nics(20), nics(60), nics(5, mlx5_3=NARROW)], []),
     "a GPU's": ([gpus(0, {}, 0.9), gpus(20, {}, 0.9), gpus(10, {GPUS[5]: NARROW}, 0.9)], []),

@@ -14,7 +14,7 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, PortName
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
-from streams.wire.models import Cabling, Component, Condition, Facts, Finding, Message, Neighbor, Source, Status
+from streams.wire.models import CablingReport, Component, Condition, Facts, Finding, Message, Neighbor, Source, Status
 from streams.wire.stage import Output
 from tests.unit.detect.chain import play, recorded, stages, statuses
 from tests.unit.detect.seen import at, last
@@ -255,7 +255,7 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     stage.adopt(TOP)
     world = ToldWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.cables_of for o in stage.process([world.facts(d, t)])]
-    assert not [o for o in outputs if isinstance(o.message, Cabling)]
+    assert not [o for o in outputs if isinstance(o.message, CablingReport)]
     kept = stage._selves._cablings._said
     assert all(said.expected is None and not said.others for said in kept.values())
 
@@ -266,5 +266,5 @@ def test_what_changed_is_told_once() -> None:
     stage.begin(1)
     stage.adopt(TOP)
     facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
-    told = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, Cabling)]
-    assert [(one.hears, one.at_ns) for one in told] == [(Hears.ANOTHER, at(0)), (Hears.EXPECTED, at(600))]
+    told = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, CablingReport)]
+    assert [(one.neighbor_match, one.at_ns) for one in told] == [(Hears.ANOTHER, at(0)), (Hears.EXPECTED, at(600))]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams, WindowParams
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, Rails, RowKind, Samples, Source, Table, Window
+from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, PeerWindow, RowKind, Samples, Source, Table, Window
 from streams.wire.topics import SUMMARIES
 from tests.unit.detect.seen import after, at, samples
 from tests.unit.detect.test_measure import stage
@@ -256,9 +256,9 @@ def _rails(rates: Sequence[float], turns: int = 40, far: float = 1.0) -> list[Me
     return messages
 
 
-def _compared(own: Measure, messages: Sequence[Message]) -> list[Rails]:
+def _compared(own: Measure, messages: Sequence[Message]) -> list[PeerWindow]:
     said = [o for message in messages for o in own.process([message])]
-    return [o.message for o in said if isinstance(o.message, Rails)]
+    return [o.message for o in said if isinstance(o.message, PeerWindow)]
 
 
 def test_a_host_is_told_of_when_one_of_its_rails_falls_behind_and_ten_windows_after() -> None:

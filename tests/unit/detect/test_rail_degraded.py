@@ -11,7 +11,7 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Rails, Source, Status, Symptom, SymptomKind
+from streams.wire.models import Condition, Finding, PeerWindow, Source, Status, Symptom, SymptomKind
 from tests.unit.detect.seen import after, at, down, episodes, last, off, on, up
 
 TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
@@ -32,7 +32,7 @@ def is_bad(cell: Cell, begin: int = 2, end: int = 6) -> bool:
     return cell[:2] == BAD and begin <= cell[2] < end
 
 
-def minutes(says: Says, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[Rails]:
+def minutes(says: Says, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[PeerWindow]:
     """All hosts, minute after minute; a cell says what is not as usual."""
     usual = {TX: RATE, Metric.SPEED_BPS: FAST, TIMEOUTS: 0.0, STALLS: 0.0}
     made = []
@@ -41,7 +41,7 @@ def minutes(says: Says, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[R
             cells = [usual | says((host, rail, n)) for rail in range(8)]
             begin = at(20 + 60 * n)
             made.append(
-                Rails(
+                PeerWindow(
                     host, Source.SOURCE_NIC, begin, begin + ns(60), begin - ns(10), begin + ns(50),
                     tuple(f"mlx5_{rail}" for rail in range(8)), METRICS,
                     tuple(cell[metric] * (_noise(host, rail) if metric is TX else 1.0)
@@ -62,14 +62,14 @@ def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Says:
 
 
 def told(
-    windows: Sequence[Rails], until_min: float = 60, silent: Sequence[str] = (), symptoms: Sequence[Symptom] = ()
+    windows: Sequence[PeerWindow], until_min: float = 60, silent: Sequence[str] = (), symptoms: Sequence[Symptom] = ()
 ) -> list[Finding]:
     """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
     stage = Correlate(DetectParams())
     stage.begin(1)
     outputs = stage.adopt(TOP)
     outputs += stage.process(
-        [Symptom(host, "", SymptomKind.SILENT, at(0), source=Source.SOURCE_NIC) for host in silent]
+        [Symptom(host, "", SymptomKind.SOURCE_SILENT, at(0), source=Source.SOURCE_NIC) for host in silent]
     )
     outputs += stage.process(symptoms)
     for window in sorted(windows, key=lambda w: w.end_ns):
@@ -83,7 +83,7 @@ def told(
     return found
 
 
-NONE: dict[str, list[Rails]] = {
+NONE: dict[str, list[PeerWindow]] = {
     "all alike": minutes(lambda _: {}),
     "five per cent less": minutes(slow(0.95)),
     "two slow minutes": minutes(slow(0.5, lambda c: is_bad(c, 2, 4))),
@@ -102,12 +102,12 @@ NONE: dict[str, list[Rails]] = {
 
 
 @pytest.mark.parametrize("windows", NONE.values(), ids=NONE)
-def test_what_is_not_degraded(windows: Sequence[Rails]) -> None:
+def test_what_is_not_degraded(windows: Sequence[PeerWindow]) -> None:
     """Idle hosts, whole jobs, whole hosts, whole rails, short spells, too few peers."""
     assert told(windows) == []
 
 
-SOME: dict[str, tuple[list[Rails], str, float, float, str]] = {
+SOME: dict[str, tuple[list[PeerWindow], str, float, float, str]] = {
     # what was told; cause, started, resolved (minutes after the first window), and what the summary says
     "slower than its peers": (minutes(slow(0.7)), "unknown", 2, 6, "is slow: 140.0 Gb/s, 70% of the 199.0 Gb/s"),
     "a tenth and a bit less": (minutes(slow(0.88)), "unknown", 2, 6, "is slow"),
@@ -124,7 +124,9 @@ SOME: dict[str, tuple[list[Rails], str, float, float, str]] = {
 
 
 @pytest.mark.parametrize(("windows", "cause", "started", "resolved", "summary"), SOME.values(), ids=SOME)
-def test_what_is_degraded(windows: Sequence[Rails], cause: str, started: float, resolved: float, summary: str) -> None:
+def test_what_is_degraded(
+    windows: Sequence[PeerWindow], cause: str, started: float, resolved: float, summary: str
+) -> None:
     """One episode of one rail, from its first bad minute to the end of its last."""
     (final,) = last(told(windows))
     assert (final.subject.id, final.subject.rail, final.subject.role) == ("rail:pod1-host2/3", 3, "rail")
@@ -169,7 +171,7 @@ def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
 def test_it_stays_open_while_nobody_reads_the_host() -> None:
     """Missing is not healthy; of a host that is read, `measure` tells for ten minutes what is still bad."""
     windows = [w for w in minutes(slow(0.7)) if w.device != BAD[0] or w.begin_ns < at(20 + 60 * 6)]
-    silence = Symptom(BAD[0], "", SymptomKind.SILENT, at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)
+    silence = Symptom(BAD[0], "", SymptomKind.SOURCE_SILENT, at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)
     assert {f.status for f in told(windows, symptoms=[silence])} <= {Status.OPEN, Status.UPDATED}
     (final,) = last(told(windows))
     assert (final.status, final.final, after(final.resolved_at_ns)) == (Status.RESOLVED, True, 20 + 60 * 6)

@@ -13,7 +13,6 @@ from streams.detect.params import AllowedVersions, DetectParams, DriftParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
-    Census,
     Component,
     Condition,
     Endpoint,
@@ -25,6 +24,7 @@ from streams.wire.models import (
     Source,
     Status,
     Subject,
+    VersionCensus,
     VersionCount,
 )
 from tests.unit.detect.chain import play, recorded
@@ -124,7 +124,7 @@ def test_two_sources_of_one_device_count_once() -> None:
     stage.adopt(TOP)
     told = [o.message for fact in twice for o in stage.process([fact])]
     told += [o.message for o in stage.process([own.facts("pod1-host1", 200, Source.SOURCE_NIC)])]
-    census = [message for message in told if isinstance(message, Census)][-1]
+    census = [message for message in told if isinstance(message, VersionCensus)][-1]
     assert {(count.source, count.kind) for count in census.versions} == {(Source.SOURCE_NIC, "nic")}
 
 
@@ -152,7 +152,7 @@ def _attribute(members: int, faulty: Sequence[str], days: float = 20.0) -> list[
         )
         for version, who in (("28.41", new), ("28.39", old))
     )
-    said = [o.message for o in stage.process([Census(0, at(0), counts)])]
+    said = [o.message for o in stage.process([VersionCensus(0, at(0), counts)])]
     for n, device in enumerate(faulty):
         subject = Subject(f"link:{device}/e0--leaf{n}/d1", Endpoint(device, "e0"), Endpoint(f"leaf{n}", "d1"))
         began = at(DAY * days - 3600 * (n + 1))
