@@ -78,10 +78,10 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
     from streams.instrument.pages import keep_pages
     from streams.replay import backtest as own
     from streams.replay.driver import Driver, batches
-    from streams.replay.recording import Refused
-    from streams.replay.report import as_dict
+    from streams.replay.recording import RejectedRows
     from streams.replay.results import read_findings
     from streams.replay.score import score
+    from streams.replay.score_report import as_dict
 
     inventory = generate(GenerateParams(gpus=gpus))
     write_folder(inventory, folder / "inventory")
@@ -101,13 +101,13 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
     whole, whole_wall = speed(lambda: own.run(source, settings, out))
     # KiB on Linux; after the whole run, before all messages are held at once for the stages alone.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    reading, _ = speed(lambda: sum(len(batch) for batch in batches(own.in_order(source, Refused()))))
-    held = list(batches(own.in_order(source, Refused())))
+    reading, _ = speed(lambda: sum(len(batch) for batch in batches(own.ordered_messages(source, RejectedRows()))))
+    held = list(batches(own.ordered_messages(source, RejectedRows())))
     driver = Driver(own.stages(settings), topology)
 
     def drive() -> None:
         for batch in held:
-            driver.take(batch)
+            driver.process(batch)
         driver.end(ns(settings.detect.lateness_s))
 
     stages, _ = speed(drive)

@@ -15,8 +15,8 @@ from streams.bench.stored import Held, Size, sizes
 from streams.bench.verdicts import verdicts
 from streams.bench.watching import LOAD, RECOVERED_WITHIN_S, Edge, Watch
 from streams.fabric.ids import Port
-from streams.replay.report import as_dict
 from streams.replay.score import Truth, score
+from streams.replay.score_report import as_dict
 from streams.store.clickhouse import ClickHouse
 from streams.wire.models import Condition, Finding
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES
@@ -189,7 +189,7 @@ def _found(watch: Watch, sent: Sent) -> Found:
     outcome = score([finding for _, finding in watch.revisions], truths)
     names = as_dict(outcome)
     return Found(
-        len(truths), len(outcome.found), tuple(names["missed"]), tuple(names["invented"]), len(outcome.paged_in_vain)
+        len(truths), len(outcome.found), tuple(names["missed"]), tuple(names["invented"]), len(outcome.false_pages)
     )
 
 

@@ -47,7 +47,7 @@ def backtest(
         summary = run_history(ns_of(since), ns_of(until), inventory, settings, out, other)
     else:
         raise Misconfigured("backtest needs either --samples, or --from and --to without files")
-    for line in summary.refused:
+    for line in summary.rejected:
         typer.echo(f"railsight: {line}", err=True)
     if as_json:
         typer.echo(json.dumps(summary.as_dict()))

@@ -6,10 +6,10 @@ from typing import Any
 
 from streams.cli import shown
 from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
-from streams.store import around
-from streams.store.around import Reading, Told
-from streams.store.asks import Asks
-from streams.store.job_past import aliases_of
+from streams.store.queries import evidence_queries
+from streams.store.queries.evidence_queries import EventRow, ReadingRow
+from streams.store.queries.job_history import port_aliases
+from streams.store.query_client import QueryClient
 from streams.wire.models import Condition, Evidence, Finding
 
 _ROWS = 10
@@ -31,8 +31,8 @@ class Behind:
     port: str
     metric: str
     span: tuple[int, int]
-    readings: tuple[Reading, ...]
-    events: tuple[Told, ...]
+    readings: tuple[ReadingRow, ...]
+    events: tuple[EventRow, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON would have it; times in Unix ns."""
@@ -43,14 +43,18 @@ class Behind:
         }  # fmt: skip
 
 
-def behind(asks: Asks, finding: Finding) -> list[Behind]:
+def behind(asks: QueryClient, finding: Finding) -> list[Behind]:
     """What stands behind the evidence, each port, metric and window once."""
     found: dict[tuple[str, str, str], Behind] = {}
     for device, port, metric, span in _wanted(finding):
-        rows = aliases_of(asks, [device]).get((device, port), {port})
+        rows = port_aliases(asks, [device]).get((device, port), {port})
         name = metric.name.lower() if metric else ""
-        own = tuple(around.readings(asks, device, rows, metric, span)) if metric else ()
-        told = () if (device, port, "") in found else tuple(around.events(asks, device, rows, span, _EVENTS))
+        own = tuple(evidence_queries.query_readings(asks, device, rows, metric, span)) if metric else ()
+        told = (
+            ()
+            if (device, port, "") in found
+            else tuple(evidence_queries.query_events(asks, device, rows, span, _EVENTS))
+        )
         for key, one in (
             ((device, port, name), Behind(device, port, name, span, own, ())),
             ((device, port, ""), Behind(device, port, "", span, (), told)),
@@ -77,13 +81,13 @@ def lines(found: Iterable[Behind]) -> Iterator[str]:
         if one.events:
             yield f"  events of {at}"
             yield from (f"    {shown.at(e.at_ns)}  {e.kind}  {e.detail or e.code or ''}".rstrip() for e in one.events)
-        for (source, index), own in around.by_column(one.readings):
+        for (source, index), own in evidence_queries.group_by_lane(one.readings):
             lane = "" if index < 0 else f"[{index}]"
             yield f"  {one.metric}{lane} of {at}, read by {source} (* in the window)"
             yield from _table(own, one)
 
 
-def _table(own: Sequence[Reading], one: Behind) -> Iterator[str]:
+def _table(own: Sequence[ReadingRow], one: Behind) -> Iterator[str]:
     counter = CATALOGUE[BY_NAME[one.metric]].counter
     inside = [i for i, reading in enumerate(own) if one.span[0] <= reading.at_ns <= one.span[1]]
     left_out = set(inside[_ROWS // 2 : -_ROWS // 2]) if len(inside) > _ROWS else set()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from streams.cli import shown
-from streams.replay.difference import Changed, Differences
+from streams.replay.difference import ChangedFinding, Differences
 from streams.wire.models import Finding
 
 
@@ -23,5 +23,5 @@ def _line(finding: Finding) -> str:
     return f"{shown.at(finding.started_at_ns)}  {words}  [{finding.id[:12]}]"
 
 
-def _changes(changed: Changed) -> str:
-    return "; ".join(f"{name}: {before} -> {after}" for name, (before, after) in changed.what.items())
+def _changes(changed: ChangedFinding) -> str:
+    return "; ".join(f"{name}: {before} -> {after}" for name, (before, after) in changed.fields.items())

@@ -15,8 +15,8 @@ from streams.cli.behind import Behind
 from streams.cli.found import findings_like, newest, remediations_of
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.config.kafka import KafkaSettings
-from streams.store import concluded
 from streams.store.clickhouse import ClickHouse
+from streams.store.queries import finding_queries
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Finding, Remediation
@@ -80,7 +80,7 @@ def _told(kafka: KafkaSettings, clickhouse: ClickHouse, identity: str) -> _Told:
     except Retry as error:
         away = error
     try:
-        return _Told(*concluded.like(clickhouse, identity))
+        return _Told(*finding_queries.by_id_prefix(clickhouse, identity))
     except (Retry, Misconfigured) as error:
         if away is not None:
             raise Retry(f"{away}\n{error}") from error

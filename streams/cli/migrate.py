@@ -14,12 +14,12 @@ def migrate(
 ) -> None:
     """Create the database and apply the migrations that it lacks; those that it has are passed over."""
     from streams.store.clickhouse import ClickHouse
-    from streams.store.migrate import apply, pending, shipped
+    from streams.store.migrate import apply, pending_migrations, shipped_migrations
 
     clickhouse = ClickHouse(settings_of(config).store)
     try:
-        migrations = shipped()
-        todo = pending(clickhouse, migrations) if dry_run else apply(clickhouse, migrations)
+        migrations = shipped_migrations()
+        todo = pending_migrations(clickhouse, migrations) if dry_run else apply(clickhouse, migrations)
     finally:
         clickhouse.close()
     for migration in todo:

@@ -10,7 +10,7 @@ from streams.config.settings import Settings
 from streams.notify.params import NotifyParams
 
 if TYPE_CHECKING:
-    from streams.notify.consume import NotifyService
+    from streams.notify.service import NotifyService
 
 
 class _WallClock:
@@ -20,7 +20,7 @@ class _WallClock:
 
 def notify(config: Config = None, bootstrap: Bootstrap = None) -> None:
     """Post findings to Alertmanager, page for the causes that need a person, and resolve what is over."""
-    from streams.notify.consume import NotifyService
+    from streams.notify.service import NotifyService
 
     settings = settings_of(config, bootstrap)
     service = NotifyService(params_of(settings), settings.kafka.client_options(), _WallClock())

@@ -5,7 +5,7 @@ from streams.cli.options import Bootstrap, Config, settings_of
 
 def persist(config: Config = None, bootstrap: Bootstrap = None) -> None:
     """Store what is in Kafka, each row once; several of these share the partitions."""
-    from streams.store.serve import run
+    from streams.store.persist.serve import run
 
     settings = settings_of(config, bootstrap)
     run(settings.store, settings.kafka.client_options(), settings.persist)

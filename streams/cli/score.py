@@ -13,10 +13,10 @@ def score(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Precision, recall and time to detect, per condition; exit 1 unless precision and recall are 1."""
-    from streams.replay.report import as_dict, as_table
     from streams.replay.results import read_findings
     from streams.replay.score import read_truth
     from streams.replay.score import score as compare
+    from streams.replay.score_report import as_dict, as_table
 
     outcome = compare(read_findings(findings), read_truth(truth))
     if as_json:

@@ -24,7 +24,7 @@ COOL_DOWN = "cool-down"
 
 
 @dataclass(frozen=True, slots=True)
-class Ruling:
+class GuardResult:
     """What a guard says: `verdict` None lets the action pass. `limit` and `observed` are the constraint's numbers."""
 
     verdict: Verdict | None = None
@@ -34,7 +34,7 @@ class Ruling:
     surviving: float | None = None
 
 
-def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str], floor: float) -> Ruling:
+def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str], floor: float) -> GuardResult:
     """Would every group that this link belongs to keep its floor without it?
 
     A host link needs the host to keep another plane of the rail; otherwise a person decides. `missing` are the ids of
@@ -45,27 +45,27 @@ def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str
         kept = sum(c.id != cable.id and c.id not in missing for c in rail)
         surviving = kept / len(rail)
         if kept:
-            return Ruling(surviving=surviving)
-        return Ruling(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(kept), surviving=surviving)
+            return GuardResult(surviving=surviving)
+        return GuardResult(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(kept), surviving=surviving)
     own = topology.uplinks_of[cable.lower.device]
     surviving = sum(c.id != cable.id and c.id not in missing for c in own) / len(own)
     if cable.plane is not None:
         surviving = min(surviving, topology.share_of_plane(cable, missing))
     if surviving < floor:
-        return Ruling(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
-    return Ruling(surviving=surviving)
+        return GuardResult(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
+    return GuardResult(surviving=surviving)
 
 
-def spared_hosts(action: Action) -> Ruling:
+def host_guard(action: Action) -> GuardResult:
     """May a host be taken out of use? Not without a person."""
-    return Ruling(Verdict.NEEDS_APPROVAL, HOSTS) if action in TAKES_HOST_OUT else Ruling()
+    return GuardResult(Verdict.NEEDS_APPROVAL, HOSTS) if action in TAKES_HOST_OUT else GuardResult()
 
 
-def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> Ruling:
+def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> GuardResult:
     """Has the target been left alone for long enough? `last_acted_ns` is when it was last acted on or restored."""
     if last_acted_ns is None:
-        return Ruling()
+        return GuardResult()
     elapsed_s = (now_ns - last_acted_ns) / 1e9
     if elapsed_s < cool_down_s:
-        return Ruling(Verdict.DENIED, COOL_DOWN, limit=cool_down_s, observed=elapsed_s)
-    return Ruling()
+        return GuardResult(Verdict.DENIED, COOL_DOWN, limit=cool_down_s, observed=elapsed_s)
+    return GuardResult()

@@ -17,7 +17,7 @@ class Rule:
     occurrences: int
     action: Action
     hint: str = ""
-    least: Severity = Severity.INFO
+    min_severity: Severity = Severity.INFO
     """Only of findings that are at least so severe."""
 
     causes: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def rule_for(finding: Finding) -> Rule | None:
         for rule in POLICY
         if rule.condition is finding.condition
         and (finding.occurrences or 1) >= rule.occurrences
-        and finding.severity >= rule.least
+        and finding.severity >= rule.min_severity
         and (not rule.causes or finding.cause in rule.causes)
     ]
-    return max(fitting, key=lambda rule: (rule.occurrences, rule.least, bool(rule.causes)), default=None)
+    return max(fitting, key=lambda rule: (rule.occurrences, rule.min_severity, bool(rule.causes)), default=None)

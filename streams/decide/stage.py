@@ -12,7 +12,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.decide import guards
-from streams.decide.guards import Ruling
+from streams.decide.guards import GuardResult
 from streams.decide.params import DecideParams
 from streams.decide.policy import Rule, rule_for
 from streams.fabric.ids import Port, remediation_id
@@ -55,23 +55,23 @@ class Case:
 
 
 @dataclass(slots=True)
-class Kept:
+class DecideState:
     """What a snapshot holds."""
 
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)
     remediations: dict[str, Remediation] = field(default_factory=dict)
-    released: dict[str, Remediation] = field(default_factory=dict)
+    unanswered: dict[str, Remediation] = field(default_factory=dict)
     """Revoked or expired, and perhaps carried out all the same."""
     drained: dict[str, str] = field(default_factory=dict)
     """Link id -> the remediation that took it out of service."""
     acted_ns: dict[str, int] = field(default_factory=dict)
     """Target id -> when it was last acted on or restored."""
-    stopped: dict[str, int | None] = field(default_factory=dict)
+    kill_switches: dict[str, int | None] = field(default_factory=dict)
     """Kill switches: control id -> until when."""
 
 
-_KEPT = TypeAdapter(Kept)
+_KEPT = TypeAdapter(DecideState)
 
 
 class Decide:
@@ -82,12 +82,12 @@ class Decide:
     def __init__(self, params: DecideParams) -> None:
         self._params = params
         self._topology = Topology(Inventory())
-        self._kept = Kept()
+        self._state = DecideState()
         self._revisions = itertools.count(1)
 
     @property
     def watermark_ns(self) -> int:
-        return self._kept.watermark_ns
+        return self._state.watermark_ns
 
     def begin(self, epoch: int) -> None:
         self._revisions = itertools.count((epoch << 32) + 1)
@@ -108,17 +108,17 @@ class Decide:
         return outputs
 
     def advance(self, watermark_ns: int) -> list[Output]:
-        now = self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
+        now = self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         outputs: list[Output] = []
-        due = [case for case in self._kept.cases.values() if not case.decided and case.due_ns <= now]
+        due = [case for case in self._state.cases.values() if not case.decided and case.due_ns <= now]
         for case in sorted(due, key=lambda case: (case.due_ns, case.finding.id)):
             outputs += self._decide(case)
-        for remediation in list(self._kept.remediations.values()):
+        for remediation in list(self._state.remediations.values()):
             if (remediation.expires_at_ns or 0) <= now:
                 outputs += self._expire(remediation)
-        for identity, remediation in list(self._kept.released.items()):
+        for identity, remediation in list(self._state.unanswered.items()):
             if (remediation.expires_at_ns or 0) + _ANSWER_NS <= now:
-                del self._kept.released[identity]
+                del self._state.unanswered[identity]
         return outputs
 
     def _expire(self, remediation: Remediation) -> list[Output]:
@@ -129,13 +129,13 @@ class Decide:
         return [self._close(remediation)]
 
     def _take(self, finding: Finding) -> list[Output]:
-        case = self._kept.cases.get(finding.id)
+        case = self._state.cases.get(finding.id)
         if case is not None and case.finding.revision >= finding.revision:
             return []
         settle_ns = round(self._params.settle_s * 1e9)
         due_ns = max(finding.started_at_ns, finding.detected_at_ns or 0) + settle_ns
         if case is None:
-            case = self._kept.cases[finding.id] = Case(finding, due_ns)
+            case = self._state.cases[finding.id] = Case(finding, due_ns)
         case.finding = finding
         outputs = self._withdraw(case) if finding.status is Status.RETRACTED or finding.parent_id else []
         if finding.over:
@@ -145,15 +145,15 @@ class Decide:
     def _over(self, case: Case) -> list[Output]:
         """The condition has passed: what was taken out for it can come back, and nothing need be done any more."""
         outputs = self._withdraw(case)
-        if case.decided and case.decided in self._kept.drained.values():
+        if case.decided and case.decided in self._state.drained.values():
             outputs += self._restore(case.finding.id, case.finding.subject, case.decided)
         if case.finding.final or case.finding.status is Status.RETRACTED:
-            del self._kept.cases[case.finding.id]
+            del self._state.cases[case.finding.id]
         return outputs
 
     def _withdraw(self, case: Case) -> list[Output]:
         """Revoke a decision that nobody has answered yet."""
-        remediation = self._kept.remediations.get(case.decided)
+        remediation = self._state.remediations.get(case.decided)
         if remediation is None or remediation.verdict not in _LIVE or remediation.action is Action.RESTORE_LINK:
             return []
         revoked = replace(
@@ -163,7 +163,7 @@ class Decide:
             reason=f"{case.finding.detector} is {case.finding.status.name.lower()}"
             + (f", explained by {case.finding.parent_id}" if case.finding.parent_id else ""),
         )
-        self._kept.acted_ns.pop(remediation.target.id, None)
+        self._state.acted_ns.pop(remediation.target.id, None)
         self._release(remediation)
         return [Output(REMEDIATIONS, revoked), self._close(revoked)]
 
@@ -185,13 +185,13 @@ class Decide:
             )
         )  # fmt: skip
 
-    def _rule(self, rule: Rule, finding: Finding) -> Ruling:
+    def _rule(self, rule: Rule, finding: Finding) -> GuardResult:
         """The first guard that binds; else what the capacity guard saw."""
         if rule.action is Action.OBSERVE:
-            return Ruling()
+            return GuardResult()
         if self._stopped():
-            return Ruling(Verdict.DENIED, "kill-switch")
-        passed = guards.spared_hosts(rule.action)
+            return GuardResult(Verdict.DENIED, "kill-switch")
+        passed = guards.host_guard(rule.action)
         if passed.verdict is not None:
             return passed
         cable = self._cable(finding)
@@ -202,12 +202,12 @@ class Decide:
                 passed = replace(passed, verdict=None, constraint="")  # it carries nothing already: nothing is lost
             if passed.verdict is not None:
                 return passed
-        last = self._kept.acted_ns.get(finding.subject.id)
-        cooled = guards.cool_down(last, self._kept.watermark_ns, self._params.cool_down_s)
+        last = self._state.acted_ns.get(finding.subject.id)
+        cooled = guards.cool_down(last, self._state.watermark_ns, self._params.cool_down_s)
         return replace(cooled, surviving=passed.surviving)
 
     def _publish(self, remediation: Remediation) -> list[Output]:
-        now = self._kept.watermark_ns
+        now = self._state.watermark_ns
         remediation = replace(
             remediation,
             revision=next(self._revisions),
@@ -216,15 +216,15 @@ class Decide:
         )
         outputs = [Output(REMEDIATIONS, remediation)]
         if remediation.verdict in _LIVE:
-            self._kept.remediations[remediation.id] = remediation
+            self._state.remediations[remediation.id] = remediation
             outputs.append(Output(REMEDIATIONS_OPEN, remediation, key=remediation.id))
         if remediation.verdict is Verdict.APPROVED and remediation.action is not Action.OBSERVE:
-            self._kept.acted_ns[remediation.target.id] = now
+            self._state.acted_ns[remediation.target.id] = now
         return outputs
 
     def _restore(self, finding_id: str, target: Subject, drained_by: str) -> list[Output]:
         """Restoring is never forbidden; in shadow nothing was drained, so nothing comes here."""
-        self._kept.drained.pop(target.id)
+        self._state.drained.pop(target.id)
         identity = remediation_id(finding_id, Action.RESTORE_LINK.name, 1)
         return self._publish(
             Remediation(
@@ -235,12 +235,12 @@ class Decide:
 
     def _answer(self, result: RemediationResult) -> list[Output]:
         """What automation did counts, even where it was told meanwhile not to do it."""
-        kept = self._kept
-        remediation = kept.remediations.get(result.remediation_id) or kept.released.get(result.remediation_id)
+        kept = self._state
+        remediation = kept.remediations.get(result.remediation_id) or kept.unanswered.get(result.remediation_id)
         if remediation is None or result.outcome not in _ANSWERED:
             return []
         outputs = [self._close(remediation)] if remediation.id in kept.remediations else []
-        kept.released.pop(remediation.id, None)
+        kept.unanswered.pop(remediation.id, None)
         target = remediation.target
         if result.outcome is not Outcome.DONE:
             kept.acted_ns.pop(target.id, None)
@@ -256,25 +256,25 @@ class Decide:
     def _release(self, remediation: Remediation) -> None:
         """It is not open any more, but who took it up may still answer."""
         if remediation.verdict is not Verdict.SHADOW and remediation.action in guards.TAKES_LINK_OUT:
-            self._kept.released[remediation.id] = remediation
+            self._state.unanswered[remediation.id] = remediation
 
     def _close(self, remediation: Remediation) -> Output:
         """Answered, revoked or expired: no longer open."""
-        self._kept.remediations.pop(remediation.id, None)
+        self._state.remediations.pop(remediation.id, None)
         return Output(REMEDIATIONS_OPEN, None, key=remediation.id)
 
     def _control(self, control: Control) -> None:
         if control.kind is ControlKind.KILL_SWITCH:
-            self._kept.stopped[control.id] = control.until_ns
+            self._state.kill_switches[control.id] = control.until_ns
 
     def _stopped(self) -> bool:
-        now = self._kept.watermark_ns
-        return any(until is None or now < until for until in self._kept.stopped.values())
+        now = self._state.watermark_ns
+        return any(until is None or now < until for until in self._state.kill_switches.values())
 
     def _missing(self) -> frozenset[str]:
         """Links that carry nothing: down, behind a device that is gone, drained, or decided to be."""
-        missing = set(self._kept.drained)
-        for case in self._kept.cases.values():
+        missing = set(self._state.drained)
+        for case in self._state.cases.values():
             if case.finding.over:
                 continue
             if case.finding.condition is Condition.LINK_DOWN:
@@ -282,7 +282,7 @@ class Decide:
             elif case.finding.condition is Condition.DEVICE_DOWN and case.finding.subject.a is not None:
                 cables: Iterable[Cable] = self._topology.cables_of.get(case.finding.subject.a.device, ())
                 missing |= {cable.id for cable in cables}
-        decided = (r for r in self._kept.remediations.values() if r.verdict is Verdict.APPROVED)
+        decided = (r for r in self._state.remediations.values() if r.verdict is Verdict.APPROVED)
         missing |= {r.target.id for r in decided if r.action in guards.TAKES_LINK_OUT}
         return frozenset(missing)
 
@@ -291,11 +291,11 @@ class Decide:
         return self._topology.cable_at(Port(end.device, end.port)) if end and end.port else None
 
     def snapshot(self) -> bytes:
-        return orjson.dumps(self._kept)
+        return orjson.dumps(self._state)
 
     def restore(self, data: bytes) -> None:
         try:
-            self._kept = _KEPT.validate_json(data)
+            self._state = _KEPT.validate_json(data)
         except ValidationError as error:
             raise Reject(f"not a snapshot of decide: {error}") from error
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from streams.cli.publishing import producing, send
 from streams.config.kafka import KafkaSettings
-from streams.replay.backtest import Recording, read
+from streams.replay.backtest import Recording, read_messages
 from streams.replay.driver import event_time
-from streams.replay.recording import Refused
+from streams.replay.recording import RejectedRows
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Event, Facts, Message, Progress, Samples
 from streams.wire.topics import COLLECTOR_STATUS, CONTROLS, EVENTS, FACTS, SAMPLES, Topic, encode
@@ -63,8 +63,8 @@ def files_of(place: Path, inventory: Path) -> Recording:
 
 def tape_of(recording: Recording) -> Tape:
     """Read a recording; raises Misconfigured where it cannot be read or holds nothing."""
-    refused = Refused()
-    messages = tuple(sorted(read(recording, refused), key=event_time))
+    refused = RejectedRows()
+    messages = tuple(sorted(read_messages(recording, refused), key=event_time))
     if not messages:
         raise Misconfigured(f"{recording.samples[0]}: nothing in it can be read")
     return Tape(messages, tuple(refused.lines()))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.demo.board import Board, double_ids
-from streams.replay.report import as_dict, as_table
 from streams.replay.score import Score
+from streams.replay.score_report import as_dict, as_table
 from streams.runtime.supervise import PartState
 
 

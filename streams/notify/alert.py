@@ -16,7 +16,7 @@ from streams.wire.models import BlastRadius, Finding, Status
 SOURCE = "railsight"
 """The label `source` of our alerts: by it and `cluster` a restarted notifier finds what Alertmanager holds of ours."""
 
-PLACE = ("subject", "pod", "rail", "plane")
+LOCATION_LABELS = ("subject", "pod", "rail", "plane")
 """Where it is: kept as first posted, so that an inventory that moves a pod does not page again."""
 
 DASHBOARD_UID = "railsight-fabric"
@@ -65,7 +65,7 @@ def rfc3339(at_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos // 1_000_000:03d}Z"
 
 
-def place_of(finding: Finding) -> dict[str, str]:
+def location_labels(finding: Finding) -> dict[str, str]:
     """The labels that say where; those without a value are left out, as Alertmanager would."""
     subject = finding.subject
     place = {
@@ -77,7 +77,7 @@ def place_of(finding: Finding) -> dict[str, str]:
     return {name: value for name, value in place.items() if value}
 
 
-def alert_of(finding: Finding, place: Mapping[str, str], *, page: bool, now_ns: int, params: NotifyParams) -> Alert:
+def build_alert(finding: Finding, place: Mapping[str, str], *, page: bool, now_ns: int, params: NotifyParams) -> Alert:
     """The alert of an open finding, good until `expire_s` from now."""
     name = finding.condition.name
     labels = {
@@ -94,7 +94,7 @@ def alert_of(finding: Finding, place: Mapping[str, str], *, page: bool, now_ns: 
     }
     return Alert(
         {label: value for label, value in labels.items() if value},
-        annotations_of(finding, params),
+        build_annotations(finding, params),
         # A device's clock may be a little ahead; an alert that begins later than it ends is refused.
         starts_at_ns=min(finding.started_at_ns, now_ns),
         ends_at_ns=now_ns + round(params.expire_s * _NS),
@@ -102,7 +102,7 @@ def alert_of(finding: Finding, place: Mapping[str, str], *, page: bool, now_ns: 
     )
 
 
-def annotations_of(finding: Finding, params: NotifyParams) -> dict[str, str]:
+def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
     """What the alert says, in plain text; those without a value are left out."""
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
     said = {

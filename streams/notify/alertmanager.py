@@ -49,7 +49,7 @@ class Alertmanager:
         if refused is not None:
             raise refused
 
-    async def held(self) -> list[Alert]:
+    async def active_alerts(self) -> list[Alert]:
         """The alerts of this cluster that some member holds and that are not over; raises like `post`."""
         ours = [f'source="{SOURCE}"', f'cluster="{self._params.cluster}"']
         answers = await self._all("GET", "/api/v2/alerts", query=[("filter", matcher) for matcher in ours])

@@ -9,19 +9,19 @@ from collections.abc import Iterable
 from streams.wire.models import Control, ControlKind, Finding
 
 
-def quiet(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
+def is_silenced(finding: Finding, controls: Iterable[Control], now_ns: int) -> bool:
     """Whether a control that holds now keeps this finding from paging."""
-    names = names_of(finding)
-    return any(holds(control, now_ns) and _covers(control, finding, names) for control in controls)
+    names = subject_names(finding)
+    return any(is_active(control, now_ns) and _covers(control, finding, names) for control in controls)
 
 
-def holds(control: Control, now_ns: int) -> bool:
+def is_active(control: Control, now_ns: int) -> bool:
     """Whether a control has begun and is not over."""
     begun = control.at_ns is None or control.at_ns <= now_ns
     return begun and (control.until_ns is None or now_ns < control.until_ns)
 
 
-def names_of(finding: Finding) -> frozenset[str]:
+def subject_names(finding: Finding) -> frozenset[str]:
     """All that a control may call this finding's place: its subject, now and formerly, its devices and its pod."""
     subject = finding.subject
     devices = {end.device for end in (subject.a, subject.z) if end is not None}

@@ -17,10 +17,10 @@ from streams.fabric.topology import Topology
 from streams.instrument.garbage import sought_seldom
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
-from streams.replay.driver import Driver, Said, Stages, batches, event_time
-from streams.replay.recording import Refused
-from streams.store import history, jobs
+from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
+from streams.replay.recording import RejectedRows
 from streams.store.clickhouse import ClickHouse
+from streams.store.queries import history, job_allocations
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Facts, Finding, Message
 
@@ -47,24 +47,24 @@ class Summary:
     messages: int
     findings: int
     revisions: int
-    refused: tuple[str, ...]
+    rejected: tuple[str, ...]
     differences: Differences | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON would have it."""
         said: dict[str, Any] = {
             "messages": self.messages, "findings": self.findings, "revisions": self.revisions,
-            "refused": list(self.refused),
+            "refused": list(self.rejected),
         }  # fmt: skip
         return said if self.differences is None else said | {"differences": self.differences.as_dict()}
 
 
-def read(source: Recording, refused: Refused) -> list[Message]:
+def read_messages(source: Recording, refused: RejectedRows) -> list[Message]:
     """All messages of a recording; raises Misconfigured where a file cannot be read at all."""
-    return list(in_order(source, refused))
+    return list(ordered_messages(source, refused))
 
 
-def in_order(source: Recording, refused: Refused) -> Iterator[Message]:
+def ordered_messages(source: Recording, refused: RejectedRows) -> Iterator[Message]:
     """The messages of a recording in the order of a backtest; of samples, no more than a piece of each file is held."""
     others: list[Message] = [*recording.read_events(source.events, refused)]
     if source.facts:
@@ -73,7 +73,7 @@ def in_order(source: Recording, refused: Refused) -> Iterator[Message]:
         others += recording.read_lines(CollectorStatus, source.status, refused)
     if source.controls:
         others += recording.read_lines(Control, source.controls, refused)
-    return merge(recording.samples(source.samples, refused), sorted(others, key=event_time), key=event_time)
+    return merge(recording.stream_samples(source.samples, refused), sorted(others, key=event_time), key=event_time)
 
 
 def read_topology(folder: Path) -> Topology:
@@ -98,8 +98,8 @@ def run(source: Recording, settings: Settings, out: Path, against: Settings | No
 
     With a second configuration, says as well what of it would be otherwise with that one.
     """
-    refused = Refused()
-    return _run(in_order(source, refused), read_topology(source.inventory), (settings, against), out, refused)
+    refused = RejectedRows()
+    return _run(ordered_messages(source, refused), read_topology(source.inventory), (settings, against), out, refused)
 
 
 def run_history(
@@ -109,9 +109,11 @@ def run_history(
     topology = read_topology(inventory)
     clickhouse = ClickHouse(settings.store)
     try:
-        topology = topology.with_jobs(_placed(topology, jobs.stays(clickhouse, since_ns, until_ns)))
+        topology = topology.with_jobs(
+            _placed(topology, job_allocations.query_allocations(clickhouse, since_ns, until_ns))
+        )
         past = history.messages(clickhouse, since_ns, until_ns)
-        return _run(past, topology, (settings, against), out, Refused())
+        return _run(past, topology, (settings, against), out, RejectedRows())
     finally:
         clickhouse.close()
 
@@ -134,7 +136,7 @@ def _run(
     topology: Topology,
     configurations: tuple[Settings, Settings | None],
     out: Path,
-    refused: Refused,
+    refused: RejectedRows,
 ) -> Summary:
     settings, against = configurations
     own, other = _Run(settings, topology), None if against is None else _Run(against, topology)
@@ -151,7 +153,7 @@ def _run(
                 other.end()
     except OSError as error:
         raise Misconfigured(f"{out}: {error}") from error
-    differences = None if other is None else difference.between(other.last.values(), own.last.values())
+    differences = None if other is None else difference.diff(other.last.values(), own.last.values())
     return Summary(count, len(own.last), own.revisions, tuple(refused.lines()), differences)
 
 
@@ -164,13 +166,13 @@ class _Run:
         self.last: dict[str, Finding] = {}
         self.revisions = 0
 
-    def take(self, batch: Sequence[Message]) -> list[Said]:
-        return self._noted(self._driver.take(batch))
+    def take(self, batch: Sequence[Message]) -> list[Conclusion]:
+        return self._noted(self._driver.process(batch))
 
-    def end(self) -> list[Said]:
+    def end(self) -> list[Conclusion]:
         return self._noted(self._driver.end(self._lateness_ns))
 
-    def _noted(self, said: list[Said]) -> list[Said]:
+    def _noted(self, said: list[Conclusion]) -> list[Conclusion]:
         self.revisions += len(said)
         for message in said:
             if isinstance(message, Finding):

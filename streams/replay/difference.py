@@ -13,12 +13,12 @@ from streams.wire.models import Finding, Status
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedFinding:
     """One finding that both have, with what differs: name -> (before, after)."""
 
     before: Finding
     after: Finding
-    what: dict[str, tuple[str, str]]
+    fields: dict[str, tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Differences:
 
     appeared: tuple[Finding, ...]
     disappeared: tuple[Finding, ...]
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedFinding, ...]
     same: int
 
     def as_dict(self) -> dict[str, Any]:
@@ -36,14 +36,14 @@ class Differences:
             "appeared": [_brief(finding) for finding in self.appeared],
             "disappeared": [_brief(finding) for finding in self.disappeared],
             "changed": [
-                _brief(one.after) | {"changed": {name: list(both) for name, both in one.what.items()}}
+                _brief(one.after) | {"changed": {name: list(both) for name, both in one.fields.items()}}
                 for one in self.changed
             ],
             "same": self.same,
         }
 
 
-def between(before: Iterable[Finding], after: Iterable[Finding]) -> Differences:
+def diff(before: Iterable[Finding], after: Iterable[Finding]) -> Differences:
     """What is otherwise in the last revisions of `after`."""
     old, new = _found(before), _found(after)
     pairs = {id_: (old.pop(id_), new.pop(id_)) for id_ in list(old) if id_ in new}
@@ -56,12 +56,12 @@ def between(before: Iterable[Finding], after: Iterable[Finding]) -> Differences:
             own.remove(met)
             pairs[finding.id] = old.pop(finding.id), new.pop(met.id)
     parents = {old_one.id: new_one.id for old_one, new_one in pairs.values()}
-    changed = [Changed(*pair, _changes(*pair, parents)) for pair in pairs.values()]
+    changed = [ChangedFinding(*pair, _changes(*pair, parents)) for pair in pairs.values()]
     return Differences(
         tuple(sorted(new.values(), key=_begun)),
         tuple(sorted(old.values(), key=_begun)),
-        tuple(sorted((one for one in changed if one.what), key=lambda one: _begun(one.after))),
-        sum(not one.what for one in changed),
+        tuple(sorted((one for one in changed if one.fields), key=lambda one: _begun(one.after))),
+        sum(not one.fields for one in changed),
     )
 
 

@@ -58,17 +58,17 @@ GRAIN_NS = 100_000_000
 _MOST_MESSAGES = 1024
 """Devices that are all read at one moment come in batches of this many: a bound on what is held at once."""
 
-Said = Finding | Remediation
+Conclusion = Finding | Remediation
 
 
-def drive(stages: Stages, topology: Topology, messages: Iterable[Message], lateness_ns: int) -> Iterator[Said]:
+def drive(stages: Stages, topology: Topology, messages: Iterable[Message], lateness_ns: int) -> Iterator[Conclusion]:
     """Every revision of findings and remediations, in the order in which they are said.
 
     Ends by advancing the watermark to the last time plus the lateness, no further: what is open stays open.
     """
     driver = Driver(stages, topology)
     for batch in batches(sorted(messages, key=event_time)):
-        yield from driver.take(batch)
+        yield from driver.process(batch)
     yield from driver.end(lateness_ns)
 
 
@@ -102,14 +102,14 @@ class Driver:
             EPISODES: stages.attribute,
             FINDINGS: stages.decide,
         }
-        self._said: list[Said] = []
+        self._said: list[Conclusion] = []
         self._watermark_ns = 0
         self._last_ns = 0
         for stage in (stages.measure, stages.correlate, stages.attribute, stages.decide):
             stage.begin(1)
             self._pass_on(stage.adopt(topology))
 
-    def take(self, batch: Sequence[Message]) -> list[Said]:
+    def process(self, batch: Sequence[Message]) -> list[Conclusion]:
         """What is said of the messages of one grain of event time; a control comes by itself."""
         self._last_ns = max(self._last_ns, event_time(batch[-1])[0])
         if isinstance(batch[0], Control):
@@ -119,14 +119,14 @@ class Driver:
             self._advance()
         return self._taken()
 
-    def end(self, lateness_ns: int) -> list[Said]:
+    def end(self, lateness_ns: int) -> list[Conclusion]:
         """What is said when the lateness after the last message has passed."""
         end_ns = self._last_ns + lateness_ns
         self._pass_on(self._stages.measure.process([Progress("replay", 0, 1, end_ns)]))
         self._advance(end_ns)
         return self._taken()
 
-    def _taken(self) -> list[Said]:
+    def _taken(self) -> list[Conclusion]:
         said, self._said = self._said, []
         return said
 

@@ -10,42 +10,46 @@ from typing import TypeVar
 
 import numpy as np
 
-from streams.replay import files, grouped
-from streams.replay.typed import OPTIONAL, SAMPLES, SOURCES, Reader, Refused, Rows, times
+from streams.replay import group_rows, table_files
+from streams.replay.typed_columns import OPTIONAL, SAMPLES, SOURCES, ColumnReader, RejectedRows, TypedRows, times
 from streams.wire import codec
 from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import CollectorStatus, Control, Event, EventKind, Facts, Samples, Source
 
-__all__ = ["Refused", "read_events", "read_lines", "read_samples", "samples"]
+__all__ = ["RejectedRows", "read_events", "read_lines", "read_samples", "stream_samples"]
 
 Model = TypeVar("Model", Facts, CollectorStatus, Control)
 
 _EVENTS = ("time", "device", "port", "kind", "code", "detail")
 
 
-def samples(paths: Sequence[Path], refused: Refused, piece_rows: int = files.PIECE_ROWS) -> Iterator[Samples]:
+def stream_samples(
+    paths: Sequence[Path], refused: RejectedRows, piece_rows: int = table_files.CHUNK_ROWS
+) -> Iterator[Samples]:
     """All samples in the order (time, device, source), as they are read; raises Misconfigured as `read_samples`."""
-    reader = Reader(refused)
-    return grouped.messages([_rows(path, reader, piece_rows) for path in paths], reader)
+    reader = ColumnReader(refused)
+    return group_rows.group_messages([_rows(path, reader, piece_rows) for path in paths], reader)
 
 
-def read_samples(paths: Sequence[Path], refused: Refused, piece_rows: int = files.PIECE_ROWS) -> list[Samples]:
+def read_samples(
+    paths: Sequence[Path], refused: RejectedRows, piece_rows: int = table_files.CHUNK_ROWS
+) -> list[Samples]:
     """All samples in the order (time, device, source); raises Misconfigured where a file or column is not there."""
-    return list(samples(paths, refused, piece_rows))
+    return list(stream_samples(paths, refused, piece_rows))
 
 
-def _rows(path: Path, reader: Reader, piece_rows: int) -> Iterator[Rows]:
+def _rows(path: Path, reader: ColumnReader, piece_rows: int) -> Iterator[TypedRows]:
     """The rows of a file in the order of time."""
-    for piece in files.pieces(path, SAMPLES, (*SAMPLES, *OPTIONAL), piece_rows):
-        rows = reader.typed(piece, path)
-        yield rows if bool((np.diff(rows.time) >= 0).all()) else rows.at(np.argsort(rows.time, kind="stable"))
+    for piece in table_files.read_chunks(path, SAMPLES, (*SAMPLES, *OPTIONAL), piece_rows):
+        rows = reader.read(piece, path)
+        yield rows if bool((np.diff(rows.time) >= 0).all()) else rows.select(np.argsort(rows.time, kind="stable"))
 
 
-def read_events(paths: Sequence[Path], refused: Refused) -> list[Event]:
+def read_events(paths: Sequence[Path], refused: RejectedRows) -> list[Event]:
     """All events in the order of time; raises Misconfigured where a file or column is not there."""
     events: list[Event] = []
     for path in paths:
-        table = files.whole(path, _EVENTS)
+        table = table_files.read_table(path, _EVENTS)
         at = times(table["time"], path)
         rows = table.select([c for c in (*_EVENTS, "source") if c in table.column_names]).to_pylist()
         for at_ns, row in zip(at.tolist(), rows, strict=True):
@@ -64,7 +68,7 @@ def read_events(paths: Sequence[Path], refused: Refused) -> list[Event]:
     return sorted(events, key=lambda event: (event.at_ns, event.device, event.source))
 
 
-def read_lines(model: type[Model], path: Path, refused: Refused) -> list[Model]:
+def read_lines(model: type[Model], path: Path, refused: RejectedRows) -> list[Model]:
     """Messages from JSON lines of the proto; raises Misconfigured where the file is not there."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

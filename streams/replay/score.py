@@ -37,7 +37,7 @@ class Truth:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ScoredFinding:
     """Findings of one condition and subject, merged. `excused` ones may match a truth but are never invented."""
 
     condition: Condition
@@ -54,12 +54,12 @@ class Match:
     """A truth and what found it."""
 
     truth: Truth
-    seen: Seen
+    finding: ScoredFinding
 
     @property
     def delay_s(self) -> float:
         """Time to detect: `detected_at` minus the fault's start."""
-        return (self.seen.detected_ns - self.truth.start_ns) / 1e9
+        return (self.finding.detected_ns - self.truth.start_ns) / 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class Score:
 
     found: tuple[Match, ...]
     missed: tuple[Truth, ...]
-    invented: tuple[Seen, ...]
-    paged_in_vain: tuple[str, ...] = ()
+    invented: tuple[ScoredFinding, ...]
+    false_pages: tuple[str, ...] = ()
     """Ids of findings that were retracted after they could have paged."""
 
     @property
     def precision(self) -> float:
         """Found over found and invented; a page for something later retracted is invented as well."""
-        wrong = len(self.invented) + len(self.paged_in_vain)
+        wrong = len(self.invented) + len(self.false_pages)
         return len(self.found) / (len(self.found) + wrong) if self.found or wrong else 1.0
 
     @property
@@ -88,7 +88,7 @@ class Score:
         """Nothing missed, nothing invented."""
         return self.precision == 1.0 and self.recall == 1.0
 
-    def of(self, condition: Condition) -> "Score":
+    def for_condition(self, condition: Condition) -> "Score":
         """The same for one condition."""
         return Score(
             tuple(match for match in self.found if match.truth.condition is condition),
@@ -145,7 +145,7 @@ def score(revisions: Iterable[Finding], truths: Sequence[Truth], hold_s: float =
     seen = _merge_findings(standing, tolerances)
     merged = _merge_truths(truths)
     matches = _match(seen, merged)
-    used_seen, used_truth = {m.seen for m in matches}, {m.truth for m in matches}
+    used_seen, used_truth = {m.finding for m in matches}, {m.truth for m in matches}
     return Score(
         tuple(matches),
         tuple(truth for truth in merged if truth not in used_truth),
@@ -168,12 +168,12 @@ def _ends(finding: Finding) -> frozenset[Port]:
     return frozenset(Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None)
 
 
-def _merge_findings(findings: Iterable[Finding], tolerances: dict[tuple[Condition, Port], int]) -> list[Seen]:
-    groups: dict[tuple[Condition, str], list[Seen]] = defaultdict(list)
+def _merge_findings(findings: Iterable[Finding], tolerances: dict[tuple[Condition, Port], int]) -> list[ScoredFinding]:
+    groups: dict[tuple[Condition, str], list[ScoredFinding]] = defaultdict(list)
     for finding in sorted(findings, key=lambda f: (f.started_at_ns, f.id)):
         excused = finding.severity is Severity.INFO or bool(finding.parent_id)
         detected_ns = finding.detected_at_ns or finding.started_at_ns
-        one = Seen(
+        one = ScoredFinding(
             finding.condition, finding.subject.id, _ends(finding), finding.started_at_ns, finding.resolved_at_ns,
             detected_ns, excused,
         )  # fmt: skip
@@ -200,7 +200,7 @@ def _merge_truths(truths: Iterable[Truth]) -> list[Truth]:
     return [truth for own in groups.values() for truth in own]
 
 
-def _fits(seen: Seen, truth: Truth) -> bool:
+def _fits(seen: ScoredFinding, truth: Truth) -> bool:
     return (
         seen.condition is truth.condition
         and Port(truth.device, truth.port) in seen.ends
@@ -208,7 +208,7 @@ def _fits(seen: Seen, truth: Truth) -> bool:
     )
 
 
-def _match(seen: Sequence[Seen], truths: Sequence[Truth]) -> list[Match]:
+def _match(seen: Sequence[ScoredFinding], truths: Sequence[Truth]) -> list[Match]:
     """The largest one-to-one matching, by augmenting paths; nearer starts are tried first."""
     choices = [
         sorted(

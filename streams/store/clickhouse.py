@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from streams.store.native import Block
 from streams.store.params import StoreParams
+from streams.store.rows.native_format import NativeBlock
 from streams.wire.errors import Misconfigured, Retry
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ClickHouse:
         with _told():
             self._connected().command(sql)
 
-    def insert(self, table: str, columns: Sequence[str], block: Block, token: str) -> None:
+    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
         """Insert one Native block; the server passes over a token that the table has seen."""
         settings = {
             "insert_deduplicate": 1,

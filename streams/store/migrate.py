@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from streams.wire.errors import Misconfigured
 
-FOLDER = Path(__file__).with_name("migrations")
-APPLIED = "schema_migrations"
-_CREATE_APPLIED = f"""CREATE TABLE IF NOT EXISTS {APPLIED} (
+MIGRATIONS_DIR = Path(__file__).with_name("migrations")
+APPLIED_TABLE = "schema_migrations"
+_CREATE_APPLIED = f"""CREATE TABLE IF NOT EXISTS {APPLIED_TABLE} (
     name String,
     digest String,
     applied_at DateTime64(3, 'UTC') DEFAULT now64(3)
@@ -27,7 +27,7 @@ ORDER BY name"""
 _SETTING = re.compile(r"ALTER TABLE \w+ MODIFY SETTING (\w+) = ")
 
 
-class Database(Protocol):
+class MigrationClient(Protocol):
     """What a migration needs of ClickHouse."""
 
     def query(self, sql: str, parameters: Any = None) -> Any: ...
@@ -59,12 +59,12 @@ class Migration:
                 yield "\n".join(lines)
 
 
-def shipped(folder: Path = FOLDER) -> tuple[Migration, ...]:
+def shipped_migrations(folder: Path = MIGRATIONS_DIR) -> tuple[Migration, ...]:
     """All migrations, in the order of their numbers."""
     return tuple(Migration(path.stem, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.sql")))
 
 
-def pending(database: Database, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
+def pending_migrations(database: MigrationClient, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
     """Those that this server lacks; asks only, and raises Misconfigured where one differs from what was applied."""
     applied = _applied(database)
     for migration in migrations:
@@ -76,21 +76,21 @@ def pending(database: Database, migrations: tuple[Migration, ...]) -> tuple[Migr
     return tuple(migration for migration in migrations if migration.name not in applied)
 
 
-def apply(database: Database, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
+def apply(database: MigrationClient, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
     """Create the database and bring it up to date; answers what was applied."""
     database.ensure_database()
-    todo = pending(database, migrations)
+    todo = pending_migrations(database, migrations)
     database.command(_CREATE_APPLIED)
     for migration in todo:
         for statement in migration.statements():
             if _is_for(database, statement):
                 database.command(statement)
         values = f"('{migration.name}', '{migration.digest}')"  # a file's name and a hexadecimal number
-        database.command(f"INSERT INTO {APPLIED} (name, digest) VALUES {values}")  # noqa: S608 — ours, both
+        database.command(f"INSERT INTO {APPLIED_TABLE} (name, digest) VALUES {values}")  # noqa: S608 — ours, both
     return todo
 
 
-def _is_for(database: Database, statement: str) -> bool:
+def _is_for(database: MigrationClient, statement: str) -> bool:
     """Whether a server can take a statement: false for a setting that its release has not."""
     setting = _SETTING.match(statement)
     if setting is None:
@@ -99,13 +99,13 @@ def _is_for(database: Database, statement: str) -> bool:
     return bool(database.query(ask, {"name": setting[1]})[0][0])
 
 
-def _applied(database: Database) -> dict[str, str]:
+def _applied(database: MigrationClient) -> dict[str, str]:
     if not database.has_database():
         return {}
     there = database.query(
         "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
-        {"table": APPLIED},
+        {"table": APPLIED_TABLE},
     )
     if not there[0][0]:
         return {}
-    return dict(database.query(f"SELECT name, digest FROM {APPLIED} FINAL"))  # noqa: S608 — a constant of ours
+    return dict(database.query(f"SELECT name, digest FROM {APPLIED_TABLE} FINAL"))  # noqa: S608 — a constant of ours

@@ -26,24 +26,24 @@ class SinkParams(BaseModel):
     """A name that no other sink of the group has: after a kill it gets its partitions back at once."""
     linger_s: float = Field(default=1.0, gt=0)
     """A block is closed this long after its first record at the latest: how old a row may be when it can be read."""
-    linger_most_s: float = Field(default=10.0, gt=0)
+    linger_max_s: float = Field(default=10.0, gt=0)
     """The same for samples whose block has `bulk_rows` after `linger_s`, and for events that go on and on: all but
     those that come after a silence of this length.
 
     Inserts take 2.2 CPU seconds a million rows in blocks of 10,000 rows (a second of a partition of the largest
     fabric), 1.7 of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
-    linger_slow_s: float = Field(default=30.0, gt=0)
-    """As `linger_most_s` for events, for what people look for elsewhere while it is new: statuses, symptoms, progress,
+    linger_background_s: float = Field(default=30.0, gt=0)
+    """As `linger_max_s` for events, for what people look for elsewhere while it is new: statuses, symptoms, progress,
     facts. An insert of a few rows takes ClickHouse 12 ms of CPU, and each partition of each topic has its own."""
     bulk_rows: int = Field(default=1000, ge=1)
     """Fewer in `linger_s`, and a block is stored at once: there a million rows take a quarter of an hour."""
     block_rows: int = Field(default=131_072, ge=1, le=1_000_000)
     block_bytes: int = Field(default=32 << 20, ge=1024)
     """Of records' values, for each partition in work: what bounds the sink's memory."""
-    resend_window_s: float = Field(default=6 * 3600.0, gt=0)
+    deduplication_window_s: float = Field(default=6 * 3600.0, gt=0)
     """How long a message's identity is remembered; the topic itself keeps samples as long."""
-    retry_first_s: float = Field(default=0.2, gt=0)
-    retry_most_s: float = Field(default=10.0, gt=0)
-    session_s: float = Field(default=10.0, ge=6.0, le=300.0)
+    retry_backoff_s: float = Field(default=0.2, gt=0)
+    retry_backoff_max_s: float = Field(default=10.0, gt=0)
+    session_timeout_s: float = Field(default=10.0, ge=6.0, le=300.0)
     """Silent for this long, a sink loses its partitions to another; brokers refuse less than 6 s."""
-    report_s: float = Field(default=30.0, gt=0)
+    report_interval_s: float = Field(default=30.0, gt=0)

@@ -38,7 +38,7 @@ SNAPSHOTS = topics.SNAPSHOTS["measure"].name
 # What streams/runtime/admin.py gives the topics of snapshots.
 SNAPSHOT_SETTINGS = {"segment.bytes": str(16 << 20), "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
 SNAPSHOT_BYTES, SNAPSHOT_S, CHUNK_BYTES = 40 << 20, 30.0, 900_000
-# As streams/runtime/bulk.py and streams/store/sink.py ask: the broker gathers for half a second.
+# As streams/runtime/bulk.py and streams/store/persist/sink.py ask: the broker gathers for half a second.
 CONSUMERS = (
     "measure:every_ms=0,min_bytes=4194304,wait_ms=500,partition_bytes=4194304",
     "sink:every_ms=0,min_bytes=4194304,wait_ms=500,partition_bytes=2097152,crc=0",

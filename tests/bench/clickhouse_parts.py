@@ -22,13 +22,13 @@ import numpy as np
 
 from streams.bench.load.group import GAUGES, Group, Reader
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
-from streams.store.build import Rows, Taken
 from streams.store.clickhouse import ClickHouse
-from streams.store.migrate import apply, shipped
-from streams.store.native import block
+from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
-from streams.store.samples import SampleBuilder
-from streams.store.seen import Sequences
+from streams.store.rows.deduplication import SequenceDedup
+from streams.store.rows.native_format import encode_block
+from streams.store.rows.row_builder import SourcedMessage, TableRows
+from streams.store.rows.sample_rows import SampleBuilder
 from streams.wire.models import RowKind, Samples, Source, Table
 from tests.bench.sink_rows import cpu_s
 
@@ -45,7 +45,7 @@ class Partition:
     def __init__(self, number: int, chance: np.random.Generator) -> None:
         self.number = number
         self._offset = 0
-        self._builder = SampleBuilder(Sequences(10**9))
+        self._builder = SampleBuilder(SequenceDedup(10**9))
         self._groups = []
         for source, kind, count, height in KINDS:
             names = [f"{kind}-{i:05d}" for i in range(number, count, PARTITIONS)]
@@ -54,7 +54,7 @@ class Partition:
                 (ports, Group(Reader(source, "bench", 1, CADENCE_NS / 1e9), names, [ports] * len(names), chance))
             )
 
-    def block(self, turn: int, began_ns: int) -> list[Rows]:
+    def block(self, turn: int, began_ns: int) -> list[TableRows]:
         """What the sink makes of one cadence."""
         for ports, group in self._groups:
             group.grow(0, len(group.names))
@@ -66,7 +66,7 @@ class Partition:
                     name, group.reader.source, "bench", 1, turn, at_ns, at_ns + 10**6, group.boot_id[i],
                     RowKind.ROW_KIND_PORT, ports, 1, counters, gauges,
                 )  # fmt: skip
-                self._builder.add(Taken(self.number, self._offset, at_ns // 10**6, message))
+                self._builder.add(SourcedMessage(self.number, self._offset, at_ns // 10**6, message))
                 self._offset += 1
         return self._builder.finish()
 
@@ -76,9 +76,9 @@ def put(database: ClickHouse, rounds: int) -> Iterator[int]:
     chance, began_ns = np.random.default_rng(1), time.time_ns()
     partitions = [Partition(number, chance) for number in range(PARTITIONS)]
 
-    def insert(rows: list[Rows], token: str) -> int:
+    def insert(rows: list[TableRows], token: str) -> int:
         for part in rows:
-            database.insert(part.table, part.names, block(part.columns), token)
+            database.insert(part.table, part.column_names, encode_block(part.columns), token)
         return rows[0].count
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -99,7 +99,7 @@ def measure(rounds: int, alter: str) -> dict[str, float]:
         assert server._process.pid is not None
         pid = server._process.pid
         database = ClickHouse(StoreParams(url=server.url))
-        apply(database, shipped())
+        apply(database, shipped_migrations())
         for statement in filter(None, alter.split(";")):
             database.command(statement)
         database.command("SYSTEM STOP MERGES")

@@ -19,9 +19,9 @@ import pytest
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import CATALOGUE, Metric
-from streams.store.build import Taken
-from streams.store.samples import SampleBuilder
-from streams.store.seen import Sequences
+from streams.store.rows.deduplication import SequenceDedup
+from streams.store.rows.row_builder import SourcedMessage
+from streams.store.rows.sample_rows import SampleBuilder
 from streams.wire import topics
 from streams.wire.fetched import take
 from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table
@@ -127,12 +127,12 @@ def stage(kind: type[Measure] = Measure) -> Measure:
 
 def sinking(rows: int, count: int) -> Counter[str]:
     """The calls of one block of the sink, as far as its builder goes."""
-    builder = SampleBuilder(Sequences(3_600_000))
+    builder = SampleBuilder(SequenceDedup(3_600_000))
     for turn in (0, 1):
         batch = decoded(records(rows, count, turn))
         with counting() as counted:
             for offset, message in enumerate(batch):
-                builder.add(Taken(0, offset, 1_700_000_000_000, message))
+                builder.add(SourcedMessage(0, offset, 1_700_000_000_000, message))
             builder.finish()
     return counted
 

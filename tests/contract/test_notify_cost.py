@@ -49,7 +49,7 @@ def test_a_finding_that_changes_is_looked_at_alone() -> None:
     notifier.process(finding(id="f0", revision=2, severity=Severity.WARNING, summary="two more"), NOW + S)
     with counting() as counted:
         assert tell(notifier, NOW + S) == ["f0"]
-    assert counted["alert_of"] == 1
+    assert counted["build_alert"] == 1
 
 
 def test_a_control_looks_at_all_when_it_begins_and_ends_and_not_between() -> None:

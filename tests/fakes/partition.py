@@ -13,9 +13,9 @@ import numpy as np
 from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from streams.store.build import Rows, Taken
-from streams.store.fence import Lost
-from streams.store.native import Block, Numbers
+from streams.store.persist.commit_fence import PartitionLost
+from streams.store.rows.native_format import NativeBlock, NumericColumn
+from streams.store.rows.row_builder import SourcedMessage, TableRows
 from streams.wire.errors import Retry
 from streams.wire.models import Rejected
 
@@ -116,7 +116,7 @@ class FakeFence:
     async def commit(self, at: TopicPartition, offset: int, metadata: str) -> None:
         self._fuse.burn(done=False)
         if self._generation != self._log.generation:
-            raise Lost("another has it")
+            raise PartitionLost("another has it")
         self._log.committed = OffsetAndMetadata(offset, metadata)
         self._fuse.burn(done=True)
 
@@ -136,7 +136,7 @@ class FakeTables:
         """Killed between noting the next token and keeping its rows."""
         self._window = window
 
-    def insert(self, table: str, columns: Sequence[str], block: Block, token: str) -> None:
+    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
         self._busy()
         self.fuse.burn(done=False)
         known = self.tokens.setdefault(table, [])
@@ -169,14 +169,14 @@ class OffsetBuilder:
     def __init__(self) -> None:
         self._offsets: list[int] = []
 
-    def add(self, taken: Taken) -> int:
+    def add(self, taken: SourcedMessage) -> int:
         self._offsets.append(taken.offset)
         return 1
 
-    def finish(self) -> list[Rows]:
+    def finish(self) -> list[TableRows]:
         offsets, self._offsets = self._offsets, []
-        column = Numbers("kafka_offset", "Int64", np.array(offsets, np.int64))
-        return [Rows(table, [column]) for table in ("first", "second")] if offsets else []
+        column = NumericColumn("kafka_offset", "Int64", np.array(offsets, np.int64))
+        return [TableRows(table, [column]) for table in ("first", "second")] if offsets else []
 
 
 class FakeRejects:
@@ -191,11 +191,11 @@ class FakeRejects:
         self._log.rejected.extend(rejected)
         self._fuse.burn(done=True)
 
-    async def said(self, bounds: Any) -> set[int]:
+    async def already_rejected(self, bounds: Any) -> set[int]:
         return {one.offset for one in self._log.rejected if bounds.first <= one.offset <= bounds.last}
 
 
-def _offsets(block: Block) -> list[int]:
+def _offsets(block: NativeBlock) -> list[int]:
     """The values of a Native block of one Int64 column."""
     data = b"".join(block.pieces)
     at = data.index(b"\x05Int64") + len(b"\x05Int64")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.bench.detection.trial import Outcome
-from streams.replay.score import Seen
+from streams.replay.score import ScoredFinding
 from streams.wire.models import Condition
 
 
@@ -20,7 +20,7 @@ class Lack:
     without: Outcome
 
     @property
-    def new_and_false(self) -> list[Seen]:
+    def new_and_false(self) -> list[ScoredFinding]:
         """What the day without the source invents and the whole day did not at that time, or what pages for nothing."""
         paged = {self.without.findings[identity].subject.id for identity in self.without.vain}
         return [
@@ -41,7 +41,7 @@ class Lack:
     def unseen(self) -> dict[str, tuple[int, int]]:
         """By condition: how many of its faults were found with all sources, and without the one."""
         return {
-            c.slug: (len(self.whole.score.of(c).found), len(self.without.score.of(c).found))
+            c.slug: (len(self.whole.score.for_condition(c).found), len(self.without.score.for_condition(c).found))
             for c in self.whole.score.conditions()
         }
 
@@ -70,7 +70,7 @@ class Lack:
         yield "nothing new is false" if not self.new_and_false else f"{len(self.new_and_false)} new findings are false"
 
 
-def _is_same(one: Seen, other: Seen) -> bool:
+def _is_same(one: ScoredFinding, other: ScoredFinding) -> bool:
     """Whether both say the same of one time."""
     same = (one.condition, one.subject_id) == (other.condition, other.subject_id)
     begun = other.end_ns is None or one.start_ns <= other.end_ns

@@ -7,7 +7,7 @@ import numpy as np
 
 from streams.bench.detection.conditions import CONDITIONS
 from streams.bench.detection.trial import Outcome
-from streams.replay.report import as_dict as scored
+from streams.replay.score_report import as_dict as scored
 from streams.wire.models import Condition
 
 RATIO = 0.98
@@ -31,7 +31,7 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
         "conditions": {condition.slug: _row(outcome, condition) for condition in score.conditions()},
         "missed": scored(score)["missed"],
         "invented": scored(score)["invented"],
-        "paged_in_vain": len(score.paged_in_vain),
+        "paged_in_vain": len(score.false_pages),
         "pages": len(outcome.pages),
         "pages_that_were_no_fault": [_page(outcome, identity) for identity in outcome.vain],
         "fine": fine(outcome),
@@ -52,7 +52,7 @@ def _holds(row: dict[str, Any]) -> bool:
 
 
 def _row(outcome: Outcome, condition: Condition) -> dict[str, Any]:
-    own = outcome.score.of(condition)
+    own = outcome.score.for_condition(condition)
     starts = [match.delay_s for match in own.found]
     known, said = outcome.delays_s(condition), outcome.said_s(condition)
     return {

@@ -28,7 +28,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.notify.notifier import Notifier
 from streams.replay.driver import Driver, Stages
-from streams.replay.score import Score, Seen, Truth, score
+from streams.replay.score import Score, ScoredFinding, Truth, score
 from streams.wire.models import Condition, Finding, Message
 
 _S = 10**9
@@ -108,7 +108,7 @@ class Outcome:
     def delays_s(self, condition: Condition) -> list[float]:
         """Time to detect as findings say it, from when the fault was complete."""
         return [
-            (m.seen.detected_ns - self.completed_ns(m.truth)) / 1e9
+            (m.finding.detected_ns - self.completed_ns(m.truth)) / 1e9
             for m in self.score.found
             if m.truth.condition is condition
         ]
@@ -118,10 +118,10 @@ class Outcome:
         return [
             (at_ns - self.completed_ns(m.truth)) / 1e9
             for m in self.score.found
-            if m.truth.condition is condition and (at_ns := self._said_ns(m.seen)) is not None
+            if m.truth.condition is condition and (at_ns := self._said_ns(m.finding)) is not None
         ]
 
-    def _said_ns(self, seen: Seen) -> int | None:
+    def _said_ns(self, seen: ScoredFinding) -> int | None:
         own = (
             self.arrived_ns[f.id]
             for f in self.findings.values()
@@ -232,7 +232,7 @@ class _Watch:
         """To the end."""
         looked_ns = 0
         for at_ns, batch in batches:
-            for message in driver.take(batch) if batch else ():
+            for message in driver.process(batch) if batch else ():
                 if isinstance(message, Finding):
                     self._keep(message, at_ns)
             if at_ns >= looked_ns + _POST_NS:

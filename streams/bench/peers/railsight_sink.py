@@ -8,9 +8,9 @@ import asyncio
 from streams.bench.peers.task import Tally, Task, contend
 from streams.config.kafka import KafkaSettings
 from streams.store.clickhouse import ClickHouse
-from streams.store.migrate import apply, shipped
+from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import SinkParams, StoreParams
-from streams.store.sink import Sink
+from streams.store.persist.sink import Sink
 from streams.wire.topics import SAMPLES
 
 LOOK_EVERY_S = 0.05
@@ -20,11 +20,11 @@ async def store(task: Task) -> Tally:
     """Store until every message is stored."""
     clickhouse = ClickHouse(StoreParams(url=task.clickhouse))
     try:
-        await asyncio.to_thread(apply, clickhouse, shipped())
+        await asyncio.to_thread(apply, clickhouse, shipped_migrations())
         sink = Sink(clickhouse, KafkaSettings(bootstrap=task.bootstrap).client_options(), SinkParams())
         stop = asyncio.Event()
         storing = asyncio.create_task(sink.run(stop))
-        while sink.counts.records[SAMPLES.name] < task.messages and not storing.done():  # noqa: ASYNC110 — its counts tell nobody
+        while sink.stats.records[SAMPLES.name] < task.messages and not storing.done():  # noqa: ASYNC110 — its counts tell nobody
             await asyncio.sleep(LOOK_EVERY_S)
         stop.set()
         await storing

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from streams.fabric.placement import Stay
 from streams.report.job.spans import Span, joined
-from streams.store import job_past
-from streams.store.asks import Asks
-from streams.store.job_past import Cable
+from streams.store.queries import job_history
+from streams.store.queries.job_history import LinkRow
+from streams.store.query_client import QueryClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Place:
     span: Span
     stays: dict[str, list[Span]]
     """By host, cut to the span."""
-    ports: tuple[Cable, ...]
+    ports: tuple[LinkRow, ...]
     """The hosts' own links."""
     passed: frozenset[str]
     """Ids of the links that its traffic may have passed."""
@@ -31,17 +31,17 @@ class Place:
     pods: frozenset[str]
 
 
-def place_of(asks: Asks, job: str, span: Span, stays: Iterable[Stay]) -> Place:
+def place_of(asks: QueryClient, job: str, span: Span, stays: Iterable[Stay]) -> Place:
     """Put it together from the inventory that was in effect at the end."""
     own: dict[str, list[Span]] = defaultdict(list)
     for stay in stays:
         own[stay.device].append((max(stay.start_ns, span[0]), min(stay.end_ns, span[1])))
     at_ns = span[1]
-    ports = [cable for cable in job_past.cables_below(asks, own, at_ns) if cable.lower in own]
+    ports = [cable for cable in job_history.links_below(asks, own, at_ns) if cable.lower in own]
     leaves, pods = {cable.upper for cable in ports}, {cable.pod for cable in ports}
-    above = job_past.cables_below(asks, leaves, at_ns) if len(leaves) > 1 else []
+    above = job_history.links_below(asks, leaves, at_ns) if len(leaves) > 1 else []
     if above and len(pods) > 1:
-        above += job_past.cables_below(asks, {cable.upper for cable in above} - leaves, at_ns)
+        above += job_history.links_below(asks, {cable.upper for cable in above} - leaves, at_ns)
     passed = [*ports, *above]
     return Place(
         job,

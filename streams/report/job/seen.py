@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from streams.report.job.place import Place
 from streams.report.job.spans import Span, both, joined, length
-from streams.store.job_past import Cable, Read
+from streams.store.queries.job_history import LinkRow, SourceReadings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class By:
 class PortSeen:
     """One port of one host of the job."""
 
-    cable: Cable
+    cable: LinkRow
     by: tuple[By, ...]
     share: float
     gaps: tuple[Span, ...]
@@ -48,15 +48,17 @@ Rows = Mapping[tuple[str, str], Mapping[str, int]]
 Names = Mapping[tuple[str, str], set[str]]
 
 
-def seen_of(place: Place, reads: Iterable[Read], rows: Rows, names: Names) -> Seen:
+def seen_of(place: Place, reads: Iterable[SourceReadings], rows: Rows, names: Names) -> Seen:
     """By what the tables say of the hosts and of the switches they hang on."""
-    by_device: dict[str, list[Read]] = {}
+    by_device: dict[str, list[SourceReadings]] = {}
     for read in reads:
         by_device.setdefault(read.device, []).append(read)
     return Seen(tuple(_port(place, cable, by_device, rows, names) for cable in place.ports))
 
 
-def _port(place: Place, cable: Cable, reads: Mapping[str, list[Read]], rows: Rows, names: Names) -> PortSeen:
+def _port(
+    place: Place, cable: LinkRow, reads: Mapping[str, list[SourceReadings]], rows: Rows, names: Names
+) -> PortSeen:
     stays = place.stays[cable.lower]
     total = length(stays)
     by, unseen = [], list(stays)
@@ -76,7 +78,7 @@ def _share(gaps: list[Span], total: int) -> float:
     return 1 - length(gaps) / total if total else 0.0
 
 
-def _unread(read: Read, span: Span) -> list[Span]:
+def _unread(read: SourceReadings, span: Span) -> list[Span]:
     """When the source did not read the device: its pauses, and what is before its first and after its last reading."""
     edges = ((span[0], read.first_ns), (read.last_ns, span[1]))
-    return joined([*read.pauses, *((begin, end) for begin, end in edges if end - begin > read.limit_ns)])
+    return joined([*read.gaps, *((begin, end) for begin, end in edges if end - begin > read.limit_ns)])

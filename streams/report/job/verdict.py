@@ -10,8 +10,8 @@ from streams.report.job.harm import Harm, harms, is_blind
 from streams.report.job.place import Place, place_of
 from streams.report.job.seen import Seen, seen_of
 from streams.report.job.spans import Span
-from streams.store import job_past, jobs
-from streams.store.asks import Asks
+from streams.store.queries import job_allocations, job_history
+from streams.store.query_client import QueryClient
 from streams.wire import codec
 from streams.wire.models import Finding
 
@@ -62,27 +62,29 @@ def _harm(harm: Harm) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def verdict_of(asks: Asks, silent: StaleParams, job: str, asked: Span, enough: float) -> Verdict | None:
+def verdict_of(asks: QueryClient, silent: StaleParams, job: str, asked: Span, enough: float) -> Verdict | None:
     """What ClickHouse says of a job in a span, cut to when it ran; None where it did not run then."""
     since_ns, until_ns = asked
-    stays = jobs.stays(asks, since_ns, until_ns, job)
+    stays = job_allocations.query_allocations(asks, since_ns, until_ns, job)
     if not stays:
         return None
     span = max(since_ns, min(stay.start_ns for stay in stays)), min(until_ns, max(stay.end_ns for stay in stays))
     place = place_of(asks, job, span, stays)
-    near = _with_parents(asks, job_past.findings_near(asks, job, place.stays, place.devices, place.pods, span))
+    near = _with_parents(asks, job_history.findings_near(asks, job, place.stays, place.devices, place.pods, span))
     hurt = harms(place, [finding for finding in near if not is_blind(finding)])
     stale = harms(place, [finding for finding in near if is_blind(finding)])
     return Verdict(place, hurt, tuple(harm.finding for harm in stale), _seen(asks, silent, place, span), enough)
 
 
-def _with_parents(asks: Asks, near: list[Finding]) -> list[Finding]:
+def _with_parents(asks: QueryClient, near: list[Finding]) -> list[Finding]:
     """And what explains them, though it be far from the job."""
     known = {finding.id for finding in near}
-    return [*near, *job_past.findings_by_id(asks, {f.parent_id for f in near if f.parent_id} - known)]
+    return [*near, *job_history.findings_by_id(asks, {f.parent_id for f in near if f.parent_id} - known)]
 
 
-def _seen(asks: Asks, silent: StaleParams, place: Place, span: Span) -> Seen:
+def _seen(asks: QueryClient, silent: StaleParams, place: Place, span: Span) -> Seen:
     devices = sorted({*place.stays, *(cable.upper for cable in place.ports)})
-    reads = list(job_past.readings_of(asks, devices, span, silent.cadences, ns(silent.at_least_s)))
-    return seen_of(place, reads, job_past.rows_of(asks, devices, span), job_past.aliases_of(asks, devices))
+    reads = list(job_history.source_readings(asks, devices, span, silent.cadences, ns(silent.at_least_s)))
+    return seen_of(
+        place, reads, job_history.port_row_counts(asks, devices, span), job_history.port_aliases(asks, devices)
+    )

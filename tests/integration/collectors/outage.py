@@ -30,7 +30,7 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.catalogue import Metric
 from streams.runtime.admin import ensure_topics
-from streams.store.seen import Sequences
+from streams.store.rows.deduplication import SequenceDedup
 from streams.wire.models import Samples, Source
 from streams.wire.topics import SAMPLES, Partitions, decode
 
@@ -161,14 +161,14 @@ def _said(path: Path) -> Said | None:
 async def _judge(bootstrap: str, said: tuple[Said, ...], complaints: int) -> Outcome:
     """Hold what Kafka has against what was promised, device by device."""
     taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    downstream = Sequences(window_ms=3_600_000)
+    downstream = SequenceDedup(window_ms=3_600_000)
     kept: list[tuple[str, int, int]] = []
     records = 0
     for samples in await _read(bootstrap):
         records += 1
         taken[samples.device].append((samples.collector_run, samples.sequence))
         run = (samples.device, "gnmi", samples.collector, samples.collector_run)
-        if downstream.fresh(run, samples.sequence, 0):
+        if downstream.is_new(run, samples.sequence, 0):
             kept.append((samples.device, samples.collector_run, samples.sequence))
     missing = disordered = 0
     runs = [one.run for one in said]

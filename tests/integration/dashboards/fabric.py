@@ -129,7 +129,7 @@ class Board:
                 {"url": server.url, "user": server.user, "password": server.password, "database": database}
             )
         )
-        migrate.apply(store, migrate.shipped())
+        migrate.apply(store, migrate.shipped_migrations())
         store.close()
 
     def fill(self, tables: dict[str, Rows]) -> None:

@@ -90,10 +90,12 @@ async def test_a_change_of_severity_leaves_one_alert_active(alertmanager: Server
     async with Alertmanager(params) as client:
         notifier.process(now_finding(), time.time_ns())
         await tell(notifier, client, HOLD_S + 0.2)
-        assert [a.labels["page"] for a in await client.held()] == ["true"]
+        assert [a.labels["page"] for a in await client.active_alerts()] == ["true"]
         notifier.process(now_finding(revision=2, severity=Severity.WARNING), time.time_ns())
         await tell(notifier, client)
-        assert [(a.labels["severity"], a.labels["page"]) for a in await client.held()] == [("warning", "false")]
+        assert [(a.labels["severity"], a.labels["page"]) for a in await client.active_alerts()] == [
+            ("warning", "false")
+        ]
 
 
 async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server, desk: Desk) -> None:
@@ -106,10 +108,10 @@ async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server
         await tell(first, client, HOLD_S + 0.2)
         await until(lambda: len(desk.to("pager", "firing")) == 2)
         second.process(now_finding(revision=5), time.time_ns())
-        second.adopt(await client.held())
+        second.restore(await client.active_alerts())
         await tell(second, client, 2)
         await until(lambda: desk.to("pager", "resolved"))
-        assert [a.labels["finding_id"] for a in await client.held()] == ["f1"]
+        assert [a.labels["finding_id"] for a in await client.active_alerts()] == ["f1"]
     assert len(desk.to("pager", "firing")) == 2
     assert [said["groupLabels"]["cause_id"] for said in desk.to("pager", "resolved")] == ["gone"]
 
@@ -126,11 +128,11 @@ async def test_an_alertmanager_that_restarts_is_told_again_and_pages_nobody_agai
         await until(lambda: desk.to("pager"))
         alertmanager.stop()
         with pytest.raises(Retry):
-            await client.post(list(notifier.standing.values()))
+            await client.post(list(notifier.desired_alerts.values()))
         alertmanager.start()
-        assert await client.held() == []
+        assert await client.active_alerts() == []
         await tell(notifier, client, 2)
-        assert len(await client.held()) == 1
+        assert len(await client.active_alerts()) == 1
     assert len(desk.to("pager")) == 1
 
 
@@ -144,7 +146,7 @@ async def test_an_ill_formed_alert_is_rejected_and_the_good_ones_beside_it_are_k
     async with Alertmanager(params) as client:
         with pytest.raises(Reject, match="400"):
             await client.post([bad, *good])
-        assert [a.labels["finding_id"] for a in await client.held()] == ["f1"]
+        assert [a.labels["finding_id"] for a in await client.active_alerts()] == ["f1"]
 
 
 async def test_one_member_of_a_cluster_is_enough(alertmanager: Server) -> None:
@@ -155,10 +157,10 @@ async def test_one_member_of_a_cluster_is_enough(alertmanager: Server) -> None:
     notifier.process(now_finding(), time.time_ns())
     async with Alertmanager(params) as client:
         await client.post(notifier.due(time.time_ns()))
-        assert len(await client.held()) == 1
+        assert len(await client.active_alerts()) == 1
     async with Alertmanager(params.model_copy(update={"alertmanagers": (away,)})) as client:
         with pytest.raises(Retry):
-            await client.held()
+            await client.active_alerts()
 
 
 async def test_an_address_that_is_no_alertmanager_is_misconfigured(alertmanager: Server) -> None:
@@ -166,4 +168,4 @@ async def test_an_address_that_is_no_alertmanager_is_misconfigured(alertmanager:
     params = params_for(alertmanager).model_copy(update={"alertmanagers": (f"{alertmanager.url}/elsewhere",)})
     async with Alertmanager(params) as client:
         with pytest.raises(Misconfigured, match="404"):
-            await client.held()
+            await client.active_alerts()

@@ -21,7 +21,7 @@ from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse
 from streams.embedded.kafka import EmbeddedKafka
 from streams.fabric.catalogue import Metric
 from streams.store.clickhouse import ClickHouse
-from streams.store.migrate import apply, shipped
+from streams.store.migrate import apply, shipped_migrations
 from streams.store.params import StoreParams
 from streams.wire import topics
 from streams.wire.errors import Retry
@@ -58,7 +58,7 @@ class Rig:
     def database(self) -> "Database":
         """A migrated database of its own."""
         found = Database(self, f"test_{uuid.uuid4().hex[:8]}")
-        apply(found.client, shipped())
+        apply(found.client, shipped_migrations())
         return found
 
     def samples(self, devices: int) -> list[Samples]:
@@ -132,7 +132,13 @@ class Database:
 
     def start_sink(self, **params: object) -> subprocess.Popen[bytes]:
         """A sink as its own process; `params` are those of `[persist]`."""
-        said: dict[str, object] = {"group": self.name, "linger_s": 0.2, "session_s": 6, "retry_most_s": 1, **params}
+        said: dict[str, object] = {
+            "group": self.name,
+            "linger_s": 0.2,
+            "session_timeout_s": 6,
+            "retry_backoff_max_s": 1,
+            **params,
+        }
         environ = {
             **os.environ,
             "RAILSIGHT__KAFKA__BOOTSTRAP": self.rig.kafka.bootstrap,

@@ -83,7 +83,7 @@ def test_another_configuration_is_compared_over_the_same_history(told: Database,
     assert [f.subject.id for f in differences.disappeared] == ["link:p1-h1/e0--p1-l0/d1"]
     assert differences.appeared == ()
     (changed,) = differences.changed
-    assert changed.what["detected after"] == ("30s", "150s")
+    assert changed.fields["detected after"] == ("30s", "150s")
     said = "\n".join(compared.lines(differences))
     assert f"```text\n{said}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), said
     assert all(f.severity >= Severity.INFO for f in read_findings(out))

@@ -11,7 +11,7 @@ import pytest
 from streams.cli.behind import behind, lines
 from streams.cli.main import main
 from streams.fabric.catalogue import Metric
-from streams.store import concluded
+from streams.store.queries import finding_queries
 from streams.wire import topics
 from streams.wire.models import (
     Action,
@@ -112,10 +112,10 @@ def test_the_samples_of_a_window_are_shown_with_what_was_before_and_after(told: 
 
 def test_what_kafka_has_no_more_is_in_the_tables(told: Database) -> None:
     """Every revision of a finding and its children, by how the id begins, and what was decided."""
-    findings, answers = concluded.like(told.client, "f0")
+    findings, answers = finding_queries.by_id_prefix(told.client, "f0")
     assert [(f.id, f.revision) for f in findings] == [("c41d", 1), ("f00d", 1), ("f00d", 2)]
     assert answers == [ANSWER]
-    assert concluded.like(told.client, "beef") == ([], [])
+    assert finding_queries.by_id_prefix(told.client, "beef") == ([], [])
 
 
 @pytest.mark.parametrize("bootstrap", ["", "127.0.0.1:1"])

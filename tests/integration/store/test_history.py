@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streams.store import history
+from streams.store.queries import history
 from streams.wire import topics
 from streams.wire.models import (
     CollectorStatus,

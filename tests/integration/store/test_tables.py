@@ -9,13 +9,12 @@ import numpy as np
 
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
-from streams.store import inventory as inventory_rows
-from streams.store import shapes
-from streams.store.build import Shape
-from streams.store.layout import column_of, is_scalar
-from streams.store.migrate import apply, shipped
-from streams.store.native import Numbers, block
-from streams.store.registry import PERSISTED
+from streams.store.migrate import apply, shipped_migrations
+from streams.store.persist.persisted_topics import PERSISTED_TOPICS
+from streams.store.rows import inventory_rows, table_schemas
+from streams.store.rows.native_format import NumericColumn, encode_block
+from streams.store.rows.row_builder import TableSchema
+from streams.store.sample_layout import column_name, is_scalar
 from streams.wire import models, topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Endpoint, Finding, Message, Subject
@@ -99,7 +98,7 @@ async def test_every_persisted_topic_ends_as_rows(rig: Rig, database: Database) 
 
     assert await until(complete), found
     await asyncio.to_thread(_values, database)
-    tables = {table for persisted in PERSISTED for table in persisted.tables}
+    tables = {table for persisted in PERSISTED_TOPICS for table in persisted.tables}
     assert tables == {*EXPECTED, "samples", "sample_lanes", "sample_messages"} - {
         "findings_latest",
         "remediations_latest",
@@ -149,17 +148,17 @@ def test_a_metric_that_nobody_reads_takes_no_place(rig: Rig, database: Database)
 def test_columns_cut_to_fewer_bytes_are_read_as_they_were(database: Database) -> None:
     """The server widens a counter's column to its own type, with and without a mask, up to the largest numbers."""
     count = 5000
-    columns: list[Numbers] = [
-        Numbers("kafka_offset", "Int64", np.arange(count)),
-        Numbers("arrived_at", "DateTime64(3, 'UTC')", np.full(count, int(datetime.now(UTC).timestamp() * 1000))),
+    columns: list[NumericColumn] = [
+        NumericColumn("kafka_offset", "Int64", np.arange(count)),
+        NumericColumn("arrived_at", "DateTime64(3, 'UTC')", np.full(count, int(datetime.now(UTC).timestamp() * 1000))),
     ]
     wide = {"rx_bytes": 2**63, "tx_bytes": 2**32 - 1, "rx_packets": 65_535, "tx_packets": 255}
     for name, most in wide.items():
         values = np.full(count, most, np.uint64)
         values[0] = 0
         absent = np.arange(count) == 1 if name in ("rx_bytes", "tx_packets") else None
-        columns.append(Numbers(name, "UInt64", values, absent))
-    database.client.insert("samples", [column.name for column in columns], block(columns), "narrow")
+        columns.append(NumericColumn(name, "UInt64", values, absent))
+    database.client.insert("samples", [column.name for column in columns], encode_block(columns), "narrow")
     for name, most in wide.items():
         nulls = int(name in ("rx_bytes", "tx_packets"))
         found = database.rows(
@@ -190,12 +189,12 @@ def _declared(database: Database, table: str) -> dict[str, str]:
 def test_the_tables_have_the_columns_that_rows_have(database: Database) -> None:
     """Each shape's columns are those of its table, but for its origin; the server needs to convert none of them."""
     origin = {"kafka_partition", "kafka_offset", "arrived_at"}
-    made = [shape for shape in vars(shapes).values() if isinstance(shape, Shape)]
-    made += [shape for shape in vars(inventory_rows).values() if isinstance(shape, Shape)]
+    made = [shape for shape in vars(table_schemas).values() if isinstance(shape, TableSchema)]
+    made += [shape for shape in vars(inventory_rows).values() if isinstance(shape, TableSchema)]
     assert len(made) == 15
     for shape in made:
         declared: dict[str, Any] = _declared(database, shape.table)
-        assert {field.name: field.type for field in shape.fields} == {
+        assert {field.name: field.type for field in shape.columns} == {
             name: type_ for name, type_ in declared.items() if name not in origin
         }, shape.table
 
@@ -204,16 +203,16 @@ def test_every_metric_has_its_place(database: Database) -> None:
     """A scalar metric of the catalogue is a column of its kind; the others are values of a narrow row."""
     declared = _declared(database, "samples")
     for metric in Metric:
-        assert (column_of(metric) in declared) is is_scalar(metric), metric
-    columns = {column_of(metric) for metric in Metric}
+        assert (column_name(metric) in declared) is is_scalar(metric), metric
+    columns = {column_name(metric) for metric in Metric}
     assert {"Nullable(UInt64)", "Nullable(Float64)"} == {declared[name] for name in columns & set(declared)}
 
 
 def test_samples_made_anew_keep_every_row(rig: Rig) -> None:
     """What an older build stored is there after the migration, once, wherever the migration was cut short before."""
-    remade = next(migration for migration in shipped() if migration.name == "0004_samples_by_message")
+    remade = next(migration for migration in shipped_migrations() if migration.name == "0004_samples_by_message")
     database = Database(rig, "from_an_older_build")
-    apply(database.client, tuple(migration for migration in shipped() if migration.name < remade.name))
+    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < remade.name))
     database.client.command(
         "INSERT INTO samples (device, row, sampled_at, rx_bytes, arrived_at, kafka_offset)"
         " SELECT 'leaf', 'Ethernet1', now(), number, now(), number FROM numbers(1000)"
@@ -222,7 +221,7 @@ def test_samples_made_anew_keep_every_row(rig: Rig) -> None:
     for cut in range(len(swap) + 1):
         for statement in swap[:cut]:
             database.client.command(statement)
-        apply(database.client, shipped())
+        apply(database.client, shipped_migrations())
         database.client.command("TRUNCATE TABLE schema_migrations")
         assert database.rows("SELECT count(), sum(rx_bytes), countIf(tx_bytes IS NULL) FROM samples") == [
             (1000, 499500, 1000)

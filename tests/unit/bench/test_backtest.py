@@ -5,13 +5,13 @@ from pathlib import Path
 from streams.bench.backtest import TARGET, Speeds, lines, measured
 from streams.bench.recorded import record
 from streams.fabric.generate import GenerateParams, generate
-from streams.replay.recording import Refused, read_events, read_samples
+from streams.replay.recording import RejectedRows, read_events, read_samples
 
 
 def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
     """Every reading with all its ports and values, nothing refused, in the order of time."""
     made = record(generate(GenerateParams(gpus=64)), tmp_path, 60, 10, 1)
-    refused = Refused()
+    refused = RejectedRows()
     messages = read_samples([made.samples], refused)
     assert (len(messages), sum(len(m.row) for m in messages)) == (made.messages, made.port_samples)
     assert sum(m.counters.values.size + m.gauges.values.size for m in messages) == made.values

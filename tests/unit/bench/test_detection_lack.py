@@ -10,7 +10,7 @@ from streams.bench.detection.lack import Lack
 from streams.bench.detection.sources import SOURCES, lacking
 from streams.bench.detection.trial import Asked, Outcome
 from streams.fabric.ids import Port
-from streams.replay.score import Score, Seen
+from streams.replay.score import Score, ScoredFinding
 from streams.wire.models import (
     Condition,
     Event,
@@ -45,7 +45,7 @@ def test_a_source_that_is_missing_brings_nothing_from_then_on(name: str, left: l
     assert not name or name in SOURCES
 
 
-def said(seen: Seen, **more: Any) -> Finding:
+def said(seen: ScoredFinding, **more: Any) -> Finding:
     """The finding that was counted so."""
     return finding(
         f"{seen.condition.slug} {seen.subject_id}", condition=seen.condition, subject=Subject(seen.subject_id),
@@ -53,15 +53,15 @@ def said(seen: Seen, **more: Any) -> Finding:
     )  # fmt: skip
 
 
-def outcome(*invented: Seen, findings: Iterable[Finding] = (), pages: Iterable[str] = ()) -> Outcome:
+def outcome(*invented: ScoredFinding, findings: Iterable[Finding] = (), pages: Iterable[str] = ()) -> Outcome:
     """Of a run that found nothing else."""
     every = {one.id: one for one in (*map(said, invented), *findings)}
     score = Score((), (), invented)
     return Outcome(Asked(without="nic"), [], score, every, {}, dict.fromkeys(pages, 1), {}, Counter(), 1.0)
 
 
-def seen(condition: Condition, subject: str, at_ns: int = 1) -> Seen:
-    return Seen(
+def seen(condition: Condition, subject: str, at_ns: int = 1) -> ScoredFinding:
+    return ScoredFinding(
         condition, subject, frozenset({Port("host-1", "mlx5_0")}), at_ns, at_ns + 1, at_ns, excused=False
     )  # fmt: skip
 

@@ -5,7 +5,7 @@ from collections import Counter
 from streams.bench.detection.injection import Injection, Known
 from streams.bench.detection.trial import Asked, Outcome
 from streams.fabric.ids import Port
-from streams.replay.score import Match, Score, Seen, Truth
+from streams.replay.score import Match, Score, ScoredFinding, Truth
 from streams.wire.models import Condition, Endpoint, Finding, Severity, Status, Subject
 
 S = 10**9
@@ -21,7 +21,7 @@ def test_two_faults_that_count_as_one_could_be_known_with_the_first() -> None:
     """The score joins faults of one place that follow each other: its truth began as the first did."""
     first, second = fault(1000, 1100, 1010), fault(1130, 1200, 1140)
     joined = Truth(1000 * S, 1200 * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
-    seen = Seen(
+    seen = ScoredFinding(
         Condition.RAIL_DEGRADED, "port:host-1/mlx5_0", frozenset({Port("host-1", "mlx5_0")}), 1000 * S, None, 1015 * S,
         excused=False,
     )  # fmt: skip

@@ -9,24 +9,24 @@ from streams.report.job.harm import harms
 from streams.report.job.place import Place, place_of
 from streams.report.job.seen import seen_of
 from streams.report.job.spans import both, joined, length, touches
-from streams.store.job_past import Cable, Read
+from streams.store.queries.job_history import LinkRow, SourceReadings
 from streams.wire.models import BlastRadius, Condition, Endpoint, Finding, Severity, Subject
 from tests.unit.cli.made import NS, finding
 
 SPAN = (0, 1000 * NS)
-HOME = Cable("link:h/n--leaf/1", "h", "n", "leaf", "1", 0, 0, "p1")
-AWAY = Cable("link:i/n--leaf2/1", "i", "n", "leaf2", "1", 0, 0, "p2")
+HOME = LinkRow("link:h/n--leaf/1", "h", "n", "leaf", "1", 0, 0, "p1")
+AWAY = LinkRow("link:i/n--leaf2/1", "i", "n", "leaf2", "1", 0, 0, "p2")
 UPS = (
-    Cable("link:leaf/9--spine/1", "leaf", "9", "spine", "1", None, 0, "p1"),
-    Cable("link:leaf2/9--spine/2", "leaf2", "9", "spine", "2", None, 0, "p2"),
-    Cable("link:spine/9--core/1", "spine", "9", "core", "1", None, 0, "p1"),
+    LinkRow("link:leaf/9--spine/1", "leaf", "9", "spine", "1", None, 0, "p1"),
+    LinkRow("link:leaf2/9--spine/2", "leaf2", "9", "spine", "2", None, 0, "p2"),
+    LinkRow("link:spine/9--core/1", "spine", "9", "core", "1", None, 0, "p1"),
 )
 
 
 class _Links:
     """Answers which links devices have upwards."""
 
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> list[Cable]:
+    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> list[LinkRow]:
         assert parameters is not None and "inventory_links" in sql
         return [cable for cable in (HOME, AWAY, *UPS) if cable.lower in parameters["devices"]]
 
@@ -40,7 +40,7 @@ def _of(identity: str, subject: Subject, begin: float = 100, **more: Any) -> Fin
     return finding(identity, subject=subject, started_at_ns=round(begin * NS), **(over | more))
 
 
-def _link(cable: Cable) -> Subject:
+def _link(cable: LinkRow) -> Subject:
     return Subject(cable.id, Endpoint(cable.lower, cable.lower_port), Endpoint(cable.upper, cable.upper_port))
 
 
@@ -106,8 +106,8 @@ def test_what_is_only_worth_noting_does_not_make_a_network_unclean() -> None:
 def test_a_port_is_unseen_when_neither_end_reads_it() -> None:
     """The host's pause is covered by the switch until that ends too; another name of the port is the port."""
     reads = [
-        Read("h", "nic", 60, 0, 1000 * NS, 30 * NS, ((300 * NS, 500 * NS),)),
-        Read("leaf", "gnmi", 40, 0, 400 * NS, 30 * NS, ()),
+        SourceReadings("h", "nic", 60, 0, 1000 * NS, 30 * NS, ((300 * NS, 500 * NS),)),
+        SourceReadings("leaf", "gnmi", 40, 0, 400 * NS, 30 * NS, ()),
     ]
     rows = {("h", "mlx5_0"): {"nic": 60}, ("leaf", "1"): {"gnmi": 40}}
     (port,) = seen_of(_place("h"), reads, rows, {("h", "n"): {"n", "mlx5_0"}}).ports

@@ -45,11 +45,13 @@ def test_the_board_waits_longer_than_a_page_is_held() -> None:
 
 def test_the_labels_that_routes_ask_for_are_those_of_alerts() -> None:
     """A misspelt label in a matcher would match nothing, for ever."""
-    from streams.notify.alert import alert_of, place_of
+    from streams.notify.alert import build_alert, location_labels
     from streams.notify.params import NotifyParams
 
     one = finding()
-    known = alert_of(one, place_of(one), page=True, now_ns=one.observed_at_ns, params=NotifyParams(cluster="x")).labels
+    known = build_alert(
+        one, location_labels(one), page=True, now_ns=one.observed_at_ns, params=NotifyParams(cluster="x")
+    ).labels
     config = yaml.safe_load(CONFIG.read_text())
     routes = [config["route"], *config["route"]["routes"]]
     matchers = [matcher for route in routes for matcher in route.get("matchers", [])]

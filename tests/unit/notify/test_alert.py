@@ -8,7 +8,7 @@ import yaml
 from jsonschema import Draft4Validator, FormatChecker
 
 from dashboards.fabric import UID
-from streams.notify.alert import DASHBOARD_UID, Alert, alert_of, annotations_of, place_of
+from streams.notify.alert import DASHBOARD_UID, Alert, build_alert, build_annotations, location_labels
 from streams.wire.models import Coverage, Evidence, Finding, Severity, Status, Subject
 from tests.recordings import DATA
 from tests.unit.notify.examples import LINK, T0, S, finding, params
@@ -18,7 +18,7 @@ NOW = T0 + 40 * S
 
 
 def alert(of: Finding, *, page: bool = True, now_ns: int = NOW, **settings: Any) -> Alert:
-    return alert_of(of, place_of(of), page=page, now_ns=now_ns, params=params(**settings))
+    return build_alert(of, location_labels(of), page=page, now_ns=now_ns, params=params(**settings))
 
 
 def test_labels_say_what_where_and_who_hears_of_it() -> None:
@@ -66,18 +66,18 @@ def test_a_child_carries_its_cause() -> None:
 
 def test_a_place_without_rail_or_pod_has_no_empty_labels() -> None:
     """Alertmanager drops empty labels, so an alert with them would not be found again by its labels."""
-    assert place_of(finding(subject=Subject("device:leaf-2"))) == {"subject": "device:leaf-2"}
+    assert location_labels(finding(subject=Subject("device:leaf-2"))) == {"subject": "device:leaf-2"}
 
 
 def test_rail_0_is_a_rail() -> None:
     """Rail and plane 0 are values, not absences."""
-    place = place_of(finding(subject=Subject("rail:host-1/0", rail=0, plane=0)))
+    place = location_labels(finding(subject=Subject("rail:host-1/0", rail=0, plane=0)))
     assert (place["rail"], place["plane"]) == ("0", "0")
 
 
 def test_the_words_hold_summary_evidence_and_blast_radius() -> None:
     """What a person needs at night is in the alert itself."""
-    said = annotations_of(finding(), params())
+    said = build_annotations(finding(), params())
     assert said == {
         "summary": "host-1 rail 4 has no link",
         "cause": "cable",
@@ -106,7 +106,7 @@ def test_links_lead_to_runbook_dashboard_and_finding() -> None:
 
 def test_a_finding_with_links_of_its_own_keeps_them() -> None:
     """A detector that knows the better page wins over the configured base."""
-    said = annotations_of(finding(runbook_url="https://x/a", dashboard_url="https://x/b"), params(runbooks_url="y"))
+    said = build_annotations(finding(runbook_url="https://x/a", dashboard_url="https://x/b"), params(runbooks_url="y"))
     assert (said["runbook_url"], said["dashboard_url"]) == ("https://x/a", "https://x/b")
 
 
@@ -119,25 +119,25 @@ def test_a_finding_with_links_of_its_own_keeps_them() -> None:
 )
 def test_a_page_of_the_repository_is_linked_where_it_is_served(base: str, expected: str) -> None:
     """Findings name the page in the repository; the pager's link is one that opens."""
-    said = annotations_of(finding(runbook_url="docs/runbooks/link-down.md"), params(runbooks_url=base))
+    said = build_annotations(finding(runbook_url="docs/runbooks/link-down.md"), params(runbooks_url=base))
     assert said["runbook_url"] == expected
 
 
 def test_much_evidence_is_cut_and_counted() -> None:
     """A pager shows the first lines and how many are left."""
     many = tuple(Evidence(f"statement {i}") for i in range(12))
-    lines = annotations_of(finding(evidence=many), params(evidence_lines=3))["evidence"].splitlines()
+    lines = build_annotations(finding(evidence=many), params(evidence_lines=3))["evidence"].splitlines()
     assert lines == ["- statement 0", "- statement 1", "- statement 2", "- and 9 more"]
 
 
 def test_what_could_not_be_seen_is_said() -> None:
     """Missing sources are in the alert, because a verdict without them is less worth."""
-    assert annotations_of(finding(coverage=Coverage(1, 2, ("leaf-2/gnmi",))), params())["unseen"] == "leaf-2/gnmi"
+    assert build_annotations(finding(coverage=Coverage(1, 2, ("leaf-2/gnmi",))), params())["unseen"] == "leaf-2/gnmi"
 
 
 def test_a_retraction_says_that_it_was_not_so() -> None:
     """Who was paged for a retracted finding reads in the resolution that it was none."""
-    said = annotations_of(finding(status=Status.RETRACTED), params())
+    said = build_annotations(finding(status=Status.RETRACTED), params())
     assert said["summary"] == "Retracted, it was not so: host-1 rail 4 has no link"
 
 

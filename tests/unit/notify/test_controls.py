@@ -2,7 +2,7 @@
 
 import pytest
 
-from streams.notify.controls import quiet
+from streams.notify.controls import is_silenced
 from streams.wire.models import ControlKind, Subject
 from tests.unit.notify.examples import LINK, T0, S, control, finding
 
@@ -10,7 +10,7 @@ from tests.unit.notify.examples import LINK, T0, S, control, finding
 @pytest.mark.parametrize("name", ["host-2", "device:leaf-9", "pod-2", "pod:pod-2", "plane:1", "f2", "link:x/y--z/w"])
 def test_maintenance_elsewhere_keeps_nothing_quiet(name: str) -> None:
     """A page is not lost because somebody works on something else."""
-    assert not quiet(finding(), [control(ControlKind.MAINTENANCE, name)], T0)
+    assert not is_silenced(finding(), [control(ControlKind.MAINTENANCE, name)], T0)
 
 
 @pytest.mark.parametrize(
@@ -20,20 +20,20 @@ def test_maintenance_of_either_end_or_of_its_place_keeps_it_quiet(name: str) -> 
     """A link is in maintenance with its subject (now or formerly), either device, its pod, its plane, or everything."""
     subject = finding().subject
     moved = Subject(subject.id, subject.a, subject.z, pod="pod-1", plane=0, former_ids=("old-name",))
-    assert quiet(finding(subject=moved), [control(ControlKind.MAINTENANCE, name)], T0)
+    assert is_silenced(finding(subject=moved), [control(ControlKind.MAINTENANCE, name)], T0)
 
 
 @pytest.mark.parametrize("name", ["", LINK, "host-1", "f2"])
 def test_an_acknowledgement_is_of_one_finding_only(name: str) -> None:
     """Acknowledging nothing in particular, or a place, does not end all paging there for good."""
-    assert not quiet(finding(), [control(ControlKind.ACKNOWLEDGE, name)], T0)
-    assert quiet(finding(), [control(ControlKind.ACKNOWLEDGE, "f1")], T0)
+    assert not is_silenced(finding(), [control(ControlKind.ACKNOWLEDGE, name)], T0)
+    assert is_silenced(finding(), [control(ControlKind.ACKNOWLEDGE, "f1")], T0)
 
 
 @pytest.mark.parametrize("kind", [ControlKind.EXCLUDE, ControlKind.KILL_SWITCH, ControlKind.APPROVE])
 def test_controls_of_action_silence_nobody(kind: ControlKind) -> None:
     """The kill switch stops robots, not pagers."""
-    assert not quiet(finding(), [control(kind, "f1"), control(kind, "")], T0)
+    assert not is_silenced(finding(), [control(kind, "f1"), control(kind, "")], T0)
 
 
 @pytest.mark.parametrize(
@@ -43,4 +43,4 @@ def test_controls_of_action_silence_nobody(kind: ControlKind) -> None:
 def test_a_control_holds_from_its_time_until_its_end(at_s: int | None, until_s: int | None, expected: bool) -> None:
     """The beginning is included, the end is not; an end in the past means that it was ended."""
     at_ns, until_ns = (None if s is None else T0 + s * S for s in (at_s, until_s))
-    assert quiet(finding(), [control(ControlKind.MAINTENANCE, "host-1", at_ns, until_ns)], T0) is expected
+    assert is_silenced(finding(), [control(ControlKind.MAINTENANCE, "host-1", at_ns, until_ns)], T0) is expected

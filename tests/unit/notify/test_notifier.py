@@ -32,7 +32,7 @@ def pages(alerts: list[Alert], now_ns: int) -> list[str]:
 
 
 def standing(told: Notifier) -> list[tuple[str, str]]:
-    return sorted((a.labels["severity"], a.labels["page"]) for a in told.standing.values())
+    return sorted((a.labels["severity"], a.labels["page"]) for a in told.desired_alerts.values())
 
 
 def test_a_critical_finding_pages_after_its_hold_and_not_before() -> None:
@@ -85,7 +85,7 @@ def test_what_ends_within_the_hold_does_not_page() -> None:
     tell(told, NOW)
     told.process(resolved(at_ns=NOW + 10 * S), NOW + 10 * S)
     assert not pages(tell(told, NOW + 20 * S), NOW + 20 * S)
-    assert not told.standing
+    assert not told.desired_alerts
 
 
 def test_the_hold_starts_anew_when_it_stops_being_critical() -> None:
@@ -143,7 +143,7 @@ def test_a_moved_subject_pages_no_second_time() -> None:
     assert pages(tell(told, NOW + 15 * S), NOW + 15 * S) == ["f1"]
     told.process(finding(revision=2, subject=Subject(finding().subject.id, pod="pod-7", rail=1)), NOW + 20 * S)
     tell(told, NOW + 20 * S)
-    assert [a.labels["pod"] for a in told.standing.values()] == ["pod-1"]
+    assert [a.labels["pod"] for a in told.desired_alerts.values()] == ["pod-1"]
 
 
 def test_an_end_is_told_once_with_the_episodes_own_time() -> None:
@@ -226,10 +226,10 @@ def test_a_successor_neither_pages_again_nor_forgets() -> None:
     tell(first, NOW + 20 * S)
     later = NOW + 3000 * S
     successor = notifier(finding(revision=4, subject=Subject(finding().subject.id, pod="pod-7")), at_ns=later - S)
-    successor.adopt(first.standing.values())
+    successor.restore(first.desired_alerts.values())
     ended, repeated = tell(successor, later)
     assert (ended.labels["finding_id"], ended.ends_at_ns) == ("f2", later)
-    before = next(a for a in first.standing.values() if a.labels["finding_id"] == "f1")
+    before = next(a for a in first.desired_alerts.values() if a.labels["finding_id"] == "f1")
     assert (repeated.identity, repeated.ends_at_ns) == (before.identity, later + 600 * S)
 
 
@@ -238,7 +238,7 @@ def test_a_successor_does_not_keep_a_page_that_is_none_any_more() -> None:
     first = notifier(finding())
     tell(first, NOW + 20 * S)
     successor = notifier(finding(revision=2, parent_id="p"), at_ns=NOW + 30 * S)
-    successor.adopt(first.standing.values())
+    successor.restore(first.desired_alerts.values())
     tell(successor, NOW + 30 * S)
     assert standing(successor) == [("critical", "false")]
 
@@ -249,7 +249,7 @@ def test_the_order_and_repetition_of_revisions_does_not_matter() -> None:
     for order in permutations([*revisions, revisions[0]]):
         told = notifier(*order)
         tell(told, NOW + 60 * S)
-        assert [a.labels["cause_id"] for a in told.standing.values()] == ["p"]
+        assert [a.labels["cause_id"] for a in told.desired_alerts.values()] == ["p"]
 
 
 @given(
@@ -277,5 +277,5 @@ def test_a_finding_never_has_two_alerts_and_an_ended_one_has_none(
         last[identity] = one
         tell(told, now)
         open_ids = sorted(identity for identity, one in last.items() if not one.over)
-        assert sorted(a.labels["finding_id"] for a in told.standing.values()) == open_ids
+        assert sorted(a.labels["finding_id"] for a in told.desired_alerts.values()) == open_ids
     assert told.due(now) == []

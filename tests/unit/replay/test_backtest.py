@@ -36,7 +36,7 @@ def test_real_recordings_are_found_whole_and_nothing_is_invented(name: str, tmp_
     own = score(read_findings(out), truths)
     assert (own.precision, own.recall) == (1.0, 1.0)
     assert summary.messages > 100
-    assert summary.refused == ()
+    assert summary.rejected == ()
 
 
 def test_messages_are_ordered_by_time_device_and_source() -> None:
@@ -66,7 +66,7 @@ def test_batches_find_what_single_messages_find() -> None:
     messages: list[Message] = [*world.rounds(400), *statuses(world, 400)]
     messages.sort(key=event_time)
     driver = Driver(stages(), topology())
-    said = [one for message in messages for one in driver.take([message])] + driver.end(ns(30))
+    said = [one for message in messages for one in driver.process([message])] + driver.end(ns(30))
     plain = [(f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id) for f in findings(said)]
     assert plain == [
         (f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id)

@@ -26,7 +26,7 @@ def test_cables_are_judged_from_a_file_of_facts(tmp_path: Path) -> None:
     write_folder(inventory(), tmp_path / "inventory")
     source = Recording((tmp_path / "samples.csv",), (), tmp_path / "facts.jsonl", None, None, tmp_path / "inventory")
     summary = backtest.run(source, Settings(), tmp_path / "out.jsonl")
-    assert summary.refused == ()
+    assert summary.rejected == ()
     found = results.read_findings(tmp_path / "out.jsonl")
     miscabled = {one.id: one for one in found if one.condition is Condition.LINK_MISCABLED}
     assert len(miscabled) == 2

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streams.fabric.catalogue import Metric
-from streams.replay.recording import Refused, read_events, read_lines, read_samples
+from streams.replay.recording import RejectedRows, read_events, read_lines, read_samples
 from streams.wire import codec
 from streams.wire.errors import Misconfigured
 from streams.wire.models import ABSENT_COUNTER, Control, ControlKind, EventKind, RowKind, Samples, Source
@@ -24,7 +24,7 @@ def _csv(path: Path, *rows: str, head: str = HEAD) -> Path:
 
 
 def _read(*paths: Path) -> tuple[list[Samples], list[str]]:
-    refused = Refused()
+    refused = RejectedRows()
     return read_samples(paths, refused), refused.lines()
 
 
@@ -96,9 +96,9 @@ def test_pieces_of_files_and_several_files_are_one_stream(tmp_path: Path) -> Non
     chance.shuffle(shuffled)
     pq.write_table(pa.Table.from_pylist(shuffled), mixed)
     for rows in (1, 7, 64):
-        assert [codec.to_bytes(m) for m in read_samples([whole], Refused(), rows)] == expected
+        assert [codec.to_bytes(m) for m in read_samples([whole], RejectedRows(), rows)] == expected
         for paths in (halves, [mixed]):
-            made = read_samples(paths, Refused(), rows)
+            made = read_samples(paths, RejectedRows(), rows)
             assert [(m.device, m.sampled_at_ns, m.sequence, _values(m)) for m in made] == [
                 (m.device, m.sampled_at_ns, m.sequence, _values(m)) for m in _read(whole)[0]
             ]
@@ -179,7 +179,7 @@ def test_events_are_read_in_order(tmp_path: Path) -> None:
     file = _csv(
         tmp_path / "e.csv", "2,l,e1,link_down,,", "1,l,e1,ADMIN_DOWN,-79,by hand", "3,l,e1,exploded,,", head=head
     )
-    refused = Refused()
+    refused = RejectedRows()
     made = read_events([file], refused)
     assert [(e.at_ns, e.kind, e.code, e.detail) for e in made] == [
         (1, EventKind.ADMIN_DOWN, -79, "by hand"), (2, EventKind.LINK_DOWN, 0, ""),
@@ -191,6 +191,6 @@ def test_controls_are_read_from_json_lines(tmp_path: Path) -> None:
     """One of the proto a line; a bad line is left out by name."""
     file = tmp_path / "c.jsonl"
     file.write_text('{"id":"c","kind":"KILL_SWITCH"}\n\nnot json\n')
-    refused = Refused()
+    refused = RejectedRows()
     assert read_lines(Control, file, refused) == [Control("c", ControlKind.KILL_SWITCH)]
     assert len(refused.lines()) == 1

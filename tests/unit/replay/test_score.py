@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from streams.replay.report import as_dict, as_table
 from streams.replay.score import Truth, read_truth, score
+from streams.replay.score_report import as_dict, as_table
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Condition, Endpoint, Finding, Severity, Status, Subject
 
@@ -102,7 +102,7 @@ def test_a_page_for_what_was_retracted_is_invented() -> None:
         page = _found(1000, **{"severity": Severity.CRITICAL, **more})
         gone = _found(1000, revision=2, severity=Severity.CRITICAL, status=Status.RETRACTED)
         back = Finding(**{**_fields(gone), "observed_at_ns": round((1030 + seconds) * S)})
-        return score([page, back], []).paged_in_vain
+        return score([page, back], []).false_pages
 
     assert in_vain(15) == ("f",)
     assert in_vain(14.9) == in_vain(60, parent_id="p") == in_vain(60, shadow=True) == ()

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streams.store import history
+from streams.store.queries import history
 
 S = 1_000_000_000
 BEGIN = 1_760_000_000 * S

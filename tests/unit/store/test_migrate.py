@@ -5,9 +5,9 @@ import re
 import pytest
 
 from streams.fabric.catalogue import Metric
-from streams.store.layout import column_of, is_scalar
-from streams.store.migrate import FOLDER, Migration, apply, pending, shipped
-from streams.store.registry import PERSISTED
+from streams.store.migrate import MIGRATIONS_DIR, Migration, apply, pending_migrations, shipped_migrations
+from streams.store.persist.persisted_topics import PERSISTED_TOPICS
+from streams.store.sample_layout import column_name, is_scalar
 from streams.wire.errors import Misconfigured
 from tests.fakes.database import FakeDatabase
 
@@ -17,19 +17,21 @@ TWO = Migration("0002_two", "CREATE TABLE IF NOT EXISTS c (x Int8);\n")
 
 def test_a_shipped_migration_never_changes() -> None:
     """Each file has the digest that was recorded when it was shipped, and none is without one."""
-    lines = [line.split() for line in (FOLDER / "DIGESTS").read_text().splitlines()]
+    lines = [line.split() for line in (MIGRATIONS_DIR / "DIGESTS").read_text().splitlines()]
     recorded = {name: digest for digest, name in lines}
-    assert recorded == {f"{migration.name}.sql": migration.digest for migration in shipped()}
+    assert recorded == {f"{migration.name}.sql": migration.digest for migration in shipped_migrations()}
 
 
 def test_numbers_are_in_order_and_without_gaps() -> None:
     """0001, 0002 and so on."""
-    assert [migration.name[:4] for migration in shipped()] == [f"{i + 1:04d}" for i in range(len(shipped()))]
+    assert [migration.name[:4] for migration in shipped_migrations()] == [
+        f"{i + 1:04d}" for i in range(len(shipped_migrations()))
+    ]
 
 
 def test_every_statement_can_be_run_again() -> None:
     """A migration that was cut short is run whole: it creates what is not there, sets what may be set, swaps all."""
-    for migration in shipped():
+    for migration in shipped_migrations():
         plain = [s for s in migration.statements() if not re.match(r"ALTER TABLE \w+ MODIFY SETTING \w+ = ", s)]
         swapped = [s.split()[0] for s in plain if not re.match(r"CREATE (TABLE|VIEW) IF NOT EXISTS \w+", s)]
         # A table made anew is emptied before it is filled, and takes its name only when it is full.
@@ -47,7 +49,7 @@ def test_a_setting_that_the_server_does_not_know_is_left_out() -> None:
 
 def test_rows_expire_by_arrival() -> None:
     """No table's rows go by event time: history that is replayed would be gone on sight."""
-    tables = [s for m in shipped() for s in m.statements() if s.startswith("CREATE TABLE")]
+    tables = [s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")]
     for statement in tables:
         assert "TTL toDateTime(arrived_at) +" in statement
         assert re.search(r"PARTITION BY to(Date|YYYYMM)\(arrived_at\)", statement)
@@ -56,12 +58,12 @@ def test_rows_expire_by_arrival() -> None:
 
 def test_every_metric_and_every_persisted_table_is_declared() -> None:
     """A scalar metric of the catalogue is a column of samples; a table of the registry is created."""
-    created = {s.split()[5]: s for m in shipped() for s in m.statements() if s.startswith("CREATE TABLE")}
+    created = {s.split()[5]: s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")}
     created["samples"] = created.pop("samples_next")  # 0004 makes it anew
-    assert {table for persisted in PERSISTED for table in persisted.tables} == set(created)
+    assert {table for persisted in PERSISTED_TOPICS for table in persisted.tables} == set(created)
     columns = {line.split()[0] for line in created["samples"].splitlines()}
     for metric in Metric:
-        assert (column_of(metric) in columns) is is_scalar(metric), metric
+        assert (column_name(metric) in columns) is is_scalar(metric), metric
 
 
 def test_applying_twice_does_it_once() -> None:
@@ -77,7 +79,7 @@ def test_asking_what_is_pending_runs_nothing() -> None:
     """A dry run answers the same before and after, also where there is no database."""
     for there in (True, False):
         database = FakeDatabase(there=there)
-        assert pending(database, (ONE, TWO)) == (ONE, TWO)
+        assert pending_migrations(database, (ONE, TWO)) == (ONE, TWO)
         assert not database.commands
         assert database.there is there
 

@@ -1,0 +1,22 @@
+"""Which job was on which host, as ClickHouse was told: by the inventory, and by itself as jobs started and ended.
+
+Of what was told twice of one job, host and start the newest holds. Raises Retry where ClickHouse is away.
+"""
+
+from streams.fabric.placement import FOREVER, Stay
+from streams.store.query_client import QueryClient
+
+_TOLD = (
+    "SELECT job, device, toUnixTimestamp64Nano(start) AS start_ns,"
+    " argMax(ifNull(toUnixTimestamp64Nano(end), {forever:Int64}), (rank, kafka_offset)) AS end_ns FROM ("
+    "SELECT job, device, start, end, 0 AS rank, kafka_offset FROM inventory_jobs"
+    " UNION ALL SELECT job, device, start, end, 1 AS rank, kafka_offset FROM jobs"
+    ") WHERE {job:String} IN ('', job) GROUP BY job, device, start"
+    " HAVING start_ns < {until:Int64} AND end_ns > {since:Int64} AND end_ns > start_ns ORDER BY job, device, start_ns"
+)
+
+
+def query_allocations(asks: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[Stay]:
+    """The stays, of one job or of all, that touch [since, until)."""
+    within = {"since": since_ns, "until": until_ns, "job": job, "forever": FOREVER}
+    return [Stay(*row) for row in asks.query(_TOLD, within)]

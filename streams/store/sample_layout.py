@@ -1,0 +1,95 @@
+"""What the columns of a message of samples mean to the store, found out once for all messages that share them."""
+
+from dataclasses import dataclass
+
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.wire.models import Samples, Table
+
+
+def column_name(metric: Metric) -> str:
+    """The name of a metric in tables: a column of `samples`, or a value of `sample_lanes.metric`."""
+    return metric.name.lower()
+
+
+def is_scalar(metric: Metric) -> bool:
+    """Whether a metric is a column of its own."""
+    return CATALOGUE[metric].index is None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneColumn:
+    """One column of a message that has a lane, queue, priority or bin; its name is that of the metric."""
+
+    counter: bool
+    position: int
+    name: str
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SampleLayout:
+    """The columns of a message: for each table the positions of its scalars, and all lanes."""
+
+    counters: tuple[Metric, ...]
+    gauges: tuple[Metric, ...]
+    counters_index: tuple[int, ...]
+    gauges_index: tuple[int, ...]
+    scalar_counters: tuple[tuple[int, Metric], ...]
+    scalar_gauges: tuple[tuple[int, Metric], ...]
+    lanes: tuple[LaneColumn, ...]
+
+    def matches(self, message: Samples) -> bool:
+        """Whether a message has these columns; tuples of the same members are compared by identity, which is quick."""
+        counters, gauges = message.counters, message.gauges
+        return (
+            self.counters == counters.metric
+            and self.gauges == gauges.metric
+            and self.counters_index == counters.index
+            and self.gauges_index == gauges.index
+        )
+
+    @property
+    def has_scalars(self) -> bool:
+        """Whether a message makes rows of `samples`."""
+        return bool(self.scalar_counters or self.scalar_gauges)
+
+
+def layout_of(message: Samples) -> SampleLayout:
+    """The layout of a message."""
+    return SampleLayout(
+        message.counters.metric,
+        message.gauges.metric,
+        message.counters.index,
+        message.gauges.index,
+        _scalars(message.counters),
+        _scalars(message.gauges),
+        _lanes(message.counters, counter=True) + _lanes(message.gauges, counter=False),
+    )
+
+
+def _scalars(table: Table) -> tuple[tuple[int, Metric], ...]:
+    return tuple((i, metric) for i, metric in enumerate(table.metric) if is_scalar(metric))
+
+
+def _lanes(table: Table, *, counter: bool) -> tuple[LaneColumn, ...]:
+    return tuple(
+        LaneColumn(counter, i, column_name(metric), table.index[i])
+        for i, metric in enumerate(table.metric)
+        if not is_scalar(metric)
+    )
+
+
+class SampleLayoutCache:
+    """The layouts of a block; a few, so that the newest are tried first and one by one."""
+
+    def __init__(self) -> None:
+        self._known: list[SampleLayout] = []
+
+    def layout_of(self, message: Samples) -> SampleLayout:
+        """The layout of a message, the same object for the same columns."""
+        for layout in reversed(self._known):
+            if layout.matches(message):
+                return layout
+        layout = layout_of(message)
+        self._known.append(layout)
+        return layout

@@ -1,0 +1,143 @@
+"""Messages of samples as columns, compared with a plain loop over their rows."""
+
+import numpy as np
+import pytest
+
+from streams.fabric.catalogue import CATALOGUE, Metric
+from streams.store.rows.deduplication import SequenceDedup
+from streams.store.rows.native_format import Column, LowCardinalityColumn, NumericColumn, ObjectColumn
+from streams.store.rows.row_builder import SourcedMessage, TableRows
+from streams.store.rows.sample_rows import SampleBuilder
+from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source, Table
+
+NS = 1_750_000_000_000_000_000
+
+
+def message(device: str, sequence: int, ports: int, counters: tuple[Metric, ...], *, delays: bool = False) -> Samples:
+    """A reading whose counters tell their place, every third of them absent, with a gauge and two lanes of another."""
+    values = np.arange(len(counters) * ports, dtype=np.uint64).reshape(len(counters), ports) + np.uint64(
+        sequence * 1000
+    )
+    values[values % np.uint64(3) == 0] = ABSENT_COUNTER
+    gauges = np.array([[1.0] * ports, [-3.5] * ports, [np.nan] * (ports - 1) + [-9.0]])
+    return Samples(
+        device, Source.SOURCE_GNMI, "c", 1, sequence, NS + sequence, NS, 4, RowKind.ROW_KIND_PORT,
+        tuple(f"Ethernet{port}" for port in range(ports)), 1,
+        Table(counters, (-1,) * len(counters), values),
+        Table((Metric.OPER_UP, Metric.RX_POWER_DBM, Metric.RX_POWER_DBM), (-1, 0, 1), gauges),
+        tuple(range(ports)) if delays else (),
+    )  # fmt: skip
+
+
+TWO = (Metric.RX_BYTES, Metric.TX_BYTES)
+OTHER = (Metric.TX_BYTES, Metric.RX_ERRORS)
+SENT = (
+    message("leaf-1", 0, 4, TWO),
+    message("leaf-2", 0, 2, OTHER, delays=True),
+    message("leaf-1", 1, 4, TWO, delays=True),
+)
+
+
+def built(messages: tuple[Samples, ...]) -> dict[str, TableRows]:
+    """The rows of one block, by table."""
+    builder = SampleBuilder(SequenceDedup(10**9))
+    for offset, one in enumerate(messages):
+        builder.add(SourcedMessage(3, offset, 1000 + offset, one))
+    return {rows.table: rows for rows in builder.finish()}
+
+
+def cells(column: Column) -> list[object]:
+    """A column's values as Python has them, None where absent."""
+    match column:
+        case LowCardinalityColumn(keys=keys, codes=codes):
+            return [keys[code] for code in codes]
+        case NumericColumn(values=values, absent=absent):
+            return [None if absent is not None and absent[i] else value for i, value in enumerate(values.tolist())]
+        case ObjectColumn(values=values):
+            return list(values)
+    raise TypeError(column)
+
+
+def table(rows: TableRows) -> list[dict[str, object]]:
+    """The rows as dicts."""
+    columns = [cells(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def plain(metrics: tuple[Metric, ...]) -> dict[tuple[object, ...], dict[str, object]]:
+    """What `samples` should hold, by device, sequence and row."""
+    out: dict[tuple[object, ...], dict[str, object]] = {}
+    for offset, one in enumerate(SENT):
+        for position, row in enumerate(one.row):
+            found: dict[str, object] = {metric.name.lower(): None for metric in metrics}
+            for part in (one.counters, one.gauges):
+                for metric, values in zip(part.metric, part.values.tolist(), strict=True):
+                    if CATALOGUE[metric].index is None and values[position] != ABSENT_COUNTER:
+                        found[metric.name.lower()] = values[position]
+            delay = one.row_delay_us[position] if one.row_delay_us else 0
+            found |= {"sampled_at": one.sampled_at_ns + delay * 1000, "kafka_offset": offset, "kafka_partition": 3}
+            out[one.device, one.sequence, row] = found | {"boot_id": 4, "source": "gnmi", "row_kind": "port"}
+    return out
+
+
+def test_rows_are_those_of_a_plain_loop() -> None:
+    """Messages of two layouts and two sizes in one block: every value in its row, absent ones absent."""
+    metrics = (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_ERRORS, Metric.OPER_UP)
+    found = table(built(SENT)["samples"])
+    expected = plain(metrics)
+    assert len(found) == len(expected) == 10
+    for row in found:
+        wanted = expected[row["device"], row["sequence"], row["row"]]
+        assert {name: row[name] for name in wanted} == wanted
+
+
+def test_messages_of_the_same_columns_stand_in_the_order_of_the_table() -> None:
+    """By device and time, whatever order they came in: the server then sorts nothing."""
+    sent = tuple(message(device, turn, 2, TWO) for turn in (1, 0) for device in ("leaf-2", "leaf-1"))
+    found = [(row["device"], row["sequence"], row["row"]) for row in table(built(sent)["samples"])]
+    assert found == [
+        (device, turn, f"Ethernet{port}") for device in ("leaf-1", "leaf-2") for turn in (0, 1) for port in (0, 1)
+    ]
+
+
+def test_messages_of_other_columns_stand_where_their_first_device_does() -> None:
+    """Hosts before switches, where their names have it so, also where a switch spoke first."""
+    sent = (message("pod-1-t0", 0, 2, TWO), message("host-2", 0, 1, OTHER), message("host-1", 0, 1, OTHER))
+    found = [row["device"] for row in table(built(sent)["samples"])]
+    assert found == ["host-1", "host-2", "pod-1-t0", "pod-1-t0"]
+
+
+def test_lanes_have_a_row_for_each_value_that_is_there() -> None:
+    """A lane that a port does not have has no row; a counter stands in `counter`, a gauge in `gauge`."""
+    found = table(built(SENT)["sample_lanes"])
+    values = sorted(
+        (row["device"], row["row"], row["metric"], row["index"], row["gauge"], row["counter"]) for row in found
+    )
+    wanted = [
+        (one.device, row, "rx_power_dbm", index, level, None)
+        for one in SENT
+        for index, level, rows in ((0, -3.5, one.row), (1, -9.0, one.row[-1:]))
+        for row in rows
+    ]
+    assert values == sorted(wanted)
+
+
+def test_a_message_sent_again_makes_no_rows() -> None:
+    """The same run and sequence at another offset is the same reading."""
+    assert table(built((*SENT, SENT[0]))["samples"]) == table(built(SENT)["samples"])
+    assert len(table(built((*SENT, SENT[0]))["sample_messages"])) == len(SENT)
+
+
+@pytest.mark.parametrize("ports", [0, 1])
+def test_a_reading_without_rows_is_remembered_all_the_same(ports: int) -> None:
+    """A device that has no ports yet says so; sample_messages has its identity."""
+    rows = built((message("new", 0, ports, TWO),)) if ports else built((_empty(),))
+    assert ("samples" in rows) is bool(ports)
+    assert table(rows["sample_messages"])[0]["rows"] == ports
+
+
+def _empty() -> Samples:
+    counters = Table((), (), np.zeros((0, 0), np.uint64))
+    gauges = Table((), (), np.zeros((0, 0)))
+    kind = RowKind.ROW_KIND_PORT
+    return Samples("new", Source.SOURCE_SNMP, "c", 1, 0, NS, NS, 0, kind, (), 0, counters, gauges)
