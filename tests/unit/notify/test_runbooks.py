@@ -16,11 +16,11 @@ def test_every_detector_has_a_runbook_and_every_runbook_a_detector() -> None:
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_a_runbook_has_what_a_person_needs_at_night(name: str) -> None:
-    """What it means, what to look at first, what is ruled out, what to do, when to leave it; on one page."""
+    """One page has the meaning, first checks, exclusions, actions and when to do nothing."""
     page = (FOLDER / f"runbooks/{name}.md").read_text()
     assert page.startswith(f"# {name.replace('-', '/', 1)}: ")
-    assert "**What it means.**" in page and "**When it wakes you**" in page
+    assert "**What it means.**" in page and "**When it pages.**" in page
     headings = [line for line in page.splitlines() if line.startswith("## ")]
-    assert headings == ["## First", "## Already ruled out", "## What to do", "## When to leave it"]
+    assert headings == ["## First checks", "## Already excluded", "## What to do", "## When to do nothing"]
     assert "railsight explain ID" in page
     assert len(page.splitlines()) < 70
