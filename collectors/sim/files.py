@@ -19,7 +19,7 @@ class HostFiles(NamedTuple):
     kernel_log: Path | None = None
 
 
-class Faces(NamedTuple):
+class Endpoints(NamedTuple):
     """Where devices answer, by name; nothing where a face was not started."""
 
     gnmi: Mapping[str, str] = {}
@@ -37,7 +37,7 @@ class Files(NamedTuple):
     truth: Path
 
 
-def write(folder: Path, inventory: Inventory, faces: Faces, truth: Sequence[Truth]) -> Files:
+def write(folder: Path, inventory: Inventory, faces: Endpoints, truth: Sequence[Truth]) -> Files:
     """Write all of them; the targets last, so that whoever waits for those finds the rest."""
     files = Files(
         folder / "inventory", folder / "targets.json", folder / "snmp-targets.json", folder / "hosts.json",

@@ -22,10 +22,10 @@ from collectors.core.publisher import KafkaPublisher, Publisher
 from collectors.core.spec import Core, Spec
 from collectors.sim import clos, files
 from collectors.sim.faults import plan, truth
-from collectors.sim.gnmi_face import GnmiFace
-from collectors.sim.kernel_log_face import KernelLogFace
-from collectors.sim.snmp_face import SnmpFace
-from collectors.sim.sysfs_face import SysfsFace
+from collectors.sim.gnmi_server import GnmiServers
+from collectors.sim.kernel_log_writer import KernelLogWriter
+from collectors.sim.snmp_server import SnmpServers
+from collectors.sim.sysfs_writer import SysfsWriter
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
@@ -33,7 +33,7 @@ from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, encode
 
-Face = Literal["gnmi", "snmp", "sysfs", "kernel-log"]
+Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log"]
 
 
 class Params(BaseModel):
@@ -51,14 +51,14 @@ class Params(BaseModel):
     faults_s: float = Field(default=60.0, ge=0, le=86_400)
     settle_s: float = Field(default=3.0, ge=0)
     host: str = "127.0.0.1"
-    faces: tuple[Face, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
+    interfaces: tuple[Interface, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
     community: str = Field(default="public", min_length=1)
-    traps: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
+    trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
     """Where the SNMP agents send their traps; nowhere where nothing is said."""
 
-    def traps_address(self) -> tuple[str, int] | None:
+    def trap_host_and_port(self) -> tuple[str, int] | None:
         """Host and port of `traps`."""
-        host, _, port = self.traps.partition(":")
+        host, _, port = self.trap_address.partition(":")
         return (host, int(port)) if host else None
 
 
@@ -84,19 +84,19 @@ def _unix_ns(at: datetime) -> int:
     return int(at.timestamp()) * 10**9
 
 
-async def entered(params: Params, world: World, clock: Clock, stack: contextlib.AsyncExitStack) -> files.Faces:
+async def running(params: Params, world: World, clock: Clock, stack: contextlib.AsyncExitStack) -> files.Endpoints:
     """Show the faces that are wanted until the stack is unwound."""
     gnmi = snmp = sysfs = log = None
-    if "gnmi" in params.faces:
-        gnmi = await stack.enter_async_context(GnmiFace(world, clock, params.host))
-    if "snmp" in params.faces:
-        snmp = SnmpFace(world, clock, params.community, params.traps_address())
+    if "gnmi" in params.interfaces:
+        gnmi = await stack.enter_async_context(GnmiServers(world, clock, params.host))
+    if "snmp" in params.interfaces:
+        snmp = SnmpServers(world, clock, params.community, params.trap_host_and_port())
         await stack.enter_async_context(snmp)
     folder = params.folder / "hosts"
-    if "sysfs" in params.faces:
-        sysfs = await stack.enter_async_context(SysfsFace(world, clock, folder))
-    if "kernel-log" in params.faces:
-        log = await stack.enter_async_context(KernelLogFace(world, clock, folder))
+    if "sysfs" in params.interfaces:
+        sysfs = await stack.enter_async_context(SysfsWriter(world, clock, folder))
+    if "kernel-log" in params.interfaces:
+        log = await stack.enter_async_context(KernelLogWriter(world, clock, folder))
     hosts = {
         host: files.HostFiles(
             sysfs.root(host) if sysfs else None, sysfs.ethtool_dir(host) if sysfs else None,
@@ -105,7 +105,7 @@ async def entered(params: Params, world: World, clock: Clock, stack: contextlib.
         for host in world.hosts
         if sysfs or log
     }  # fmt: skip
-    return files.Faces(gnmi.addresses if gnmi else {}, snmp.addresses if snmp else {}, hosts)
+    return files.Endpoints(gnmi.addresses if gnmi else {}, snmp.addresses if snmp else {}, hosts)
 
 
 async def run(params: Params, core: Core) -> None:
@@ -114,7 +114,7 @@ async def run(params: Params, core: Core) -> None:
     now_ns = clock.now_ns()
     world = world_of(params, now_ns)
     async with contextlib.AsyncExitStack() as stack:
-        faces = await entered(params, world, clock, stack)
+        faces = await running(params, world, clock, stack)
         if core.client_options is not None:
             async with KafkaPublisher(core, Counts()) as publisher:
                 publish(world.inventory, publisher, now_ns)

@@ -105,7 +105,7 @@ _COLUMNS: dict[str, Callable[[PortState], Said]] = {
 """What a port says; its ifIndex is its place among the switch's ports, from 1."""
 
 
-class Agent:
+class SnmpAgent:
     """What one switch answers; time is an argument."""
 
     def __init__(self, world: World, device: str) -> None:

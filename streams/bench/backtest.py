@@ -73,7 +73,6 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
     from streams.config.settings import Settings
     from streams.detect.params import ns
     from streams.fabric.folder import write_folder
-    from streams.fabric.generate import GenerateParams, generate
     from streams.instrument.garbage import sought_seldom
     from streams.instrument.pages import keep_pages
     from streams.replay import backtest as own
@@ -82,6 +81,7 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
     from streams.replay.results import read_findings
     from streams.replay.score import score
     from streams.replay.score_report import as_dict
+    from streams.simulation.clos import GenerateParams, generate
 
     inventory = generate(GenerateParams(gpus=gpus))
     write_folder(inventory, folder / "inventory")

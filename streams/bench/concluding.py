@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streams.bench.figures import Spread, grows, slope, spread, spread_of_counts
-from streams.bench.load.plant import Plant
-from streams.bench.load.spec import Sent, Told
+from streams.bench.load.spec import InjectedFault, LoadReport
 from streams.bench.machine import described
 from streams.bench.report import Found, Killed, LoadFacts, PartCost, Report, StageRate, Stored
 from streams.bench.stored import Held, Size, sizes
@@ -17,6 +16,7 @@ from streams.bench.watching import LOAD, RECOVERED_WITHIN_S, Edge, Watch
 from streams.fabric.ids import Port
 from streams.replay.score import Truth, score
 from streams.replay.score_report import as_dict
+from streams.simulation.fabric_arrays import FabricArrays
 from streams.store.clickhouse import ClickHouse
 from streams.wire.models import Condition, Finding
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES
@@ -36,7 +36,9 @@ COMPLETES = 4
 """The change of a burst that is its third down: down, up, down, up, down."""
 
 
-def conclude(watch: Watch, plant: Plant, sent: Sent, there: Held, start_s: float, problems: list[str]) -> Report:
+def conclude(
+    watch: Watch, plant: FabricArrays, sent: LoadReport, there: Held, start_s: float, problems: list[str]
+) -> Report:
     """The report of one run."""
     params, first, last = watch.params, watch.first, watch.last
     assert first is not None and last is not None
@@ -75,7 +77,7 @@ def conclude(watch: Watch, plant: Plant, sent: Sent, there: Held, start_s: float
     return replace(report, verdicts=tuple(verdicts(report)))
 
 
-def _between(sent: Sent, column: int, begin_ns: int, end_ns: int) -> float:
+def _between(sent: LoadReport, column: int, begin_ns: int, end_ns: int) -> float:
     """How much was acknowledged in a time, by the marks about each second."""
 
     def at(at_ns: int) -> float:
@@ -91,7 +93,7 @@ def _between(sent: Sent, column: int, begin_ns: int, end_ns: int) -> float:
     return at(end_ns) - at(begin_ns)
 
 
-def _load(sent: Sent, plant: Plant, messages_per_s: float, rows_per_s: float, cpu_s: float) -> LoadFacts:
+def _load(sent: LoadReport, plant: FabricArrays, messages_per_s: float, rows_per_s: float, cpu_s: float) -> LoadFacts:
     return LoadFacts(
         devices=len(plant.devices),
         ports=plant.port_count,
@@ -135,7 +137,7 @@ def _messages_per_s(first: Edge, last: Edge, seconds: float) -> float:
     return (last.records.get("measure", 0) - first.records.get("measure", 0)) / seconds
 
 
-def _latency(watch: Watch, sent: Sent, kind: str) -> Spread:
+def _latency(watch: Watch, sent: LoadReport, kind: str) -> Spread:
     """From what completes a fault to the first revision of its finding; the load is the same until it ends.
 
     Faults that were completed while a killed worker was on its way back are left out: how long that takes is said of
@@ -168,13 +170,13 @@ def recovering(kills: Iterable[Killed], at_s: float) -> bool:
     )
 
 
-def _complete_ns(told: Told) -> int | None:
+def _complete_ns(told: InjectedFault) -> int | None:
     if told.kind == "burst":
         return told.at_ns[COMPLETES] if len(told.at_ns) > COMPLETES else None
     return told.at_ns[0] + OPENS_AFTER_NS
 
 
-def _truths(sent: Sent, cadence_s: float) -> list[Truth]:
+def _truths(sent: LoadReport, cadence_s: float) -> list[Truth]:
     # What only samples tell is dated by a reading, a cadence late at most; two are allowed.
     tolerance_s = max(15.0, 2 * cadence_s)
     return [
@@ -184,7 +186,7 @@ def _truths(sent: Sent, cadence_s: float) -> list[Truth]:
     ]
 
 
-def _found(watch: Watch, sent: Sent) -> Found:
+def _found(watch: Watch, sent: LoadReport) -> Found:
     truths = _truths(sent, watch.params.cadence_s)
     outcome = score([finding for _, finding in watch.revisions], truths)
     names = as_dict(outcome)

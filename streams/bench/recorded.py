@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streams.bench.concluding import CONDITIONS
-from streams.bench.load.faults import plan
+from streams.bench.load.fault_plan import plan
 from streams.bench.load.fleet import COLLECTORS, Fleet, Lived
-from streams.bench.load.plant import plant_of
 from streams.fabric.inventory import Inventory
 from streams.replay.score import Truth
+from streams.simulation.fabric_arrays import fabric_arrays
 from streams.wire import codec
 from streams.wire.models import CollectorStatus, Event, Samples
 
@@ -43,7 +43,7 @@ class Recorded:
 
 def record(inventory: Inventory, folder: Path, seconds: float, cadence_s: float, seed: int) -> Recorded:
     """Write what the fabric reads in so many seconds; faults end well before, so that all is concluded."""
-    plant, chance = plant_of(inventory), np.random.default_rng(seed)
+    plant, chance = fabric_arrays(inventory), np.random.default_rng(seed)
     warm_s, fault_s = 2 * cadence_s, max(10.0, seconds - 2 * cadence_s - 100.0)
     lived = [Lived(fault) for fault in plan(plant, fault_s, cadence_s, chance)]
     fleet = Fleet(plant, cadence_s, chance, dict.fromkeys(COLLECTORS, 1))

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from streams.bench import lineup
 from streams.bench.concluding import conclude
-from streams.bench.load import plant as plants
-from streams.bench.load.spec import Sent, Spec, read_sent, write_spec
+from streams.bench.load import arrays_file
+from streams.bench.load.spec import LoadReport, Spec, read_report, write_spec
 from streams.bench.params import Params
 from streams.bench.profiling import recording
 from streams.bench.report import Report
@@ -27,8 +27,9 @@ from streams.cli.publishing import publish
 from streams.config.settings import Settings, load
 from streams.embedded.guarded import Guarded
 from streams.embedded.kafka_folder import free_ports
-from streams.fabric.generate import GenerateParams, ImpossibleFabric, generate
 from streams.runtime.supervise import Part, Supervisor
+from streams.simulation.clos import GenerateParams, ImpossibleFabric, generate
+from streams.simulation.fabric_arrays import FabricArrays, fabric_arrays
 from streams.store.clickhouse import ClickHouse
 from streams.wire.errors import Misconfigured, Retry
 
@@ -79,7 +80,7 @@ class Bench:
             if hasattr(self, "watch"):
                 self.watch.close()
 
-    async def _start(self) -> plants.Plant:
+    async def _start(self) -> FabricArrays:
         """Servers, topics, tables, the inventory, and the pipeline."""
         folder, supervisor = self.params.folder, self.supervisor
         self.phase = "starting Kafka and ClickHouse"
@@ -100,14 +101,14 @@ class Bench:
             supervisor.start(part)
         return plant
 
-    async def _publish_fabric(self) -> plants.Plant:
+    async def _publish_fabric(self) -> FabricArrays:
         try:
             inventory = await asyncio.to_thread(generate, GenerateParams(gpus=self.params.gpus))
         except ImpossibleFabric as error:
             raise Misconfigured(f"--gpus {self.params.gpus}: {error}") from error
         await publish(self.settings.kafka, await asyncio.to_thread(records_of, inventory, time.time_ns()))
-        plant = await asyncio.to_thread(plants.plant_of, inventory)
-        await asyncio.to_thread(plants.save, plant, self.params.folder / "plant.json")
+        plant = await asyncio.to_thread(fabric_arrays, inventory)
+        await asyncio.to_thread(arrays_file.save, plant, self.params.folder / "plant.json")
         return plant
 
     async def _ready(self) -> None:
@@ -120,7 +121,7 @@ class Bench:
         ):
             raise Misconfigured(f"the stages were not ready after {READY_S:g} s (logs: {self.params.folder})")
 
-    async def _load(self) -> Sent:
+    async def _load(self) -> LoadReport:
         """Run the load through warm-up, window and drain; answer what was sent."""
         params, said = self.params, self.params.folder / "load-said.json"
         spec = Spec(
@@ -133,8 +134,8 @@ class Bench:
         self.phase = "the load generator gets ready"
         self.generator = Guarded(lineup.load(asked), params.folder / "load.log", grace_s=30)
         self.watch.generator = self.generator
-        await self._alive(lambda: read_sent(said) is not None, READY_S)
-        began = read_sent(said)
+        await self._alive(lambda: read_report(said) is not None, READY_S)
+        began = read_report(said)
         assert began is not None
         self.phase = "warming up"
         await self._alive_until(began.began_ns + round(params.warm_s * 1e9))
@@ -152,7 +153,7 @@ class Bench:
                 self.problems.append("py-spy recorded no profile")
         self.phase = "stopping the load"
         await asyncio.to_thread(self.generator.stop)
-        sent = read_sent(said)
+        sent = read_report(said)
         assert sent is not None
         if not sent.done:
             raise Misconfigured(f"the load generator did not end in order (log: {params.folder / 'load.log'})")
@@ -172,7 +173,7 @@ class Bench:
         if not await self._until(lambda: stages["decide"].reached(end_ns), give_up_s):
             self.problems.append(f"the pipeline did not conclude within {give_up_s:g} s of the window's end")
 
-    async def _rows(self, sent: Sent) -> Held:
+    async def _rows(self, sent: LoadReport) -> Held:
         """Wait until the rows are there, then count them all."""
         self.phase = "waiting for the last rows"
         clickhouse = ClickHouse(self.settings.store)
@@ -192,7 +193,7 @@ class Bench:
         finally:
             clickhouse.close()
 
-    def _sent(self, sent: Sent, word: str) -> int:
+    def _sent(self, sent: LoadReport, word: str) -> int:
         return sum(count for topic, count in sent.messages.items() if word in topic)
 
     async def _alive_until(self, at_ns: int) -> None:

@@ -13,9 +13,9 @@ import typer
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.cli.publishing import publish
 from streams.fabric.checks import Problem
-from streams.fabric.generate import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
-from streams.fabric.generate import generate as made_by
 from streams.fabric.inventory import Inventory, digest, examine, write_folder
+from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
+from streams.simulation.clos import generate as made_by
 from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.topics import INVENTORY, Record, encode

@@ -37,7 +37,7 @@ def written_config(folder: Path, bootstrap: str, url: str, plan: "Plan") -> Path
             "[collect.sim]",
             f'folder = "{folder / "sim"}"',
             f"faults_s = {plan.seconds}",
-            'faces = ["gnmi"]',  # nobody reads the others here, and sysfs trees cost a tenth of a core to keep
+            'interfaces = ["gnmi"]',  # nobody reads the others here, and sysfs trees cost a tenth of a core to keep
             "[collect.gnmi]",
             f'targets_file = "{folder / TARGETS}"',
             "cadence_s = 2",

@@ -17,8 +17,8 @@ import orjson
 
 from streams.detect.measure.selves import Selves
 from streams.detect.params import DetectParams, ns
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import CablingReport, Component, Facts, Neighbor, Source, VersionCensus
 from streams.wire.topics import partition_of
 

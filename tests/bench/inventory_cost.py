@@ -34,7 +34,6 @@ from streams.detect.params import DetectParams, ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.capacity import jobs_behind, lose, paths_up
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.graph import Graph
 from streams.fabric.heard import Told
 from streams.fabric.ids import Port
@@ -44,6 +43,7 @@ from streams.fabric.things import links_with
 from streams.fabric.topology import Topology
 from streams.runtime.admin import ensure_topics
 from streams.runtime.inventory_reader import InventoryReader
+from streams.simulation.clos import GenerateParams, generate
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Message, Source, Symptom, SymptomKind
 from streams.wire.stage import Output, Stage

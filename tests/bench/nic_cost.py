@@ -28,7 +28,7 @@ from collectors.nic.ethtool import Source, Statistics, ethtool_of
 from collectors.nic.host import HostReader
 from collectors.nic.params import Params
 from collectors.sim import clos
-from collectors.sim.sysfs_face import SysfsFace, host_tree
+from collectors.sim.sysfs_writer import SysfsWriter, host_tree
 from collectors.sim.world import World
 from streams.wire.models import Source as From
 from streams.wire.topics import Record
@@ -79,7 +79,7 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
     now_ns = clock.now_ns()
     inventory = clos.inventory(SHAPE, now_ns)
     world = World(inventory, (), 1, now_ns)
-    face = SysfsFace(world, clock, folder)
+    face = SysfsWriter(world, clock, folder)
     face.write(now_ns)
     (host,) = face.hosts
     text = next(t for p, t in host_tree(world, host, now_ns).files.items() if p.startswith("ethtool/"))

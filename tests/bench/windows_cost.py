@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from streams.bench.load.fleet import Fleet
-from streams.bench.load.plant import plant_of
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams, ns
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
+from streams.simulation.fabric_arrays import fabric_arrays
 from streams.wire import topics
 from streams.wire.models import Message, Source
 from streams.wire.stage import Output
@@ -103,7 +103,7 @@ def made(gpus: int, cadence_s: float) -> tuple[Chain, Fleet]:
     runs = {Source.SOURCE_NIC: 1, Source.SOURCE_GNMI: 1}
     chain = Chain(Topology(inventory))
     chain.begin()
-    return chain, Fleet(plant_of(inventory), cadence_s, np.random.default_rng(1), runs)
+    return chain, Fleet(fabric_arrays(inventory), cadence_s, np.random.default_rng(1), runs)
 
 
 def play(chain: Chain, fleet: Fleet, minute: int, slot_s: float = SLOT_S) -> int:

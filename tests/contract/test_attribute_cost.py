@@ -16,9 +16,9 @@ from streams.detect.attribute.cases import Cases
 from streams.detect.attribute.kept import Case
 from streams.detect.attribute.stage import Attribute
 from streams.detect.params import DetectParams, ns
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import (
     Condition,
     Endpoint,

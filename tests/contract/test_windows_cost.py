@@ -18,8 +18,8 @@ from streams.detect.measure.packing import Packer
 from streams.detect.params import DetectParams, ns
 from streams.detect.rail_peers import marks_of
 from streams.fabric.catalogue import Metric
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import PeerWindow, Source
 from tests.bench.windows_cost import Chain, made, play
 from tests.contract.test_healthy_path_cost import counting

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from streams.bench.detection.conditions import CONDITIONS
+from streams.simulation.conditions import CONDITIONS
 from tests.e2e.processes import once
 
 pytestmark = pytest.mark.timeout(180)

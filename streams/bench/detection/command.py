@@ -33,15 +33,15 @@ def detection(
 
     import orjson
 
-    from streams.bench.detection.conditions import CONDITIONS
-    from streams.bench.detection.lack import Lack
-    from streams.bench.detection.places import Full
-    from streams.bench.detection.post import Cadence
-    from streams.bench.detection.shown import as_dict, lines
+    from streams.bench.detection.render import as_dict, lines
+    from streams.bench.detection.source_ablation import SourceAblation
     from streams.bench.detection.sources import SOURCES
-    from streams.bench.detection.trial import Asked, run
+    from streams.bench.detection.trial import TrialSpec, run
     from streams.cli.options import settings_of
     from streams.replay.backtest import stages
+    from streams.simulation.conditions import CONDITIONS
+    from streams.simulation.delivery_model import Cadence
+    from streams.simulation.fault_placement import NoRoom
     from streams.wire.errors import Misconfigured
 
     known = {condition.slug: condition for condition in CONDITIONS}
@@ -55,11 +55,15 @@ def detection(
     if seldom % often:
         raise Misconfigured(f"--cadence {seldom:g} is no whole number of times --nic-cadence {often:g}")
     settings = settings_of(config)
-    asked = Asked(gpus, seed, each, days, Cadence(seldom, often), conditions)
+    asked = TrialSpec(gpus, seed, each, days, Cadence(seldom, often), conditions)
     try:
         outcome = run(asked, settings, stages(settings))
-        lack = Lack(outcome, run(replace(asked, without=without), settings, stages(settings))) if without else None
-    except Full as error:
+        lack = (
+            SourceAblation(outcome, run(replace(asked, without=without), settings, stages(settings)))
+            if without
+            else None
+        )
+    except NoRoom as error:
         raise Misconfigured(str(error)) from error
     said = lack.as_dict() if lack is not None else as_dict(outcome)
     if as_json:

@@ -17,7 +17,7 @@ def _source(message: Message) -> Source | None:
     return getattr(message, "source", None)
 
 
-def lacking(
+def without_source(
     batches: Iterable[tuple[int, list[Message]]], name: str, from_ns: int
 ) -> Iterator[tuple[int, list[Message]]]:
     """What comes, but nothing of one source from a moment of arrival on; all of it where `name` is empty."""

@@ -6,29 +6,30 @@ What happens is drawn from the seed alone, so that a trial can be had again; not
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
 
-from streams.bench.detection.conditions import CONDITIONS
-from streams.bench.detection.delivery import Delivery
-from streams.bench.detection.effects import Effect, Span
-from streams.bench.detection.hard import HARD, maintained
-from streams.bench.detection.injection import Injection
-from streams.bench.detection.places import Full, Places
-from streams.bench.detection.post import Cadence, Travel
-from streams.bench.detection.sources import lacking
-from streams.bench.detection.traffic import Traffic
-from streams.bench.detection.world import World
-from streams.bench.load.plant import plant_of
+from streams.bench.detection.sources import without_source
 from streams.config.settings import Settings
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.notify.notifier import Notifier
 from streams.replay.driver import Driver, Stages
 from streams.replay.score import Score, ScoredFinding, Truth, score
+from streams.simulation import ground_truth
+from streams.simulation.clos import GenerateParams, generate
+from streams.simulation.conditions import CONDITIONS
+from streams.simulation.delivery_model import Cadence, DeliveryModel
+from streams.simulation.effects import Effect, Interval
+from streams.simulation.fabric_arrays import fabric_arrays
+from streams.simulation.fault_placement import FaultPlacer, NoRoom
+from streams.simulation.ground_truth import InjectedFault
+from streams.simulation.negative_cases import NEGATIVE_CASES, hosts_in_maintenance
+from streams.simulation.telemetry import Telemetry
+from streams.simulation.traffic import Traffic
+from streams.simulation.world import World
 from streams.wire.models import Condition, Finding, Message
 
 _S = 10**9
@@ -47,14 +48,14 @@ _POST_NS = 5 * _S
 """So often it is asked who is to be paged."""
 _DAYS_SLICE_S = 15.0
 _GPUS_OF_TODAY = 2048
-_DAYS = Travel(agent_rounds=30)
+_DAYS = DeliveryModel(agent_rounds=30)
 """Agents are a tenth of all messages then, and not two thirds."""
 _FAULTS_A_DAY_AND_SERVER = 1 / (5 * 400)
 """One network fault in 5 days on 400 servers (DETECTION 3, "Base rate")."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TrialSpec:
     """What a trial is asked. `each` faults of every condition, or with `days` the published base rate over so many."""
 
     gpus: int = 2048
@@ -81,56 +82,56 @@ class Asked:
     @property
     def slice_s(self) -> float:
         """So much of arrival comes at once: a page's hold, for days; else a tenth of a round."""
-        return _DAYS_SLICE_S if self.days else max(1.0, self.cadence.seconds / 10)
+        return _DAYS_SLICE_S if self.days else max(1.0, self.cadence.switch_s / 10)
 
 
 @dataclass(slots=True)
 class Outcome:
     """What came of it. `arrived_ns` is when a finding was first said, by the arrival clock; `pages` those posted."""
 
-    asked: Asked
-    injections: list[Injection]
+    spec: TrialSpec
+    injections: list[InjectedFault]
     score: Score
     findings: dict[str, Finding]
-    arrived_ns: dict[str, int]
+    first_published_ns: dict[str, int]
     pages: dict[str, int]
-    late_reports_ns: dict[tuple[int, int], int]
+    report_delays_ns: dict[tuple[int, int], int]
     """By (link, when its signal went): after how long the first of its ends told of it."""
-    counted: Counter[str]
+    counts: Counter[str]
     hours: float
-    hard: Counter[str] = field(default_factory=Counter)
+    negative_cases: Counter[str] = field(default_factory=Counter)
 
-    def completed_ns(self, truth: Truth) -> int:
+    def detectable_from_ns(self, truth: Truth) -> int:
         """When it could be known."""
-        known = next(k for i in self.injections for k in i.known if _same(k.truth, truth))
-        return known.complete_ns + (self.late_reports_ns.get(known.reported, 0) if known.reported else 0)
+        known = next(k for i in self.injections for k in i.ground_truths if _same(k.truth, truth))
+        return known.detectable_from_ns + (self.report_delays_ns.get(known.reported_by, 0) if known.reported_by else 0)
 
     def delays_s(self, condition: Condition) -> list[float]:
         """Time to detect as findings say it, from when the fault was complete."""
         return [
-            (m.finding.detected_ns - self.completed_ns(m.truth)) / 1e9
+            (m.finding.detected_ns - self.detectable_from_ns(m.truth)) / 1e9
             for m in self.score.found
             if m.truth.condition is condition
         ]
 
-    def said_s(self, condition: Condition) -> list[float]:
+    def publication_delays_s(self, condition: Condition) -> list[float]:
         """The same until the finding was there to be read, by the arrival clock."""
         return [
-            (at_ns - self.completed_ns(m.truth)) / 1e9
+            (at_ns - self.detectable_from_ns(m.truth)) / 1e9
             for m in self.score.found
             if m.truth.condition is condition and (at_ns := self._said_ns(m.finding)) is not None
         ]
 
     def _said_ns(self, seen: ScoredFinding) -> int | None:
         own = (
-            self.arrived_ns[f.id]
+            self.first_published_ns[f.id]
             for f in self.findings.values()
             if f.condition is seen.condition and f.subject.id == seen.subject_id and f.started_at_ns >= seen.start_ns
         )
         return min(own, default=None)
 
     @property
-    def vain(self) -> list[str]:
+    def false_pages(self) -> list[str]:
         """Pages that were not a fault: of nothing that there was, of whichever condition, or taken back."""
         return [identity for identity in self.pages if not self._was(self.findings[identity])]
 
@@ -146,32 +147,32 @@ class Outcome:
         )
 
 
-def _same(own: Truth, scored: Truth) -> bool:
+def _same(own: ground_truth.Truth, scored: Truth) -> bool:
     """The score makes one of those that follow each other at one place: it has the place and begin of the first."""
     key = scored.condition, scored.device, scored.port, scored.start_ns
     return key == (own.condition, own.device, own.port, own.start_ns)
 
 
-def run(asked: Asked, settings: Settings, stages: Stages) -> Outcome:
+def run(asked: TrialSpec, settings: Settings, stages: Stages) -> Outcome:
     """Make it happen and look; raises Full where it does not fit."""
     for stretch in _STRETCHES[:-1]:
-        with suppress(Full):
+        with suppress(NoRoom):
             return _run(asked, stretch, settings, stages)
     return _run(asked, _STRETCHES[-1], settings, stages)
 
 
-def _run(asked: Asked, stretch: float, settings: Settings, stages: Stages) -> Outcome:
+def _run(asked: TrialSpec, stretch: float, settings: Settings, stages: Stages) -> Outcome:
     chance = np.random.default_rng(asked.seed)
     inventory = generate(GenerateParams(gpus=asked.gpus, jobs=0))
-    plant = plant_of(inventory)
-    within = Span(START_NS + round(WARM_S * _S), START_NS + round((WARM_S + asked.seconds * stretch) * _S))
-    whole = Span(START_NS, within.end_ns + round(OVER_S * _S))
+    plant = fabric_arrays(inventory)
+    within = Interval(START_NS + round(WARM_S * _S), START_NS + round((WARM_S + asked.seconds * stretch) * _S))
+    whole = Interval(START_NS, within.end_ns + round(OVER_S * _S))
     hosts = [name for name, host in zip(plant.devices, plant.is_host, strict=True) if host]
     traffic = Traffic(len(hosts), min(32, max(4, len(hosts) // 8)), whole, chance)
     tier_of = {device.name: device.tier for device in inventory.devices}
     pods = {device.name: device.pod for device in inventory.devices}
-    places = Places(plant, [tier_of[name] for name in plant.devices], traffic, chance, pods)
-    visited, effects = maintained(places, within)
+    places = FaultPlacer(plant, [tier_of[name] for name in plant.devices], traffic, chance, pods)
+    visited, effects = hosts_in_maintenance(places, within)
     injections = list(_injections(asked, places, within))
     hard, more = _hard(asked, places, within)
     hard["host-in-maintenance"] = len(visited)
@@ -179,20 +180,23 @@ def _run(asked: Asked, stretch: float, settings: Settings, stages: Stages) -> Ou
     devices = tuple(d._replace(maintenance_until=visited.get(d.name)) for d in inventory.devices)
     topology = Topology(Inventory(devices, inventory.links, inventory.ports, traffic.jobs(hosts)))
     world = World(inventory, plant, traffic, effects, START_NS, chance)
-    delivery = Delivery(world, topology, effects, asked.cadence, _DAYS if asked.days else Travel(), chance)
-    batches = delivery.rounds(whole.start_ns, whole.end_ns, round(asked.slice_s * _S))
+    delivery = Telemetry(world, topology, effects, asked.cadence, _DAYS if asked.days else DeliveryModel(), chance)
+    batches = delivery.batches(whole.start_ns, whole.end_ns, round(asked.slice_s * _S))
     watch = _Watch(Notifier(settings.notify))
-    watch.follow(Driver(stages, topology), lacking(batches, asked.without, within.start_ns))
+    watch.follow(Driver(stages, topology), without_source(batches, asked.without, within.start_ns))
     said = list(watch.findings.values())
-    injections = [replace(one, known=tuple(known.named(said) for known in one.known)) for one in injections]
-    truths = [truth for injection in injections for truth in injection.truths]
+    injections = [
+        replace(one, ground_truths=tuple(known.at_reported_device(said) for known in one.ground_truths))
+        for one in injections
+    ]
+    truths = [Truth(*astuple(truth)) for injection in injections for truth in injection.truths]
     return Outcome(
         asked, injections, score(watch.revisions, truths, settings.notify.hold_s), watch.findings, watch.arrived_ns,
-        watch.pages, delivery.late_reports_ns, delivery.counted, (whole.end_ns - whole.start_ns) / 3.6e12, hard,
+        watch.pages, delivery.report_delays_ns, delivery.counts, (whole.end_ns - whole.start_ns) / 3.6e12, hard,
     )  # fmt: skip
 
 
-def _injections(asked: Asked, places: Places, within: Span) -> Iterator[Injection]:
+def _injections(asked: TrialSpec, places: FaultPlacer, within: Interval) -> Iterator[InjectedFault]:
     own = [condition for condition in CONDITIONS if condition in asked.conditions]
     if not asked.days:
         for condition in own:
@@ -204,15 +208,15 @@ def _injections(asked: Asked, places: Places, within: Span) -> Iterator[Injectio
         yield CONDITIONS[own[places.chance.integers(len(own))]][0](places, within)
 
 
-def _hard(asked: Asked, places: Places, within: Span) -> tuple[Counter[str], list[Effect]]:
+def _hard(asked: TrialSpec, places: FaultPlacer, within: Interval) -> tuple[Counter[str], list[Effect]]:
     hours = (within.end_ns - within.start_ns) / 3.6e12
     # Over days a hard case every few minutes were no healthy fabric; a tenth of it still is 100 a day.
     often = asked.gpus / _GPUS_OF_TODAY * (0.1 if asked.days else 1.0)
     made: Counter[str] = Counter()
     effects: list[Effect] = []
-    for make, an_hour in HARD:
+    for make, an_hour in NEGATIVE_CASES:
         for _ in range(int(places.chance.poisson(an_hour * hours * often))):
-            with suppress(Full):  # as many as find room beside the faults; how many is printed
+            with suppress(NoRoom):  # as many as find room beside the faults; how many is printed
                 effects += make(places, within)
                 made[make.__name__.replace("_", "-")] += 1
     return made, effects

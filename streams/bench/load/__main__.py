@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streams.bench.load import plant as plants
-from streams.bench.load.faults import plan
+from streams.bench.load import arrays_file
+from streams.bench.load.fault_plan import plan
 from streams.bench.load.fleet import COLLECTORS, Fleet
 from streams.bench.load.player import Player
 from streams.bench.load.spec import read_spec
@@ -18,7 +18,7 @@ from streams.bench.load.spec import read_spec
 
 async def _run(path: Path) -> None:
     spec = read_spec(path)
-    plant = plants.load(Path(spec.plant))
+    plant = arrays_file.load(Path(spec.fabric_path))
     chance = np.random.default_rng(spec.seed)
     faults = plan(plant, spec.seconds, spec.cadence_s, chance)
     runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streams.bench.load.encoding import FIRST_SEQUENCE, stamp
-from streams.bench.load.faults import Fault
+from streams.bench.load.fault_plan import Fault
 from streams.bench.load.group import Group, Reader
-from streams.bench.load.plant import Plant
+from streams.simulation.fabric_arrays import FabricArrays
 from streams.wire.codec import to_bytes
 from streams.wire.models import Event, EventKind, Source
 
@@ -61,7 +61,9 @@ class Lived:
 class Fleet:
     """Every device of a plant. Times are seconds since the start of the load."""
 
-    def __init__(self, plant: Plant, cadence_s: float, chance: np.random.Generator, runs: dict[Source, int]) -> None:
+    def __init__(
+        self, plant: FabricArrays, cadence_s: float, chance: np.random.Generator, runs: dict[Source, int]
+    ) -> None:
         self._plant = plant
         self._cadence_s = cadence_s
         self._first_port = plant.first_port

@@ -6,7 +6,6 @@ rails of a host and the second half, a leaf's uplinks, carry alike. Some are idl
 rates and everything else is rare; a port that is down counts nothing.
 """
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 
 from streams.bench.load.encoding import SamplesPieces, StatusPieces, samples_pieces, status_pieces
 from streams.fabric.catalogue import Metric
+from streams.simulation.fabric_arrays import rows_digest
 from streams.wire.models import NO_INDEX, CollectorStatus, RowKind, Samples, Source, Table
 
 IDLE_RATIO = 0.15
@@ -68,12 +68,6 @@ GAUGES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.PRE_FEC_BER, Metric.MODULE_TEM
 METRICS = 24
 _OPER = GAUGES.index(Metric.OPER_UP)
 _RARE = (Metric.RX_DISCARDS, Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_SYMBOL_ERRORS)
-
-
-def rows_digest(rows: Sequence[str]) -> int:
-    """As the collectors have it: 64 bits of BLAKE2b over the names, each ended by a NUL."""
-    digest = hashlib.blake2b(b"".join(row.encode() + b"\0" for row in rows), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
 
 
 @dataclass(frozen=True, slots=True)

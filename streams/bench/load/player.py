@@ -19,9 +19,9 @@ import orjson
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from streams.bench.load.faults import Fault
+from streams.bench.load.fault_plan import Fault
 from streams.bench.load.fleet import Encoded, Fleet, Lived
-from streams.bench.load.spec import Sent, Spec, Told
+from streams.bench.load.spec import InjectedFault, LoadReport, Spec
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, SAMPLES, Topic, encode, partition_of
 
 _MARK_EVERY_S = 1.0
@@ -33,7 +33,7 @@ At 131,072 GPUs, runs 10 minutes apart: the broker took 2.15 CPU s a million por
 
 
 @dataclass(slots=True)
-class Tally:
+class SendStats:
     """What was acknowledged, what was refused, and how late slots began."""
 
     messages: Counter[str] = field(default_factory=Counter)
@@ -58,7 +58,7 @@ class Player:
             for lived, fault in enumerate(faults)
             for number, at_s in enumerate(fault.changes)
         )
-        self._tally = Tally()
+        self._tally = SendStats()
         self._marks: list[tuple[int, int, int]] = []
         self._began_ns = self._over_ns = 0
         self._last_s = max((at_s for at_s, _, _ in self._changes), default=0.0)
@@ -186,19 +186,19 @@ class Player:
         tally = self._tally
         late = sorted(tally.late_s) or [0.0]
         refused = tally.refused + (tally.waiting if done else 0)
-        said = Sent(
+        said = LoadReport(
             done, self._began_ns, self._over_ns, dict(tally.messages), tally.rows, tally.bytes, refused,
             late[-1], late[int(len(late) * 0.99)], self._marks if done else [], self._told() if done else [],
             tally.batches,
         )  # fmt: skip
-        scratch = Path(self._spec.said).with_suffix(".new")
+        scratch = Path(self._spec.report_path).with_suffix(".new")
         scratch.write_bytes(orjson.dumps(said))
-        scratch.replace(self._spec.said)
+        scratch.replace(self._spec.report_path)
 
-    def _told(self) -> list[Told]:
+    def _told(self) -> list[InjectedFault]:
         told = []
         for lived in self._faults:
             if lived.at_ns:
                 device, port = self._fleet.end_of(lived.fault)
-                told.append(Told(lived.fault.kind.value, device, port, lived.at_ns))
+                told.append(InjectedFault(lived.fault.kind.value, device, port, lived.at_ns))
         return told

@@ -12,8 +12,8 @@ class Spec:
     """One run of the load: faults begin `warm_s` after its start and fall into `seconds`."""
 
     bootstrap: str
-    plant: str
-    said: str
+    fabric_path: str
+    report_path: str
     partitions: int
     cadence_s: float
     warm_s: float
@@ -25,7 +25,7 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class InjectedFault:
     """One fault as it happened: what, where, and when its changes were sent."""
 
     kind: str
@@ -35,7 +35,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class LoadReport:
     """What Kafka has of the load by now; `marks` are (time, messages, rows) of samples about each second.
 
     `bytes` are those of values before compression; `refused` messages were given up by the client.
@@ -52,11 +52,11 @@ class Sent:
     late_max_s: float
     late_p99_s: float
     marks: list[tuple[int, int, int]]
-    faults: list[Told]
+    faults: list[InjectedFault]
     batches: int = 0
 
 
-_SPEC, _SENT = TypeAdapter(Spec), TypeAdapter(Sent)
+_SPEC, _SENT = TypeAdapter(Spec), TypeAdapter(LoadReport)
 
 
 def read_spec(path: Path) -> Spec:
@@ -64,7 +64,7 @@ def read_spec(path: Path) -> Spec:
     return _SPEC.validate_json(path.read_bytes())
 
 
-def read_sent(path: Path) -> Sent | None:
+def read_report(path: Path) -> LoadReport | None:
     """What was said last, None before anything was."""
     return _SENT.validate_json(path.read_bytes()) if path.exists() else None
 

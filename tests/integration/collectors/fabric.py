@@ -17,7 +17,7 @@ from collectors.gnmi.params import Params, Target
 from collectors.sim import clos
 from collectors.sim.clos import Shape
 from collectors.sim.faults import Fault
-from collectors.sim.gnmi_face import GnmiFace
+from collectors.sim.gnmi_server import GnmiServers
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
 from tests.fakes.publisher import KeptRecords
@@ -30,7 +30,7 @@ Faulty = Callable[[Inventory, int], list[Fault]]
 class Running:
     """What runs: the fabric's face, what the collector published, and its self-metrics."""
 
-    face: GnmiFace
+    face: GnmiServers
     world: World
     kept: KeptRecords
     counts: Counts
@@ -45,7 +45,7 @@ async def running(
     now_ns = clock.now_ns()
     inventory = clos.inventory(shape, now_ns)
     world = World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
-    async with GnmiFace(world, clock, tls=tls) as face:
+    async with GnmiServers(world, clock, tls=tls) as face:
         targets = [Target(name=name, address=address) for name, address in face.addresses.items()]
         params = Params.model_validate(
             {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings

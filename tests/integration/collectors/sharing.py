@@ -15,7 +15,7 @@ from aiokafka import AIOKafkaConsumer
 
 from collectors.core.clock import SystemClock
 from collectors.sim import clos
-from collectors.sim.gnmi_face import GnmiFace
+from collectors.sim.gnmi_server import GnmiServers
 from collectors.sim.world import World
 from streams.config.kafka import KafkaSettings
 from streams.runtime.admin import ensure_topics
@@ -73,7 +73,7 @@ async def sharing(bootstrap: str, folder: Path) -> AsyncIterator[Sharing]:
     clock = SystemClock()
     now_ns = clock.now_ns()
     world = World(clos.inventory(SHAPE, now_ns), (), 1, now_ns)
-    async with GnmiFace(world, clock) as face:
+    async with GnmiServers(world, clock) as face:
         targets = folder / "targets.json"
         targets.write_text(json.dumps([{"name": name, "address": at} for name, at in face.addresses.items()]))
         shared = Sharing(bootstrap, targets, frozenset(face.addresses))

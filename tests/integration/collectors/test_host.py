@@ -23,8 +23,8 @@ from collectors.host.params import Params
 from collectors.host.times import OwnZero, Times
 from collectors.sim import clos
 from collectors.sim.faults import Fault, LinkDown, LinkFlap, Reboot, Span
-from collectors.sim.kernel_log_face import KernelLogFace, lines
-from collectors.sim.sysfs_face import SysfsFace
+from collectors.sim.kernel_log_writer import KernelLogWriter, kernel_log_lines
+from collectors.sim.sysfs_writer import SysfsWriter
 from collectors.sim.world import World
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -49,7 +49,7 @@ def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> W
 
 
 @asynccontextmanager
-async def listening(sysfs: SysfsFace, log: KernelLogFace, folder: Path) -> AsyncIterator[KeptRecords]:
+async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> AsyncIterator[KeptRecords]:
     """The agent of the host, as it runs."""
     kept = KeptRecords()
     params = Params(
@@ -79,8 +79,8 @@ async def test_a_flap_is_told_as_it_happens(tmp_path: Path) -> None:
     downs = (Span(now_ns + 2 * S, now_ns + 3 * S), Span(now_ns + 4 * S, now_ns + 5 * S))
     world = world_of(now_ns, lambda link: [LinkFlap(link["mlx5_3"], downs)])
     async with (
-        SysfsFace(world, clock, tmp_path / "sysfs", every_s=0.1) as sysfs,
-        KernelLogFace(world, clock, tmp_path / "logs", every_s=0.05) as log,
+        SysfsWriter(world, clock, tmp_path / "sysfs", every_s=0.1) as sysfs,
+        KernelLogWriter(world, clock, tmp_path / "logs", every_s=0.05) as log,
         listening(sysfs, log, tmp_path) as kept,
     ):
         await kept.until(lambda: len(links(kept)) == 4, 30)
@@ -100,8 +100,8 @@ async def test_a_host_that_reboots_speaks_of_another_boot(tmp_path: Path) -> Non
         now_ns, lambda link: [Reboot(HOST, away), LinkDown(link["mlx5_0"], Span(now_ns + 6 * S, now_ns + 99 * S))]
     )
     async with (
-        SysfsFace(world, clock, tmp_path / "sysfs", every_s=0.05) as sysfs,
-        KernelLogFace(world, clock, tmp_path / "logs", every_s=0.05) as log,
+        SysfsWriter(world, clock, tmp_path / "sysfs", every_s=0.05) as sysfs,
+        KernelLogWriter(world, clock, tmp_path / "logs", every_s=0.05) as log,
         listening(sysfs, log, tmp_path) as kept,
     ):
         await kept.until(lambda: any(event.kind is EventKind.LINK_DOWN for event in links(kept)), 30)
@@ -122,19 +122,19 @@ def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
         ]
 
     world = world_of(start_ns, faulty)
-    whole = [*lines(world, HOST, start_ns, start_ns + 30 * S)]
+    whole = [*kernel_log_lines(world, HOST, start_ns, start_ns + 30 * S)]
     steps = range(0, 30 * S, S // 3)
     pieces = [
         line
         for at in steps
-        for line in lines(world, HOST, start_ns + at, min(start_ns + at + S // 3, start_ns + 30 * S))
+        for line in kernel_log_lines(world, HOST, start_ns + at, min(start_ns + at + S // 3, start_ns + 30 * S))
     ]
     assert pieces == whole
     assert (
         sum("Link down" in line for line in whole) == 2 and sum("Link up" in line for line in whole) == 2 + clos.RAILS
     )
     assert next(line for line in whole if line.startswith("<6>[    0.000000]")).endswith("PREEMPT_DYNAMIC")
-    assert [*lines(world_of(start_ns, lambda _: []), HOST, start_ns, start_ns + 30 * S)] == []
+    assert [*kernel_log_lines(world_of(start_ns, lambda _: []), HOST, start_ns, start_ns + 30 * S)] == []
 
 
 @pytest.fixture(scope="module")

@@ -126,8 +126,8 @@ def _is_of(event: Event, end: Port) -> bool:
 
 
 def test_a_face_that_is_not_wanted_is_not_shown(tmp_path: Path) -> None:
-    """`faces` says which; the files of the others are empty lists."""
-    command = [*RAILSIGHT, "collect", "sim", "--set", f"folder={tmp_path}", "--set", 'faces=["gnmi"]']
+    """`interfaces` says which; the files of the others are empty lists."""
+    command = [*RAILSIGHT, "collect", "sim", "--set", f"folder={tmp_path}", "--set", 'interfaces=["gnmi"]']
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

@@ -18,7 +18,7 @@ from collectors.core.means import Means
 from collectors.core.spec import Core
 from collectors.sim import clos
 from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
-from collectors.sim.snmp_face import SnmpFace
+from collectors.sim.snmp_server import SnmpServers
 from collectors.sim.world import World
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
@@ -65,7 +65,7 @@ async def hearing(world: World) -> AsyncIterator[KeptRecords]:
     """The world's agents, and the collector that polls them and hears their traps."""
     port = free_port()
     async with (
-        SnmpFace(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
+        SnmpServers(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
         collecting(params_of(face.addresses, traps=f"127.0.0.1:{port}")) as (kept, _),
     ):
         yield kept
@@ -89,7 +89,7 @@ def link(inventory: Inventory, leaf: str = LEAF) -> Any:
 async def test_what_is_read_is_what_the_world_is() -> None:
     """Every port of every switch: its traffic at the time of reading, its states; and who the switch is."""
     world = world_of()
-    async with SnmpFace(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
+    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
         await kept.until(lambda: {s.device for s in kept.of(Samples)} == set(world.switches), 20)
         await kept.until(lambda: {f.device for f in kept.of(Facts)} == set(world.switches), 20)
         for samples in kept.of(Samples):
@@ -163,7 +163,7 @@ async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
 
     world = world_of(faulty)
     down = next(each for each in world.inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
-    async with SnmpFace(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
+    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
         await kept.until(lambda: {s.device for s in kept.of(Samples)} == set(world.switches), 20)
         for end in (down.a, down.z):
             said = rows(kept.of(Samples, end.device)[0])
@@ -193,7 +193,7 @@ async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
     transport, hostile = await loop.create_datagram_endpoint(Hostile, local_addr=("127.0.0.1", 0))
     with contextlib.closing(transport), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
-        async with SnmpFace(world, SystemClock()) as face:
+        async with SnmpServers(world, SystemClock()) as face:
             bad = {
                 "hostile": f"127.0.0.1:{transport.get_extra_info('sockname')[1]}",
                 "silent": f"127.0.0.1:{silent.getsockname()[1]}",
@@ -250,7 +250,7 @@ async def test_once_prints_every_interface_and_ends() -> None:
     """One JSON object a port of each switch, and the sockets closed."""
     world = world_of()
     assert SPEC.once is not None
-    async with SnmpFace(world, SystemClock()) as face:
+    async with SnmpServers(world, SystemClock()) as face:
         lines = [orjson.loads(line) async for line in SPEC.once(params_of(face.addresses), Core())]
     assert {(line["device"], line["port"]) for line in lines} == {
         (device, port) for device in world.switches for port in world.ports[device]

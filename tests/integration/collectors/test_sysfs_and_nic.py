@@ -18,7 +18,7 @@ from collectors.nic.ethtool import ethtool_of
 from collectors.nic.params import Params
 from collectors.sim import clos
 from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
-from collectors.sim.sysfs_face import SysfsFace, guid
+from collectors.sim.sysfs_writer import SysfsWriter, guid
 from collectors.sim.world import World
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
@@ -48,7 +48,7 @@ def faulty(now_ns: int) -> World:
 async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
     """Every port's traffic, downs, transitions and lost frames, before and after the faults."""
     world = faulty(START)
-    face = SysfsFace(world, SystemClock(), tmp_path)
+    face = SysfsWriter(world, SystemClock(), tmp_path)
     for at_ns in (START, START + 10 * S):
         face.write(at_ns)
         said = rows(await whole(face.root(HOST)).host.read_once())
@@ -65,7 +65,7 @@ async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def collecting(face: SysfsFace, cadence_s: float = 0.1) -> AsyncIterator[KeptRecords]:
+async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator[KeptRecords]:
     """The collector of the host, as it runs."""
     kept = KeptRecords()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
@@ -82,7 +82,7 @@ async def test_a_flap_is_seen_while_it_happens(tmp_path: Path) -> None:
     """By its state where a reading falls into it, and by its counter in any case; only the fabric is published."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    async with SysfsFace(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
+    async with SysfsWriter(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
         await kept.until(lambda: any(_of(s, "link_down_events") == 2 for s in kept.of(Samples)), 30)
         samples = kept.of(Samples)
         assert {row for reading in samples for row in reading.row} == {f"mlx5_{n}" for n in range(clos.RAILS)}
@@ -104,7 +104,7 @@ async def test_a_host_that_reboots_is_away_and_comes_back_anew(tmp_path: Path) -
     clock = SystemClock()
     now_ns = clock.now_ns()
     world = world_of(now_ns, Reboot(HOST, Span(now_ns + 2 * S, now_ns + 4 * S)))
-    async with SysfsFace(world, clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
+    async with SysfsWriter(world, clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
         await kept.until(lambda: len({s.boot_id for s in kept.of(Samples)}) == 2, 30)
         first, last = kept.of(Samples)[0], kept.of(Samples)[-1]
         assert (_of(first, "rx_bytes") or 0) > 1000 * (_of(last, "rx_bytes") or 0)

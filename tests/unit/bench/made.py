@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from streams.bench.load.plant import Plant
+from streams.simulation.fabric_arrays import FabricArrays
 
 HOSTS, LEAVES = 40, 4
 
 
-def plant() -> Plant:
+def plant() -> FabricArrays:
     """Forty hosts of two ports, each port at another of four switches, which have twenty."""
     devices = tuple([f"host{i}" for i in range(HOSTS)] + [f"leaf{i}" for i in range(LEAVES)])
     host_ports, leaf_ports = ("n0", "n1"), tuple(f"e{i}" for i in range(20))
@@ -18,4 +18,4 @@ def plant() -> Plant:
             leaf = 2 * (host % 2) + nic
             links.append((2 * host + nic, 2 * HOSTS + 20 * leaf + used[leaf]))
             used[leaf] += 1
-    return Plant(devices, (True,) * HOSTS + (False,) * LEAVES, ports, np.array(links, np.int64))
+    return FabricArrays(devices, (True,) * HOSTS + (False,) * LEAVES, ports, np.array(links, np.int64))

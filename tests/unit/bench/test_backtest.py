@@ -4,8 +4,8 @@ from pathlib import Path
 
 from streams.bench.backtest import TARGET, Speeds, lines, measured
 from streams.bench.recorded import record
-from streams.fabric.generate import GenerateParams, generate
 from streams.replay.recording import RejectedRows, read_events, read_samples
+from streams.simulation.clos import GenerateParams, generate
 
 
 def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Condition, Finding, Severity
 from tests.unit.detect.chain import Span, World
 from tests.unit.detect.paging import Heard, Live, told

@@ -12,8 +12,8 @@ from collectors.host.pcie import speed, width
 from collectors.sim import clos
 from collectors.sim.clos import Shape
 from collectors.sim.faults import Fault, GpuFault, NarrowPcie, Reboot, Span, truth
-from collectors.sim.kernel_log_face import lines
-from collectors.sim.sysfs_face import host_tree, pci_address
+from collectors.sim.kernel_log_writer import kernel_log_lines
+from collectors.sim.sysfs_writer import host_tree, pci_address
 from collectors.sim.world import World
 from streams.detect import xids
 from streams.detect.xids import Grade
@@ -45,7 +45,7 @@ def readings(world: World, chance: random.Random) -> Iterator[Message]:
                 continue
             links = dict(_links(world, host, at_ns))
             yield replace(pcie(host, after_s, links, sequence=turn), boot_id=boot_id)
-        for line in lines(world, host, START, START + MINUTES * 60 * S):
+        for line in kernel_log_lines(world, host, START, START + MINUTES * 60 * S):
             yield from _event(host, line, world.device(host, START).boot_ns)
         for _ in range(3):
             said = f"NVRM: Xid (PCI:{chance.choice(GPUS)[:-2]}): {chance.choice(PROGRAM)}, pid=1, name=python"

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.fabric.capacity import Impact, Loss, devices_above, jobs_behind, lose, paths_up
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.graph import NONE
 from streams.fabric.inventory import Device, Inventory
 from streams.fabric.things import links_with, links_with_all
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
 from tests.unit.fabric.made import inventory, job, link, topology
 
 JOBS = (

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.fabric.checks import RULES, Tables, contradictions
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.inventory import Device, Inventory, Link, PortName, check, examine, write_folder
+from streams.simulation.clos import GenerateParams, generate
 from tests.unit.fabric.made import inventory, job, link
 
 HOST = Device("h", "host", "host", "p", gpus=8)

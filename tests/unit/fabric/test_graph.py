@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.graph import Likeness
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory
 from streams.fabric.things import links_with, links_with_all
 from streams.fabric.topology import Topology
+from streams.simulation.clos import GenerateParams, generate
 from tests.unit.fabric.made import inventory, job, link, topology
 
 CLOS = Topology(generate(GenerateParams(gpus=96, radix=8, rails=4, gpus_per_host=4, planes=2)))

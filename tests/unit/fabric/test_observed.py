@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.generate import GenerateParams, generate
 from streams.fabric.heard import Evidence, Hears, Told, Verdict, swapped, verdicts
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Device, Inventory, PortName
 from streams.fabric.observed import Observed
 from streams.fabric.selves import Difference, completed, differences, is_another
 from streams.fabric.topology import Cable, Topology
+from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Component, Facts, Neighbor, Source
 from tests.unit.fabric.made import inventory, link, topology
 

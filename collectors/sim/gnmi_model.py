@@ -1,0 +1,174 @@
+"""A simulated switch in OpenConfig's words: its leaves, what each says at a moment, which a path asks for. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from collectors.gnmi.paths import Elem, Elems, from_text
+from collectors.sim.clos import SOFTWARE
+from collectors.sim.world import PortState, World
+
+Value = str | int | bool
+_ANY = {"*", "..."}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """An OpenConfig identityref: JSON_IETF puts its module before its name."""
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One leaf of one switch. `port` is what it is about, if any; `reports` says whether ON_CHANGE serves it."""
+
+    elems: Elems
+    port: str
+    read: Callable[[Any], Value | Identity]
+    is_counter: bool = False
+    reports: bool = True
+
+
+_Read = Callable[[PortState], Value | Identity]
+_COUNTERS: dict[str, _Read] = {
+    "in-octets": lambda p: p.rx_bytes,
+    "out-octets": lambda p: p.tx_bytes,
+    "in-pkts": lambda p: p.rx_packets,
+    "out-pkts": lambda p: p.tx_packets,
+    "in-unicast-pkts": lambda p: p.rx_packets,
+    "out-unicast-pkts": lambda p: p.tx_packets,
+    "in-discards": lambda _: 0,
+    "out-discards": lambda _: 0,
+    "in-errors": lambda p: p.fcs_errors,
+    "out-errors": lambda _: 0,
+    "in-fcs-errors": lambda p: p.fcs_errors,
+    "carrier-transitions": lambda p: p.transitions,
+}
+_ETHERNET_COUNTERS: dict[str, _Read] = {
+    "in-crc-errors": lambda p: p.fcs_errors,
+    "in-mac-pause-frames": lambda _: 0,
+    "out-mac-pause-frames": lambda _: 0,
+}
+_STATES: dict[str, _Read] = {
+    "name": lambda p: p.name,
+    "admin-status": lambda p: "UP" if p.admin_up else "DOWN",
+    "oper-status": lambda p: "UP" if p.oper_up else "DOWN",
+    "last-change": lambda p: p.last_change_ns,
+}
+
+
+def _speed(port: PortState) -> Identity:
+    return Identity("openconfig-if-ethernet", f"SPEED_{port.speed_bps // 10**9}GB")
+
+
+class GnmiModel:
+    """The leaves of one switch; the tree never changes, only what it says."""
+
+    def __init__(self, world: World, device: str) -> None:
+        self._world = world
+        self.device = device
+        self.ports = world.ports.get(device, ())
+        self.leaves: tuple[Leaf, ...] = (
+            *self._system(),
+            *self._components(),
+            *self._all_ports(),
+            *self._lldp(),
+        )
+
+    def _system(self) -> Iterable[Leaf]:
+        base = from_text("/system/state")
+        world, device = self._world, self.device
+        yield Leaf((*base, Elem("hostname")), "", lambda _: device)
+        yield Leaf((*base, Elem("software-version")), "", self._software)
+        yield Leaf((*base, Elem("boot-time")), "", lambda at_ns: world.device(device, at_ns).boot_ns)
+        yield Leaf((*base, Elem("current-datetime")), "", _rfc3339, is_counter=True, reports=False)
+
+    def _components(self) -> Iterable[Leaf]:
+        known = next(device for device in self._world.inventory.devices if device.name == self.device)
+        base = (Elem("components"), Elem("component", (("name", "Chassis"),)))
+        said: dict[str, Value | Identity] = {
+            "name": "Chassis",
+            "type": Identity("openconfig-platform-types", "CHASSIS"),
+            "mfg-name": known.vendor,
+            "part-no": known.model,
+            "serial-no": known.serial,
+        }
+        yield Leaf((*base, Elem("name")), "", _constant("Chassis"))
+        yield Leaf((*base, Elem("state"), Elem("software-version")), "", self._software)
+        for name, value in said.items():
+            yield Leaf((*base, Elem("state"), Elem(name)), "", _constant(value))
+
+    def _all_ports(self) -> Iterable[Leaf]:
+        for port in self.ports:
+            base = (Elem("interfaces"), Elem("interface", (("name", port),)))
+            state, ethernet = (*base, Elem("state")), (*base, Elem("ethernet"), Elem("state"))
+            yield Leaf((*base, Elem("name")), port, _STATES["name"])
+            for name, read in _STATES.items():
+                yield Leaf((*state, Elem(name)), port, read)
+            for name, read in _COUNTERS.items():
+                yield Leaf((*state, Elem("counters"), Elem(name)), port, read, is_counter=True, reports=False)
+            yield Leaf((*ethernet, Elem("port-speed")), port, _speed)
+            for name, read in _ETHERNET_COUNTERS.items():
+                yield Leaf((*ethernet, Elem("counters"), Elem(name)), port, read, is_counter=True, reports=False)
+
+    def _lldp(self) -> Iterable[Leaf]:
+        for port in self.ports:
+            far = partial(self._world.neighbor, self.device, port)
+            base = from_text("/lldp/interfaces")
+            entry = (
+                *base, Elem("interface", (("name", port),)), Elem("neighbors"), Elem("neighbor", (("id", "1"),)),
+                Elem("state"),
+            )  # fmt: skip
+            yield Leaf((*entry, Elem("id")), port, _constant("1"))
+            yield Leaf((*entry, Elem("system-name")), port, lambda at_ns, far=far: far(at_ns).device)  # type: ignore[misc]
+            yield Leaf((*entry, Elem("port-id")), port, lambda at_ns, far=far: far(at_ns).port)  # type: ignore[misc]
+
+    def _software(self, at_ns: int) -> str:
+        return self._world.version(self.device, SOFTWARE, at_ns)
+
+    def matching_leaves(self, query: Elems) -> list[Leaf]:
+        """The leaves at or below a path, which may hold wildcards."""
+        return [leaf for leaf in self.leaves if matches(query, leaf.elems)]
+
+    def has(self, query: Elems) -> bool:
+        """Whether the path is in the model, whichever keys it names."""
+        bare = tuple(Elem(step.name) for step in query)
+        return any(matches(bare, leaf.elems) for leaf in self.leaves)
+
+    def values(self, leaves: Iterable[Leaf], at_ns: int) -> list[tuple[Leaf, Value | Identity]]:
+        """What the leaves say at a moment; each port is looked at once."""
+        states: dict[str, PortState] = {}
+        said = []
+        for leaf in leaves:
+            if leaf.port and leaf.elems[0].name == "interfaces":
+                if leaf.port not in states:
+                    states[leaf.port] = self._world.port(self.device, leaf.port, at_ns)
+                said.append((leaf, leaf.read(states[leaf.port])))
+            else:
+                said.append((leaf, leaf.read(at_ns)))
+        return said
+
+
+def matches(query: Sequence[Elem], elems: Sequence[Elem]) -> bool:
+    """Whether a path is a prefix of these steps; `*` stands for a name or key, `...` for any number of steps."""
+    for i, step in enumerate(query):
+        if step.name == "...":
+            return any(matches(query[i + 1 :], elems[j:]) for j in range(i, len(elems) + 1))
+        if i >= len(elems) or (step.name not in _ANY and step.name != elems[i].name):
+            return False
+        if any(value != "*" and elems[i].key(key) != value for key, value in step.keys):
+            return False
+    return True
+
+
+def _constant(value: Value | Identity) -> Callable[[Any], Value | Identity]:
+    return lambda _: value
+
+
+def _rfc3339(at_ns: int) -> str:
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(at_ns / 1e9, UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,213 @@
+"""The switches of the world as real gNMI servers, each on a loopback port of its own. I/O only.
+
+While a switch reboots its port is closed and its streams are cut.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from collectors.gnmi.v1 import gnmi_pb2
+from collectors.sim.gnmi_encoding import ENCODINGS, notifications
+from collectors.sim.gnmi_model import GnmiModel
+from collectors.sim.gnmi_subscriptions import (
+    MODELS,
+    Refusal,
+    RefusedRequest,
+    Subscriptions,
+    check_encoding,
+    requested_path,
+)
+from collectors.sim.world import World
+from streams.instrument.clock import Clock
+from streams.wire.errors import Misconfigured
+
+_VERSION = "0.10.0"
+_OPTIONS: tuple[tuple[str, Any], ...] = (
+    ("grpc.so_reuseport", 0),
+    # Collectors ask for life signs every few seconds; gRPC's own default would cut them off for that.
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+_LONGEST_SLEEP_S = 3600.0
+
+
+class _Service:
+    """gNMI of one switch."""
+
+    def __init__(self, world: World, device: str, clock: Clock) -> None:
+        self._model = GnmiModel(world, device)
+        # A switch that goes away does not first say that its own ports went.
+        self._changes = [moment for moment in world.changes(device) if world.device(device, moment).is_up]
+        self._clock = clock
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """The three calls under the names that they have on the wire."""
+        handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            "Capabilities": grpc.unary_unary_rpc_method_handler(
+                self._capabilities, gnmi_pb2.CapabilityRequest.FromString, gnmi_pb2.CapabilityResponse.SerializeToString
+            ),
+            "Get": grpc.unary_unary_rpc_method_handler(
+                self._get, gnmi_pb2.GetRequest.FromString, gnmi_pb2.GetResponse.SerializeToString
+            ),
+            "Subscribe": grpc.stream_stream_rpc_method_handler(
+                self._subscribe, gnmi_pb2.SubscribeRequest.FromString, gnmi_pb2.SubscribeResponse.SerializeToString
+            ),
+        }
+        return grpc.method_handlers_generic_handler("gnmi.gNMI", handlers)
+
+    async def _capabilities(
+        self, request: gnmi_pb2.CapabilityRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> gnmi_pb2.CapabilityResponse:
+        models = [
+            gnmi_pb2.ModelData(name=name, organization="OpenConfig working group", version=version)
+            for name, version in MODELS
+        ]
+        return gnmi_pb2.CapabilityResponse(
+            supported_models=models, supported_encodings=ENCODINGS, gNMI_version=_VERSION
+        )
+
+    async def _get(
+        self, request: gnmi_pb2.GetRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> gnmi_pb2.GetResponse:
+        response = gnmi_pb2.GetResponse()
+        try:
+            check_encoding(request.encoding, request.use_models)
+            at_ns = self._clock.now_ns()
+            for path in request.path or [gnmi_pb2.Path()]:
+                elems = requested_path(request.prefix, path)
+                leaves = self._model.matching_leaves(elems)
+                if not leaves:
+                    raise RefusedRequest(Refusal.NOT_FOUND, f"no such path: {'/'.join(step.name for step in elems)}")
+                depth = len(elems) if request.encoding != gnmi_pb2.PROTO else None
+                said = [] if request.type == gnmi_pb2.GetRequest.CONFIG else self._model.values(leaves, at_ns)
+                response.notification.extend(
+                    notifications(said, at_ns, request.encoding, request.prefix, blob_depth=depth)
+                )
+        except RefusedRequest as error:
+            await context.abort(grpc.StatusCode[error.code.name], str(error))
+        return response
+
+    async def _subscribe(
+        self,
+        requests: AsyncIterator[gnmi_pb2.SubscribeRequest],
+        context: grpc.aio.ServicerContext[Any, Any],
+    ) -> AsyncIterator[gnmi_pb2.SubscribeResponse]:
+        first = await anext(aiter(requests), None)
+        if first is None or not first.HasField("subscribe"):
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must be a subscription")
+        wanted = first.subscribe
+        try:
+            subscriptions = Subscriptions(self._model, wanted)
+        except RefusedRequest as error:
+            await context.abort(grpc.StatusCode[error.code.name], str(error))
+        match wanted.mode:
+            case gnmi_pb2.SubscriptionList.POLL:
+                # As OpenConfig's own server does, and its client waits for: the first answer comes unasked.
+                for response in self._snapshot(subscriptions):
+                    yield response
+                async for request in requests:
+                    if not request.HasField("poll"):
+                        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "only Poll may follow")
+                    for response in self._snapshot(subscriptions):
+                        yield response
+            case gnmi_pb2.SubscriptionList.ONCE:
+                for response in self._snapshot(subscriptions):
+                    yield response
+            case _:
+                async for response in self._stream(subscriptions):
+                    yield response
+
+    def _snapshot(self, subscriptions: Subscriptions) -> Iterable[gnmi_pb2.SubscribeResponse]:
+        for notification in subscriptions.initial(self._clock.now_ns()):
+            yield gnmi_pb2.SubscribeResponse(update=notification)
+        yield gnmi_pb2.SubscribeResponse(sync_response=True)
+
+    async def _stream(self, subscriptions: Subscriptions) -> AsyncIterator[gnmi_pb2.SubscribeResponse]:
+        now_ns = self._clock.now_ns()
+        coming = iter([moment for moment in self._changes if moment > now_ns])
+        for response in self._snapshot(subscriptions):
+            yield response
+        change_ns = next(coming, None)
+        while True:
+            due_ns = subscriptions.due_ns()
+            await self._until(min((m for m in (due_ns, change_ns) if m is not None), default=None))
+            now_ns = self._clock.now_ns()
+            while change_ns is not None and change_ns <= now_ns:
+                # Each change is told as of its own moment, also where two fell into one turn.
+                for notification in subscriptions.changed(change_ns):
+                    yield gnmi_pb2.SubscribeResponse(update=notification)
+                change_ns = next(coming, None)
+            if due_ns is not None and due_ns <= now_ns:
+                for notification in subscriptions.due(now_ns):
+                    yield gnmi_pb2.SubscribeResponse(update=notification)
+
+    async def _until(self, moment_ns: int | None) -> None:
+        left_s = _LONGEST_SLEEP_S if moment_ns is None else (moment_ns - self._clock.now_ns()) / 1e9
+        await asyncio.sleep(min(max(left_s, 0.0), _LONGEST_SLEEP_S))
+
+
+class GnmiServers:
+    """All switches of a world, with TLS where credentials are given; `addresses` is known once it has been entered."""
+
+    def __init__(
+        self, world: World, clock: Clock, host: str = "127.0.0.1", tls: grpc.ServerCredentials | None = None
+    ) -> None:
+        self._world = world
+        self._clock = clock
+        self._host = host
+        self._tls = tls
+        self._servers: dict[str, grpc.aio.Server] = {}
+        self._reboots: list[asyncio.Task[None]] = []
+        self.addresses: dict[str, str] = {}
+
+    async def __aenter__(self) -> "GnmiServers":
+        for device in self._world.switches:
+            await self.open(device)
+        self._reboots = [
+            asyncio.create_task(self._follow(device)) for device in self._world.switches if self._world.away(device)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._reboots:
+            task.cancel()
+        await asyncio.gather(*self._reboots, return_exceptions=True)
+        await asyncio.gather(*(self.close(device) for device in list(self._servers)))
+
+    async def open(self, device: str) -> None:
+        """Start to answer, on the port that the switch had before, if it had one."""
+        server = grpc.aio.server(options=_OPTIONS)
+        server.add_generic_rpc_handlers((_Service(self._world, device, self._clock).handler(),))
+        wanted = self.addresses.get(device, f"{self._host}:0")
+        try:
+            port = server.add_secure_port(wanted, self._tls) if self._tls else server.add_insecure_port(wanted)
+        except RuntimeError as error:
+            raise Misconfigured(f"{device}: cannot listen on {wanted}: {error}") from error
+        self.addresses[device] = f"{self._host}:{port}"
+        await server.start()
+        self._servers[device] = server
+
+    async def close(self, device: str) -> None:
+        """Stop to answer, at once: streams are cut."""
+        server = self._servers.pop(device, None)
+        if server is not None:
+            await server.stop(None)
+
+    async def _follow(self, device: str) -> None:
+        """Be away when the world says so."""
+        for span in self._world.away(device):
+            if span.end_ns <= self._clock.now_ns():
+                continue
+            await self._sleep_until(span.start_ns)
+            await self.close(device)
+            await self._sleep_until(span.end_ns)
+            with contextlib.suppress(Misconfigured):  # the port may have been taken meanwhile: then it stays away
+                await self.open(device)
+
+    async def _sleep_until(self, at_ns: int) -> None:
+        await asyncio.sleep(max(0.0, (at_ns - self._clock.now_ns()) / 1e9))

@@ -1,0 +1,171 @@
+"""What a gNMI Subscribe asks of a switch, checked, and what is due when. Pure; time is an argument.
+
+Follows gnmi-specification 3.5: a path outside the model, an encoding or an interval that is not served is refused; a
+path in the model that names no instance is awaited in silence.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from collectors.gnmi.paths import Elems, from_message
+from collectors.gnmi.v1 import gnmi_pb2
+from collectors.sim.gnmi_encoding import ENCODINGS, LeafValue, notifications
+from collectors.sim.gnmi_model import GnmiModel, Identity, Leaf, Value
+from streams.wire.errors import Reject
+
+_SHORTEST_NS = 100_000_000
+_DEFAULT_NS = 10_000_000_000
+MODELS = (
+    ("openconfig-interfaces", "3.7.1"), ("openconfig-if-ethernet", "2.14.0"), ("openconfig-system", "2.3.0"),
+    ("openconfig-platform", "0.30.0"), ("openconfig-lldp", "0.2.1"),
+)  # fmt: skip
+_ORIGINS = {"", "openconfig"}
+
+
+class Refusal(Enum):
+    """Why a request is refused, as gRPC names it."""
+
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    NOT_FOUND = "NOT_FOUND"
+    UNIMPLEMENTED = "UNIMPLEMENTED"
+
+
+class RefusedRequest(Reject):
+    """A request that is not served; `code` is the status that says so."""
+
+    def __init__(self, code: Refusal, why: str) -> None:
+        super().__init__(why)
+        self.code = code
+
+
+def check_encoding(encoding: int, models: object) -> None:
+    """Refuse an encoding, or a model, that the switch does not speak."""
+    if encoding not in ENCODINGS:
+        raise RefusedRequest(Refusal.UNIMPLEMENTED, f"encoding {gnmi_pb2.Encoding.Name(encoding)} is not supported")  # type: ignore[arg-type]
+    known = {name for name, _ in MODELS}
+    for model in models:  # type: ignore[attr-defined]
+        if model.name not in known:
+            raise RefusedRequest(Refusal.UNIMPLEMENTED, f"model {model.name} is not supported")
+
+
+def requested_path(prefix: gnmi_pb2.Path, path: gnmi_pb2.Path) -> Elems:
+    """The whole path that is asked for; refuses an origin that is not OpenConfig's."""
+    origin = path.origin or prefix.origin
+    if origin not in _ORIGINS and not origin.startswith("openconfig-"):
+        raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"origin {origin} is not served")
+    return (*from_message(prefix), *from_message(path))
+
+
+@dataclass
+class _Watch:
+    """One subscription: its leaves, how often it is due, and what was last said of each leaf."""
+
+    leaves: list[Leaf]
+    interval_ns: int
+    depth: int
+    suppress: bool = False
+    heartbeat_ns: int = 0
+    due_ns: int = 0
+    heartbeat_due_ns: int = 0
+    last: dict[Elems, Value | Identity] = field(default_factory=dict)
+
+    def take(self, said: list[LeafValue], *, only_changed: bool = False) -> list[LeafValue]:
+        """What of it is to be told; it is remembered as told."""
+        if only_changed:
+            said = [(leaf, value) for leaf, value in said if self.last.get(leaf.elems) != value]
+        self.last.update((leaf.elems, value) for leaf, value in said)
+        return said
+
+
+class Subscriptions:
+    """All subscriptions of one stream."""
+
+    def __init__(self, model: GnmiModel, wanted: gnmi_pb2.SubscriptionList) -> None:
+        check_encoding(wanted.encoding, wanted.use_models)
+        self._model = model
+        self._prefix = wanted.prefix
+        self._encoding = wanted.encoding
+        self._updates_only = wanted.updates_only
+        self._samples: list[_Watch] = []
+        self._changes: list[_Watch] = []
+        if not wanted.subscription:
+            raise RefusedRequest(Refusal.INVALID_ARGUMENT, "a subscription without paths")
+        for subscription in wanted.subscription:
+            self._add(subscription, stream=wanted.mode == gnmi_pb2.SubscriptionList.STREAM)
+
+    def _add(self, wanted: gnmi_pb2.Subscription, *, stream: bool) -> None:
+        elems = requested_path(self._prefix, wanted.path)
+        if not self._model.has(elems):
+            raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"no such path: {'/'.join(step.name for step in elems)}")
+        interval = wanted.sample_interval
+        if interval and interval < _SHORTEST_NS:
+            raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"sample_interval {interval} ns is below {_SHORTEST_NS}")
+        leaves, mode = self._model.matching_leaves(elems), wanted.mode
+        if stream and mode == gnmi_pb2.ON_CHANGE and any(not leaf.reports for leaf in leaves):
+            raise RefusedRequest(Refusal.INVALID_ARGUMENT, "ON_CHANGE is not supported for counters")
+        watch = _Watch(
+            leaves, interval or _DEFAULT_NS, len(elems), wanted.suppress_redundant, wanted.heartbeat_interval
+        )
+        match mode:
+            case gnmi_pb2.ON_CHANGE:
+                self._changes.append(watch)
+            case gnmi_pb2.SAMPLE:
+                self._samples.append(watch)
+            case _:  # TARGET_DEFINED: what counts is sampled, what stands is told when it changes
+                counters = [leaf for leaf in leaves if leaf.is_counter]
+                states = [leaf for leaf in leaves if leaf.reports]
+                if counters:
+                    self._samples.append(_Watch(counters, watch.interval_ns, watch.depth))
+                self._changes.append(_Watch(states, watch.interval_ns, watch.depth, heartbeat_ns=watch.heartbeat_ns))
+
+    def initial(self, at_ns: int) -> list[gnmi_pb2.Notification]:
+        """Everything that is subscribed to, as it stands; starts the clocks of the samples."""
+        told: list[LeafValue] = []
+        for watch in (*self._changes, *self._samples):
+            watch.due_ns = at_ns + watch.interval_ns
+            watch.heartbeat_due_ns = at_ns + watch.heartbeat_ns
+            told += watch.take(self._model.values(watch.leaves, at_ns))
+        return [] if self._updates_only else self._leaf_by_leaf(told, at_ns)
+
+    def due_ns(self) -> int | None:
+        """When the next sample or heartbeat is due, None where only changes are awaited."""
+        moments = [watch.due_ns for watch in self._samples]
+        moments += [w.heartbeat_due_ns for w in (*self._samples, *self._changes) if w.heartbeat_ns]
+        return min(moments, default=None)
+
+    def due(self, at_ns: int) -> list[gnmi_pb2.Notification]:
+        """The samples and heartbeats that are due.
+
+        JSON comes as one value a container, as many devices send it; all else leaf by leaf.
+        """
+        leaves: list[LeafValue] = []
+        blobs: list[gnmi_pb2.Notification] = []
+        for watch in (*self._samples, *self._changes):
+            beats = watch.heartbeat_ns > 0 and at_ns >= watch.heartbeat_due_ns
+            if beats:
+                watch.heartbeat_due_ns = at_ns + watch.heartbeat_ns
+            is_sample = watch in self._samples and at_ns >= watch.due_ns
+            if not (beats or is_sample):
+                continue
+            if is_sample:
+                # Missed intervals are not made up for.
+                watch.due_ns += watch.interval_ns * (1 + (at_ns - watch.due_ns) // watch.interval_ns)
+            said = watch.take(self._model.values(watch.leaves, at_ns), only_changed=watch.suppress and not beats)
+            if self._encoding == gnmi_pb2.PROTO or not is_sample:
+                leaves += said
+            else:
+                depth = max(watch.depth, 1)
+                blobs += notifications(said, at_ns, self._encoding, self._prefix, blob_depth=depth)
+        return [*self._leaf_by_leaf(leaves, at_ns), *blobs]
+
+    def changed(self, at_ns: int) -> list[gnmi_pb2.Notification]:
+        """What is another value now than when it was last said, of what is to be told when it changes."""
+        told: list[LeafValue] = []
+        for watch in self._changes:
+            told += watch.take(self._model.values(watch.leaves, at_ns), only_changed=True)
+        return self._leaf_by_leaf(told, at_ns)
+
+    def _leaf_by_leaf(self, said: list[LeafValue], at_ns: int) -> list[gnmi_pb2.Notification]:
+        """One notification an interface, whichever subscriptions its leaves came from."""
+        said.sort(key=lambda pair: pair[0].elems[:2])
+        return notifications(said, at_ns, self._encoding, self._prefix)

@@ -1,0 +1,1 @@
+"""Simulates one fabric: topology, traffic, faults with ground truth, and negative cases."""

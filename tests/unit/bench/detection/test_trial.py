@@ -1,0 +1,47 @@
+"""What comes of a simulated day: from when on a fault could be known, also where the score makes one of two."""
+
+from collections import Counter
+
+from streams.bench.detection.trial import Outcome, TrialSpec
+from streams.fabric.ids import Port
+from streams.replay.score import Match, Score, ScoredFinding, Truth
+from streams.simulation import ground_truth
+from streams.simulation.ground_truth import GroundTruth, InjectedFault
+from streams.wire.models import Condition, Endpoint, Finding, Severity, Status, Subject
+
+S = 10**9
+
+
+def fault(start_s: int, end_s: int, known_s: int) -> InjectedFault:
+    """A slow rail of one host."""
+    truth = ground_truth.Truth(start_s * S, end_s * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
+    return InjectedFault((GroundTruth(truth, known_s * S),), (), "slow")
+
+
+def test_two_faults_that_count_as_one_could_be_known_with_the_first() -> None:
+    """The score joins faults of one place that follow each other: its truth began as the first did."""
+    first, second = fault(1000, 1100, 1010), fault(1130, 1200, 1140)
+    joined = Truth(1000 * S, 1200 * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
+    seen = ScoredFinding(
+        Condition.RAIL_DEGRADED, "port:host-1/mlx5_0", frozenset({Port("host-1", "mlx5_0")}), 1000 * S, None, 1015 * S,
+        excused=False,
+    )  # fmt: skip
+    score = Score((Match(joined, seen),), (), ())
+    outcome = Outcome(TrialSpec(), [second, first], score, {}, {}, {}, {}, Counter(), 1.0)
+    assert outcome.delays_s(Condition.RAIL_DEGRADED) == [5.0]
+
+
+def test_a_fault_at_several_devices_is_where_its_finding_says() -> None:
+    """One that names none of them leaves it where it was."""
+    truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.FLEET_VERSION_DRIFT, "leaf-1", "", 180.0)
+    known = GroundTruth(truth, 1010 * S, devices=("leaf-1", "leaf-2"))
+    there, elsewhere = (
+        Finding(
+            "f", 1, final=False, condition=Condition.FLEET_VERSION_DRIFT, severity=Severity.INFO, status=Status.OPEN,
+            subject=Subject("cohort:os", Endpoint(device)), started_at_ns=1020 * S, observed_at_ns=1030 * S,
+            detector="fleet/version-drift", detector_version="1", summary="",
+        )
+        for device in ("leaf-2", "leaf-3")
+    )  # fmt: skip
+    assert known.at_reported_device([elsewhere, there]).truth.device == "leaf-2"
+    assert known.at_reported_device([elsewhere]) == known
