@@ -113,7 +113,7 @@ def json_lines(samples: Samples) -> Iterator[str]:
             {
                 "time": samples.sampled_at_ns + 1000 * (samples.row_delay_us[number] if samples.row_delay_us else 0),
                 "device": samples.device,
-                "source": samples.source.name.removeprefix("SOURCE_").lower(),
+                "source": samples.source.label,
                 "port": row,
                 "metrics": metrics,
             }

@@ -71,7 +71,7 @@ def record(inventory: Inventory, folder: Path, seconds: float, cadence_s: float,
 
 
 def _line(event: Event) -> str:
-    source = event.source.name.removeprefix("SOURCE_").lower()
+    source = event.source.label
     return f"{event.at_ns},{event.device},{event.port},{event.kind.name.lower()},0,,{source}\n"
 
 

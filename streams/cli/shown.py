@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
-from streams.wire.models import Evidence, Finding, Remediation
+from streams.wire.models import Cause, Evidence, Finding, Remediation
 
 
 def at(ns: int | None) -> str:
@@ -38,7 +38,7 @@ def whole(
     if finding.resolved_at_ns is not None:
         yield f"  over         {at(finding.resolved_at_ns)}, lasted {_lasted(finding)}"
     if finding.cause:
-        yield f"  cause        {finding.cause}"
+        yield f"  cause        {finding.cause.label}"
     if finding.confidence is not None:
         yield f"  confidence   {finding.confidence:.2f}"
     if finding.parent_id:
@@ -78,7 +78,8 @@ def _news(before: Finding, after: Finding) -> Iterator[tuple[str, str]]:
     for name in ("summary", "severity", "cause", "parent_id", "confidence"):
         old, new = getattr(before, name), getattr(after, name)
         if old != new:
-            yield name.removesuffix("_id"), getattr(new, "name", str(new)) or "none"
+            text = new.label if isinstance(new, Cause) else getattr(new, "name", str(new))
+            yield name.removesuffix("_id"), text or "none"
     if len(before.evidence) != len(after.evidence):
         yield "evidence", f"{len(before.evidence)} -> {len(after.evidence)}"
 

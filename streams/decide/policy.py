@@ -6,7 +6,7 @@ a link that is down has no traffic to move and goes to the repair desk (DETECTIO
 
 from dataclasses import dataclass
 
-from streams.wire.models import Action, Condition, Finding, Severity
+from streams.wire.models import Action, Cause, Condition, Finding, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Rule:
     min_severity: Severity = Severity.INFO
     """Only of findings that are at least so severe."""
 
-    causes: tuple[str, ...] = ()
+    causes: tuple[Cause, ...] = ()
     """Only of findings with one of these causes; of all where it is empty."""
 
 
@@ -63,7 +63,7 @@ POLICY: tuple[Rule, ...] = (
         1,
         Action.DRAIN_LINK,
         "the NIC that pauses without being paused: take its link out, reset it, and look at its host",
-        causes=("nic", "pcie"),
+        causes=(Cause.NIC, Cause.PCIE),
     ),
     Rule(Condition.HOST_PCIE_DEGRADED, 1, Action.OBSERVE, "reseat the card or its riser at the next maintenance"),
     Rule(Condition.HOST_GPU_FAULT, 1, Action.OBSERVE, "nothing yet; by its repeats a GPU is a lemon"),

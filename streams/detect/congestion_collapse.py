@@ -17,6 +17,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import (
     BlastRadius,
+    Cause,
     Condition,
     Coverage,
     Episode,
@@ -245,7 +246,7 @@ def _conclusion(
         resolved_at_ns=end_ns if free_ns <= watermark_ns else None,
         detected_at_ns=detected_ns,
         summary=f"{headline} of what they sent before",
-        cause="congestion",
+        cause=Cause.CONGESTION,
         evidence=tuple(_evidence(params, part, sends, (begin_ns, last_ns))),
         confidence=_ALL_TOLD,
         coverage=Coverage(seen=count, expected=widest.hosts),

@@ -15,6 +15,7 @@ from streams.detect.params import DetectParams, ImbalanceParams, ns
 from streams.detect.runs import Run, Watch, bad_runs, look_again_ns, watched
 from streams.fabric.catalogue import Metric
 from streams.wire.models import (
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -136,7 +137,7 @@ def _conclusion(params: DetectParams, subject: Subject, case: Run[Mark]) -> Conc
         detected_at_ns=run[params.imbalance.windows - 1].end_ns + ns(params.lateness_s),
         summary=f"the {worst.peers + 1} uplinks of {switch} carry unevenly: {worst.port} {worst.off:+.0%} of the mean, "
         f"{worst.full_port} is {worst.full:.0%} full",
-        cause="congestion",
+        cause=Cause.CONGESTION,
         evidence=(
             Evidence(
                 statement=f"{switch}/{worst.port} carries {worst.mean_bps * (1 + worst.off) / 1e9:.1f} Gb/s, where "

@@ -18,6 +18,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import (
     BlastRadius,
+    Cause,
     Condition,
     Coverage,
     Episode,
@@ -134,11 +135,11 @@ def _conclusion(
     worst = max(run, key=lambda spell: (spell.detail in (PAUSES, STALLS), spell.share))
     cable = topology.cables.get(own.subject.id)
     blamed = blame(topology, cable, (crowd.begin_ns, crowd.end_ns), beside) if cable is not None else None
-    cause = "congestion"
+    cause = Cause.CONGESTION
     headline = f"more comes to {name} than goes in: its link is full and {worst.share:.0%} of the packets are "
     headline += "dropped" if worst.detail == DROPPED else "marked"
     if crowd.by_host:
-        cause = "pcie" if worst.detail == STALLS else "nic"
+        cause = Cause.PCIE if worst.detail == STALLS else Cause.NIC
         headline = f"{name} pauses the fabric {worst.share:.0%} of the time: its host takes no more"
     finding = Finding(
         **unnamed(params, SLUG, VERSION),

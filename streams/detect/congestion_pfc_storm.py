@@ -13,6 +13,7 @@ from streams.detect.params import DetectParams, ns
 from streams.detect.spells import LinkSpells, Spell, over_ns, runs_of
 from streams.fabric.rows import HOST_LINK
 from streams.wire.models import (
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -99,7 +100,7 @@ def _conclusion(
         resolved_at_ns=end_ns if resolved else None,
         detected_at_ns=min(spell.told_ns for spell in run),
         summary=f"{pauser.device}/{pauser.port} pauses {victim}{of} {_how_long(worst)}, nothing gets in",
-        cause="pcie" if stalls else "nic" if at_host else "switch",
+        cause=Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
         evidence=tuple(_evidence(params, pauser, run, worst, stalls, last_ns)),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=Coverage(seen=len(tellers), expected=2, missing=missing),

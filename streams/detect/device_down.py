@@ -13,6 +13,7 @@ from streams.detect.link import FOREVER, Interval
 from streams.detect.params import DetectParams, ns
 from streams.detect.telemetry_stale import Silence
 from streams.wire.models import (
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -268,7 +269,7 @@ def _conclusion(params: DetectParams, signs: Signs, outage: _Outage) -> Conclusi
         resolved_at_ns=outage.end_ns if over else None,
         detected_at_ns=outage.told_ns,
         summary=f"{device} {'restarted' if outage.restarted else 'is down' if not over else 'was down'}",
-        cause="reboot" if outage.restarted else "unknown",
+        cause=Cause.REBOOT if outage.restarted else Cause.UNKNOWN,
         evidence=tuple(_evidence(device, signs, outage)),
         confidence=1.0 if outage.restarted else 0.9 if outage.silent else _NEIGHBOURS_ALONE,
         coverage=Coverage(seen=0, expected=len(signs.silences) or None),

@@ -13,6 +13,7 @@ from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
     BlastRadius,
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -128,7 +129,7 @@ def _at(params: DetectParams, fleet: Fleet, now_ns: int, watermark_ns: int) -> l
 
 def _identity(cohort: Cohort, version: str) -> str:
     """The subject's id; two sources call one version by two names."""
-    source = cohort.source.name.removeprefix("SOURCE_").lower()
+    source = cohort.source.label
     return "/".join(filter(None, (f"cohort:{cohort.kind}", cohort.vendor, cohort.model, source, version)))
 
 
@@ -149,12 +150,12 @@ def _look(
     found = rates(params.drift, own.version, versions, fleet.faults.values(), now_ns)
     harms = found is not None and found.faults >= params.drift.harm_faults and found.low > 1
     moves = any(now_ns - running.changed_ns < ns(params.drift.rollout_s) for running in versions.values())
-    cause = "harm" if harms else "rollout" if moves else "not-allowed" if verdict.by_list else "drift"
+    cause = _cause(verdict, harms=harms, moves=moves)
     total = sum(running.devices for running in versions.values())
     drift.finding = Finding(
         **unnamed(params, SLUG, VERSION),
         condition=Condition.FLEET_VERSION_DRIFT,
-        severity=Severity.WARNING if cause in ("harm", "not-allowed") else Severity.INFO,
+        severity=Severity.WARNING if cause in (Cause.VERSION_FAULTY, Cause.VERSION_NOT_ALLOWED) else Severity.INFO,
         subject=drift.subject,
         started_at_ns=drift.begin_ns,
         observed_at_ns=now_ns,
@@ -166,6 +167,15 @@ def _look(
         coverage=Coverage(seen=total, expected=total),
         blast_radius=BlastRadius(hosts=tuple(sorted(own.members)[:_NAMED])) if cohort.kind == "nic" else BlastRadius(),
     )
+
+
+def _cause(verdict: Judged, *, harms: bool, moves: bool) -> Cause:
+    """Return the gravest cause that applies; a version that is being rolled out comes before the allow-list."""
+    if harms:
+        return Cause.VERSION_FAULTY
+    if moves:
+        return Cause.VERSION_ROLLOUT
+    return Cause.VERSION_NOT_ALLOWED if verdict.by_list else Cause.VERSION_DRIFT
 
 
 def _said(params: DetectParams, drift: Drift, watermark_ns: int) -> list[Episode]:

@@ -14,6 +14,7 @@ from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -127,7 +128,7 @@ def _conclusion(params: DetectParams, subject: Subject, spell: _Spell, opens_ns:
         resolved_at_ns=spell.end_ns if over else None,
         detected_at_ns=opens_ns,
         summary=f"PCIe of {at.device}/{at.port} trained at {spell.worst.detail}",
-        cause="pcie-width" if _is_narrow(spell.worst) else "pcie-speed",
+        cause=Cause.PCIE_WIDTH if _is_narrow(spell.worst) else Cause.PCIE_SPEED,
         evidence=(
             Evidence(
                 statement=f"{at.device}/{at.port} trained at {spell.worst.detail}: {share:.0%} of what it can carry",

@@ -16,23 +16,17 @@ from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.minutes import Minutes, side_of, unsettled
 from streams.detect.params import DegradingParams, DetectParams, ns
 from streams.fabric.rows import HOST_LINK
-from streams.wire.models import (
-    Condition,
-    Episode,
-    Finding,
-    Forecast,
-    Severity,
-)
+from streams.wire.models import Cause, Condition, Episode, Finding, Forecast, Severity
 
 SLUG = "link/degrading"
 VERSION = "1"
 
 HINTS = {
-    "cable": "transceiver or cable: clean or reseat both ends, then replace",
-    "optic": "one lane: fibre or laser",
-    "nic": "fine optics but errors: the NIC's port",
-    "switch": "fine optics but errors: the switch's port",
-    "unknown": "clean or reseat, then transceiver or cable",
+    Cause.CABLE: "transceiver or cable: clean or reseat both ends, then replace",
+    Cause.OPTIC: "one lane: fibre or laser",
+    Cause.NIC: "fine optics but errors: the NIC's port",
+    Cause.SWITCH: "fine optics but errors: the switch's port",
+    Cause.UNKNOWN: "clean or reseat, then transceiver or cable",
 }
 """DETECTION 4, repair hints by symptom."""
 
@@ -158,20 +152,20 @@ def _forecast(run: _Run) -> Forecast | None:
     return Forecast(nearest.at_ns, nearest.earliest_ns, nearest.latest_ns)
 
 
-def _cause(params: DegradingParams, history: History, run: _Run, minutes: Minutes) -> str:
+def _cause(params: DegradingParams, history: History, run: _Run, minutes: Minutes) -> Cause:
     """Which part, as DETECTION 4 tells it from the symptom."""
     ends = {(case.side[0], case.side[1]) for case in run.cases}
     begin_ns = run.signs[0].window.begin_ns
     own = [w for w in minutes.windows if (w.device, w.port) in ends and w.end_ns > begin_ns]
     if any(worst_lane(params, [w for w in own if (w.device, w.port) == end]) for end in ends):
-        return "optic"
+        return Cause.OPTIC
     if len(ends) > 1 or any(case.metric in LEVELS for case in run.cases):
-        return "cable"
+        return Cause.CABLE
     if not any(metric in LEVELS for window in own for metric in window.metric):
-        return "unknown"
+        return Cause.UNKNOWN
     lower = history.subject.a
     at_host = lower is not None and (lower.device, lower.port) in ends and history.subject.role == HOST_LINK
-    return "nic" if at_host else "switch"
+    return Cause.NIC if at_host else Cause.SWITCH
 
 
 def loses_traffic(finding: Finding) -> bool:

@@ -11,6 +11,7 @@ from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.link import FOREVER, History, Interval, union
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import (
+    Cause,
     Condition,
     Endpoint,
     Episode,
@@ -116,7 +117,7 @@ def _conclusion(params: DetectParams, history: History, span: Interval, watermar
         resolved_at_ns=end if resolved else None,
         detected_at_ns=opens_ns,
         summary=f"{' -- '.join(f'{e.device}/{e.port}' for e in sides)} is down",
-        cause="unknown",
+        cause=Cause.UNKNOWN,
         evidence=tuple(_evidence(params, history, teller, begin) for teller in tellers),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=history.coverage(tellers),

@@ -16,6 +16,7 @@ from streams.detect.link import FOREVER, History, Interval, explained, meets
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.params import FLAP_PRESETS, DetectParams, FlapPreset, ns
 from streams.wire.models import (
+    Cause,
     Condition,
     Endpoint,
     Episode,
@@ -196,7 +197,7 @@ def _conclusion(
         resolved_at_ns=last if resolved else None,
         detected_at_ns=first.at_ns,
         summary=f"{' -- '.join(f'{e.device}/{e.port}' for e in history.ends())} went down {most.downs} times",
-        cause="unknown",
+        cause=Cause.UNKNOWN,
         evidence=tuple(_evidence(end, hits, run) for end in tellers),
         confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
         coverage=history.coverage(tellers),

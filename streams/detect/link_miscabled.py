@@ -16,6 +16,7 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import (
     CablingReport,
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -30,9 +31,6 @@ from streams.wire.models import (
 
 SLUG = "link/miscabled"
 VERSION = "1"
-SWAPPED = "swapped"
-"""The cause of two links of which each has the other's cable."""
-
 _KEEP = 64
 """Words of a link that are kept; an end changes its mind when somebody moves a cable."""
 
@@ -205,20 +203,20 @@ class _View:
         return first if both and first is not None and all(other == first for other in others) else None
 
     @property
-    def cause(self) -> str:
+    def cause(self) -> Cause:
         """What went wrong, as far as it can be told."""
         if self._swapped is not None:
-            return SWAPPED
+            return Cause.CABLES_SWAPPED
         near, far = next(iter(self._far.items()))
         cable, own = self._cables[far], self._own
         if own is None:
-            return "wrong-port"
+            return Cause.WRONG_PORT
         if self._is_wrong_plane(far):
-            return "wrong-plane"
+            return Cause.WRONG_PLANE
         if cable is not None and cable.rail is not None and cable.rail != own.rail:
-            return "wrong-rail"
+            return Cause.WRONG_RAIL
         right = {own.lower.device, own.upper.device} - {near[0]}
-        return "wrong-port" if far.device in right else "wrong-device"
+        return Cause.WRONG_PORT if far.device in right else Cause.WRONG_DEVICE
 
     def _is_wrong_plane(self, far: Port) -> bool:
         plane = self._plane_of.get(far.device)
@@ -251,6 +249,7 @@ class _View:
             statement=f"{word.device}/{word.port} hears {far.device}/{far.port}{instead}{more}",
             metric="lldp_neighbor",
             at=Endpoint(word.device, word.port),
+            peer=Endpoint(word.remote_device, word.remote_port),
             comparison="inventory",
             window_start_ns=word.at_ns,
             window_end_ns=None if run.end_ns == FOREVER else run.end_ns,

@@ -11,16 +11,7 @@ from streams.detect.episode import Conclusion, State, fold, next_due_ns, unnamed
 from streams.detect.params import DetectParams, RailParams, ns
 from streams.detect.rails import PCIE, RETRANSMITS, SLOW, TRAINED_LOW, Mark, RailPort
 from streams.detect.runs import Run, Watch, bad_runs, look_again_ns, watched
-from streams.wire.models import (
-    Condition,
-    Coverage,
-    Endpoint,
-    Episode,
-    Evidence,
-    Finding,
-    Severity,
-    Subject,
-)
+from streams.wire.models import Cause, Condition, Coverage, Endpoint, Episode, Evidence, Finding, Severity, Subject
 
 SLUG = "rail/degraded"
 VERSION = "1"
@@ -28,7 +19,7 @@ VERSION = "1"
 _KEEP = 64
 """Marks of a rail that are kept: an hour."""
 
-_CAUSES = {SLOW: "unknown", TRAINED_LOW: "nic", RETRANSMITS: "unknown", PCIE: "pcie"}
+_CAUSES = {SLOW: Cause.UNKNOWN, TRAINED_LOW: Cause.NIC, RETRANSMITS: Cause.UNKNOWN, PCIE: Cause.PCIE}
 _METRICS = {
     SLOW: "tx_bytes", TRAINED_LOW: "speed_bps", RETRANSMITS: "local_ack_timeouts", PCIE: "pcie_stalled_read_seconds"
 }  # fmt: skip

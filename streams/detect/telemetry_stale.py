@@ -11,6 +11,7 @@ from streams.detect.episode import Conclusion, State, fold, unnamed
 from streams.detect.link import FOREVER
 from streams.detect.params import DetectParams, StaleParams, ns
 from streams.wire.models import (
+    Cause,
     Condition,
     Coverage,
     Endpoint,
@@ -45,7 +46,7 @@ class Silence:
 
     def name(self) -> str:
         """The source as people call it."""
-        return self.source.name.removeprefix("SOURCE_").lower()
+        return self.source.label
 
 
 def step(
@@ -86,6 +87,9 @@ def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Con
         comparison="threshold",
         window_start_ns=silence.since_ns,
         window_end_ns=silence.heard_ns if over else silence.told_ns,
+        collector=silence.collector,
+        source=silence.source,
+        error=silence.detail,
     )
     finding = Finding(
         **unnamed(params, SLUG, VERSION),
@@ -97,7 +101,7 @@ def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Con
         resolved_at_ns=silence.heard_ns if over else None,
         detected_at_ns=silence.told_ns,
         summary=f"{device}: no telemetry by {silence.name()}",
-        cause="collector" if silence.collector_silent else "path" if silence.others else "unknown",
+        cause=Cause.COLLECTOR if silence.collector_silent else Cause.PATH if silence.others else Cause.UNKNOWN,
         evidence=(evidence,),
         confidence=1.0,
         coverage=Coverage(seen=silence.others, expected=silence.others + 1, missing=(f"{device}/{silence.name()}",)),

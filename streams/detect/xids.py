@@ -7,6 +7,8 @@ program on the GPU can cause are no fault of it: the device plugin of Kubernetes
 
 from enum import IntEnum
 
+from streams.wire.models import Cause
+
 
 class Grade(IntEnum):
     """How bad, in order; DETECTION 3a makes the upper two CRITICAL."""
@@ -86,11 +88,11 @@ def name(code: int) -> str:
     return _NAMES[code][1] if code in _NAMES else ""
 
 
-def cause(code: int) -> str:
+def cause(code: int) -> Cause:
     """Which part it is about."""
     if code == OFF_BUS:
-        return "off-bus"
-    return "nvlink" if code in _NVLINK else "memory" if code in _MEMORY else "gpu"
+        return Cause.GPU_OFF_BUS
+    return Cause.NVLINK if code in _NVLINK else Cause.GPU_MEMORY if code in _MEMORY else Cause.GPU
 
 
 def is_recovered(code: int, detail: str) -> bool:

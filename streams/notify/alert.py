@@ -107,7 +107,7 @@ def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
     said = {
         "summary": f"Retracted, it was not so: {summary}" if finding.status is Status.RETRACTED else summary,
-        "cause": finding.cause,
+        "cause": finding.cause.label,
         "evidence": _evidence(finding, params.evidence_lines),
         "blast_radius": _blast_radius(finding.blast_radius),
         "unseen": ", ".join(finding.coverage.missing[:_NAMED]) if finding.coverage else "",

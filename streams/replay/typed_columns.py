@@ -22,7 +22,7 @@ from streams.wire.models import NO_INDEX, Source
 
 SAMPLES = ("time", "device", "port", "metric", "index", "value")
 OPTIONAL = ("source", "boot_id")
-SOURCES = {source.name.removeprefix("SOURCE_").lower(): source for source in Source if source}
+SOURCES = {source.label: source for source in Source if source}
 
 _NO_TIME = np.iinfo(np.int64).min
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"

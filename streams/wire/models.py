@@ -31,6 +31,11 @@ class Source(IntEnum):
     SOURCE_HOST = 4
     SOURCE_BRIDGE = 5
 
+    @property
+    def label(self) -> str:
+        """The name for people: in lower case, without the type's prefix."""
+        return self.name.removeprefix("SOURCE_").lower()
+
 
 class RowKind(IntEnum):
     ROW_KIND_UNSPECIFIED = 0
@@ -92,6 +97,43 @@ class Status(IntEnum):
     UPDATED = 2
     RESOLVED = 3
     RETRACTED = 4
+
+
+class Cause(IntEnum):
+    CAUSE_UNSPECIFIED = 0
+    UNKNOWN = 1
+    OPTIC = 2
+    CABLE = 3
+    NIC = 4
+    SWITCH = 5
+    PCIE = 6
+    PCIE_WIDTH = 7
+    PCIE_SPEED = 8
+    CONGESTION = 9
+    REBOOT = 10
+    DEVICE = 11
+    PLANE = 12
+    POD = 13
+    COLLECTOR = 14
+    PATH = 15
+    CABLES_SWAPPED = 16
+    WRONG_PORT = 17
+    WRONG_PLANE = 18
+    WRONG_RAIL = 19
+    WRONG_DEVICE = 20
+    VERSION_DRIFT = 21
+    VERSION_ROLLOUT = 22
+    VERSION_NOT_ALLOWED = 23
+    VERSION_FAULTY = 24
+    GPU = 25
+    GPU_MEMORY = 26
+    GPU_OFF_BUS = 27
+    NVLINK = 28
+
+    @property
+    def label(self) -> str:
+        """The name for people and tables: in lower case, empty where unspecified."""
+        return self.name.lower() if self else ""
 
 
 class Action(IntEnum):
@@ -287,6 +329,10 @@ class Evidence:
     peers: int | None = None
     window_start_ns: int | None = None
     window_end_ns: int | None = None
+    collector: str = ""
+    source: Source = Source.SOURCE_UNSPECIFIED
+    peer: Endpoint | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +371,7 @@ class Finding:
     resolved_at_ns: int | None = None
     detected_at_ns: int | None = None
     summary: str = ""
-    cause: str = ""
+    cause: Cause = Cause.CAUSE_UNSPECIFIED
     evidence: tuple[Evidence, ...] = ()
     confidence: float | None = None
     coverage: Coverage | None = None

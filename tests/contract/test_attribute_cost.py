@@ -20,6 +20,7 @@ from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import (
+    Cause,
     Condition,
     Endpoint,
     Episode,
@@ -112,7 +113,8 @@ def silent(name: str, number: int) -> Finding:
     at_ns = BEGIN_NS + number
     return Finding(
         f"{number:032x}", 1, False, Condition.TELEMETRY_STALE, Status.OPEN, Severity.WARNING,
-        Subject(device_id(name), Endpoint(name)), at_ns, at_ns, None, at_ns, cause="path", detector="telemetry/stale",
+        Subject(device_id(name), Endpoint(name)), at_ns, at_ns, None, at_ns, cause=Cause.PATH,
+        detector="telemetry/stale",
     )  # fmt: skip
 
 

@@ -193,7 +193,7 @@ async def _readings(bootstrap: str) -> dict[Identity, int]:
             while await consumer.position(tp) < ends[tp]:
                 for record in (await consumer.getmany(tp, timeout_ms=500)).get(tp, ()):
                     if (reading := _reading(record)) is not None:
-                        source = reading.source.name.removeprefix("SOURCE_").lower()
+                        source = reading.source.label
                         found[reading.device, source, reading.collector_run, reading.sequence] = len(reading.row)
     finally:
         await consumer.stop()

@@ -10,7 +10,7 @@ from streams.detect.attribute.kept import Case, devices_of
 from streams.detect.attribute.runs import Member, Rank, Run, Runs
 from streams.detect.params import DetectParams, ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Status
+from streams.wire.models import Cause, Condition, Evidence, Finding, Status
 
 Key = tuple[str, ...]
 """What its members have in common: a device that links end at, a pod, a plane, a collector."""
@@ -188,14 +188,17 @@ class Cases:
         known = self._topology.devices.get(finding.subject.a.device)
         if finding.condition is Condition.DEVICE_DOWN:
             return _groups_of(known.pod, known.plane) if known else ()
-        if finding.cause == "collector":
-            told = (e.statement.partition("its collector ")[2].partition(" is silent")[0] for e in finding.evidence)
-            return (("collector", next(told, "")),)
+        if finding.cause is Cause.COLLECTOR:
+            return (("collector", _silence(finding).collector),)
         pod = known.pod if known else ""
-        if finding.cause == "path" and pod:
-            source = finding.coverage.missing[0].rpartition("/")[2] if finding.coverage else ""
-            return ("path", pod, source), _UNSEEN
+        if finding.cause is Cause.PATH and pod:
+            return ("path", pod, _silence(finding).source.label), _UNSEEN
         return (*_groups_of(pod, None), _UNSEEN) if known else ()
+
+
+def _silence(finding: Finding) -> Evidence:
+    """Return the evidence of a silent source: its collector and its source."""
+    return finding.evidence[0] if finding.evidence else Evidence("")
 
 
 def _groups_of(pod: str, plane: int | None) -> tuple[Key, ...]:

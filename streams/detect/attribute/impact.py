@@ -15,7 +15,7 @@ from streams.fabric.ids import Port
 from streams.fabric.rows import HOST_LINK
 from streams.fabric.things import links_with, links_with_all
 from streams.fabric.topology import Cable, Topology
-from streams.wire.models import BlastRadius, Condition, Evidence, Finding, Severity, Subject
+from streams.wire.models import BlastRadius, Cause, Condition, Evidence, Finding, Severity, Subject
 
 _NAMED_FROM = 0.01
 """Hosts and jobs are named that lose this share: one of 64 spines takes 1.6 % from a pod, and a cable of it nothing."""
@@ -70,7 +70,7 @@ class Severities:
             case Condition.DEVICE_DOWN:
                 return finding.resolved_at_ns is None and self._isolates(device, finding)
             case Condition.TELEMETRY_STALE:
-                return finding.cause == "collector" or unseen
+                return finding.cause is Cause.COLLECTOR or unseen
             case other:
                 return other in (Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE)
 

@@ -11,7 +11,7 @@ from streams.detect.attribute.cases import Cases, Group, stands_for_all
 from streams.detect.attribute.kept import devices_of, overlap
 from streams.detect.params import DetectParams, ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Episode, Finding, Status
+from streams.wire.models import Cause, Condition, Episode, Finding, Status
 
 _LINK_FAULTS = (
     Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING, Condition.HOST_PCIE_DEGRADED
@@ -25,14 +25,14 @@ OUTLIVING = (Condition.LINK_DOWN, Condition.DEVICE_DOWN, Condition.TELEMETRY_STA
 """What is over when its cause is; a flap is said to be over only when it was quiet for long."""
 
 
-class Cause(NamedTuple):
+class Explanation(NamedTuple):
     """What explains a finding; or the group that it stands for, as the first of it."""
 
     parent: Finding | None = None
     stands_for: Group | None = None
 
 
-def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Cause:
+def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Explanation:
     """What explains an episode.
 
     The device that went away and took this with it; else the first of those that began together at one device, in one
@@ -40,29 +40,29 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
     """
     own = episode.finding
     if own.status is Status.RETRACTED or own.condition is Condition.FLEET_VERSION_DRIFT:
-        return Cause()
+        return Explanation()
     if own.condition is not Condition.DEVICE_DOWN:
         outage = _outage(params, cases, episode, watermark_ns)
         if outage is not None:
-            return Cause(outage)
+            return Explanation(outage)
     if own.condition is Condition.RAIL_DEGRADED:
-        return Cause(_bad_link(cases.at, own))
+        return Explanation(_bad_link(cases.at, own))
     if storms.is_storm(own):
-        return Cause(storms.root_of(cases.at, own))
+        return Explanation(storms.root_of(cases.at, own))
     group = cases.group_of(own)
     if group is None:
-        return Cause()
+        return Explanation()
     if group.key[0] == "links":
         for outage in cases.gone(group.key[1]):
             if _within(params, outage, own.started_at_ns) and not _outlives(params, cases, outage, own, watermark_ns):
-                return Cause(outage)
+                return Explanation(outage)
     if group.root_id == own.id:
-        return Cause(stands_for=group)
+        return Explanation(stands_for=group)
     if not _outlives(params, cases, group.root, own, watermark_ns):
-        return Cause(group.root)
+        return Explanation(group.root)
     stayed = [member for member in group.members if not _outlives(params, cases, member, own, watermark_ns)]
     first = min(stayed, key=stands_for_all)
-    return Cause(first) if len(stayed) >= params.together.links and first.id != own.id else Cause()
+    return Explanation(first) if len(stayed) >= params.together.links and first.id != own.id else Explanation()
 
 
 def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Finding | None:
@@ -110,13 +110,13 @@ def outlived_ns(params: DetectParams, outage: Finding) -> int | None:
     return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.together.outlive_s)
 
 
-def cause_of(own: Finding, parent: Finding | None) -> str:
+def cause_of(own: Finding, parent: Finding | None) -> Cause:
     """The cause as its parent tells it, where it has one that does."""
     if parent is not None and parent.condition is Condition.DEVICE_DOWN:
         if own.condition is Condition.TELEMETRY_STALE:
-            return "device"
-        if parent.cause == "reboot":
-            return "reboot"
+            return Cause.DEVICE
+        if parent.cause is Cause.REBOOT:
+            return Cause.REBOOT
     if parent is not None and storms.is_storm(own) and storms.is_storm(parent):
         return parent.cause
     return own.cause

@@ -28,6 +28,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
 from streams.wire.models import (
+    Cause,
     Condition,
     Episode,
     Finding,
@@ -230,8 +231,8 @@ class Attribute:
     def _finding(self, case: Case) -> Finding:
         """The episode with its fabric-wide context; a pure function of all cases and the topology."""
         own = case.episode.finding
-        cause = explained(self._params, self._cases, case.episode, self._kept.watermark_ns)
-        parent, group = cause.parent, cause.stands_for
+        explanation = explained(self._params, self._cases, case.episode, self._kept.watermark_ns)
+        parent, group = explanation.parent, explanation.stands_for
         if swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
             own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
         if is_collapse(own) and own.status is not Status.RETRACTED:
@@ -295,6 +296,6 @@ class Attribute:
             self._schedule(identity, case)
 
 
-def _matters(finding: Finding) -> tuple[int, int | None, bool, str]:
+def _matters(finding: Finding) -> tuple[int, int | None, bool, Cause]:
     """What of a finding others depend on."""
     return finding.started_at_ns, finding.resolved_at_ns, finding.status is Status.RETRACTED, finding.cause

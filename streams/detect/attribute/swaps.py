@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from streams.detect.attribute.kept import Case, devices_of, overlap
-from streams.detect.link_miscabled import SWAPPED
-from streams.wire.models import Condition, Finding
+from streams.wire.models import Cause, Condition, Finding
 
 _MOST = 64
 """Links of one round that are followed: two, mostly, or a trunk that was turned over."""
@@ -49,5 +48,5 @@ def in_its_round(cases: dict[str, Case], around: Sequence[Finding], own: Finding
     if len(around) == 2:
         one, other = (cases[finding.id].episode.related for finding in around)
         if around[1].subject.id in one and first.subject.id in other:
-            own = replace(own, cause=SWAPPED)
+            own = replace(own, cause=Cause.CABLES_SWAPPED)
     return own, first if first.id != own.id else None

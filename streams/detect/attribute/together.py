@@ -10,9 +10,9 @@ from streams.detect.attribute.cases import Cases, Group, stands_for_all
 from streams.detect.attribute.impact import Reach, Reaches, Severities
 from streams.detect.attribute.kept import Case
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Evidence, Finding, Severity
+from streams.wire.models import Cause, Condition, Evidence, Finding, Severity
 
-_CAUSES = {"plane": "plane", "pod": "pod"}
+_CAUSES = {"plane": Cause.PLANE, "pod": Cause.POD}
 
 
 def severity_of(severities: Severities, cases: Mapping[str, Case], group: Group, reach: Reach | None) -> Severity:
@@ -68,9 +68,9 @@ def told_for_all(topology: Topology, cases: Cases, group: Group) -> Finding:
         window_start_ns=min(f.started_at_ns for f in group.members),
         window_end_ns=max(f.started_at_ns for f in group.members),
     )
-    cause = _CAUSES.get(kind, "")
+    cause = _CAUSES.get(kind)
     if kind == "links" and known is not None and known.kind == "switch":
-        cause = "switch"
+        cause = Cause.SWITCH
     summary = own.summary if kind == "collector" else f"{who} within {span_s:.3g} s; first: {own.summary}"
-    cause = cause if cause and own.cause == "unknown" else own.cause
+    cause = cause if cause and own.cause is Cause.UNKNOWN else own.cause
     return replace(own, summary=summary, cause=cause, evidence=(*own.evidence, evidence))

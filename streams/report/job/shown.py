@@ -49,7 +49,7 @@ def _harm(harm: Harm, indent: str) -> Iterator[str]:
     radius = finding.blast_radius
     if finding.condition.slug.startswith("congestion/"):
         # Who did it to whom: the one thing that is asked of congestion.
-        yield f"{indent}  cause {finding.cause or 'unknown'}; jobs {', '.join(radius.jobs) if radius else ''}"
+        yield f"{indent}  cause {finding.cause.label or 'unknown'}; jobs {', '.join(radius.jobs) if radius else ''}"
         yield from (f"{indent}  {evidence.statement}" for evidence in finding.evidence)
     elif radius is not None and radius.capacity_lost_ratio:
         yield f"{indent}  {radius.capacity_lost_ratio:.1%} of their capacity lost"

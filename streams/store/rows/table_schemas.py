@@ -199,7 +199,7 @@ FINDINGS = TableSchema(
     "findings",
     (
         *_conclusion(lambda m: m),
-        _same("cause", LOW_CARDINALITY),
+        _enum("cause"),
         _same("confidence", "Nullable(Float64)"),
         _same("parent_id", "String"),
         _same("occurrences", "Nullable(UInt32)"),

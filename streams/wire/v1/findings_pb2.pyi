@@ -12,6 +12,7 @@ from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from streams.wire.v1 import telemetry_pb2 as _telemetry_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -125,6 +126,10 @@ class Evidence(_message.Message):
     PEERS_FIELD_NUMBER: _builtins.int
     WINDOW_START_FIELD_NUMBER: _builtins.int
     WINDOW_END_FIELD_NUMBER: _builtins.int
+    COLLECTOR_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    PEER_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
     statement: _builtins.str
     """one sentence a person can check"""
     metric: _builtins.str
@@ -135,12 +140,22 @@ class Evidence(_message.Message):
     """threshold, peers, trend, both-ends"""
     peers: _builtins.int
     """how many peers it was compared with"""
+    collector: _builtins.str
+    """the collector it concerns"""
+    source: _telemetry_pb2.Source.ValueType
+    """the source it concerns"""
+    error: _builtins.str
+    """that the collector reported"""
     @_builtins.property
     def at(self) -> Global___Endpoint: ...
     @_builtins.property
     def window_start(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
     def window_end(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def peer(self) -> Global___Endpoint:
+        """the other port it concerns: the advertised neighbor, the port that is paused"""
+
     def __init__(
         self,
         *,
@@ -153,10 +168,14 @@ class Evidence(_message.Message):
         peers: _builtins.int | None = ...,
         window_start: _timestamp_pb2.Timestamp | None = ...,
         window_end: _timestamp_pb2.Timestamp | None = ...,
+        collector: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        peer: Global___Endpoint | None = ...,
+        error: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected", b"_expected", "_observed", b"_observed", "_peers", b"_peers", "at", b"at", "expected", b"expected", "observed", b"observed", "peers", b"peers", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected", b"_expected", "_observed", b"_observed", "_peers", b"_peers", "at", b"at", "expected", b"expected", "observed", b"observed", "peer", b"peer", "peers", b"peers", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected", b"_expected", "_observed", b"_observed", "_peers", b"_peers", "at", b"at", "comparison", b"comparison", "expected", b"expected", "metric", b"metric", "observed", b"observed", "peers", b"peers", "statement", b"statement", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected", b"_expected", "_observed", b"_observed", "_peers", b"_peers", "at", b"at", "collector", b"collector", "comparison", b"comparison", "error", b"error", "expected", b"expected", "metric", b"metric", "observed", b"observed", "peer", b"peer", "peers", b"peers", "source", b"source", "statement", b"statement", "window_end", b"window_end", "window_start", b"window_start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__expected: _TypeAlias = _typing.Literal["expected"]  # noqa: Y015
     _WhichOneofArgType__expected: _TypeAlias = _typing.Literal["_expected", b"_expected"]  # noqa: Y015
@@ -305,7 +324,7 @@ class Finding(_message.Message):
         TELEMETRY_STALE: Finding._Condition.ValueType  # 9
         FLEET_VERSION_DRIFT: Finding._Condition.ValueType  # 10
         DEVICE_DOWN: Finding._Condition.ValueType  # 11
-        """also a restart: cause "reboot" """
+        """also a restart: cause REBOOT"""
         LINK_MISCABLED: Finding._Condition.ValueType  # 12
         """neighbours seen are not those the inventory names"""
         HOST_PCIE_DEGRADED: Finding._Condition.ValueType  # 13
@@ -330,7 +349,7 @@ class Finding(_message.Message):
     TELEMETRY_STALE: Finding.Condition.ValueType  # 9
     FLEET_VERSION_DRIFT: Finding.Condition.ValueType  # 10
     DEVICE_DOWN: Finding.Condition.ValueType  # 11
-    """also a restart: cause "reboot" """
+    """also a restart: cause REBOOT"""
     LINK_MISCABLED: Finding.Condition.ValueType  # 12
     """neighbours seen are not those the inventory names"""
     HOST_PCIE_DEGRADED: Finding.Condition.ValueType  # 13
@@ -376,6 +395,87 @@ class Finding(_message.Message):
     RETRACTED: Finding.Status.ValueType  # 4
     """what came later shows that it was not so"""
 
+    class _Cause:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CauseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Finding._Cause.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        CAUSE_UNSPECIFIED: Finding._Cause.ValueType  # 0
+        UNKNOWN: Finding._Cause.ValueType  # 1
+        OPTIC: Finding._Cause.ValueType  # 2
+        CABLE: Finding._Cause.ValueType  # 3
+        NIC: Finding._Cause.ValueType  # 4
+        SWITCH: Finding._Cause.ValueType  # 5
+        PCIE: Finding._Cause.ValueType  # 6
+        """the NIC waits for PCIe: its host"""
+        PCIE_WIDTH: Finding._Cause.ValueType  # 7
+        PCIE_SPEED: Finding._Cause.ValueType  # 8
+        CONGESTION: Finding._Cause.ValueType  # 9
+        REBOOT: Finding._Cause.ValueType  # 10
+        DEVICE: Finding._Cause.ValueType  # 11
+        PLANE: Finding._Cause.ValueType  # 12
+        POD: Finding._Cause.ValueType  # 13
+        COLLECTOR: Finding._Cause.ValueType  # 14
+        PATH: Finding._Cause.ValueType  # 15
+        """between one collector and the device; other sources of the device report"""
+        CABLES_SWAPPED: Finding._Cause.ValueType  # 16
+        """each of two links has the cable of the other"""
+        WRONG_PORT: Finding._Cause.ValueType  # 17
+        WRONG_PLANE: Finding._Cause.ValueType  # 18
+        WRONG_RAIL: Finding._Cause.ValueType  # 19
+        WRONG_DEVICE: Finding._Cause.ValueType  # 20
+        VERSION_DRIFT: Finding._Cause.ValueType  # 21
+        VERSION_ROLLOUT: Finding._Cause.ValueType  # 22
+        """the version's share of the cohort is changing"""
+        VERSION_NOT_ALLOWED: Finding._Cause.ValueType  # 23
+        """not in the allow-list"""
+        VERSION_FAULTY: Finding._Cause.ValueType  # 24
+        """links fail more often at this version"""
+        GPU: Finding._Cause.ValueType  # 25
+        GPU_MEMORY: Finding._Cause.ValueType  # 26
+        GPU_OFF_BUS: Finding._Cause.ValueType  # 27
+        NVLINK: Finding._Cause.ValueType  # 28
+
+    class Cause(_Cause, metaclass=_CauseEnumTypeWrapper):
+        """The part or the event that is at fault, as far as it is known."""
+
+    CAUSE_UNSPECIFIED: Finding.Cause.ValueType  # 0
+    UNKNOWN: Finding.Cause.ValueType  # 1
+    OPTIC: Finding.Cause.ValueType  # 2
+    CABLE: Finding.Cause.ValueType  # 3
+    NIC: Finding.Cause.ValueType  # 4
+    SWITCH: Finding.Cause.ValueType  # 5
+    PCIE: Finding.Cause.ValueType  # 6
+    """the NIC waits for PCIe: its host"""
+    PCIE_WIDTH: Finding.Cause.ValueType  # 7
+    PCIE_SPEED: Finding.Cause.ValueType  # 8
+    CONGESTION: Finding.Cause.ValueType  # 9
+    REBOOT: Finding.Cause.ValueType  # 10
+    DEVICE: Finding.Cause.ValueType  # 11
+    PLANE: Finding.Cause.ValueType  # 12
+    POD: Finding.Cause.ValueType  # 13
+    COLLECTOR: Finding.Cause.ValueType  # 14
+    PATH: Finding.Cause.ValueType  # 15
+    """between one collector and the device; other sources of the device report"""
+    CABLES_SWAPPED: Finding.Cause.ValueType  # 16
+    """each of two links has the cable of the other"""
+    WRONG_PORT: Finding.Cause.ValueType  # 17
+    WRONG_PLANE: Finding.Cause.ValueType  # 18
+    WRONG_RAIL: Finding.Cause.ValueType  # 19
+    WRONG_DEVICE: Finding.Cause.ValueType  # 20
+    VERSION_DRIFT: Finding.Cause.ValueType  # 21
+    VERSION_ROLLOUT: Finding.Cause.ValueType  # 22
+    """the version's share of the cohort is changing"""
+    VERSION_NOT_ALLOWED: Finding.Cause.ValueType  # 23
+    """not in the allow-list"""
+    VERSION_FAULTY: Finding.Cause.ValueType  # 24
+    """links fail more often at this version"""
+    GPU: Finding.Cause.ValueType  # 25
+    GPU_MEMORY: Finding.Cause.ValueType  # 26
+    GPU_OFF_BUS: Finding.Cause.ValueType  # 27
+    NVLINK: Finding.Cause.ValueType  # 28
+
     ID_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     FINAL_FIELD_NUMBER: _builtins.int
@@ -414,8 +514,7 @@ class Finding(_message.Message):
     severity: Global___Finding.Severity.ValueType
     summary: _builtins.str
     """one line for a pager"""
-    cause: _builtins.str
-    """optic, cable, nic, pcie, switch, plane, congestion, reboot, collector, path, unknown"""
+    cause: Global___Finding.Cause.ValueType
     confidence: _builtins.float
     """0..1; one-sided evidence lowers it"""
     parent_id: _builtins.str
@@ -473,7 +572,7 @@ class Finding(_message.Message):
         resolved_at: _timestamp_pb2.Timestamp | None = ...,
         detected_at: _timestamp_pb2.Timestamp | None = ...,
         summary: _builtins.str = ...,
-        cause: _builtins.str = ...,
+        cause: Global___Finding.Cause.ValueType = ...,
         evidence: _abc.Iterable[Global___Evidence] | None = ...,
         confidence: _builtins.float | None = ...,
         coverage: Global___Coverage | None = ...,

@@ -49,8 +49,14 @@ _A, _Z = m.Endpoint("host1", "e0", "SN0"), m.Endpoint("leaf1", "e1")
 SUBJECT = m.Subject("link:host1/e0--leaf1/e1", _A, _Z, "host-link", 0, 1, "pod1", "site1", "team1", ("port:host1/e0",))
 FINDING = m.Finding(
     "f" * 32, (3 << 32) | 9, True, m.Condition.LINK_FLAP, m.Status.RESOLVED, m.Severity.CRITICAL, SUBJECT, _AT, _AT + 1,
-    _AT + 2, _AT + 3, "it went down 3 times", "optic",
-    (m.Evidence("it went down", "oper_up", _A, 3.0, 0.0, "threshold", 4, _AT, _AT + 1),), 0.95,
+    _AT + 2, _AT + 3, "it went down 3 times", m.Cause.OPTIC,
+    (
+        m.Evidence(
+            "it went down", "oper_up", _A, 3.0, 0.0, "threshold", 4, _AT, _AT + 1, "gnmi-0", m.Source.SOURCE_GNMI, _Z,
+            "refused",
+        ),
+    ),
+    0.95,
     m.Coverage(1, 2, ("leaf1/e1",)), m.BlastRadius(("host1",), ("job1",), 8, 0.125),
     m.Forecast(_AT, _AT - 1, _AT + 1), "p" * 32, 2, "link/flap", "1", "abc", "def", False, "docs/x.md", "http://g/1",
 )  # fmt: skip

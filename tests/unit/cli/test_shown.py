@@ -9,6 +9,7 @@ from streams.cli.ack import acknowledgement
 from streams.wire.models import (
     Action,
     BlastRadius,
+    Cause,
     ControlKind,
     Coverage,
     Evidence,
@@ -41,7 +42,7 @@ def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
     cause = finding(
         status=Status.RESOLVED,
         resolved_at_ns=160 * NS,
-        cause="optic",
+        cause=Cause.OPTIC,
         confidence=0.5,
         evidence=(Evidence("the port said so", observed=3, expected=1),),
         coverage=Coverage(1, 2, ("spine1",)),

@@ -7,14 +7,7 @@ import pytest
 from streams.decide.params import DecideParams
 from streams.decide.policy import POLICY, rule_for
 from streams.fabric.ids import remediation_id
-from streams.wire.models import (
-    Action,
-    Condition,
-    Finding,
-    Severity,
-    Status,
-    Verdict,
-)
+from streams.wire.models import Action, Cause, Condition, Finding, Severity, Status, Verdict
 from streams.wire.topics import REMEDIATIONS_OPEN
 from tests.unit.decide.made import deciding, decisions, finding, remediations
 from tests.unit.detect.seen import after, at
@@ -52,11 +45,11 @@ def test_the_policy_goes_from_condition_count_and_severity_to_action(
     assert (rule and rule.action) == action
 
 
-CAUSE_CASES = [("nic", Action.DRAIN_LINK), ("pcie", Action.DRAIN_LINK), ("switch", Action.OBSERVE)]
+CAUSE_CASES = [(Cause.NIC, Action.DRAIN_LINK), (Cause.PCIE, Action.DRAIN_LINK), (Cause.SWITCH, Action.OBSERVE)]
 
 
 @pytest.mark.parametrize(("cause", "action"), CAUSE_CASES)
-def test_the_root_of_a_storm_is_drained_where_it_is_a_host(cause: str, action: Action) -> None:
+def test_the_root_of_a_storm_is_drained_where_it_is_a_host(cause: Cause, action: Action) -> None:
     """A switch that pauses has all its hosts behind it: that is for people."""
     rule = rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
     assert rule is not None

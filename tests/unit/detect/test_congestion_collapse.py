@@ -12,7 +12,7 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Samples, Severity, Status, SymptomKind
+from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, SymptomKind
 from tests.unit.detect.chain import findings, measured, play
 from tests.unit.detect.live import histories, in_order, run, shuffled, standing
 from tests.unit.detect.seen import NIC, Cells, after, at, samples
@@ -95,7 +95,7 @@ def test_it_is_not(case: str, cadence: float) -> None:
 def test_hosts_that_are_paused_and_send_far_less_at_once_are_one_finding(cadence: float) -> None:
     """A minute after it began, one finding of the pod, critical, that says how many hosts send how much less."""
     (found,) = collapses(readings(ALL, cadence))
-    assert (found.severity, found.status, found.cause) == (Severity.CRITICAL, Status.RESOLVED, "congestion")
+    assert (found.severity, found.status, found.cause) == (Severity.CRITICAL, Status.RESOLVED, Cause.CONGESTION)
     assert (found.subject.id, found.subject.a) == ("pod:pod1", None)
     began, told, ended = (after(ns) or 0 for ns in (found.started_at_ns, found.detected_at_ns, found.resolved_at_ns))
     assert 200 - cadence <= began <= 200 + 2 * cadence

@@ -12,7 +12,7 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
+from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
 from tests.unit.detect.chain import findings, play
 from tests.unit.detect.seen import GNMI, NIC, Cells, after, at, samples
 
@@ -85,11 +85,11 @@ def test_it_is_not(case: str) -> None:
 
 
 INCASTS = {
-    "the receiver sees marks": (Into(fill=0.97, marked=0.4), "congestion"),
-    "the switch marks": (Into(fill=0.97, marked=0.4, by_switch=True), "congestion"),
-    "the switch drops": (Into(fill=0.97, dropped=5000, by_switch=True), "congestion"),
-    "the host pauses the fabric": (Into(fill=0.4, paused=0.4), "nic"),
-    "the host pauses because it stalls": (Into(fill=0.4, paused=0.4, stalls=0.7), "pcie"),
+    "the receiver sees marks": (Into(fill=0.97, marked=0.4), Cause.CONGESTION),
+    "the switch marks": (Into(fill=0.97, marked=0.4, by_switch=True), Cause.CONGESTION),
+    "the switch drops": (Into(fill=0.97, dropped=5000, by_switch=True), Cause.CONGESTION),
+    "the host pauses the fabric": (Into(fill=0.4, paused=0.4), Cause.NIC),
+    "the host pauses because it stalls": (Into(fill=0.4, paused=0.4, stalls=0.7), Cause.PCIE),
 }
 
 

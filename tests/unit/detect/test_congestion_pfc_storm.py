@@ -14,6 +14,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.wire.models import (
+    Cause,
     Condition,
     Event,
     EventKind,
@@ -118,7 +119,7 @@ def test_it_is_found_with_the_reading_that_shows_it(case: str, cadence: float, d
     assert after(found.resolved_at_ns) == (150 if cadence == 30 else 160)
     assert found.evidence[0].at is not None
     assert found.evidence[0].at.device == "pod1-leaf4"
-    assert (found.cause, found.confidence) == ("switch", ONE_END)
+    assert (found.cause, found.confidence) == (Cause.SWITCH, ONE_END)
     assert found.coverage is not None
     assert found.coverage.missing == ("pod1-leaf4/Ethernet2/1",)
 
@@ -178,7 +179,7 @@ def test_the_root_is_the_port_whose_device_pauses_without_being_paused() -> None
     assert f"{root.subject.a.device}/{root.subject.a.port}" == PORT
     assert len(said) == 8
     assert {f.parent_id for f in said if f.id != root.id} == {root.id}
-    assert {f.cause for f in said} == {"nic"}
+    assert {f.cause for f in said} == {Cause.NIC}
     assert {f.subject.pod for f in said} == {"pod1", "pod2"}
     assert all(f.confidence == BOTH_ENDS for f in said)
 
@@ -197,7 +198,7 @@ def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
 def test_a_host_that_stalls_exonerates_the_fabric() -> None:
     """The NIC waits for its host's memory while it pauses: the cause of all of it is PCIe."""
     said = findings(said_of(World(top=TOP, paused=tree(), stalled=frozenset({PORT}))))
-    assert {f.cause for f in said} == {"pcie"}
+    assert {f.cause for f in said} == {Cause.PCIE}
     (root,) = [f for f in said if not f.parent_id]
     assert any("its host is the cause, not the fabric" in e.statement for e in root.evidence)
 
@@ -271,7 +272,7 @@ def test_what_a_watchdog_tells_is_known_at_once() -> None:
         assert (found.condition, found.severity) == (Condition.CONGESTION_PFC_STORM, Severity.CRITICAL)
         assert (after(found.started_at_ns), after(found.detected_at_ns)) == (120, 120)
         assert (found.status, after(found.resolved_at_ns)) == (Status.RESOLVED, 120)
-        assert (found.cause, found.confidence) == ("nic", ONE_END)
+        assert (found.cause, found.confidence) == (Cause.NIC, ONE_END)
         assert found.summary == (
             "pod1-host1/mlx5_3 pauses pod1-leaf4/Ethernet1/1 (queue 3) without end, as its watchdog says,"
             " nothing gets in"

@@ -4,16 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from streams.wire.models import (
-    Condition,
-    EventKind,
-    Finding,
-    Remediation,
-    Severity,
-    Status,
-    Symptom,
-    Verdict,
-)
+from streams.wire.models import Cause, Condition, EventKind, Finding, Remediation, Severity, Status, Symptom, Verdict
 from tests.unit.detect import chain
 from tests.unit.detect.chain import Statuses, World, findings, play, status
 from tests.unit.detect.seen import GNMI, SNMP, after, at, event, samples
@@ -51,12 +42,12 @@ def test_a_short_restart_is_one_finding_and_its_ports_are_its_children() -> None
     said = play(world.rounds(900))
     (reboot,) = _of(findings(said), Condition.DEVICE_DOWN)
     children = _of(findings(said), Condition.LINK_DOWN)
-    assert (reboot.cause, reboot.severity, reboot.final) == ("reboot", Severity.WARNING, True)
+    assert (reboot.cause, reboot.severity, reboot.final) == (Cause.REBOOT, Severity.WARNING, True)
     assert (after(reboot.started_at_ns), after(reboot.resolved_at_ns)) == (90, 220)
     assert {c.subject.pod for c in children} == {"p1", "p2"}
     assert len(children) == 4
     assert {c.parent_id for c in children} == {reboot.id}
-    assert {c.cause for c in children} == {"reboot"}
+    assert {c.cause for c in children} == {Cause.REBOOT}
     assert all(f.parent_id for f in findings(said) if f.id != reboot.id and f.status is not Status.RETRACTED)
 
 
@@ -73,7 +64,7 @@ def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
     """Nobody saw a port down: the new boot alone tells."""
     world = World(boots={"p1-l0": 100})
     (reboot,) = findings(play(world.rounds(900)))
-    assert (reboot.condition, reboot.cause, reboot.final) == (Condition.DEVICE_DOWN, "reboot", True)
+    assert (reboot.condition, reboot.cause, reboot.final) == (Condition.DEVICE_DOWN, Cause.REBOOT, True)
     assert (after(reboot.started_at_ns), after(reboot.detected_at_ns), after(reboot.resolved_at_ns)) == (90, 100, 100)
     assert reboot.evidence[0].statement == "p1-l0 is in another boot than before"
 
@@ -93,14 +84,14 @@ def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
     world = World(gone={"p1-l0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
     (dead,) = _of(found, Condition.DEVICE_DOWN)
-    assert (dead.over, dead.cause, dead.severity) == (False, "unknown", Severity.WARNING)
+    assert (dead.over, dead.cause, dead.severity) == (False, Cause.UNKNOWN, Severity.WARNING)
     assert (after(dead.started_at_ns), after(dead.resolved_at_ns)) == (90, None)
     assert dead.evidence[0].comparison == "both-ends"
     children = [f for f in found if f.id != dead.id and f.status is not Status.RETRACTED]
     assert {f.condition for f in children} == {Condition.LINK_DOWN, Condition.TELEMETRY_STALE}
     assert {f.parent_id for f in children} == {dead.id}
     (stale,) = _of(found, Condition.TELEMETRY_STALE)
-    assert stale.cause == "device"
+    assert stale.cause == Cause.DEVICE
 
 
 def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: Statuses) -> None:
@@ -110,7 +101,7 @@ def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: St
     own = [f for f in said if f.condition is Condition.DEVICE_DOWN]
     assert len({f.id for f in own}) == 1
     assert [(own[0].cause, own[0].status), (own[-1].cause, own[-1].status)] == [
-        ("unknown", Status.OPEN), ("reboot", Status.RESOLVED),
+        (Cause.UNKNOWN, Status.OPEN), (Cause.REBOOT, Status.RESOLVED),
     ]  # fmt: skip
     assert own[-1].final
 
@@ -119,7 +110,7 @@ def test_a_device_that_came_back_as_it_was_did_not_restart(statuses: Statuses) -
     """Its power was not cut: gone, and back with the same boot."""
     world = World(gone={"p1-l0": [(100, 400)]})
     (own,) = _of(findings(play([*world.rounds(900), *statuses(world, 900)])), Condition.DEVICE_DOWN)
-    assert (own.cause, own.status, after(own.resolved_at_ns)) == ("unknown", Status.RESOLVED, 400)
+    assert (own.cause, own.status, after(own.resolved_at_ns)) == (Cause.UNKNOWN, Status.RESOLVED, 400)
 
 
 def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical(statuses: Statuses) -> None:
@@ -135,7 +126,11 @@ def test_a_silent_device_whose_links_are_up_is_stale_only(statuses: Statuses) ->
     """Nobody reads it, its neighbours still see it: a path or a collector is dead, not the device."""
     world = World(unread={"p1-l0": [(100, 400)]})
     (stale,) = findings(play([*world.rounds(900), *statuses(world, 900)]))
-    assert (stale.condition, stale.cause, stale.severity) == (Condition.TELEMETRY_STALE, "unknown", Severity.CRITICAL)
+    assert (stale.condition, stale.cause, stale.severity) == (
+        Condition.TELEMETRY_STALE,
+        Cause.UNKNOWN,
+        Severity.CRITICAL,
+    )
     assert (after(stale.started_at_ns), after(stale.detected_at_ns), after(stale.resolved_at_ns)) == (90, 120, 400)
     assert (stale.status, stale.final) == (Status.RESOLVED, True)
 
@@ -193,7 +188,7 @@ def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) 
     world = World(unread={"p1-l0": [(100, GONE)]})
     snmp = World().rounds(600, SNMP, phase=3)
     (stale,) = findings(play([*world.rounds(600), *statuses(world, 600), *snmp]))
-    assert (stale.cause, stale.severity) == ("path", Severity.WARNING)  # the device is seen, if not by this source
+    assert (stale.cause, stale.severity) == (Cause.PATH, Severity.WARNING)  # the device is seen, if not by this source
     assert stale.coverage is not None
     assert (stale.coverage.seen, stale.coverage.expected, stale.coverage.missing) == (1, 2, ("p1-l0/gnmi",))
 
@@ -210,7 +205,7 @@ def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(st
     assert {f.subject.id for f in found} == {f"device:{d}" for d in own}
     (root,) = [f for f in found if not f.parent_id]
     assert {f.parent_id for f in found if f.id != root.id} == {root.id}
-    assert (root.cause, root.severity) == ("collector", Severity.CRITICAL)
+    assert (root.cause, root.severity) == (Cause.COLLECTOR, Severity.CRITICAL)
     assert "its collector dead is silent too" in root.evidence[0].statement
 
 
@@ -221,7 +216,7 @@ def test_a_collector_that_lives_is_not_taken_for_dead_with_its_device() -> None:
         doubts = [status("p1-l0", t, reachable=not lost, error="no answer" * lost) for t in range(111, 600, 10)]
         beats = [status("p1-l0", 35), *doubts]
         (stale,) = findings(play([*world.rounds(600), *beats]))
-        assert stale.cause == "unknown"
+        assert stale.cause == Cause.UNKNOWN
 
 
 def test_a_collector_that_took_a_target_over_is_the_one_that_is_judged() -> None:
@@ -232,7 +227,7 @@ def test_a_collector_that_took_a_target_over_is_the_one_that_is_judged() -> None
     lost = [s for s in kept if s.sampled_at_ns < at(100)]
     second = [status("p1-l0", t, reachable=False, error="refused", collector="second") for t in range(112, 600, 10)]
     (stale,) = findings(play([*lost, *first, *second]))
-    assert (stale.cause, "collector second says: refused" in stale.evidence[0].statement) == ("unknown", True)
+    assert (stale.cause, "collector second says: refused" in stale.evidence[0].statement) == (Cause.UNKNOWN, True)
 
 
 @pytest.mark.parametrize("dead", [True, False])

@@ -9,7 +9,18 @@ import pytest
 from streams.detect import xids
 from streams.detect.params import DetectParams
 from streams.detect.xids import Grade
-from streams.wire.models import Action, Event, EventKind, Finding, Message, Remediation, Severity, Status, Verdict
+from streams.wire.models import (
+    Action,
+    Cause,
+    Event,
+    EventKind,
+    Finding,
+    Message,
+    Remediation,
+    Severity,
+    Status,
+    Verdict,
+)
 from tests.unit.detect.chain import findings, play
 from tests.unit.detect.live import in_order, run, shuffled, standing
 from tests.unit.detect.parts import GPUS, HOST, RECOVERED, pcie, xid
@@ -60,13 +71,20 @@ def test_what_is_no_fault_of_the_gpu(told: list[Message]) -> None:
 @pytest.mark.parametrize(
     ("code", "severity", "cause"),
     [
-        (63, Severity.WARNING, "memory"), (92, Severity.WARNING, "memory"), (94, Severity.WARNING, "memory"),
-        (61, Severity.WARNING, "gpu"), (999, Severity.WARNING, "gpu"),
-        (48, Severity.CRITICAL, "memory"), (95, Severity.CRITICAL, "memory"), (74, Severity.CRITICAL, "nvlink"),
-        (145, Severity.CRITICAL, "nvlink"), (119, Severity.CRITICAL, "gpu"), (79, Severity.CRITICAL, "off-bus"),
+        (63, Severity.WARNING, Cause.GPU_MEMORY),
+        (92, Severity.WARNING, Cause.GPU_MEMORY),
+        (94, Severity.WARNING, Cause.GPU_MEMORY),
+        (61, Severity.WARNING, Cause.GPU),
+        (999, Severity.WARNING, Cause.GPU),
+        (48, Severity.CRITICAL, Cause.GPU_MEMORY),
+        (95, Severity.CRITICAL, Cause.GPU_MEMORY),
+        (74, Severity.CRITICAL, Cause.NVLINK),
+        (145, Severity.CRITICAL, Cause.NVLINK),
+        (119, Severity.CRITICAL, Cause.GPU),
+        (79, Severity.CRITICAL, Cause.GPU_OFF_BUS),
     ],
-)  # fmt: skip
-def test_its_severity_is_by_what_the_xid_says(code: int, severity: Severity, cause: str) -> None:
+)
+def test_its_severity_is_by_what_the_xid_says(code: int, severity: Severity, cause: Cause) -> None:
     """Corrected, contained and unknown warn; uncorrectable and off the bus are critical (DETECTION 3a)."""
     (own,) = found(xid(GPU, 100, code))
     assert (own.severity, own.cause, after(own.started_at_ns)) == (severity, cause, 100)

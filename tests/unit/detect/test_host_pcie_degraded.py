@@ -7,7 +7,7 @@ import pytest
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
-from streams.wire.models import Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
+from streams.wire.models import Cause, Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
 from tests.unit.detect.chain import findings, play
 from tests.unit.detect.live import run, shuffled, standing
 from tests.unit.detect.parts import FULL, GPUS, Pcie, pcie
@@ -57,20 +57,20 @@ def test_what_is_no_degraded_link(told: list[Message]) -> None:
     assert found(*told) == []
 
 
-LOW: dict[str, tuple[list[Message], str, str]] = {
-    "a NIC with half its lanes": ([nics(t, mlx5_3=NARROW) for t in ROUNDS], "mlx5_3", "pcie-width"),
-    "a NIC at half its speed": ([nics(t, mlx5_3=SLOW) for t in ROUNDS], "mlx5_3", "pcie-speed"),
-    "a GPU at work": ([gpus(t, {GPUS[5]: NARROW}, 0.9) for t in ROUNDS], GPUS[5], "pcie-width"),
-    "the only NIC": ([pcie("p1-h1", t, {"mlx5_0": NARROW}, sequence=t) for t in ROUNDS], "mlx5_0", "pcie-width"),
+LOW: dict[str, tuple[list[Message], str, Cause]] = {
+    "a NIC with half its lanes": ([nics(t, mlx5_3=NARROW) for t in ROUNDS], "mlx5_3", Cause.PCIE_WIDTH),
+    "a NIC at half its speed": ([nics(t, mlx5_3=SLOW) for t in ROUNDS], "mlx5_3", Cause.PCIE_SPEED),
+    "a GPU at work": ([gpus(t, {GPUS[5]: NARROW}, 0.9) for t in ROUNDS], GPUS[5], Cause.PCIE_WIDTH),
+    "the only NIC": ([pcie("p1-h1", t, {"mlx5_0": NARROW}, sequence=t) for t in ROUNDS], "mlx5_0", Cause.PCIE_WIDTH),
     "one of two": (
-        [pcie("p1-h1", t, {"mlx5_0": FULL, "mlx5_1": NARROW}, sequence=t) for t in ROUNDS], "mlx5_1", "pcie-width"),
+        [pcie("p1-h1", t, {"mlx5_0": FULL, "mlx5_1": NARROW}, sequence=t) for t in ROUNDS], "mlx5_1", Cause.PCIE_WIDTH),
     "one lower than the others, which are set up so": (
-        [nics(t, **{**dict.fromkeys(NICS, SLOW), "mlx5_2": (8.0, 16.0)}) for t in ROUNDS], "mlx5_2", "pcie-width"),
+        [nics(t, **{**dict.fromkeys(NICS, SLOW), "mlx5_2": (8.0, 16.0)}) for t in ROUNDS], "mlx5_2", Cause.PCIE_WIDTH),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("told", "part", "cause"), LOW.values(), ids=list(LOW))
-def test_what_is(told: list[Message], part: str, cause: str) -> None:
+def test_what_is(told: list[Message], part: str, cause: Cause) -> None:
     """It opens after a minute, names the part, and says whether lanes or speed are missing."""
     (own,) = found(*told)
     assert (own.detector, own.subject.id, own.cause) == ("host/pcie-degraded", f"port:p1-h1/{part}", cause)

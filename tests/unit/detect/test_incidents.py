@@ -11,7 +11,7 @@ import pytest
 
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
-from streams.wire.models import Condition, Finding, Severity
+from streams.wire.models import Cause, Condition, Finding, Severity
 from tests.unit.detect.chain import Span, World
 from tests.unit.detect.paging import Heard, Live, told
 from tests.unit.detect.seen import after
@@ -73,7 +73,7 @@ def test_a_leaf_that_restarts_is_one_incident(is_read: bool, seed: int) -> None:
     leaf = "pod-01-t0-p0-r0-01"
     heard = _heard(_reboot(one_plane(), leaf, seed, is_read=is_read), seed)
     root = _is_one_incident(heard, f"device:{leaf}")
-    assert (root.condition, root.cause) == (Condition.DEVICE_DOWN, "reboot" if is_read else "unknown")
+    assert (root.condition, root.cause) == (Condition.DEVICE_DOWN, Cause.REBOOT if is_read else Cause.UNKNOWN)
     links = [f for f in heard.last if f.condition in (Condition.LINK_DOWN, Condition.LINK_FLAP)]
     assert len({f.subject.id for f in links}) == 128
     assert any(f.severity is Severity.CRITICAL for f in links)
@@ -118,7 +118,7 @@ def test_a_pod_without_power_is_one_incident() -> None:
     (root,) = heard.alone
     assert set(heard.pages) == {root.id}
     assert f"{len(members)} of {len(members)} devices of pod pod-02" in root.summary
-    assert (root.subject.pod, root.cause) == ("pod-02", "pod")
+    assert (root.subject.pod, root.cause) == ("pod-02", Cause.POD)
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["read", "nobody reads it"])
@@ -154,7 +154,7 @@ def test_a_line_card_is_one_incident_without_a_new_subject() -> None:
     ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.cables_of[leaf]][:32]
     heard = _heard(World(top=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 7)
     (root,) = heard.alone
-    assert (root.condition, root.cause) == (Condition.LINK_DOWN, "switch")
+    assert (root.condition, root.cause) == (Condition.LINK_DOWN, Cause.SWITCH)
     assert len(heard.children(root)) == 31
     assert len(heard.pages) == 1
     assert root.summary.startswith(f"32 of 128 links of {leaf} went down within")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
-from streams.wire.models import Condition, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
+from streams.wire.models import Cause, Condition, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
 from tests.unit.detect.seen import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
 from tests.unit.detect.test_measure import stage as measure_stage
 from tests.unit.detect.test_measure_windows import ended, minutes
@@ -124,43 +124,43 @@ def test_what_is_not_degrading(messages: Sequence[Message]) -> None:
     assert told(messages, 60 * 24 * 40 if "months" in str(messages) else 600) == []
 
 
-SOME: dict[str, tuple[list[Message], str, Severity, float, float]] = {
+SOME: dict[str, tuple[list[Message], Cause, Severity, float, float]] = {
     # what was told; cause, severity; started, resolved
-    "frames lost in three minutes": (lossy(HOST, *BAD, *CLEAN), "unknown", Severity.WARNING, 20, 200),
+    "frames lost in three minutes": (lossy(HOST, *BAD, *CLEAN), Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "lost in three minutes of ten": (
-        lossy(HOST, 3, 0, 0, 3, 0, 0, 0, 0, 3, *CLEAN), "unknown", Severity.WARNING, 20, 560),
+        lossy(HOST, 3, 0, 0, 3, 0, 0, 0, 0, 3, *CLEAN), Cause.UNKNOWN, Severity.WARNING, 20, 560),
     "uncorrectable codewords": (
-        lossy(HOST, *BAD, *CLEAN, metric=Metric.FEC_UNCORRECTED_CODEWORDS), "unknown", Severity.WARNING, 20, 200),
+        lossy(HOST, *BAD, *CLEAN, metric=Metric.FEC_UNCORRECTED_CODEWORDS), Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "errors of any kind that do not follow the load": (
         [minute(HOST, n, {ANY: (n < 4) * 5 * (1 + n % 2), DISCARDS: (n < 4) * 5, BYTES: 1e9 * (1 + n % 2),
-                          PACKETS: BUSY * (1 + n % 2)}) for n in range(16)], "unknown", Severity.WARNING, 200, 260),
+                          PACKETS: BUSY * (1 + n % 2)}) for n in range(16)], Cause.UNKNOWN, Severity.WARNING, 200, 260),
     "both directions": (
-        [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)], "cable", Severity.WARNING, 20, 200),
-    "a BER that fails": (bers(HOST, 1e-9, 2e-5, 2e-5, 2e-5, *[1e-9] * 12), "unknown", Severity.WARNING, 80, 260),
-    "half the light": (powers(HOST, -3.0, *[-6.1] * 4, *[-3.0] * 12), "cable", Severity.INFO, 80, 320),
+        [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)], Cause.CABLE, Severity.WARNING, 20, 200),
+    "a BER that fails": (bers(HOST, 1e-9, 2e-5, 2e-5, 2e-5, *[1e-9] * 12), Cause.UNKNOWN, Severity.WARNING, 80, 260),
+    "half the light": (powers(HOST, -3.0, *[-6.1] * 4, *[-3.0] * 12), Cause.CABLE, Severity.INFO, 80, 320),
     "symbol errors without FEC": (
         [minute(HOST, n, {Metric.RX_SYMBOL_ERRORS: 3 * (n < 3)}) for n in range(14)],
-        "unknown", Severity.WARNING, 20, 200),
+        Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "link error recoveries": (
         [minute(HOST, n, {Metric.LINK_ERROR_RECOVERIES: 6 * (n < 3)}) for n in range(14)],
-        "unknown", Severity.WARNING, 20, 200),
+        Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "one lane of four": (
         [minute(HOST, n, {FCS: 4 * (n < 3), PACKETS: BUSY, LANES: (1.0, 0.0, 2.0, 998.0)}) for n in range(13)],
-        "optic", Severity.WARNING, 20, 200),
+        Cause.OPTIC, Severity.WARNING, 20, 200),
     "errors but fine optics, at the host": (
         [minute(HOST, n, {FCS: 4 * (n < 3), PACKETS: BUSY, POWER: (-3.0,)}) for n in range(13)],
-        "nic", Severity.WARNING, 20, 200),
+        Cause.NIC, Severity.WARNING, 20, 200),
     "errors but fine optics, at the switch": (
         [minute(LEAF, n, {FCS: 4 * (n < 3), PACKETS: BUSY, POWER: (-3.0,)}) for n in range(13)],
-        "switch", Severity.WARNING, 20, 200),
+        Cause.SWITCH, Severity.WARNING, 20, 200),
     "a person came long after": (
-        [*lossy(HOST, *BAD, *CLEAN), off(LEAF, 3600)], "unknown", Severity.WARNING, 20, 200),
+        [*lossy(HOST, *BAD, *CLEAN), off(LEAF, 3600)], Cause.UNKNOWN, Severity.WARNING, 20, 200),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("messages", "cause", "severity", "started", "resolved"), SOME.values(), ids=SOME)
 def test_what_is_degrading(
-    messages: Sequence[Message], cause: str, severity: Severity, started: float, resolved: float
+    messages: Sequence[Message], cause: Cause, severity: Severity, started: float, resolved: float
 ) -> None:
     """One episode, from the first window that made the case to the end of the last that was bad."""
     (final,) = last(told(messages))

@@ -14,7 +14,18 @@ from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, PortName
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
-from streams.wire.models import CablingReport, Component, Condition, Facts, Finding, Message, Neighbor, Source, Status
+from streams.wire.models import (
+    CablingReport,
+    Cause,
+    Component,
+    Condition,
+    Facts,
+    Finding,
+    Message,
+    Neighbor,
+    Source,
+    Status,
+)
 from streams.wire.stage import Output
 from tests.unit.detect.chain import play, recorded, stages, statuses
 from tests.unit.detect.seen import at, last
@@ -88,7 +99,7 @@ def test_two_cables_that_changed_places_are_one_finding_that_names_both() -> Non
     world = ToldWorld(swapped={PAIR: [(100, 700)]})
     first, second = sorted(miscabled(play(recorded(world, 1200))), key=lambda f: f.parent_id)
     assert first.summary == "p1-h1/e0 -- p1-l0/d1 and p1-h2/e0 -- p1-l0/d2 are swapped"
-    assert (first.cause, first.confidence, first.status) == ("swapped", 0.95, Status.RESOLVED)
+    assert (first.cause, first.confidence, first.status) == (Cause.CABLES_SWAPPED, 0.95, Status.RESOLVED)
     assert first.coverage is not None and (first.coverage.seen, first.coverage.expected) == (2, 2)
     assert (second.parent_id, first.parent_id) == (first.id, "")
     assert (first.started_at_ns, first.detected_at_ns) == (at(120.5), at(420.5))
@@ -100,21 +111,21 @@ def test_one_ends_word_is_enough_and_less_sure() -> None:
     world = ToldWorld(swapped={PAIR: [(100, 1300)]})
     told = [m for m in recorded(world, 1200) if not (isinstance(m, Facts) and m.device.startswith("p1-h"))]
     first, second = sorted(miscabled(play(told)), key=lambda f: f.parent_id)
-    assert (first.confidence, first.cause, second.cause) == (0.7, "swapped", "swapped")
+    assert (first.confidence, first.cause, second.cause) == (0.7, Cause.CABLES_SWAPPED, Cause.CABLES_SWAPPED)
     assert second.parent_id == first.id
     assert first.coverage is not None and first.coverage.missing == ("p1-h1/e0",)
     assert first.resolved_at_ns is None
 
 
 CAUSES = {
-    "wrong-plane": (HOST, "p1-l1/d1", "(plane 1 instead of 0)"),
-    "wrong-port": ("p1-l0/u0", "s1/p1-l1", "instead of s1/p1-l0"),
-    "wrong-device": ("p1-l0/u0", "s2/p1-l1", "instead of s1/p1-l0"),
+    Cause.WRONG_PLANE: (HOST, "p1-l1/d1", "(plane 1 instead of 0)"),
+    Cause.WRONG_PORT: ("p1-l0/u0", "s1/p1-l1", "instead of s1/p1-l0"),
+    Cause.WRONG_DEVICE: ("p1-l0/u0", "s2/p1-l1", "instead of s1/p1-l0"),
 }
 
 
 @pytest.mark.parametrize(("cause", "port", "remote", "said"), [(k, *v) for k, v in CAUSES.items()], ids=CAUSES)
-def test_what_is_wrong_is_said(cause: str, port: str, remote: str, said: str) -> None:
+def test_what_is_wrong_is_said(cause: Cause, port: str, remote: str, said: str) -> None:
     """The plane, the port or the device, with what was heard and what should have been."""
     (found,) = miscabled(play(with_facts(*again(port, remote, 60, 1200))))
     assert found.cause == cause
@@ -131,7 +142,7 @@ def test_a_rail_is_told() -> None:
     top = topology(replace(inventory(), links=links))
     (found,) = miscabled(play(with_facts(*again(HOST, "p1-l0/d2", 60, 1200)), top))
     assert (found.cause, found.evidence[0].statement) == (
-        "wrong-rail", "p1-h1/e0 hears p1-l0/d2 instead of p1-l0/d1 (rail 1 instead of 0)",
+        Cause.WRONG_RAIL, "p1-h1/e0 hears p1-l0/d2 instead of p1-l0/d1 (rail 1 instead of 0)",
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Finding, PeerWindow, Source, Status, Symptom, SymptomKind
+from streams.wire.models import Cause, Condition, Finding, PeerWindow, Source, Status, Symptom, SymptomKind
 from tests.unit.detect.seen import after, at, down, episodes, last, off, on, up
 
 TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
@@ -107,25 +107,26 @@ def test_what_is_not_degraded(windows: Sequence[PeerWindow]) -> None:
     assert told(windows) == []
 
 
-SOME: dict[str, tuple[list[PeerWindow], str, float, float, str]] = {
+SOME: dict[str, tuple[list[PeerWindow], Cause, float, float, str]] = {
     # what was told; cause, started, resolved (minutes after the first window), and what the summary says
-    "slower than its peers": (minutes(slow(0.7)), "unknown", 2, 6, "is slow: 140.0 Gb/s, 70% of the 199.0 Gb/s"),
-    "a tenth and a bit less": (minutes(slow(0.88)), "unknown", 2, 6, "is slow"),
+    "slower than its peers": (minutes(slow(0.7)), Cause.UNKNOWN, 2, 6, "is slow: 140.0 Gb/s, 70% of the 199.0 Gb/s"),
+    "a tenth and a bit less": (minutes(slow(0.88)), Cause.UNKNOWN, 2, 6, "is slow"),
     "trained low, for one minute": (
-        minutes(lambda c: {Metric.SPEED_BPS: 2e11} if is_bad(c, 2, 3) else {}), "nic", 2, 3,
+        minutes(lambda c: {Metric.SPEED_BPS: 2e11} if is_bad(c, 2, 3) else {}), Cause.NIC, 2, 3,
         "trained at 200 instead of 400 Gb/s"),
     "trained low on an idle host": (
-        minutes(lambda c: {TX: 0.0} | ({Metric.SPEED_BPS: 2e11} if is_bad(c) else {})), "nic", 2, 6, "trained at 200"),
+        minutes(lambda c: {TX: 0.0} | ({Metric.SPEED_BPS: 2e11} if is_bad(c) else {})), Cause.NIC, 2, 6,
+        "trained at 200"),
     "its NIC stalls on PCIe": (
-        minutes(lambda c: {TX: RATE * 0.5, STALLS: 40.0} if is_bad(c) else {}), "pcie", 2, 6, "stalled on PCIe"),
+        minutes(lambda c: {TX: RATE * 0.5, STALLS: 40.0} if is_bad(c) else {}), Cause.PCIE, 2, 6, "stalled on PCIe"),
     "retransmitting at full speed": (
-        minutes(lambda c: {TIMEOUTS: 180.0} if is_bad(c) else {}), "unknown", 2, 6, "retransmits 3.0 times"),
+        minutes(lambda c: {TIMEOUTS: 180.0} if is_bad(c) else {}), Cause.UNKNOWN, 2, 6, "retransmits 3.0 times"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("windows", "cause", "started", "resolved", "summary"), SOME.values(), ids=SOME)
 def test_what_is_degraded(
-    windows: Sequence[PeerWindow], cause: str, started: float, resolved: float, summary: str
+    windows: Sequence[PeerWindow], cause: Cause, started: float, resolved: float, summary: str
 ) -> None:
     """One episode of one rail, from its first bad minute to the end of its last."""
     (final,) = last(told(windows))

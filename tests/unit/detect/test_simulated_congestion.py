@@ -27,7 +27,7 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
-from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Source, Table
+from streams.wire.models import NO_INDEX, Cause, Condition, Finding, RowKind, Samples, Source, Table
 from tests.unit.detect.chain import stages
 
 S = 10**9
@@ -196,7 +196,7 @@ def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> 
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 120
     by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused}
-    assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == "nic"} == by_host
+    assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == Cause.NIC} == by_host
 
 
 PODS = clos.inventory(Shape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), START)

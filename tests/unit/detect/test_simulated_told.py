@@ -16,6 +16,7 @@ from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.wire.models import (
     NO_INDEX,
+    Cause,
     Component,
     Condition,
     Facts,
@@ -87,7 +88,7 @@ def test_swapped_cables_are_found_and_both_are_named(seed: int) -> None:
     assert (result.precision, result.recall) == (1.0, 1.0), (result.missed, result.invented)
     parents = {f.id: f for f in own if not f.parent_id and f.over}
     assert len(parents) == len(pairs)
-    assert {f.cause for f in parents.values()} == {"swapped"}
+    assert {f.cause for f in parents.values()} == {Cause.CABLES_SWAPPED}
     assert len({f.id for f in own if f.parent_id in parents and f.over}) == len(pairs)
 
 

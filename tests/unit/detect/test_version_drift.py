@@ -13,6 +13,7 @@ from streams.detect.params import AllowedVersions, DetectParams, DriftParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import (
+    Cause,
     Component,
     Condition,
     Endpoint,
@@ -76,7 +77,7 @@ def test_a_few_of_a_cohort_are_one_finding() -> None:
     """It names the version, the share and the devices, and does no harm yet."""
     own = world(firmware={host: [(0, OLD)] for host in HOSTS[:2]})
     (found,) = drifts(list(recorded(own, 900)))
-    assert (found.severity, found.cause, found.status) == (Severity.INFO, "drift", Status.OPEN)
+    assert (found.severity, found.cause, found.status) == (Severity.INFO, Cause.VERSION_DRIFT, Status.OPEN)
     assert found.summary == f"MCX755106AS NIC firmware: 2 of 10 devices run {OLD}, 28.41.1000 is what most run"
     assert found.blast_radius is not None and found.blast_radius.hosts == ("pod1-host1", "pod1-host2")
     assert found.evidence[1].statement == f"{OLD} runs in pod1-host1, pod1-host2"
@@ -94,8 +95,8 @@ def test_while_the_share_moves_it_is_a_rollout_and_then_over() -> None:
     """One host is first, and the rest follow: INFO while it is few, nothing in the middle, and the last one drifts."""
     own = world(firmware={host: [(400 + 120 * n, "28.42.1000")] for n, host in enumerate(HOSTS)})
     first, *rest = drifts(list(recorded(own, 2400)))
-    assert (first.cause, first.severity, first.status) == ("rollout", Severity.INFO, Status.RESOLVED)
-    assert [(f.cause, f.severity, f.status) for f in rest] == [("rollout", Severity.INFO, Status.RESOLVED)]
+    assert (first.cause, first.severity, first.status) == (Cause.VERSION_ROLLOUT, Severity.INFO, Status.RESOLVED)
+    assert [(f.cause, f.severity, f.status) for f in rest] == [(Cause.VERSION_ROLLOUT, Severity.INFO, Status.RESOLVED)]
     assert "28.42.1000" in first.summary and "28.41.1000" in rest[0].summary
 
 
@@ -104,7 +105,7 @@ def test_what_the_allow_list_does_not_name_is_a_warning() -> None:
     allowed = AllowedVersions(kind="nic", versions=("28.42.*",))
     params = DetectParams(drift=DriftParams(allowed=(allowed,)))
     (found,) = drifts(list(recorded(world(), 900)), params)
-    assert (found.severity, found.cause) == (Severity.WARNING, "not-allowed")
+    assert (found.severity, found.cause) == (Severity.WARNING, Cause.VERSION_NOT_ALLOWED)
     assert found.summary.endswith("10 of 10 devices run 28.41.1000, not 28.42.*")
 
 
@@ -170,7 +171,7 @@ def test_links_that_fail_more_often_with_it_make_it_a_warning() -> None:
     """Six of ten against three of ninety, within weeks: harm, with its interval."""
     faulty = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(3))]
     (found,) = _attribute(10, faulty)
-    assert (found.severity, found.cause) == (Severity.WARNING, "harm")
+    assert (found.severity, found.cause) == (Severity.WARNING, Cause.VERSION_FAULTY)
     assert "times as often there" in found.summary
     told = found.evidence[-1]
     assert told.statement.startswith("6 links failed in") and told.observed is not None and told.expected is not None
@@ -190,7 +191,7 @@ def test_links_that_fail_more_often_with_it_make_it_a_warning() -> None:
 def test_faults_that_chance_explains_raise_nothing(faulty: Sequence[str]) -> None:
     """Drift without harm is INFO."""
     (found,) = _attribute(10, faulty)
-    assert (found.severity, found.cause) == (Severity.INFO, "drift")
+    assert (found.severity, found.cause) == (Severity.INFO, Cause.VERSION_DRIFT)
 
 
 def test_optics_are_a_cohort_by_their_part() -> None:

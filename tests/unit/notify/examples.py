@@ -6,6 +6,7 @@ from typing import Any
 from streams.notify.params import NotifyParams
 from streams.wire.models import (
     BlastRadius,
+    Cause,
     Condition,
     Control,
     ControlKind,
@@ -35,7 +36,7 @@ _LINK_DOWN = Finding(
     observed_at_ns=T0 + 30 * S,
     detected_at_ns=T0 + 30 * S,
     summary="host-1 rail 4 has no link",
-    cause="cable",
+    cause=Cause.CABLE,
     evidence=(Evidence("host-1/eth4 lost carrier"), Evidence("leaf-2/Ethernet1/1 is down as well")),
     confidence=0.9,
     blast_radius=BlastRadius(("host-1",), ("llama-7",), 8, 0.125),

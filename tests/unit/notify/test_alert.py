@@ -9,7 +9,7 @@ from jsonschema import Draft4Validator, FormatChecker
 
 from dashboards.fabric import UID
 from streams.notify.alert import DASHBOARD_UID, Alert, build_alert, build_annotations, location_labels
-from streams.wire.models import Coverage, Evidence, Finding, Severity, Status, Subject
+from streams.wire.models import Cause, Coverage, Evidence, Finding, Severity, Status, Subject
 from tests.recordings import DATA
 from tests.unit.notify.examples import LINK, T0, S, finding, params
 
@@ -46,7 +46,7 @@ def test_what_may_change_in_an_episode_changes_no_label() -> None:
         revision=7,
         status=Status.UPDATED,
         summary="other words",
-        cause="optic",
+        cause=Cause.OPTIC,
         confidence=0.2,
         observed_at_ns=T0 + 500 * S,
         evidence=(Evidence("more"),),
