@@ -252,7 +252,9 @@ def test_silence_alone_is_not_a_dead_device(statuses: Statuses) -> None:
     assert len(_of(found, Condition.LINK_DOWN)) == 2
 
 
-@pytest.mark.parametrize(("noticed", "kinds"), [(True, ["SILENT", "HEARD"]), (False, ["HEARD"])])
+@pytest.mark.parametrize(
+    ("noticed", "kinds"), [(True, ["SOURCE_SILENT", "SOURCE_RESUMED"]), (False, ["SOURCE_RESUMED"])]
+)
 def test_a_gap_is_told_of_once(noticed: bool, kinds: list[str]) -> None:
     """Where the arrival clock noticed it, by its begin and its end; where nobody did, by its end alone."""
     own = stage()
