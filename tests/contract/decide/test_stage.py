@@ -13,9 +13,9 @@ from streams.wire.models import Control, ControlKind, Finding, Outcome, Remediat
 from streams.wire.topics import FINDINGS
 from tests.contract.detect.test_stages import EVERYTHING, PARAMS, attribute_steps, downstream, world_of
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
-from tests.unit.detect.seen import at
+from tests.worlds.observations import at
 
-TOP = world_of(EVERYTHING).top
+TOP = world_of(EVERYTHING).topology
 
 
 @cache

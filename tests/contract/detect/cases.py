@@ -10,40 +10,42 @@ from collectors.sim.clos import Shape
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
 from streams.wire.models import Condition, Finding, Message
-from tests.unit.detect.chain import World, play, recorded
-from tests.unit.detect.live import in_order
-from tests.unit.detect.parts import RECOVERED, HostWorld
-from tests.unit.detect.seen import T0, at
-from tests.unit.detect.told import ToldWorld
+from tests.worlds.facts_world import FactsWorld
+from tests.worlds.host_world import RECOVERED, HostWorld
+from tests.worlds.live_stages import in_order
+from tests.worlds.observations import T0, at
+from tests.worlds.small_world import SmallWorld, play, recorded
 
 UNTIL_S = 1200
 """By then each detector has said its last word, and some time has passed."""
 
-FLAPPING = World(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
-DOWN = World(down={"p2-l1/u0": [(100, 400)]})
-REBOOT = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
-UNREAD = World(unread={"p1-l0": [(100, 400)]})
-LOSING = World(losing={"p1-l0/d1": [(100, 500)]})
+FLAPPING = SmallWorld(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
+DOWN = SmallWorld(down={"p2-l1/u0": [(100, 400)]})
+REBOOT = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
+UNREAD = SmallWorld(not_polled={"p1-l0": [(100, 400)]})
+LOSING = SmallWorld(lossy={"p1-l0/d1": [(100, 500)]})
 RAILS = Topology(clos.inventory(Shape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
-SLOW = World(top=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
-NARROW = HostWorld(top=RAILS, narrow={"pod1-host2/mlx5_3": [(100, 400)]})
-OFF_BUS = HostWorld(top=RAILS, xids={"pod1-host2/0000:9b:00.0": [(200, 79), (200.5, 154), (500, RECOVERED)]})
+SLOW = SmallWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
+NARROW = HostWorld(topology=RAILS, narrow={"pod1-host2/mlx5_3": [(100, 400)]})
+OFF_BUS = HostWorld(topology=RAILS, xids={"pod1-host2/0000:9b:00.0": [(200, 79), (200.5, 154), (500, RECOVERED)]})
 LEAVES = Topology(clos.inventory(Shape(pods=1, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
-STORM = World(
-    top=LEAVES,
-    paused={
+STORM = SmallWorld(
+    topology=LEAVES,
+    pausing={
         "pod1-host2/mlx5_3": [(100, 400)], "pod1-leaf4/Ethernet1/1": [(100, 400)],
         "pod1-leaf4/Ethernet3/1": [(100, 400)], "pod1-leaf4/Ethernet4/1": [(100, 400)],
     },
 )  # fmt: skip
 WIDE = Topology(clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=2, uplinks=2), at(0)))
-HOT = World(top=WIDE, hot={"pod1-leaf4/Ethernet3/1": [(100, 700)]})
-SWAPPED = ToldWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 700)]})
+HOT = SmallWorld(topology=WIDE, overloaded={"pod1-leaf4/Ethernet3/1": [(100, 700)]})
+SWAPPED = FactsWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 700)]})
 TEN = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
-OLD = ToldWorld(top=TEN, firmware={"pod1-host3": [(100, "28.39.1002"), (900, "28.41.1000")]})
-CROWDED = World(top=RAILS, crowded={"pod1-host2/mlx5_3": [(100, 400)]})
-STIFLED = World(top=RAILS, stifled={f"pod1-host{h}/mlx5_{r}": [(100, 400)] for h in range(1, 6) for r in range(8)})
-LABELLED: dict[str, tuple[World, Truth]] = {
+OLD = FactsWorld(topology=TEN, firmware={"pod1-host3": [(100, "28.39.1002"), (900, "28.41.1000")]})
+CROWDED = SmallWorld(topology=RAILS, incast={"pod1-host2/mlx5_3": [(100, 400)]})
+STIFLED = SmallWorld(
+    topology=RAILS, throttled={f"pod1-host{h}/mlx5_{r}": [(100, 400)] for h in range(1, 6) for r in range(8)}
+)
+LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "link/flap": (FLAPPING, Truth(at(100), at(310), Condition.LINK_FLAP, "p1-l0", "d1")),
     "link/down": (DOWN, Truth(at(100), at(400), Condition.LINK_DOWN, "p2-l1", "u0")),
     "link/degrading": (LOSING, Truth(at(100), at(500), Condition.LINK_DEGRADING, "p1-l0", "d1")),
@@ -73,7 +75,7 @@ def told(slug: str) -> list[Message]:
 @cache
 def said(slug: str) -> list[Finding]:
     """All revisions that a backtest says of it."""
-    return [one for one in play(told(slug), LABELLED[slug][0].top) if isinstance(one, Finding)]
+    return [one for one in play(told(slug), LABELLED[slug][0].topology) if isinstance(one, Finding)]
 
 
 def shortly_after(slug: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 from streams.cli.shown import whole
 from tests.contract.detect.cases import LABELLED, said
 from tests.contract.detect.test_registry import ROOT
-from tests.unit.detect.seen import last
+from tests.worlds.observations import last
 
 OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
 

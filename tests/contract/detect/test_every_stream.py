@@ -13,9 +13,9 @@ from streams.replay.driver import event_time
 from streams.replay.score import score
 from streams.wire.models import CollectorStatus, Condition, Event, Facts, Finding, Message, Remediation, Samples
 from tests.contract.detect.cases import LABELLED, shortly_after, told
-from tests.unit.detect.live import histories, in_order, run, shuffled, standing
-from tests.unit.detect.parts import HOST, HostWorld
-from tests.unit.detect.seen import GNMI, NIC, SNMP, at
+from tests.worlds.host_world import HOST, HostWorld
+from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
+from tests.worlds.observations import GNMI, NIC, SNMP, at
 
 LATE_S = 18
 """Within the lateness (30 s), and so that no silence of a source at 10 s seems to pass its limit."""
@@ -33,14 +33,14 @@ def arrived(slug: str) -> list[Message]:
 @cache
 def live(slug: str) -> Said:
     """What is said of what arrives, when nobody is killed."""
-    return run(arrived(slug), LABELLED[slug][0].top)
+    return run(arrived(slug), LABELLED[slug][0].topology)
 
 
 @pytest.mark.parametrize("slug", LABELLED)
 def test_order_and_repetition_within_the_lateness_change_no_final_revision(slug: str) -> None:
     """Everything of the last revisions is the same, but for ids and revisions."""
     assert arrived(slug) != told(slug)
-    assert standing(live(slug)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
+    assert final_findings(live(slug)) == final_findings(run(told(slug), LABELLED[slug][0].topology)) != []
 
 
 @pytest.mark.parametrize("seed", [1, 5])
@@ -48,7 +48,11 @@ def test_order_and_repetition_within_the_lateness_change_no_final_revision(slug:
 def test_not_even_the_order_of_one_source_decides_anything(slug: str, seed: int) -> None:
     """As it may be when a collector hands over, or a bridge has two ways: the last revisions are the same."""
     arrived = shuffled(told(slug), LATE_S, random.Random(seed), keep_order=False)
-    assert standing(run(arrived, LABELLED[slug][0].top)) == standing(run(told(slug), LABELLED[slug][0].top)) != []
+    assert (
+        final_findings(run(arrived, LABELLED[slug][0].topology))
+        == final_findings(run(told(slug), LABELLED[slug][0].topology))
+        != []
+    )
 
 
 @pytest.mark.parametrize("slug", LABELLED)
@@ -56,7 +60,7 @@ def test_who_is_killed_and_taken_over_changes_nothing(slug: str) -> None:
     """Twelve times a stage goes on from a snapshot: of each finding is said what would have been said, ids too."""
     chance = random.Random(slug)
     killed = {(chance.randrange(len(arrived(slug))), chance.randrange(4)) for _ in range(12)}
-    assert histories(run(arrived(slug), LABELLED[slug][0].top, killed)) == histories(live(slug)) != {}
+    assert histories(run(arrived(slug), LABELLED[slug][0].topology, killed)) == histories(live(slug)) != {}
 
 
 SOURCES: dict[str, Callable[[Message], bool]] = {
@@ -83,7 +87,7 @@ def missing() -> Iterator[tuple[str, str, float]]:
 def of_all_sources(slug: str) -> list[Message]:
     """A case as gNMI, SNMP and the hosts' own agents tell it, each at its own moment."""
     world, until_s = LABELLED[slug][0], shortly_after(slug)
-    hosts = {device.name for device in world.top.devices.values() if device.kind == "host"}
+    hosts = {device.name for device in world.topology.devices.values() if device.kind == "host"}
     nics = (own for own in world.rounds(until_s, NIC, phase=6) if own.device in hosts)
     own = (one for one in told(slug) if event_time(one)[0] <= at(until_s))
     return in_order([*own, *world.rounds(until_s, SNMP, phase=3), *nics])
@@ -96,7 +100,7 @@ def test_a_source_that_is_not_read_makes_no_false_finding(slug: str, source: str
     is_gone = SOURCES[source]
     left = [m for m in of_all_sources(slug) if not (is_gone(m) and event_time(m)[0] >= at(from_s))]
     assert len(left) < len(of_all_sources(slug))
-    said = [f for f in run(left, world.top) if isinstance(f, Finding)]
+    said = [f for f in run(left, world.topology) if isinstance(f, Finding)]
     own = score([f for f in said if f.condition is not Condition.TELEMETRY_STALE], [truth])
     assert not own.invented, own.invented
 
@@ -105,6 +109,6 @@ def test_a_source_that_is_not_read_makes_no_false_finding(slug: str, source: str
 def test_all_sources_together_say_what_one_does(slug: str) -> None:
     """Three ways of reading one fault are one finding."""
     world, truth = LABELLED[slug]
-    said = [f for f in run(of_all_sources(slug), world.top) if isinstance(f, Finding)]
+    said = [f for f in run(of_all_sources(slug), world.topology) if isinstance(f, Finding)]
     own = score(said, [truth])
     assert (own.precision, own.recall) == (1.0, 1.0), own

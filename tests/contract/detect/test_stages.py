@@ -15,8 +15,8 @@ from streams.wire.stage import Stage
 from streams.wire.topics import EPISODES, SUMMARIES, SYMPTOMS, Topic
 from tests.contract.detect.cases import LABELLED, shortly_after, told
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
-from tests.unit.detect.chain import World, recorded
-from tests.unit.detect.seen import at, event
+from tests.worlds.observations import at, event
+from tests.worlds.small_world import SmallWorld, recorded
 
 PARAMS = DetectParams()
 UNTIL = 1500
@@ -24,12 +24,12 @@ STEP = 150
 """Of the world in which all goes wrong; a labelled case is told in thirds."""
 
 
-def _world() -> World:
-    return World(
+def _world() -> SmallWorld:
+    return SmallWorld(
         down={"p1-h1/e0": [(t, t + 10) for t in range(100, 400, 40)], "p2-l0/u2": [(150, 900)]},
         disabled={"p2-l1/u0": [(300, 500)]},
-        gone={"s1": [(600, 720)], "p2-h2": [(200, 600)]},
-        unread={"p1-h2": [(300, 700)]},
+        offline={"s1": [(600, 720)], "p2-h2": [(200, 600)]},
+        not_polled={"p1-h2": [(300, 700)]},
         boots={"s1": 720},
     )
 
@@ -38,7 +38,7 @@ EVERYTHING = "everything"
 """The world in which all goes wrong at once; the others are the detectors' labelled cases."""
 
 
-def world_of(name: str) -> World:
+def world_of(name: str) -> SmallWorld:
     """What goes wrong in a case."""
     return _world() if name == EVERYTHING else LABELLED[name][0]
 
@@ -80,13 +80,13 @@ def downstream(stage: Stage, top: Topology, steps: list[Step], topics: tuple[Top
 @cache
 def correlate_steps(name: str) -> list[Step]:
     """The symptoms and windows of all that."""
-    return downstream(Measure(PARAMS), world_of(name).top, measure_steps(name), (SYMPTOMS, SUMMARIES))
+    return downstream(Measure(PARAMS), world_of(name).topology, measure_steps(name), (SYMPTOMS, SUMMARIES))
 
 
 @cache
 def attribute_steps(name: str) -> list[Step]:
     """The episodes of all that."""
-    return downstream(Correlate(PARAMS), world_of(name).top, correlate_steps(name), (EPISODES,))
+    return downstream(Correlate(PARAMS), world_of(name).topology, correlate_steps(name), (EPISODES,))
 
 
 MAKE = {
@@ -99,7 +99,7 @@ MAKE = {
 def case_of(stage: str, name: str) -> Case:
     """A stage in a case, once a session: what it says of all is asked for by most promises."""
     make, steps = MAKE[stage]
-    return Case(name, lambda: make(PARAMS), world_of(name).top, steps(name))
+    return Case(name, lambda: make(PARAMS), world_of(name).topology, steps(name))
 
 
 @pytest.fixture(params=[EVERYTHING, *LABELLED])

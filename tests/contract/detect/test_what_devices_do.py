@@ -7,8 +7,8 @@ import pytest
 
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Finding, Message, Source, Status
-from tests.unit.detect.chain import findings, play, status
-from tests.unit.detect.seen import GNMI, NIC, SNMP, at, samples
+from tests.worlds.observations import GNMI, NIC, SNMP, at, samples
+from tests.worlds.small_world import findings, play, status
 
 UNTIL_S = 1200
 PORTS = ("e0", "e1")

@@ -14,13 +14,13 @@ from streams.replay.results import read_findings
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Finding, Samples, Severity
 from tests.integration.store.rig import Database, Rig, producing, until
-from tests.unit.detect.chain import World, findings, play, statuses
-from tests.unit.detect.seen import at
-from tests.unit.fabric.made import inventory
+from tests.worlds.observations import at
+from tests.worlds.small_fabric import inventory
+from tests.worlds.small_world import SmallWorld, findings, play, statuses
 
 ROOT = Path(__file__).parents[3]
 ROUNDS_S = 600
-WORLD = World(down={"p1-l0/d1": [(100, 200)], "p2-l1/u0": [(300, 1e9)]})
+WORLD = SmallWorld(down={"p1-l0/d1": [(100, 200)], "p2-l1/u0": [(300, 1e9)]})
 
 
 def _messages() -> list[Samples | CollectorStatus]:

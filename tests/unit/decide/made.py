@@ -19,8 +19,8 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.topics import REMEDIATIONS, REMEDIATIONS_OPEN
-from tests.unit.detect.seen import at
-from tests.unit.fabric.made import topology
+from tests.worlds.observations import at
+from tests.worlds.small_fabric import topology
 
 TOP = topology()
 

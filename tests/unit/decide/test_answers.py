@@ -16,7 +16,7 @@ from streams.wire.models import (
     Verdict,
 )
 from tests.unit.decide.made import answer, deciding, decisions, ended, finding, remediations, taken_out
-from tests.unit.detect.seen import after, at
+from tests.worlds.observations import after, at
 
 
 @pytest.mark.parametrize("why", ["parent", "retracted", "over"])

@@ -13,8 +13,8 @@ from streams.wire.models import (
     Verdict,
 )
 from tests.unit.decide.made import TOP, answer, deciding, decisions, ended, finding, remediations
-from tests.unit.detect.seen import at
-from tests.unit.fabric.made import link
+from tests.worlds.observations import at
+from tests.worlds.small_fabric import link
 
 
 def test_capacity_of_a_switch_denies_with_its_numbers() -> None:

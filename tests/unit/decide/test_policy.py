@@ -10,7 +10,7 @@ from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Cause, Condition, Finding, Severity, Status, Verdict
 from streams.wire.topics import REMEDIATIONS_OPEN
 from tests.unit.decide.made import deciding, decisions, finding, remediations
-from tests.unit.detect.seen import after, at
+from tests.worlds.observations import after, at
 
 POLICY_CASES = [
     (Condition.LINK_FLAP, 1, Severity.WARNING, Action.OBSERVE),

@@ -24,10 +24,10 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
-from tests.unit.detect.chain import World, findings, play
-from tests.unit.detect.seen import HOST, LEAF, after, at, correlated, down, flaps, last
 from tests.unit.detect.test_link_degrading import Values, minute, powers, told
-from tests.unit.fabric.made import inventory, job, topology
+from tests.worlds.observations import HOST, LEAF, after, at, correlated, down, flaps, last
+from tests.worlds.small_fabric import inventory, job, topology
+from tests.worlds.small_world import SmallWorld, findings, play
 
 DAY = 86_400
 JOBS = inventory(jobs=[job("train", "p1-h1", "1970-01-01T00:00:00+00:00")])
@@ -164,7 +164,7 @@ def test_who_is_hit() -> None:
 @pytest.mark.parametrize("kind", ["p1-l0", "s1", "p1-h1"])
 def test_a_restart_that_is_over_is_a_warning(kind: str) -> None:
     """Whatever restarted: it is back."""
-    (found,) = findings(play(World(boots={kind: 100}).rounds(400)))
+    (found,) = findings(play(SmallWorld(boots={kind: 100}).rounds(400)))
     assert (found.severity, found.subject.role) == (Severity.WARNING, "host" if kind == "p1-h1" else "switch")
 
 
@@ -321,7 +321,7 @@ def test_each_finding_names_its_runbook_and_its_versions() -> None:
 
 def test_nothing_that_pages_is_said_of_a_reboots_children() -> None:
     """A spine restarts for two minutes: no revision of any child is CRITICAL without a parent for long."""
-    world = World(gone={"s1": [(100, 220)], "s2": [(100, 220)]}, boots={"s1": 220, "s2": 220})
+    world = SmallWorld(offline={"s1": [(100, 220)], "s2": [(100, 220)]}, boots={"s1": 220, "s2": 220})
     said = [f for f in play(world.rounds(600)) if isinstance(f, Finding)]
     orphans = [f for f in said if f.severity is Severity.CRITICAL and not f.parent_id and f.subject.z is not None]
     adopted = {f.id for f in said if f.parent_id}

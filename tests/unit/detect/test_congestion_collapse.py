@@ -13,9 +13,9 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, SymptomKind
-from tests.unit.detect.chain import findings, measured, play
-from tests.unit.detect.live import histories, in_order, run, shuffled, standing
-from tests.unit.detect.seen import NIC, Cells, after, at, samples
+from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
+from tests.worlds.observations import NIC, Cells, after, at, samples
+from tests.worlds.small_world import findings, measured, play
 
 SPEED = 400e9
 FULL = SPEED / 8
@@ -230,6 +230,6 @@ def test_order_repetition_and_restarts_decide_nothing(seed: int) -> None:
     messages = in_order(readings(own, hosts=(*POD1, *POD2)))
     chance = random.Random(seed)
     arrived = shuffled(messages, 18, chance)
-    assert standing(run(arrived, TOP)) == standing(run(messages, TOP)) != []
+    assert final_findings(run(arrived, TOP)) == final_findings(run(messages, TOP)) != []
     killed = {(chance.randrange(len(arrived)), chance.randrange(4)) for _ in range(12)}
     assert histories(run(arrived, TOP, killed)) == histories(run(arrived, TOP))

@@ -13,8 +13,8 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Endpoint, Finding, PeerWindow, Severity, Source, Status, Subject
-from tests.unit.detect.seen import SNMP, after, at, episodes, last, samples
-from tests.unit.fabric.made import link, topology
+from tests.worlds.observations import SNMP, after, at, episodes, last, samples
+from tests.worlds.small_fabric import link, topology
 
 SPEED = 400e9
 LEAF = "p1-l0"

@@ -13,8 +13,8 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
-from tests.unit.detect.chain import findings, play
-from tests.unit.detect.seen import GNMI, NIC, Cells, after, at, samples
+from tests.worlds.observations import GNMI, NIC, Cells, after, at, samples
+from tests.worlds.small_world import findings, play
 
 SPEED = 400e9
 FULL = SPEED / 8

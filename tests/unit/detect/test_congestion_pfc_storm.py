@@ -26,8 +26,8 @@ from streams.wire.models import (
     Status,
     SymptomKind,
 )
-from tests.unit.detect.chain import World, findings, measured, play, statuses
-from tests.unit.detect.seen import NIC, Cells, after, at, samples
+from tests.worlds.observations import NIC, Cells, after, at, samples
+from tests.worlds.small_world import SmallWorld, findings, measured, play, statuses
 
 SPEED = 400e9
 FULL = SPEED / 8
@@ -165,15 +165,15 @@ def tree(until: float = 400) -> dict[str, list[tuple[float, float]]]:
     return held
 
 
-def said_of(world: World, until: float = 900) -> list[Finding]:
+def said_of(world: SmallWorld, until: float = 900) -> list[Finding]:
     """All revisions about storms."""
-    said = play([*world.rounds(until), *statuses(world, until)], world.top)
+    said = play([*world.rounds(until), *statuses(world, until)], world.topology)
     return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
 
 
 def test_the_root_is_the_port_whose_device_pauses_without_being_paused() -> None:
     """Over two pods: one finding without a parent, all others its children, at most one page."""
-    said = findings(said_of(World(top=TOP, paused=tree())))
+    said = findings(said_of(SmallWorld(topology=TOP, pausing=tree())))
     (root,) = [f for f in said if not f.parent_id]
     assert root.subject.a is not None
     assert f"{root.subject.a.device}/{root.subject.a.port}" == PORT
@@ -186,7 +186,7 @@ def test_the_root_is_the_port_whose_device_pauses_without_being_paused() -> None
 
 def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
     """The root says who runs where the pause comes from, and which jobs cannot send."""
-    (root,) = [f for f in findings(said_of(World(top=TOP, paused=tree()))) if not f.parent_id]
+    (root,) = [f for f in findings(said_of(SmallWorld(topology=TOP, pausing=tree()))) if not f.parent_id]
     assert root.blast_radius is not None
     assert root.blast_radius.jobs == ("finetune-8b", "pretrain-70b")
     assert set(root.blast_radius.hosts) == {f"pod{p}-host{h}" for p in (1, 2) for h in (1, 2, 3)}
@@ -197,7 +197,7 @@ def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
 
 def test_a_host_that_stalls_exonerates_the_fabric() -> None:
     """The NIC waits for its host's memory while it pauses: the cause of all of it is PCIe."""
-    said = findings(said_of(World(top=TOP, paused=tree(), stalled=frozenset({PORT}))))
+    said = findings(said_of(SmallWorld(topology=TOP, pausing=tree(), pcie_stalled=frozenset({PORT}))))
     assert {f.cause for f in said} == {Cause.PCIE}
     (root,) = [f for f in said if not f.parent_id]
     assert any("its host is the cause, not the fabric" in e.statement for e in root.evidence)
@@ -205,7 +205,7 @@ def test_a_host_that_stalls_exonerates_the_fabric() -> None:
 
 def test_two_roots_are_two_incidents() -> None:
     """NICs at different leaves, neither of which is paused."""
-    said = findings(said_of(World(top=TOP, paused={PORT: [(95, 400)], "pod2-host1/mlx5_0": [(105, 300)]})))
+    said = findings(said_of(SmallWorld(topology=TOP, pausing={PORT: [(95, 400)], "pod2-host1/mlx5_0": [(105, 300)]})))
     assert [f.parent_id for f in said] == ["", ""]
 
 
@@ -219,14 +219,14 @@ def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them()
     for up, down in (("spine1", "pod1-leaf2"), ("spine2", "pod1-leaf1")):
         cable = next(c for c in top.uplinks_of[down] if c.upper.device == up)
         circle[f"{up}/{cable.upper.port}"] = [(95.0, 400.0)]
-    said = findings(said_of(World(top=top, paused=circle)))
+    said = findings(said_of(SmallWorld(topology=top, pausing=circle)))
     roots = [f for f in said if not f.parent_id]
     assert (len(said), len(roots)) == (4, 1)
 
 
 def test_nobody_sees_an_order_in_it() -> None:
     """Whichever device is heard first: the final revisions are the same."""
-    world = World(top=TOP, paused=tree())
+    world = SmallWorld(topology=TOP, pausing=tree())
     rounds = list(world.rounds(900))
 
     def finals(messages: Iterable[Message], key: Callable[[Samples], object]) -> list[object]:
@@ -284,7 +284,7 @@ def test_what_a_watchdog_tells_is_known_at_once() -> None:
 def test_readings_go_on_with_what_a_watchdog_began() -> None:
     """One episode from its word on, as long as it is read, and its share is what was read."""
     word = told(100.25, port="Ethernet2/1")
-    world = World(top=TOP, paused={PORT: [(100.0, 250.0)]})
+    world = SmallWorld(topology=TOP, pausing={PORT: [(100.0, 250.0)]})
     rows = in_order(world.rounds(600), statuses(world, 600), [word])
     (found,) = [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
     assert after(found.detected_at_ns) == 100.25

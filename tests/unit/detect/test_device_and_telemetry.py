@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from streams.wire.models import Cause, Condition, EventKind, Finding, Remediation, Severity, Status, Symptom, Verdict
-from tests.unit.detect import chain
-from tests.unit.detect.chain import Statuses, World, findings, play, status
-from tests.unit.detect.seen import GNMI, SNMP, after, at, event, samples
 from tests.unit.detect.test_measure import UP, stage, told
+from tests.worlds import small_world
+from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
+from tests.worlds.small_world import SmallWorld, Statuses, findings, play, status
 
 GONE = 1e9
 
 
-@pytest.fixture(params=[chain.statuses, chain.statuses_each_round], ids=["rare", "each round"])
+@pytest.fixture(params=[small_world.statuses, small_world.statuses_each_round], ids=["rare", "each round"])
 def statuses(request: pytest.FixtureRequest) -> Statuses:
     """What collectors say: as they say it now, and as old recordings have it."""
     said: Statuses = request.param
@@ -26,19 +26,19 @@ def _of(found: list[Finding], condition: Condition) -> list[Finding]:
 
 def test_a_healthy_fabric_says_nothing(statuses: Statuses) -> None:
     """An hour of rounds, statuses included, and not one finding."""
-    world = World()
+    world = SmallWorld()
     assert play([*world.rounds(900), *statuses(world, 900)]) == []
 
 
 def test_an_administrative_down_at_either_end_says_nothing() -> None:
     """A person shut a port for a while: the far end's loss is explained by it."""
-    world = World(disabled={"p1-l0/d1": [(100, 400)], "s1/p2-l0": [(200, 500)]})
+    world = SmallWorld(disabled={"p1-l0/d1": [(100, 400)], "s1/p2-l0": [(200, 500)]})
     assert play(world.rounds(900)) == []
 
 
 def test_a_short_restart_is_one_finding_and_its_ports_are_its_children() -> None:
     """A spine restarts: links of both pods go down, and each finding of theirs names it as its parent."""
-    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+    world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
     said = play(world.rounds(900))
     (reboot,) = _of(findings(said), Condition.DEVICE_DOWN)
     children = _of(findings(said), Condition.LINK_DOWN)
@@ -53,7 +53,7 @@ def test_a_short_restart_is_one_finding_and_its_ports_are_its_children() -> None
 
 def test_no_link_of_a_restarted_device_is_acted_on() -> None:
     """Sixty-four children, and none is drained or repaired for it: decided on is only the device."""
-    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+    world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
     said = play(world.rounds(900))
     decided = [one for one in said if isinstance(one, Remediation)]
     assert {r.target.id for r in decided} == {"device:s1"}
@@ -62,7 +62,7 @@ def test_no_link_of_a_restarted_device_is_acted_on() -> None:
 
 def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
     """Nobody saw a port down: the new boot alone tells."""
-    world = World(boots={"p1-l0": 100})
+    world = SmallWorld(boots={"p1-l0": 100})
     (reboot,) = findings(play(world.rounds(900)))
     assert (reboot.condition, reboot.cause, reboot.final) == (Condition.DEVICE_DOWN, Cause.REBOOT, True)
     assert (after(reboot.started_at_ns), after(reboot.detected_at_ns), after(reboot.resolved_at_ns)) == (90, 100, 100)
@@ -71,7 +71,7 @@ def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
 
 def test_an_event_and_a_boot_id_of_one_restart_are_one_finding() -> None:
     """The device told it and its counters show it: one episode with one id."""
-    world = World(boots={"p1-l0": 100})
+    world = SmallWorld(boots={"p1-l0": 100})
     told = [event("p1-l0", 97, EventKind.DEVICE_REBOOT)]
     both = findings(play([*world.rounds(900), *told]))
     by_boot = findings(play(world.rounds(900)))
@@ -81,7 +81,7 @@ def test_an_event_and_a_boot_id_of_one_restart_are_one_finding() -> None:
 
 def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
     """A leaf dies: silent, and its links down at their other ends. Everything else is its child."""
-    world = World(gone={"p1-l0": [(100, GONE)]})
+    world = SmallWorld(offline={"p1-l0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
     (dead,) = _of(found, Condition.DEVICE_DOWN)
     assert (dead.over, dead.cause, dead.severity) == (False, Cause.UNKNOWN, Severity.WARNING)
@@ -96,7 +96,7 @@ def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
 
 def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: Statuses) -> None:
     """First it was gone, then it is back with another boot: one episode, resolved, now with the cause `reboot`."""
-    world = World(gone={"p1-l0": [(100, 400)]}, boots={"p1-l0": 400})
+    world = SmallWorld(offline={"p1-l0": [(100, 400)]}, boots={"p1-l0": 400})
     said = [f for f in play([*world.rounds(900), *statuses(world, 900)]) if isinstance(f, Finding)]
     own = [f for f in said if f.condition is Condition.DEVICE_DOWN]
     assert len({f.id for f in own}) == 1
@@ -108,14 +108,14 @@ def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: St
 
 def test_a_device_that_came_back_as_it_was_did_not_restart(statuses: Statuses) -> None:
     """Its power was not cut: gone, and back with the same boot."""
-    world = World(gone={"p1-l0": [(100, 400)]})
+    world = SmallWorld(offline={"p1-l0": [(100, 400)]})
     (own,) = _of(findings(play([*world.rounds(900), *statuses(world, 900)])), Condition.DEVICE_DOWN)
     assert (own.cause, own.status, after(own.resolved_at_ns)) == (Cause.UNKNOWN, Status.RESOLVED, 400)
 
 
 def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical(statuses: Statuses) -> None:
     """Two spines of four dead: the leaves keep half of their paths, the floor is three quarters."""
-    world = World(gone={"s1": [(100, GONE)], "s2": [(100, GONE)]})
+    world = SmallWorld(offline={"s1": [(100, GONE)], "s2": [(100, GONE)]})
     dead = _of(findings(play([*world.rounds(600), *statuses(world, 600)])), Condition.DEVICE_DOWN)
     assert [(f.subject.id, f.severity) for f in dead] == [
         ("device:s1", Severity.CRITICAL), ("device:s2", Severity.CRITICAL),
@@ -124,7 +124,7 @@ def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical(statuses: S
 
 def test_a_silent_device_whose_links_are_up_is_stale_only(statuses: Statuses) -> None:
     """Nobody reads it, its neighbours still see it: a path or a collector is dead, not the device."""
-    world = World(unread={"p1-l0": [(100, 400)]})
+    world = SmallWorld(not_polled={"p1-l0": [(100, 400)]})
     (stale,) = findings(play([*world.rounds(900), *statuses(world, 900)]))
     assert (stale.condition, stale.cause, stale.severity) == (
         Condition.TELEMETRY_STALE,
@@ -170,7 +170,7 @@ def test_a_gap_that_only_the_next_sample_reveals_is_resolved_at_once() -> None:
 
 def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
     """Its collector says that it cannot reach it, and why; the first sample resolves it."""
-    other = World()
+    other = SmallWorld()
     away = [status("p9", t, reachable=False, error="connection refused") for t in range(0, 600, 10)]
     rounds = list(other.rounds(900))
     (stale,) = findings(play([*rounds, *away]))
@@ -185,8 +185,8 @@ def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
 
 def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) -> None:
     """Another source of the device is live: its path is dead, and the evidence says how many still speak."""
-    world = World(unread={"p1-l0": [(100, GONE)]})
-    snmp = World().rounds(600, SNMP, phase=3)
+    world = SmallWorld(not_polled={"p1-l0": [(100, GONE)]})
+    snmp = SmallWorld().rounds(600, SNMP, phase=3)
     (stale,) = findings(play([*world.rounds(600), *statuses(world, 600), *snmp]))
     assert (stale.cause, stale.severity) == (Cause.PATH, Severity.WARNING)  # the device is seen, if not by this source
     assert stale.coverage is not None
@@ -196,7 +196,7 @@ def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) 
 def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(statuses: Statuses) -> None:
     """It read four devices and says nothing itself: one page, not four."""
     own = ("p1-l0", "p1-l1", "p1-h1", "p1-h2")
-    world = World(unread={device: [(100, GONE)] for device in own})
+    world = SmallWorld(not_polled={device: [(100, GONE)] for device in own})
     named = [
         replace(s, collector="dead") if s.device in own else s
         for s in statuses(world, 600, dies=lambda d: 100 if d in own else GONE)
@@ -211,7 +211,7 @@ def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(st
 
 def test_a_collector_that_lives_is_not_taken_for_dead_with_its_device() -> None:
     """Its last word before the silence was a minute old; it said what it lost, or that it hears nothing, in time."""
-    world = World(unread={"p1-l0": [(100, GONE)]})
+    world = SmallWorld(not_polled={"p1-l0": [(100, GONE)]})
     for lost in (True, False):
         doubts = [status("p1-l0", t, reachable=not lost, error="no answer" * lost) for t in range(111, 600, 10)]
         beats = [status("p1-l0", 35), *doubts]
@@ -221,7 +221,7 @@ def test_a_collector_that_lives_is_not_taken_for_dead_with_its_device() -> None:
 
 def test_a_collector_that_took_a_target_over_is_the_one_that_is_judged() -> None:
     """The first died and the second reads on: nothing. The second reaches nothing: it lives, and says why."""
-    kept = [s for s in World().rounds(600) if s.device == "p1-l0"]
+    kept = [s for s in SmallWorld().rounds(600) if s.device == "p1-l0"]
     first = [status("p1-l0", t, collector="first") for t in (5, 65)]
     assert findings(play([*kept, *first, status("p1-l0", 112, collector="second"), status("p1-l0", 172)])) == []
     lost = [s for s in kept if s.sampled_at_ns < at(100)]
@@ -246,7 +246,7 @@ def test_a_successor_of_the_worker_judges_the_collector_as_its_predecessor_would
 
 def test_silence_alone_is_not_a_dead_device(statuses: Statuses) -> None:
     """Silent, and less than half of its links lost: a path, not the device."""
-    world = World(unread={"p1-l0": [(100, GONE)]}, down={"p1-l0/d1": [(100, GONE)], "p1-l0/u0": [(100, GONE)]})
+    world = SmallWorld(not_polled={"p1-l0": [(100, GONE)]}, down={"p1-l0/d1": [(100, GONE)], "p1-l0/u0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
     assert _of(found, Condition.DEVICE_DOWN) == []
     assert len(_of(found, Condition.LINK_DOWN)) == 2

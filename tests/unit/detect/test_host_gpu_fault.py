@@ -21,12 +21,12 @@ from streams.wire.models import (
     Status,
     Verdict,
 )
-from tests.unit.detect.chain import findings, play
-from tests.unit.detect.live import in_order, run, shuffled, standing
-from tests.unit.detect.parts import GPUS, HOST, RECOVERED, pcie, xid
-from tests.unit.detect.seen import after, at, samples
 from tests.unit.detect.test_measure import UP
-from tests.unit.fabric.made import topology
+from tests.worlds.host_world import GPUS, HOST, RECOVERED, pcie, xid
+from tests.worlds.live_stages import final_findings, in_order, run, shuffled
+from tests.worlds.observations import after, at, samples
+from tests.worlds.small_fabric import topology
+from tests.worlds.small_world import findings, play
 
 GPU = f"p1-h1/{GPUS[0]}"
 PAGE = Path(__file__).parents[3] / "docs/detectors/host-gpu-fault.md"
@@ -119,7 +119,7 @@ def test_in_whichever_order_counts_come_within_the_lateness_it_is_the_same(seed:
         count += chance.randrange(3) * (100 < t < 300 and chance.random() < 0.3)
         told.append(pcie("p1-h1", t, {}, ecc={GPUS[0]: count}, sequence=t))
     arrived = shuffled(told, 18, chance, keep_order=False)
-    assert standing(run(arrived, topology())) == standing(run(in_order(told), topology())) != []
+    assert final_findings(run(arrived, topology())) == final_findings(run(in_order(told), topology())) != []
 
 
 def test_the_gravest_of_several_names_it() -> None:

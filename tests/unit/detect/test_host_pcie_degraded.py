@@ -8,11 +8,11 @@ import pytest
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.models import Cause, Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
-from tests.unit.detect.chain import findings, play
-from tests.unit.detect.live import run, shuffled, standing
-from tests.unit.detect.parts import FULL, GPUS, Pcie, pcie
-from tests.unit.detect.seen import after
-from tests.unit.fabric.made import topology
+from tests.worlds.host_world import FULL, GPUS, Pcie, pcie
+from tests.worlds.live_stages import final_findings, run, shuffled
+from tests.worlds.observations import after
+from tests.worlds.small_fabric import topology
+from tests.worlds.small_world import findings, play
 
 NARROW, SLOW, IDLE = (8.0, 32.0), (16.0, 16.0), (16.0, 2.5)
 NICS = tuple(f"mlx5_{n}" for n in range(8))
@@ -132,7 +132,7 @@ def test_in_whichever_order_a_nic_s_readings_come_within_the_lateness_it_is_the_
         told.append(nics(t, **(links if 0 < t < 1200 else {})))
     arrived = shuffled(told, 18, chance, keep_order=False)
     assert arrived != told
-    assert standing(run(arrived, topology())) == standing(run(told, topology())) != []
+    assert final_findings(run(arrived, topology())) == final_findings(run(told, topology())) != []
 
 
 LATE: dict[str, tuple[list[Message], list[tuple[SymptomKind, float, int]]]] = {

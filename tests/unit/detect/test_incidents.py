@@ -12,9 +12,9 @@ import pytest
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Cause, Condition, Finding, Severity
-from tests.unit.detect.chain import Span, World
-from tests.unit.detect.paging import Heard, Live, told
-from tests.unit.detect.seen import after
+from tests.worlds.observations import after
+from tests.worlds.paging import PagedPipeline, PublishedFindings, arrivals
+from tests.worlds.small_world import Seconds, SmallWorld
 
 SINCE = datetime(1970, 1, 1, tzinfo=UTC)
 ALWAYS = [(-1e9, 1e9)]
@@ -35,16 +35,16 @@ def two_planes() -> Topology:
     return Topology(generate(params))
 
 
-def _heard(world: World, seed: int, *, around: tuple[str, ...] = (), until: float = UNTIL) -> Heard:
+def _heard(world: SmallWorld, seed: int, *, around: tuple[str, ...] = (), until: float = UNTIL) -> PublishedFindings:
     """What is said and who is paged; read are these devices and their neighbours, else all."""
-    read = {end.device for own in around for c in world.top.cables_of[own] for end in (c.lower, c.upper)}
-    return Live(world.top).run(told(world, until, random.Random(seed), read), until)
+    read = {end.device for own in around for c in world.topology.cables_of[own] for end in (c.lower, c.upper)}
+    return PagedPipeline(world.topology).run(arrivals(world, until, random.Random(seed), read), until)
 
 
-def _reboot(top: Topology, device: str, seed: int, *, is_read: bool) -> World:
+def _reboot(top: Topology, device: str, seed: int, *, is_read: bool) -> SmallWorld:
     """A switch is away for 150 s; after it every port comes and goes four times before it stays."""
     chance = random.Random(seed)
-    down: dict[str, list[Span]] = {}
+    down: dict[str, list[Seconds]] = {}
     for cable in top.cables_of[device]:
         own = cable.lower if cable.lower.device == device else cable.upper
         t, spans = GONE[1] + chance.uniform(0, 8), []
@@ -54,10 +54,10 @@ def _reboot(top: Topology, device: str, seed: int, *, is_read: bool) -> World:
             t += lasting + chance.uniform(1, 6)
         down[f"{device}/{own.port}"] = spans
     unread = {} if is_read else {device: list(ALWAYS)}
-    return World(top=top, gone={device: [GONE]}, boots={device: GONE[1]}, down=down, unread=unread)
+    return SmallWorld(topology=top, offline={device: [GONE]}, boots={device: GONE[1]}, down=down, not_polled=unread)
 
 
-def _is_one_incident(heard: Heard, subject: str) -> Finding:
+def _is_one_incident(heard: PublishedFindings, subject: str) -> Finding:
     """All that was found has one cause, and one person was called at most."""
     (root,) = heard.alone
     assert root.subject.id == subject
@@ -95,7 +95,9 @@ def test_a_plane_that_is_lost_is_one_incident_and_degraded_not_down() -> None:
     """All 80 switches of plane 0 go: each host keeps half of its capacity and all of its rails."""
     top = two_planes()
     switches = [name for name, device in top.devices.items() if device.plane == 0 and device.kind == "switch"]
-    world = World(top=top, gone={name: [GONE] for name in switches}, boots=dict.fromkeys(switches, GONE[1]))
+    world = SmallWorld(
+        topology=top, offline={name: [GONE] for name in switches}, boots=dict.fromkeys(switches, GONE[1])
+    )
     heard = _heard(world, 4)
     (root,) = heard.alone
     assert len(heard.pages) == 1
@@ -114,7 +116,7 @@ def test_a_pod_without_power_is_one_incident() -> None:
     """Its 48 devices are dark, and only what hangs on it from outside tells: one page."""
     top = two_planes()
     members = [name for name, device in top.devices.items() if device.pod == "pod-02"]
-    heard = _heard(World(top=top, gone={name: [GONE] for name in members}), 5)
+    heard = _heard(SmallWorld(topology=top, offline={name: [GONE] for name in members}), 5)
     (root,) = heard.alone
     assert set(heard.pages) == {root.id}
     assert f"{len(members)} of {len(members)} devices of pod pod-02" in root.summary
@@ -126,7 +128,7 @@ def test_a_host_that_is_lost_is_one_incident(is_read: bool) -> None:
     """Both planes of all its rails: eight links without another plane, and none of them calls a person."""
     host = "host-00007"
     unread = {} if is_read else {host: list(ALWAYS)}
-    world = World(top=two_planes(), gone={host: [GONE]}, unread=unread)
+    world = SmallWorld(topology=two_planes(), offline={host: [GONE]}, not_polled=unread)
     heard = _heard(world, 6, around=(host,))
     root = _is_one_incident(heard, f"device:{host}")
     assert heard.pages == {}
@@ -139,7 +141,9 @@ def test_a_leaf_that_goes_while_no_switch_is_read_is_told_by_its_hosts() -> None
     """Half of its links end at spines that nobody reads either; it went with its links, not when reading ended."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     switches = [name for name, device in top.devices.items() if device.kind == "switch"]
-    world = World(top=top, gone={leaf: [(330.0, 480.0)]}, unread={name: [(90.0, 1e9)] for name in switches})
+    world = SmallWorld(
+        topology=top, offline={leaf: [(330.0, 480.0)]}, not_polled={name: [(90.0, 1e9)] for name in switches}
+    )
     heard = _heard(world, 8, around=(leaf,), until=660.0)
     (root,) = [f for f in heard.alone if f.condition is not Condition.TELEMETRY_STALE]
     assert (root.condition, root.subject.id) == (Condition.DEVICE_DOWN, f"device:{leaf}")
@@ -152,7 +156,7 @@ def test_a_line_card_is_one_incident_without_a_new_subject() -> None:
     """A quarter of a leaf's ports at once: the first of them stands for all, and the leaf is not called down."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.cables_of[leaf]][:32]
-    heard = _heard(World(top=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 7)
+    heard = _heard(SmallWorld(topology=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 7)
     (root,) = heard.alone
     assert (root.condition, root.cause) == (Condition.LINK_DOWN, Cause.SWITCH)
     assert len(heard.children(root)) == 31
@@ -164,7 +168,7 @@ def test_two_links_at_once_are_two_findings() -> None:
     """Chance may do that; each is looked at by itself."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.cables_of[leaf]][:2]
-    heard = _heard(World(top=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 8, around=(leaf,))
+    heard = _heard(SmallWorld(topology=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 8, around=(leaf,))
     assert len(heard.alone) == len(heard.last) == 2
 
 
@@ -173,8 +177,8 @@ def test_a_link_that_stays_down_after_the_restart_is_called_for_later() -> None:
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     cable = top.cables_of[leaf][0]
     own = cable.lower if cable.lower.device == leaf else cable.upper
-    world = World(
-        top=top, gone={leaf: [(150, 200)]}, boots={leaf: 200}, down={f"{leaf}/{own.port}": [(150, 1e9)]}
+    world = SmallWorld(
+        topology=top, offline={leaf: [(150, 200)]}, boots={leaf: 200}, down={f"{leaf}/{own.port}": [(150, 1e9)]}
     )  # fmt: skip
     heard = _heard(world, 9, around=(leaf,), until=560)
     (stays,) = [f for f in heard.last if f.subject.id == cable.id and f.condition is Condition.LINK_DOWN]
@@ -188,7 +192,9 @@ def test_a_link_whose_far_end_nobody_reads_has_no_fault_of_its_own_yet() -> None
     """The host told that its link went with the leaf, and was not read again until long after the leaf was back."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     cable = next(c for c in top.cables_of[leaf] if c.lower.device != leaf)
-    world = World(top=top, gone={leaf: [(150, 200)]}, boots={leaf: 200}, unread={cable.lower.device: [(170, 530)]})
+    world = SmallWorld(
+        topology=top, offline={leaf: [(150, 200)]}, boots={leaf: 200}, not_polled={cable.lower.device: [(170, 530)]}
+    )
     heard = _heard(world, 10, around=(leaf,), until=545)
     (down,) = [f for f in heard.last if f.subject.id == cable.id and f.condition is Condition.LINK_DOWN]
     assert down.parent_id

@@ -10,8 +10,8 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Endpoint, Message, Subject, Symptom
-from tests.unit.detect.seen import HOST, LEAF, SNMP, after, counted, down, samples
-from tests.unit.fabric.made import topology
+from tests.worlds.observations import HOST, LEAF, SNMP, after, counted, down, samples
+from tests.worlds.small_fabric import topology
 
 UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
 Told = tuple[str, float | None, float | None, int]

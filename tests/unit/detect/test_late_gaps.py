@@ -5,11 +5,11 @@ import random
 import pytest
 
 from streams.wire.models import Finding, Message, Status
-from tests.unit.detect.chain import status
-from tests.unit.detect.live import in_order, run, standing
-from tests.unit.detect.seen import after, at, samples
 from tests.unit.detect.test_measure import UP
-from tests.unit.fabric.made import topology
+from tests.worlds.live_stages import final_findings, in_order, run
+from tests.worlds.observations import after, at, samples
+from tests.worlds.small_fabric import topology
+from tests.worlds.small_world import status
 
 TOP = topology()
 LATE_S = 29
@@ -41,8 +41,8 @@ def test_the_gaps_are_those_between_readings_in_the_order_of_their_times(seed: i
     """The last revisions are those of the ordered run: what was told of too early is taken back, or made smaller."""
     chance = random.Random(seed)
     messages = readings(chance)
-    late = standing(run(arrived(messages, chance), TOP))
-    ordered = standing(run(in_order(messages), TOP))
+    late = final_findings(run(arrived(messages, chance), TOP))
+    ordered = final_findings(run(in_order(messages), TOP))
     assert [(f.condition, f.started_at_ns, f.resolved_at_ns, f.final) for f in late] == [
         (f.condition, f.started_at_ns, f.resolved_at_ns, f.final) for f in ordered
     ]

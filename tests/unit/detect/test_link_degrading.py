@@ -12,10 +12,10 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Cause, Condition, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
-from tests.unit.detect.seen import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
 from tests.unit.detect.test_measure import stage as measure_stage
 from tests.unit.detect.test_measure_windows import ended, minutes
-from tests.unit.fabric.made import topology
+from tests.worlds.observations import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
+from tests.worlds.small_fabric import topology
 
 GNMI, SNMP = Source.SOURCE_GNMI, Source.SOURCE_SNMP
 FCS, BER, POWER, PACKETS = Metric.RX_FCS_ERRORS, Metric.PRE_FEC_BER, Metric.RX_POWER_DBM, Metric.RX_PACKETS

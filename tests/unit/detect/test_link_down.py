@@ -9,7 +9,7 @@ from streams.detect.correlate.links import remember_ns
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.wire.models import Condition, Endpoint, Finding, Status, Symptom
-from tests.unit.detect.seen import (
+from tests.worlds.observations import (
     HOST,
     LEAF,
     LINK,
@@ -24,7 +24,7 @@ from tests.unit.detect.seen import (
     on,
     up,
 )
-from tests.unit.fabric.made import topology
+from tests.worlds.small_fabric import topology
 
 HOUR = 3600
 

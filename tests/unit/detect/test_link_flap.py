@@ -9,7 +9,7 @@ from streams.detect.params import FLAP_PRESETS, DetectParams, FlapParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Status, Symptom
-from tests.unit.detect.seen import (
+from tests.worlds.observations import (
     HOST,
     LEAF,
     LINK,
@@ -28,7 +28,7 @@ from tests.unit.detect.seen import (
     restarted,
     up,
 )
-from tests.unit.fabric.made import inventory, topology
+from tests.worlds.small_fabric import inventory, topology
 
 HOUR, DAY = 3600, 86_400
 
@@ -154,8 +154,8 @@ def test_evidence_of_both_ends_makes_it_certain() -> None:
 def test_a_late_administrative_down_takes_it_back() -> None:
     """What a person did and what was told late retracts what was said early."""
     from streams.detect.correlate.stage import Correlate
-    from tests.unit.detect.seen import at, episodes
-    from tests.unit.fabric.made import topology
+    from tests.worlds.observations import at, episodes
+    from tests.worlds.small_fabric import topology
 
     stage = Correlate(DetectParams())
     stage.begin(1)

@@ -27,10 +27,10 @@ from streams.wire.models import (
     Status,
 )
 from streams.wire.stage import Output
-from tests.unit.detect.chain import play, recorded, stages, statuses
-from tests.unit.detect.seen import at, last
-from tests.unit.detect.told import ToldWorld, heard
-from tests.unit.fabric.made import inventory, topology
+from tests.worlds.facts_world import FactsWorld, lldp_facts
+from tests.worlds.observations import at, last
+from tests.worlds.small_fabric import inventory, topology
+from tests.worlds.small_world import play, recorded, stages, statuses
 
 TOP = topology()
 PAIR = ("p1-l0/d1", "p1-l0/d2")
@@ -44,13 +44,13 @@ def miscabled(said: Iterable[object]) -> list[Finding]:
 
 def with_facts(*facts: Facts, until: float = 1200) -> list[Message]:
     """A healthy fabric that says nothing of itself but this."""
-    world = ToldWorld()
+    world = FactsWorld()
     return [*world.rounds(until), *statuses(world, until), *facts]
 
 
 def again(port: str, remote: str, begin: float, end: float) -> list[Facts]:
     """One end hears one neighbour, each minute."""
-    return [heard(port, remote, float(t)) for t in range(int(begin), int(end), 60)]
+    return [lldp_facts(port, remote, float(t)) for t in range(int(begin), int(end), 60)]
 
 
 RIGHT = Neighbor("e0", "p1-l0", "d1")
@@ -62,7 +62,7 @@ HEALTHY: dict[str, list[Facts]] = {
     "a neighbour at a port without a link": again("p1-l0/mgmt0", "p2-h2/e0", 0, 1200),
     "nobody": [Facts("p1-h1", at(t), Source.SOURCE_GNMI) for t in range(0, 1200, 60)],
     "for less than five minutes": [*again(HOST, "p1-l0/d2", 100, 390), *again(HOST, "p1-l0/d1", 390, 1200)],
-    "then nothing any more": [heard(HOST, "p1-l0/d2", 100), Facts("p1-h1", at(200), Source.SOURCE_GNMI)],
+    "then nothing any more": [lldp_facts(HOST, "p1-l0/d2", 100), Facts("p1-h1", at(200), Source.SOURCE_GNMI)],
     "who should be there, and a DPU beside": [
         Facts("p1-h1", at(t), Source.SOURCE_GNMI, neighbors=(Neighbor("e0", "p2-h1", "e1"), RIGHT))
         for t in range(0, 1200, 60)
@@ -89,14 +89,14 @@ def test_a_port_is_known_by_the_inventorys_other_name() -> None:
 def test_a_device_names_its_own_port_by_what_else_it_says_it_is_called() -> None:
     """What listens hears at netdevs; the same Facts say which of the inventory's ports each is."""
     part = Component("mlx5_0", "nic", alias=("ens11np0", "e0"))
-    facts = [replace(heard("p1-h1/ens11np0", "p1-l0/d2", t), components=(part,)) for t in (100, 500)]
+    facts = [replace(lldp_facts("p1-h1/ens11np0", "p1-l0/d2", t), components=(part,)) for t in (100, 500)]
     (found,) = miscabled(play(with_facts(*facts)))
     assert found.subject.id == "link:p1-h1/e0--p1-l0/d1"
 
 
 def test_two_cables_that_changed_places_are_one_finding_that_names_both() -> None:
     """Both ends of both agree; the second is the first's child."""
-    world = ToldWorld(swapped={PAIR: [(100, 700)]})
+    world = FactsWorld(swapped={PAIR: [(100, 700)]})
     first, second = sorted(miscabled(play(recorded(world, 1200))), key=lambda f: f.parent_id)
     assert first.summary == "p1-h1/e0 -- p1-l0/d1 and p1-h2/e0 -- p1-l0/d2 are swapped"
     assert (first.cause, first.confidence, first.status) == (Cause.CABLES_SWAPPED, 0.95, Status.RESOLVED)
@@ -108,7 +108,7 @@ def test_two_cables_that_changed_places_are_one_finding_that_names_both() -> Non
 
 def test_one_ends_word_is_enough_and_less_sure() -> None:
     """Hosts that hear nobody and are heard: the switch alone tells, and both links are still one swap."""
-    world = ToldWorld(swapped={PAIR: [(100, 1300)]})
+    world = FactsWorld(swapped={PAIR: [(100, 1300)]})
     told = [m for m in recorded(world, 1200) if not (isinstance(m, Facts) and m.device.startswith("p1-h"))]
     first, second = sorted(miscabled(play(told)), key=lambda f: f.parent_id)
     assert (first.confidence, first.cause, second.cause) == (0.7, Cause.CABLES_SWAPPED, Cause.CABLES_SWAPPED)
@@ -159,15 +159,15 @@ def test_three_cables_in_a_round_are_one_incident() -> None:
 
 def test_a_silent_witness_neither_closes_it_nor_opens_it() -> None:
     """Its device is not read any more: what it heard within five minutes before is not believed, what it told stays."""
-    late = ToldWorld(swapped={PAIR: [(0, 1300)]}, unread={d: [(150, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
+    late = FactsWorld(swapped={PAIR: [(0, 1300)]}, not_polled={d: [(150, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
     assert not miscabled(play(recorded(late, 1200)))
-    told = ToldWorld(swapped={PAIR: [(0, 1300)]}, unread={d: [(600, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
+    told = FactsWorld(swapped={PAIR: [(0, 1300)]}, not_polled={d: [(600, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
     assert [f.status for f in miscabled(play(recorded(told, 1200)))] == [Status.OPEN, Status.OPEN]
 
 
 def test_order_and_repeats_change_nothing() -> None:
     """The final revisions are the same however Facts arrive within the lateness."""
-    world = ToldWorld(swapped={PAIR: [(100, 700)]})
+    world = FactsWorld(swapped={PAIR: [(100, 700)]})
     messages = sorted(recorded(world, 1200), key=event_time)
 
     def final(order: Sequence[Message]) -> list[Any]:
@@ -207,7 +207,7 @@ def moved() -> Inventory:
     return replace(inventory(), links=links)
 
 
-def told_over_a_change(world: ToldWorld, change: float, until: float) -> list[Finding]:
+def told_over_a_change(world: FactsWorld, change: float, until: float) -> list[Finding]:
     """What is said when the inventory changes at a time, all stages adopting it then."""
     own = stages()
     said: list[Finding] = []
@@ -241,20 +241,20 @@ def told_over_a_change(world: ToldWorld, change: float, until: float) -> list[Fi
 @pytest.mark.parametrize("after", [0, 60, 1800, 5400])
 def test_a_cable_that_is_moved_as_the_inventory_says_never_fires(after: float) -> None:
     """At the moment of the change, or up to the time in which people and hourly readings follow it."""
-    world = ToldWorld(swapped={PAIR: [(600 + after, 10_000)]})
+    world = FactsWorld(swapped={PAIR: [(600 + after, 10_000)]})
     assert not told_over_a_change(world, 600, 700 + after)
 
 
 def test_a_cable_that_was_not_moved_is_found_in_the_end() -> None:
     """The inventory names another place, and nobody went there: found when the time to do so is over."""
-    found = told_over_a_change(ToldWorld(), 600, 9000)
+    found = told_over_a_change(FactsWorld(), 600, 9000)
     assert len(found) == 2
     assert {f.detected_at_ns is not None and f.detected_at_ns >= at(600 + 7800) for f in found} == {True}
 
 
 def test_moving_the_links_on_paper_ends_what_was_found() -> None:
     """The cables were swapped; somebody makes the inventory say so: both findings are over at that moment."""
-    found = told_over_a_change(ToldWorld(swapped={PAIR: [(60, 10_000)]}), 900, 1500)
+    found = told_over_a_change(FactsWorld(swapped={PAIR: [(60, 10_000)]}), 900, 1500)
     assert [f.status for f in found] == [Status.RESOLVED, Status.RESOLVED]
     assert all(f.final and f.resolved_at_ns is not None and at(890) <= f.resolved_at_ns <= at(930) for f in found)
 
@@ -264,7 +264,7 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     stage = Measure(DetectParams())
     stage.begin(1)
     stage.adopt(TOP)
-    world = ToldWorld()
+    world = FactsWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.cables_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
     kept = stage._selves._cablings._said

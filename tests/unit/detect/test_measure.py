@@ -20,8 +20,8 @@ from streams.wire.models import (
     SymptomKind,
 )
 from streams.wire.topics import SYMPTOMS
-from tests.unit.detect.seen import GNMI, SNMP, after, at, event, samples
-from tests.unit.fabric.made import inventory, topology
+from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
+from tests.worlds.small_fabric import inventory, topology
 
 UP, ADMIN, DOWNS, TURNS = Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS
 Told = tuple[str, str, float | None, float | None, int]

@@ -15,7 +15,7 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, Message, RowKind, Samples, Source, Symptom, SymptomKind, Table
 from streams.wire.stage import Output
-from tests.unit.fabric.made import topology
+from tests.worlds.small_fabric import topology
 
 TOP = topology()
 SECOND = 10**9

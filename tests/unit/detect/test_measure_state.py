@@ -13,9 +13,9 @@ from streams.detect.measure.recent import Recent
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.errors import Reject
-from tests.unit.detect.chain import status
-from tests.unit.detect.seen import samples
 from tests.unit.detect.test_measure import DOWNS, UP, stage
+from tests.worlds.observations import samples
+from tests.worlds.small_world import status
 
 
 def _full() -> bytes:

@@ -13,8 +13,8 @@ from streams.detect.params import DetectParams, WindowParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, PeerWindow, RowKind, Samples, Source, Table, Window
 from streams.wire.topics import SUMMARIES
-from tests.unit.detect.seen import after, at, samples
 from tests.unit.detect.test_measure import stage
+from tests.worlds.observations import after, at, samples
 
 FCS, BITS, CORRECTED, POWER = Metric.RX_FCS_ERRORS, Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_POWER_DBM
 BER = Metric.PRE_FEC_BER

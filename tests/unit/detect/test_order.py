@@ -8,15 +8,15 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.models import Message, Symptom
 from tests.contract.detect.cases import CROWDED, STIFLED, STORM
-from tests.unit.detect.chain import Span, World, recorded
-from tests.unit.detect.live import in_order, run, shuffled, standing
+from tests.worlds.live_stages import final_findings, in_order, run, shuffled
+from tests.worlds.small_world import Seconds, SmallWorld, recorded
 
 PAUSER = "pod1-host2/mlx5_3"
 
 
-def spans(chance: random.Random, shortest: int, longest: int) -> list[Span]:
+def spans(chance: random.Random, shortest: int, longest: int) -> list[Seconds]:
     """Some, between which a finding is over or is not."""
-    begin, found = 100.0, list[Span]()
+    begin, found = 100.0, list[Seconds]()
     while begin < 800:
         end = begin + chance.randrange(shortest, longest)
         found.append((begin, end))
@@ -24,7 +24,7 @@ def spans(chance: random.Random, shortest: int, longest: int) -> list[Span]:
     return found
 
 
-def told(world: World) -> list[Message]:
+def told(world: SmallWorld) -> list[Message]:
     """All that is told of a world, in its order."""
     return in_order(recorded(world, 1100))
 
@@ -34,25 +34,25 @@ def test_storms_that_come_and_go_are_the_same(seed: int) -> None:
     """Shorter than a round and longer than the lateness, at a host and at what it holds."""
     chance = random.Random(seed)
     own = spans(chance, 5, 100)
-    world = World(top=STORM.top, paused={PAUSER: own, "pod1-leaf4/Ethernet1/1": own})
+    world = SmallWorld(topology=STORM.topology, pausing={PAUSER: own, "pod1-leaf4/Ethernet1/1": own})
     arrived = shuffled(told(world), 18, chance, keep_order=False)
-    assert standing(run(arrived, world.top)) == standing(run(told(world), world.top)) != []
+    assert final_findings(run(arrived, world.topology)) == final_findings(run(told(world), world.topology)) != []
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_crowds_that_come_and_go_are_the_same(seed: int) -> None:
     """Hardly longer than what is told of, and much longer."""
     chance = random.Random(seed)
-    world = World(top=CROWDED.top, crowded={PAUSER: spans(chance, 50, 200)})
+    world = SmallWorld(topology=CROWDED.topology, incast={PAUSER: spans(chance, 50, 200)})
     arrived = shuffled(told(world), 18, chance, keep_order=False)
-    assert standing(run(arrived, world.top)) == standing(run(told(world), world.top)) != []
+    assert final_findings(run(arrived, world.topology)) == final_findings(run(told(world), world.topology)) != []
 
 
 @pytest.mark.parametrize("world", [STORM, CROWDED, STIFLED], ids=["storm", "crowd", "collapse"])
-def test_readings_in_their_order_are_told_once(world: World) -> None:
+def test_readings_in_their_order_are_told_once(world: SmallWorld) -> None:
     """However late a reading is: what is told of it is not told again when the next one comes."""
     stage, said = Measure(DetectParams()), list[Symptom]()
-    stage.adopt(world.top)
+    stage.adopt(world.topology)
     missing = set(range(150, 900, 70))
     for message in told(world):
         if getattr(message, "sampled_at_ns", 0) // 10**9 % 1_000_000 not in missing:

@@ -14,7 +14,7 @@ from streams.fabric.inventory import Device, Inventory, Link
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Severity, Source, Status, Table
 from tests.recordings import DATA
-from tests.unit.detect.chain import findings, play
+from tests.worlds.small_world import findings, play
 
 FOLDER = DATA / "timeseries/a100-roce-leaf"
 LEAF = "NH-DC-NM129-B03-ROCE-Leaf-1.GPU.S9825"

@@ -11,8 +11,7 @@ from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Finding, Message, Remediation, Samples, Symptom
-from tests.unit.detect.chain import World, findings, play
-from tests.unit.detect.seen import (
+from tests.worlds.observations import (
     HOST,
     LEAF,
     after,
@@ -27,7 +26,8 @@ from tests.unit.detect.seen import (
     samples,
     up,
 )
-from tests.unit.fabric.made import topology
+from tests.worlds.small_fabric import topology
+from tests.worlds.small_world import SmallWorld, findings, play
 
 TOP = topology()
 ENDS = (("p1-h1", "e0"), ("p1-l0", "d1"), ("p1-l0", "u0"), ("s1", "p1-l0"))
@@ -204,6 +204,6 @@ def test_state_stays_bounded_under_an_endless_flapper() -> None:
 @given(st.integers(0, 10**15))
 def test_of_many_of_one_moment_the_same_stands_for_all_whenever_it_is(by_ns: int) -> None:
     """Ids are made of times: were it for them, another device would be named each day."""
-    world = World(unread={device: [(100, 300)] for device in ("p1-h1", "p2-h2", "p2-l0", "s1")})
+    world = SmallWorld(not_polled={device: [(100, 300)] for device in ("p1-h1", "p2-h2", "p2-l0", "s1")})
     found = findings(play([_shifted(message, by_ns) for message in world.rounds(300)]))
     assert [f.subject.id for f in found if not f.parent_id] == ["device:p1-h1"]

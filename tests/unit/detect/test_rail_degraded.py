@@ -12,7 +12,7 @@ from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Finding, PeerWindow, Source, Status, Symptom, SymptomKind
-from tests.unit.detect.seen import after, at, down, episodes, last, off, on, up
+from tests.worlds.observations import after, at, down, episodes, last, off, on, up
 
 TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))

@@ -16,7 +16,7 @@ from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Source, Table
-from tests.unit.detect.chain import stages
+from tests.worlds.small_world import stages
 
 S = 10**9
 START = 1_700_000_000 * S

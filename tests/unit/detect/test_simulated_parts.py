@@ -21,9 +21,9 @@ from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.wire.models import Condition, Event, Finding, Message
-from tests.unit.detect.chain import stages
-from tests.unit.detect.parts import GPUS, HOST, Pcie, pcie
-from tests.unit.detect.seen import T0
+from tests.worlds.host_world import GPUS, HOST, Pcie, pcie
+from tests.worlds.observations import T0
+from tests.worlds.small_world import stages
 
 S = 10**9
 START = T0 * S

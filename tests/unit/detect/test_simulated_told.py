@@ -28,7 +28,7 @@ from streams.wire.models import (
     Source,
     Table,
 )
-from tests.unit.detect.chain import stages
+from tests.worlds.small_world import stages
 
 S = 10**9
 START = 1_700_000_000 * S

@@ -28,9 +28,9 @@ from streams.wire.models import (
     VersionCensus,
     VersionCount,
 )
-from tests.unit.detect.chain import play, recorded
-from tests.unit.detect.seen import at, last
-from tests.unit.detect.told import ToldWorld
+from tests.worlds.facts_world import FactsWorld
+from tests.worlds.observations import at, last
+from tests.worlds.small_world import play, recorded
 
 TOP = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
 DAY = 86_400.0
@@ -43,13 +43,13 @@ def drifts(messages: Sequence[Message], params: DetectParams | None = None) -> l
     return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
 
 
-def world(**more: object) -> ToldWorld:
+def world(**more: object) -> FactsWorld:
     """A fabric of ten hosts."""
-    return ToldWorld(top=TOP, **more)  # type: ignore[arg-type]
+    return FactsWorld(topology=TOP, **more)  # type: ignore[arg-type]
 
 
 HOSTS = [f"pod1-host{n}" for n in range(1, 11)]
-HEALTHY: dict[str, ToldWorld] = {
+HEALTHY: dict[str, FactsWorld] = {
     "all alike": world(),
     "half and half": world(firmware={host: [(0, OLD)] for host in HOSTS[:5]}),
     "all are updated within ten minutes": world(firmware={host: [(300, "28.42.1000")] for host in HOSTS}),
@@ -58,11 +58,11 @@ HEALTHY: dict[str, ToldWorld] = {
 
 
 @pytest.mark.parametrize("own", HEALTHY.values(), ids=HEALTHY)
-def test_it_is_silent(own: ToldWorld) -> None:
+def test_it_is_silent(own: FactsWorld) -> None:
     """Where most run the same, or nobody can say what most should run."""
     if own is HEALTHY["the spines are a cohort of two"]:
-        own = replace(own, top=Topology(_two_models()))
-        assert not play(list(recorded(own, 900)), own.top)
+        own = replace(own, topology=Topology(_two_models()))
+        assert not play(list(recorded(own, 900)), own.topology)
     else:
         assert not drifts(list(recorded(own, 900)))
 
@@ -207,6 +207,6 @@ def test_optics_are_a_cohort_by_their_part() -> None:
         for device in TOP.cables_of
         if "leaf" in device or "spine" in device
     ]  # fmt: skip
-    (found,) = drifts([*ToldWorld(top=TOP).rounds(900), *modules])
+    (found,) = drifts([*FactsWorld(topology=TOP).rounds(900), *modules])
     assert found.subject.role == "transceiver"
     assert "optics firmware: 1 of 11 devices run 2.1" in found.summary

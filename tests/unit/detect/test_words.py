@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from streams.wire.models import Condition, EventKind, Finding, Message, Source
-from tests.unit.detect.live import in_order, run, standing
-from tests.unit.detect.seen import GNMI, SNMP, after, event, samples
 from tests.unit.detect.test_late import UP, Told, told
-from tests.unit.fabric.made import topology
+from tests.worlds.live_stages import final_findings, in_order, run
+from tests.worlds.observations import GNMI, SNMP, after, event, samples
+from tests.worlds.small_fabric import topology
 
 DOWN, RISEN = EventKind.LINK_DOWN, EventKind.LINK_UP
 OFF = EventKind.ADMIN_DOWN
@@ -78,7 +78,7 @@ def test_a_successor_goes_on_with_the_comparison() -> None:
 
 def of_the_link(messages: Sequence[Message]) -> list[Finding]:
     """What all stages say of p1-l0's d1 in the end."""
-    found = [one for one in standing(run(messages, topology())) if one.condition is Condition.LINK_DOWN]
+    found = [one for one in final_findings(run(messages, topology())) if one.condition is Condition.LINK_DOWN]
     assert all(one.subject.a and one.subject.a.device == "p1-h1" for one in found)
     return found
 

@@ -13,7 +13,7 @@ from streams.fabric.inventory import Device, Inventory
 from streams.fabric.things import links_with, links_with_all
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
-from tests.unit.fabric.made import inventory, job, link, topology
+from tests.worlds.small_fabric import inventory, job, link, topology
 
 JOBS = (
     job("j", "p1-h1", "1970-01-01T00:00:01+00:00"),

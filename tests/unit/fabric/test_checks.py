@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streams.fabric.checks import RULES, Tables, contradictions
 from streams.fabric.inventory import Device, Inventory, Link, PortName, check, examine, write_folder
 from streams.simulation.clos import GenerateParams, generate
-from tests.unit.fabric.made import inventory, job, link
+from tests.worlds.small_fabric import inventory, job, link
 
 HOST = Device("h", "host", "host", "p", gpus=8)
 LEAVES = (Device("l0", "switch", "T0", "p", 0), Device("l1", "switch", "T0", "p", 1))

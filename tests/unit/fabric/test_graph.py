@@ -13,7 +13,7 @@ from streams.fabric.inventory import Device, Inventory
 from streams.fabric.things import links_with, links_with_all
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
-from tests.unit.fabric.made import inventory, job, link, topology
+from tests.worlds.small_fabric import inventory, job, link, topology
 
 CLOS = Topology(generate(GenerateParams(gpus=96, radix=8, rails=4, gpus_per_host=4, planes=2)))
 """Three tiers in two planes."""

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streams.fabric.inventory import InvalidInventory, Inventory, digest, pack, read_folder, unpack
-from tests.unit.fabric.made import inventory, job
+from tests.worlds.small_fabric import inventory, job
 
 DEVICES = "name,kind,tier,pod,plane,vendor,model,gpus"
 LINKS = "a_device,a_port,z_device,z_port,role,rail,plane,speed_bps"

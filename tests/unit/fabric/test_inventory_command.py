@@ -7,7 +7,7 @@ import pytest
 
 from streams.cli.main import main
 from streams.fabric.inventory import Inventory, examine, read_folder, write_folder
-from tests.unit.fabric.made import inventory, link
+from tests.worlds.small_fabric import inventory, link
 
 DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
 """A second cable of a rail: a contradiction, and nothing that keeps a pipeline from running."""

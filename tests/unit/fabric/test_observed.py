@@ -16,7 +16,7 @@ from streams.fabric.selves import Difference, completed, differences, is_another
 from streams.fabric.topology import Cable, Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import Component, Facts, Neighbor, Source
-from tests.unit.fabric.made import inventory, link, topology
+from tests.worlds.small_fabric import inventory, link, topology
 
 TOP = topology()
 CABLE = TOP.cables["link:p1-h1/e0--p1-l0/d1"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.fabric.placement import FOREVER, Change, Placement, Stay, ns_of
-from tests.unit.fabric.made import job
+from tests.worlds.small_fabric import job
 
 GROWING = Placement(
     [Stay("j", "a", 10), Stay("j", "b", 10, 30), Stay("j", "c", 20, 40), Stay("k", "a", 5, 15), Stay("j", "b", 50, 60)]

@@ -3,7 +3,7 @@
 from streams.fabric.ids import Port, device_id, finding_id, link_id, port_id, remediation_id
 from streams.fabric.inventory import Device, Inventory, PortName
 from streams.fabric.topology import Topology
-from tests.unit.fabric.made import inventory, job, link, topology
+from tests.worlds.small_fabric import inventory, job, link, topology
 
 
 def test_the_lower_end_comes_first_whichever_the_table_names_first() -> None:

@@ -13,10 +13,10 @@ from streams.replay.score import read_truth, score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind, EventKind, Message, Progress, Source, Status
 from tests.recordings import DATA
-from tests.unit.detect.chain import World, findings, play, stages, statuses
-from tests.unit.detect.seen import GNMI, SNMP, at, down, event, samples
 from tests.unit.detect.test_measure import UP
-from tests.unit.fabric.made import topology
+from tests.worlds.observations import GNMI, SNMP, at, down, event, samples
+from tests.worlds.small_fabric import topology
+from tests.worlds.small_world import SmallWorld, findings, play, stages, statuses
 
 ROOT = Path(__file__).parents[3]
 TIMESERIES = DATA / "timeseries"
@@ -41,7 +41,7 @@ def test_real_recordings_are_found_whole_and_nothing_is_invented(name: str, tmp_
 
 def test_messages_are_ordered_by_time_device_and_source() -> None:
     """Whatever order a recording is read in, the findings are the same."""
-    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220})
+    world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
     messages: list[Message] = [*world.rounds(400), event("s1", 215, EventKind.DEVICE_REBOOT)]
     assert play(reversed(messages)) == play(messages)
     keys = [event_time(samples("a", 1, {UP: {"x": 1}}, source=s)) for s in (SNMP, GNMI)]
@@ -62,7 +62,7 @@ def test_a_batch_is_what_came_within_a_grain_and_a_control_by_itself() -> None:
 
 def test_batches_find_what_single_messages_find() -> None:
     """How many messages the stages get at once changes no conclusion."""
-    world = World(gone={"s1": [(100, 220)]}, boots={"s1": 220}, down={"p1-l0/d1": [(100, 200)]})
+    world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220}, down={"p1-l0/d1": [(100, 200)]})
     messages: list[Message] = [*world.rounds(400), *statuses(world, 400)]
     messages.sort(key=event_time)
     driver = Driver(stages(), topology())
@@ -77,14 +77,14 @@ def test_batches_find_what_single_messages_find() -> None:
 
 def test_what_is_open_at_the_end_stays_open() -> None:
     """Time ends at the last message plus the lateness, no further."""
-    world = World(down={"p1-l0/d1": [(100, 1e9)]})
+    world = SmallWorld(down={"p1-l0/d1": [(100, 1e9)]})
     (found,) = findings(play(world.rounds(300)))
     assert (found.over, found.final) == (False, False)
 
 
 def test_what_ended_is_final_when_the_lateness_has_passed() -> None:
     """Up again long enough before the end."""
-    world = World(down={"p1-l0/d1": [(100, 200)]})
+    world = SmallWorld(down={"p1-l0/d1": [(100, 200)]})
     (found,) = findings(play(world.rounds(300)))
     assert (found.status, found.final) == (Status.RESOLVED, True)
 

@@ -8,14 +8,14 @@ from streams.replay import backtest, results
 from streams.replay.backtest import Recording
 from streams.wire import codec
 from streams.wire.models import Condition, Facts, Samples
-from tests.unit.detect.told import ToldWorld
-from tests.unit.fabric.made import inventory
+from tests.worlds.facts_world import FactsWorld
+from tests.worlds.small_fabric import inventory
 
 
 def test_cables_are_judged_from_a_file_of_facts(tmp_path: Path) -> None:
     """Samples as CSV, facts as JSON lines: the swap is found, with both links named, and no row is refused."""
-    world = ToldWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 2000)]})
-    told = [*world.rounds(900), *world.others(900)]
+    world = FactsWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 2000)]})
+    told = [*world.rounds(900), *world.other_messages(900)]
     rows = ["time,device,port,metric,index,value"]
     for one in told:
         if isinstance(one, Samples):

@@ -13,7 +13,7 @@ from streams.simulation.clos import GenerateParams, generate
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, Record, encode, tombstone
-from tests.unit.fabric.made import inventory
+from tests.worlds.small_fabric import inventory
 
 
 @dataclass

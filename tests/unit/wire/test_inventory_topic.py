@@ -12,7 +12,7 @@ from streams.fabric.inventory import Device, Inventory, digest
 from streams.wire.errors import Reject
 from streams.wire.inventory_topic import CHUNK_BYTES, Assembler, to_chunks
 from streams.wire.models import InventoryChunk
-from tests.unit.fabric.made import inventory
+from tests.worlds.small_fabric import inventory
 
 
 def _divided(own: Inventory, parts: int) -> list[InventoryChunk]:

@@ -15,11 +15,11 @@ from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.replay.driver import Stages, drive
 from streams.wire.models import CollectorStatus, Finding, Message, Remediation, Samples, Source, Symptom
-from tests.unit.detect.seen import GNMI, Cells, at, samples
-from tests.unit.fabric.made import topology
+from tests.worlds.observations import GNMI, Cells, at, samples
+from tests.worlds.small_fabric import topology
 
 ROUND_S = 10
-Span = tuple[float, float]
+Seconds = tuple[float, float]
 
 
 def stages(params: DetectParams | None = None, decide: DecideParams | None = None) -> Stages:
@@ -29,39 +29,39 @@ def stages(params: DetectParams | None = None, decide: DecideParams | None = Non
 
 
 @dataclass
-class World:
+class SmallWorld:
     """What goes wrong: spans of seconds by `device/port` or device."""
 
-    top: Topology = field(default_factory=topology)
-    down: dict[str, list[Span]] = field(default_factory=dict)
-    disabled: dict[str, list[Span]] = field(default_factory=dict)
-    gone: dict[str, list[Span]] = field(default_factory=dict)
+    topology: Topology = field(default_factory=topology)
+    down: dict[str, list[Seconds]] = field(default_factory=dict)
+    disabled: dict[str, list[Seconds]] = field(default_factory=dict)
+    offline: dict[str, list[Seconds]] = field(default_factory=dict)
     """Devices that answer nobody, and whose links are dead at both ends."""
-    unread: dict[str, list[Span]] = field(default_factory=dict)
+    not_polled: dict[str, list[Seconds]] = field(default_factory=dict)
     """Devices that nobody reads, though they are well."""
     boots: dict[str, float] = field(default_factory=dict)
     """Device -> when it started anew."""
-    losing: dict[str, list[Span]] = field(default_factory=dict)
+    lossy: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that lose a frame a second to bad checksums, of a thousand; counters are read only where there are any."""
-    slow: dict[str, list[Span]] = field(default_factory=dict)
+    slow: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that carry 70 % of the 200 Gb/s of all others; bytes are read only where there are any."""
 
-    crowded: dict[str, list[Span]] = field(default_factory=dict)
+    incast: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of hosts that receive 97 % of 400 Gb/s, 40 % of it marked; all others are half full."""
-    stifled: dict[str, list[Span]] = field(default_factory=dict)
+    throttled: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports of hosts that are paused 60 % of the time and send a fifth of the 200 Gb/s of all others."""
-    hot: dict[str, list[Span]] = field(default_factory=dict)
+    overloaded: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that send 60 % more than the 200 Gb/s of all others; bytes are read only where there are any."""
-    paused: dict[str, list[Span]] = field(default_factory=dict)
+    pausing: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports that pause the far side all the time, so that it sends nothing; pause is read only where there are any."""
-    stalled: frozenset[str] = frozenset()
+    pcie_stalled: frozenset[str] = frozenset()
     """Those of them whose NIC waits for its host."""
 
     def rounds(self, until: float, source: Source = GNMI, phase: float = 0) -> Iterator[Samples]:
         """Each device's readings, every ROUND_S."""
         t = phase
         while t <= until:
-            for device, cables in self.top.cables_of.items():
+            for device, cables in self.topology.cables_of.items():
                 if self.is_silent(device, t):
                     continue
                 states: dict[str, float | None] = {}
@@ -73,9 +73,9 @@ class World:
                     states[own.port] = float(self.is_up(port, f"{far.device}/{far.port}", t))
                     admin[own.port] = float(not _in(self.disabled.get(port), t))
                 values = {Metric.OPER_UP: states, Metric.ADMIN_UP: admin}
-                if self.losing:
+                if self.lossy:
                     lost = {
-                        p: float(sum(max(0, min(t, e) - b) for b, e in self.losing.get(f"{device}/{p}", ())))
+                        p: float(sum(max(0, min(t, e) - b) for b, e in self.lossy.get(f"{device}/{p}", ())))
                         for p in states
                     }
                     values |= {
@@ -89,17 +89,21 @@ class World:
                         for p in states
                     }
                     values |= {Metric.RX_BYTES: dict(sent), Metric.TX_BYTES: dict(sent)}
-                if self.hot:
+                if self.overloaded:
                     values[Metric.TX_BYTES] = {
                         p: 25e9
-                        * (1e6 + t + 0.6 * sum(max(0, min(t, e) - b) for b, e in self.hot.get(f"{device}/{p}", ())))
+                        * (
+                            1e6
+                            + t
+                            + 0.6 * sum(max(0, min(t, e) - b) for b, e in self.overloaded.get(f"{device}/{p}", ()))
+                        )
                         for p in states
                     }
                 boot = 2 if t >= self.boots.get(device, float("inf")) else 1
-                indexed = self._pause(device, states, t) if self.paused else None
-                if self.crowded:
+                indexed = self._pause(device, states, t) if self.pausing else None
+                if self.incast:
                     indexed = self._crowd(device, states, t)
-                if self.stifled:
+                if self.throttled:
                     indexed = self._stifle(device, states, t)
                 yield samples(device, t, values, source=source, boot_id=boot, sequence=round(t), indexed=indexed)
             t += ROUND_S
@@ -114,14 +118,14 @@ class World:
             (Metric.RX_BYTES, -1): {port: 25e9 * (1e6 + t - s) for port, s in own.items()},
             (Metric.TX_BYTES, -1): {port: 25e9 * (1e6 + t - s) for port, s in far.items()},
             (Metric.PCIE_STALLED_WRITE_SECONDS, -1): {
-                port: float(int(s)) * (f"{device}/{port}" in self.stalled) for port, s in own.items()
+                port: float(int(s)) * (f"{device}/{port}" in self.pcie_stalled) for port, s in own.items()
             },
             (Metric.SPEED_BPS, -1): dict.fromkeys(ports, 400e9),
         }
 
     def _crowd(self, device: str, ports: Iterable[str], t: float) -> Cells:
         """What the ports of a device count of what comes in."""
-        more = {p: float(sum(max(0, min(t, e) - b) for b, e in self.crowded.get(f"{device}/{p}", ()))) for p in ports}
+        more = {p: float(sum(max(0, min(t, e) - b) for b, e in self.incast.get(f"{device}/{p}", ()))) for p in ports}
         octets: dict[str, float | None] = {p: 25e9 * (1e6 + t + 0.94 * s) for p, s in more.items()}
         return {
             (Metric.RX_BYTES, -1): octets,
@@ -131,7 +135,7 @@ class World:
 
     def _stifle(self, device: str, ports: Iterable[str], t: float) -> Cells:
         """What the ports of a device count of pause and of what goes out."""
-        less = {p: float(sum(max(0, min(t, e) - b) for b, e in self.stifled.get(f"{device}/{p}", ()))) for p in ports}
+        less = {p: float(sum(max(0, min(t, e) - b) for b, e in self.throttled.get(f"{device}/{p}", ()))) for p in ports}
         return {
             (Metric.PFC_RX_PAUSE_USECONDS, 3): {p: 6e5 * s for p, s in less.items()},
             (Metric.TX_BYTES, -1): {p: 25e9 * (1e6 + t - 0.8 * s) for p, s in less.items()},
@@ -139,29 +143,29 @@ class World:
         }
 
     def _far(self, device: str, port: str) -> str:
-        cable = self.top.cable_at(Port(device, port))
+        cable = self.topology.cable_at(Port(device, port))
         assert cable is not None
         far = cable.far_end(Port(device, port))
         return f"{far.device}/{far.port}"
 
     def _paused_s(self, port: str, t: float) -> float:
-        return float(sum(max(0, min(t, end) - begin) for begin, end in self.paused.get(port, ())))
+        return float(sum(max(0, min(t, end) - begin) for begin, end in self.pausing.get(port, ())))
 
-    def others(self, until: float) -> Iterator[Message]:
+    def other_messages(self, until: float) -> Iterator[Message]:
         """What is told beside the readings of ports, as a world that has more says it."""
         return iter(())
 
     def is_silent(self, device: str, t: float) -> bool:
         """Whether nothing is read of it."""
-        return _in(self.gone.get(device), t) or _in(self.unread.get(device), t)
+        return _in(self.offline.get(device), t) or _in(self.not_polled.get(device), t)
 
     def is_up(self, own: str, far: str, t: float) -> bool:
         """Whether the link between these ports carries a signal."""
         dead = any(_in(self.down.get(p), t) or _in(self.disabled.get(p), t) for p in (own, far))
-        return not dead and not any(_in(self.gone.get(p.split("/")[0]), t) for p in (own, far))
+        return not dead and not any(_in(self.offline.get(p.split("/")[0]), t) for p in (own, far))
 
 
-def _in(spans: Sequence[Span] | None, t: float) -> bool:
+def _in(spans: Sequence[Seconds] | None, t: float) -> bool:
     return any(begin <= t < end for begin, end in spans or ())
 
 
@@ -179,9 +183,9 @@ def _never(device: str) -> float:
 Statuses = Callable[..., Iterator[CollectorStatus]]
 
 
-def statuses(world: World, until: float, *, dies: Callable[[str], float] = _never) -> Iterator[CollectorStatus]:
+def statuses(world: SmallWorld, until: float, *, dies: Callable[[str], float] = _never) -> Iterator[CollectorStatus]:
     """What collectors say, each until it dies: they hold what went silent for reachable, and say it once they doubt."""
-    said = {device: StatusSchedule(device, ROUND_S) for device in world.top.cables_of}
+    said = {device: StatusSchedule(device, ROUND_S) for device in world.topology.cables_of}
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
         for device, schedule in said.items():
@@ -192,18 +196,18 @@ def statuses(world: World, until: float, *, dies: Callable[[str], float] = _neve
 
 
 def statuses_each_round(
-    world: World, until: float, *, dies: Callable[[str], float] = _never
+    world: SmallWorld, until: float, *, dies: Callable[[str], float] = _never
 ) -> Iterator[CollectorStatus]:
     """As recordings have them: one a device and round, until its collector dies."""
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
-        yield from (status(device, t) for device in world.top.cables_of if t < dies(device))
+        yield from (status(device, t) for device in world.topology.cables_of if t < dies(device))
 
 
-def recorded(world: World, until: float) -> Iterator[Message]:
+def recorded(world: SmallWorld, until: float) -> Iterator[Message]:
     """All that is told of a world: readings, what is told beside them, and what collectors say."""
     yield from world.rounds(until)
-    yield from world.others(until)
+    yield from world.other_messages(until)
     yield from statuses(world, until)
 
 

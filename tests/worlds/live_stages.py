@@ -23,20 +23,20 @@ MAKE: tuple[Callable[[], Stage], ...] = (
 )  # fmt: skip
 
 
-class Live:
+class LiveStages:
     """One owner of each stage, and what they said."""
 
     def __init__(self, top: Topology) -> None:
         self._top = top
         self._epochs = [1] * len(MAKE)
         self.stages = [make() for make in MAKE]
-        self.said: list[Finding | Remediation] = []
+        self.published: list[Finding | Remediation] = []
         self._watermark_ns = 0
         for stage in self.stages:
             stage.begin(1)
             self._pass_on(stage.adopt(top))
 
-    def tell(self, message: Message) -> None:
+    def process(self, message: Message) -> None:
         """One message arrives."""
         self._pass_on(self.stages[0].process([message]))
         watermark = self.stages[0].watermark_ns
@@ -68,7 +68,7 @@ class Live:
             if message is None:
                 continue
             if isinstance(message, Finding | Remediation) and output.topic.kept_s is not None:
-                self.said.append(message)
+                self.published.append(message)
             if (reader := READER.get(output.topic)) is not None:
                 self._pass_on(self.stages[reader].process([message]))
 
@@ -80,16 +80,16 @@ def run(
 
     `killed` are (how many messages had come, which stage).
     """
-    live = Live(top)
+    live = LiveStages(top)
     last_ns = 0
     for number, message in enumerate(messages):
         for at, stage in killed:
             if at == number:
                 live.take_over(stage)
         last_ns = max(last_ns, event_time(message)[0])
-        live.tell(message)
+        live.process(message)
     live.end(last_ns + ns(DetectParams().lateness_s))
-    return live.said
+    return live.published
 
 
 def in_order(messages: Iterable[Message]) -> list[Message]:
@@ -118,7 +118,7 @@ def shuffled(
     return [message for _, _, message in sorted(late, key=lambda item: item[:2])]
 
 
-def standing(said: Iterable[Finding | Remediation]) -> list[Finding]:
+def final_findings(said: Iterable[Finding | Remediation]) -> list[Finding]:
     """The last revisions of what was so, but for ids and revisions, in an order of their own."""
     newest = {one.id: one for one in said if isinstance(one, Finding)}
     parents = {one.id: f"{one.condition.name} {one.subject.id}" for one in newest.values()}

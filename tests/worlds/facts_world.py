@@ -5,38 +5,38 @@ from dataclasses import dataclass, field
 
 from streams.fabric.ids import Port
 from streams.wire.models import Component, Facts, Message, Neighbor, Source
-from tests.unit.detect.chain import Span, World
-from tests.unit.detect.seen import GNMI, at
+from tests.worlds.observations import GNMI, at
+from tests.worlds.small_world import Seconds, SmallWorld
 
 FACTS_S = 60
 NIC_MODEL = "MCX755106AS"
 
 
 @dataclass
-class ToldWorld(World):
+class FactsWorld(SmallWorld):
     """What goes wrong with cables and versions."""
 
-    swapped: dict[tuple[str, str], list[Span]] = field(default_factory=dict)
+    swapped: dict[tuple[str, str], list[Seconds]] = field(default_factory=dict)
     """Two ports whose cables have changed places."""
-    deaf: frozenset[str] = frozenset()
+    no_lldp: frozenset[str] = frozenset()
     """Devices that hear nobody."""
     firmware: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     """Host -> from when its NICs run what, instead of `28.41.1000`."""
     software: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
     """Switch -> from when it runs what, instead of `4.30.1F`."""
 
-    def others(self, until: float) -> Iterator[Message]:
+    def other_messages(self, until: float) -> Iterator[Message]:
         """What all devices say of themselves, again and again."""
         for step in range(int(until // FACTS_S) + 1):
-            for device in self.top.cables_of:
+            for device in self.topology.cables_of:
                 if not self.is_silent(device, step * FACTS_S):
                     yield self.facts(device, step * FACTS_S + 0.5)
 
     def facts(self, device: str, t: float, source: Source = GNMI) -> Facts:
         """One device's word."""
-        own = self.top.devices[device]
+        own = self.topology.devices[device]
         ports = self._ports(device)
-        heard = () if device in self.deaf else (self._neighbor(port, t) for port in ports)
+        heard = () if device in self.no_lldp else (self._neighbor(port, t) for port in ports)
         nics = own.kind == "host"
         return Facts(
             device, at(t), source, vendor=own.vendor or "Maker", model=own.model or "Model",
@@ -50,16 +50,16 @@ class ToldWorld(World):
         return Component(port.port, "nic", NIC_MODEL, f"{port.device}-{port.port}", running)
 
     def _ports(self, device: str) -> list[Port]:
-        cables = self.top.cables_of[device]
+        cables = self.topology.cables_of[device]
         return [end for cable in cables for end in (cable.lower, cable.upper) if end.device == device]
 
     def _neighbor(self, port: Port, t: float) -> Neighbor | None:
         moved = self._moved(port, t)
-        cable = self.top.cable_at(moved)
+        cable = self.topology.cable_at(moved)
         assert cable is not None
         # Of a cable that was moved, the other end hears where it was moved to.
         far = self._moved(cable.far_end(moved), t)
-        return None if far.device in self.deaf else Neighbor(port.port, far.device, far.port)
+        return None if far.device in self.no_lldp else Neighbor(port.port, far.device, far.port)
 
     def _moved(self, port: Port, t: float) -> Port:
         """The port whose cable is in this one."""
@@ -74,7 +74,7 @@ def _at(changes: list[tuple[float, str]] | None, t: float, otherwise: str) -> st
     return next((version for since, version in reversed(changes or ()) if t >= since), otherwise)
 
 
-def heard(port: str, remote: str, t: float, source: Source = GNMI) -> Facts:
+def lldp_facts(port: str, remote: str, t: float, source: Source = GNMI) -> Facts:
     """A device hears one neighbour, and no other."""
     (device, own), (far, other) = port.split("/", 1), remote.split("/", 1)
     return Facts(device, at(t), source, neighbors=(Neighbor(own, far, other),))

@@ -22,7 +22,7 @@ from streams.wire.models import (
     Table,
 )
 from streams.wire.stage import Output
-from tests.unit.fabric.made import topology
+from tests.worlds.small_fabric import topology
 
 T0 = 1_000_000
 """The second at which the tests' time begins: far enough from 0 that no window reaches before it."""

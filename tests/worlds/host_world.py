@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Message, RowKind, Samples, Source
-from tests.unit.detect.chain import ROUND_S, Span, World
-from tests.unit.detect.seen import at, samples
+from tests.worlds.observations import at, samples
+from tests.worlds.small_world import ROUND_S, Seconds, SmallWorld
 
 HOST = Source.SOURCE_HOST
 RECOVERED = 1540
@@ -19,19 +19,19 @@ FULL: Pcie = (16, 32)
 
 
 @dataclass
-class HostWorld(World):
+class HostWorld(SmallWorld):
     """What goes wrong with parts, by `host/part`."""
 
-    narrow: dict[str, list[Span]] = field(default_factory=dict)
+    narrow: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports whose PCIe link has eight lanes of sixteen."""
-    idle: dict[str, list[Span]] = field(default_factory=dict)
+    idle: dict[str, list[Seconds]] = field(default_factory=dict)
     """Hosts whose GPUs idle, so that their links fall to 2.5 GT/s."""
     xids: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """When the driver says which Xid of a GPU."""
 
-    def others(self, until: float) -> Iterator[Message]:
+    def other_messages(self, until: float) -> Iterator[Message]:
         """What the agents of all hosts say."""
-        hosts = [device.name for device in self.top.devices.values() if device.kind == "host"]
+        hosts = [device.name for device in self.topology.devices.values() if device.kind == "host"]
         for step in range(int(until // ROUND_S) + 1):
             for host in hosts:
                 if not self.is_silent(host, step * ROUND_S):
@@ -40,7 +40,7 @@ class HostWorld(World):
             yield from (xid(name, t, code) for t, code in told)
 
     def _read(self, host: str, t: float, step: int) -> Iterator[Samples]:
-        ports = [cable.lower.port for cable in self.top.uplinks_of[host]]
+        ports = [cable.lower.port for cable in self.topology.uplinks_of[host]]
         lanes = {port: 8.0 if _in(self.narrow.get(f"{host}/{port}"), t) else 16.0 for port in ports}
         boot = 2 if t >= self.boots.get(host, float("inf")) else 1
         yield pcie(host, t, {port: (own, 32.0) for port, own in lanes.items()}, boot_id=boot, sequence=2 * step)
@@ -50,7 +50,7 @@ class HostWorld(World):
         yield pcie(host, t, links, busy=busy, boot_id=boot, sequence=2 * step + 1)
 
 
-def _in(spans: Sequence[Span] | None, t: float) -> bool:
+def _in(spans: Sequence[Seconds] | None, t: float) -> bool:
     return any(begin <= t < end for begin, end in spans or ())
 
 

@@ -15,23 +15,23 @@ from streams.replay.driver import Stages
 from streams.wire.models import IDLE_NS, Event, EventKind, Finding, Message, Source, Status
 from streams.wire.stage import Output
 from streams.wire.topics import EPISODES, FINDINGS, SUMMARIES, SYMPTOMS
-from tests.unit.detect.chain import World, stages
-from tests.unit.detect.seen import NIC, at, samples
+from tests.worlds.observations import NIC, at, samples
+from tests.worlds.small_world import SmallWorld, stages
 
 CADENCE_S = 10
 
 
-def told(
-    world: World, until: float, chance: random.Random, readers: Iterable[str] = ()
+def arrivals(
+    world: SmallWorld, until: float, chance: random.Random, readers: Iterable[str] = ()
 ) -> Iterator[tuple[float, Message]]:
     """(arrival, message): hosts read by their NICs, with an event for each edge; switches by gNMI.
 
     A message comes up to 2 s after it was read, one in twenty up to 15 s.
     """
-    for device, cables in world.top.cables_of.items():
+    for device, cables in world.topology.cables_of.items():
         if readers and device not in readers:
             continue
-        is_host = world.top.devices[device].kind == "host"
+        is_host = world.topology.devices[device].kind == "host"
         phase = chance.uniform(0, CADENCE_S)
         ports = []
         for cable in cables:
@@ -60,10 +60,10 @@ def _delay(chance: random.Random) -> float:
     return chance.uniform(3, 15) if chance.random() < 0.05 else chance.uniform(0, 2)
 
 
-def edges(world: World, own: str, far: str) -> Iterator[tuple[float, bool]]:
+def edges(world: SmallWorld, own: str, far: str) -> Iterator[tuple[float, bool]]:
     """When the signal of a link came and went."""
     spans = [s for port in (own, far) for s in world.down.get(port, ())]
-    spans += [s for port in (own, far) for s in world.gone.get(port.split("/")[0], ())]
+    spans += [s for port in (own, far) for s in world.offline.get(port.split("/")[0], ())]
     up = True
     for t in sorted({t for span in spans for t in span}):
         now = world.is_up(own, far, t)
@@ -73,7 +73,7 @@ def edges(world: World, own: str, far: str) -> Iterator[tuple[float, bool]]:
 
 
 @dataclass
-class Heard:
+class PublishedFindings:
     """What came of it."""
 
     revisions: list[Finding] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Heard:
         return [f for f in self.last if f.id in self.pages]
 
 
-class Live:
+class PagedPipeline:
     """The four stages and the notifier, with time as it arrives."""
 
     def __init__(self, top: Topology, own: Stages | None = None) -> None:
@@ -112,13 +112,13 @@ class Live:
             EPISODES: self._stages.attribute, FINDINGS: self._stages.decide,
         }  # fmt: skip
         self._notifier = Notifier(NotifyParams(cluster="test"))
-        self.heard = Heard()
+        self.heard = PublishedFindings()
         self._now = 0.0
         for stage in (self._stages.measure, self._stages.correlate, self._stages.attribute, self._stages.decide):
             stage.begin(1)
             self._pass_on(stage.adopt(top))
 
-    def run(self, messages: Iterable[tuple[float, Message]], until: float) -> Heard:
+    def run(self, messages: Iterable[tuple[float, Message]], until: float) -> PublishedFindings:
         """Deliver each message at its arrival; time goes on each second."""
         second = 0.0
         for arrival, message in sorted(messages, key=lambda m: m[0]):
