@@ -145,7 +145,7 @@ def test_symptoms_go_to_the_home_pods() -> None:
     keys = [(o.message.kind.name, o.key) for o in outputs if isinstance(o.message, Symptom)]
     assert keys == [("RESTARTED", "p1"), ("RESTARTED", "p2"), ("RESTARTED", "s1"), ("WENT_DOWN", "p2")]
     silent = [(o.message.kind.name, o.key) for o in own.advance(at(1000)) if isinstance(o.message, Symptom)]
-    assert silent == [("SILENT", "s1")]
+    assert silent == [("SOURCE_SILENT", "s1")]
 
 
 @pytest.mark.parametrize(("sampled", "dated"), [(1001, 1001), (1001.1, 1000), (5000, 1000)])
