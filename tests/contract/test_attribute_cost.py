@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import pytest
 
-from streams.detect.attribute.cases import Cases
-from streams.detect.attribute.kept import Case
+from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.stage import Attribute
+from streams.detect.attribute.state import Case
 from streams.detect.params import DetectParams, ns
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology
@@ -124,7 +124,7 @@ def test_one_more_in_a_group_costs_the_same_however_many_are_in_it(top: Topology
 
     def grown(count: int) -> int:
         cases: dict[str, Case] = {}
-        asked = Cases(DetectParams(), cases, top)
+        asked = CaseIndex(DetectParams(), cases, top)
         with counting() as counted:
             for number in range(count):
                 own = silent(names[number], number)

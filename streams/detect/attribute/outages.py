@@ -7,7 +7,7 @@ together once, until something changes at it.
 import itertools
 from collections.abc import Collection, Iterable
 
-from streams.detect.attribute.cases import Cases
+from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.link import FOREVER, Interval, union
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import Condition, Finding
@@ -21,7 +21,7 @@ def span_of(finding: Finding) -> Interval:
 class Outages:
     """Over the cases of one moment; `changed` where those at a device are others."""
 
-    def __init__(self, cases: Cases, topology: Topology) -> None:
+    def __init__(self, cases: CaseIndex, topology: Topology) -> None:
         self._cases = cases
         self._topology = topology
         self._made: dict[str, dict[str, list[Interval]]] = {}

@@ -12,16 +12,16 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from streams.detect import fleet_version_drift
-from streams.detect.attribute import endings, repeats, storms, swaps
-from streams.detect.attribute.cases import LINKS, Cases
-from streams.detect.attribute.collapses import Collapses, is_collapse
-from streams.detect.attribute.concerned import Neighbours
-from streams.detect.attribute.devices import Devices, Silences
-from streams.detect.attribute.impact import Reaches, Severities
-from streams.detect.attribute.kept import Case, Kept, devices_of
+from streams.detect.attribute import cable_swaps, finality, pfc_storm_tree, recurrence
+from streams.detect.attribute.blast_radius import BlastRadiusEstimator, SeverityRater
+from streams.detect.attribute.case_index import LINKS, CaseIndex
+from streams.detect.attribute.collapse_cause import CollapseIndex, is_collapse
+from streams.detect.attribute.device_evaluation import DeviceEvaluator, SilenceCount
+from streams.detect.attribute.group_summary import group_finding, group_impact, group_severity
 from streams.detect.attribute.outages import Outages
-from streams.detect.attribute.parents import cause_of, explained, in_maintenance
-from streams.detect.attribute.together import reach_of, severity_of, told_for_all
+from streams.detect.attribute.reevaluation import AffectedCases
+from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
+from streams.detect.attribute.state import AttributeState, Case, devices_of
 from streams.detect.due import Due
 from streams.detect.params import DetectParams, ns
 from streams.fabric.inventory import Inventory
@@ -46,7 +46,7 @@ _CLOSED_NS = ns(3600)
 
 _SWEEP_NS = ns(60)
 
-_KEPT = TypeAdapter(Kept)
+_KEPT = TypeAdapter(AttributeState)
 
 
 class Attribute:
@@ -56,22 +56,22 @@ class Attribute:
 
     def __init__(self, params: DetectParams) -> None:
         self._params = params
-        self._kept = Kept()
+        self._kept = AttributeState()
         self._revisions = itertools.count(1)
         self._due = Due()
-        self._silences: Silences | None = None
+        self._silences: SilenceCount | None = None
         self._look_up(Topology(Inventory()))
 
     def _look_up(self, topology: Topology) -> None:
         """Make all look-ups anew, over the cases that are kept."""
         self._topology = topology
-        self._cases = Cases(self._params, self._kept.cases, topology)
+        self._cases = CaseIndex(self._params, self._kept.cases, topology)
         self._outages = Outages(self._cases, topology)
-        self._collapses = Collapses(self._cases.at, self._kept.cases.values())
-        self._severities = Severities(topology, self._outages, self._params.capacity_floor)
-        self._reaches = Reaches(topology, self._outages)
-        self._devices = Devices(self._params, self._kept, self._cases, topology)
-        self._neighbours = Neighbours(self._kept.cases, self._cases, self._outages, self._severities, topology)
+        self._collapses = CollapseIndex(self._cases.at, self._kept.cases.values())
+        self._severities = SeverityRater(topology, self._outages, self._params.capacity_floor)
+        self._reaches = BlastRadiusEstimator(topology, self._outages)
+        self._devices = DeviceEvaluator(self._params, self._kept, self._cases, topology)
+        self._neighbours = AffectedCases(self._kept.cases, self._cases, self._outages, self._severities, topology)
 
     @property
     def watermark_ns(self) -> int:
@@ -156,24 +156,24 @@ class Attribute:
 
     def _schedule(self, identity: str, case: Case) -> None:
         """Judge it anew when it is final, or when the device that it went with has been back for long."""
-        due_ns = endings.due_ns(self._params, self._kept.cases, case, self._kept.watermark_ns)
+        due_ns = finality.next_evaluation_ns(self._params, self._kept.cases, case, self._kept.watermark_ns)
         if due_ns is not None and not case.closed and due_ns > self._kept.watermark_ns:
             self._due.put(identity, due_ns)
 
     def _around(self, finding: Finding) -> dict[str, None]:
         """The storms that a storm explains, and that which explains it; the links that changed places with a link."""
-        if swaps.is_miscabled(finding):
+        if cable_swaps.is_miscabled(finding):
             return dict.fromkeys(other.id for other in self._round(finding))
-        if not storms.is_storm(finding):
+        if not pfc_storm_tree.is_storm(finding):
             return self._collapses.around(finding)
-        root = storms.root_of(self._cases.at, finding)
-        held = dict.fromkeys(storm.id for storm in storms.below(self._cases.at, finding))
+        root = pfc_storm_tree.root_storm(self._cases.at, finding)
+        held = dict.fromkeys(storm.id for storm in pfc_storm_tree.downstream(self._cases.at, finding))
         held |= self._collapses.around(finding)
-        more = root is not None and storms.says_more(storms.below(self._cases.at, root))
+        more = root is not None and pfc_storm_tree.adds_victims(pfc_storm_tree.downstream(self._cases.at, root))
         return held | ({root.id: None} if root is not None and more else {})
 
     def _round(self, finding: Finding) -> list[Finding]:
-        return swaps.round_of(self._kept.cases, self._cases.at, self._ends, finding)
+        return cable_swaps.swap_cycle(self._kept.cases, self._cases.at, self._ends, finding)
 
     def _ends(self, subject_id: str) -> list[str]:
         cable = self._topology.cables.get(subject_id)
@@ -231,30 +231,35 @@ class Attribute:
     def _finding(self, case: Case) -> Finding:
         """The episode with its fabric-wide context; a pure function of all cases and the topology."""
         own = case.episode.finding
-        explanation = explained(self._params, self._cases, case.episode, self._kept.watermark_ns)
-        parent, group = explanation.parent, explanation.stands_for
-        if swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
-            own, parent = swaps.in_its_round(self._kept.cases, self._round(own), own)
+        explanation = root_cause(self._params, self._cases, case.episode, self._kept.watermark_ns)
+        parent, group = explanation.parent, explanation.group
+        if cable_swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
+            own, parent = cable_swaps.assign_parent(self._kept.cases, self._round(own), own)
         if is_collapse(own) and own.status is not Status.RETRACTED:
             own, parent = self._collapses.placed(self._topology, own)
-        reach = self._reaches.of(own) if group is None else reach_of(self._reaches, group)
+        reach = self._reaches.of(own) if group is None else group_impact(self._reaches, group)
         radius = own.blast_radius if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
-        if storms.is_storm(own) and parent is None:
-            own = storms.with_victims(self._topology, own, storms.below(self._cases.at, own), radius)
+        if pfc_storm_tree.is_storm(own) and parent is None:
+            own = pfc_storm_tree.with_victims(
+                self._topology, own, pfc_storm_tree.downstream(self._cases.at, own), radius
+            )
             radius = own.blast_radius
         severity = self._severities.of(own, self._unseen(case))
         if group is not None:
-            own = told_for_all(self._topology, self._cases, group)
-            severity = max(severity, severity_of(self._severities, self._kept.cases, group, reach))
-        times = repeats.occurrences(self._kept.occurred, own)
-        said = (*(reach.evidence(own) if reach is not None else ()), *repeats.comes_back(self._params, own, times))
+            own = group_finding(self._topology, self._cases, group)
+            severity = max(severity, group_severity(self._severities, self._kept.cases, group, reach))
+        times = recurrence.count_occurrences(self._kept.occurred, own)
+        said = (
+            *(reach.evidence(own) if reach is not None else ()),
+            *recurrence.recurrence_evidence(self._params, own, times),
+        )
         return replace(
             own,
             revision=0,
             evidence=(*own.evidence, *said),
-            final=endings.is_final(self._params, case, self._kept.watermark_ns),
+            final=finality.is_final(self._params, case, self._kept.watermark_ns),
             severity=severity,
-            cause=cause_of(own, parent),
+            cause=cause_with_parent(own, parent),
             blast_radius=radius,
             parent_id=parent.id if parent is not None else "",
             occurrences=times,
@@ -277,7 +282,7 @@ class Attribute:
     def _forget(self) -> None:
         """Let go of what is closed and old enough."""
         now_ns = self._kept.swept_ns = self._kept.watermark_ns
-        for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - repeats.REMEMBER_NS):
+        for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - recurrence.RETENTION_NS):
             self._cases.remove(finding)
             self._collapses.remove(finding)
             self._outages.changed(finding)

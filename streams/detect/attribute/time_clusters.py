@@ -24,7 +24,7 @@ class Member(NamedTuple):
     tier: str
 
 
-class Run:
+class Cluster:
     """Members that began one shortly after the other."""
 
     __slots__ = ("_devices", "_ranks", "_subjects", "members", "tiers")
@@ -71,7 +71,7 @@ class Run:
             _one_less(self.tiers, member.tier)
 
 
-class Runs:
+class ClusterIndex:
     """All findings of one key, those within `apart_ns` of the one before in one run with it."""
 
     __slots__ = ("_apart_ns", "_order", "_run_of")
@@ -79,12 +79,12 @@ class Runs:
     def __init__(self, apart_ns: int) -> None:
         self._apart_ns = apart_ns
         self._order: list[Member] = []
-        self._run_of: dict[str, Run] = {}
+        self._run_of: dict[str, Cluster] = {}
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def of(self, identity: str) -> Run | None:
+    def of(self, identity: str) -> Cluster | None:
         """The run that a finding is in; it may be alone in it."""
         return self._run_of.get(identity)
 
@@ -97,7 +97,7 @@ class Runs:
             self.drop(member.id)
         insort(self._order, member)
         place = bisect_left(self._order, member)
-        alone = Run()
+        alone = Cluster()
         alone.put(member)
         self._run_of[member.id] = alone
         for before in (place - 1, place):
@@ -128,16 +128,16 @@ class Runs:
             many.put(member)
             self._run_of[member.id] = many
 
-    def _split(self, run: Run, place: int) -> None:
+    def _split(self, run: Cluster, place: int) -> None:
         """The smaller part, before or from that place of all, becomes a run of its own."""
-        parted = Run()
+        parted = Cluster()
         for member in _shorter(run, self._order, place):
             run.take(member)
             parted.put(member)
             self._run_of[member.id] = parted
 
 
-def _shorter(run: Run, order: list[Member], place: int) -> Iterable[Member]:
+def _shorter(run: Cluster, order: list[Member], place: int) -> Iterable[Member]:
     """Of a run the members before a place, or those from it on, whichever are fewer."""
     before: list[Member] = []
     after: list[Member] = []

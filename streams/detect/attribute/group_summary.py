@@ -6,16 +6,18 @@ It stands for the others, which are its children: one page for one cause. So it 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from streams.detect.attribute.cases import Cases, Group, stands_for_all
-from streams.detect.attribute.impact import Reach, Reaches, Severities
-from streams.detect.attribute.kept import Case
+from streams.detect.attribute.blast_radius import BlastRadiusEstimator, HostImpact, SeverityRater
+from streams.detect.attribute.case_index import CaseIndex, Group, root_rank
+from streams.detect.attribute.state import Case
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Evidence, Finding, Severity
 
 _CAUSES = {"plane": Cause.PLANE, "pod": Cause.POD}
 
 
-def severity_of(severities: Severities, cases: Mapping[str, Case], group: Group, reach: Reach | None) -> Severity:
+def group_severity(
+    severities: SeverityRater, cases: Mapping[str, Case], group: Group, reach: HostImpact | None
+) -> Severity:
     """The worst of its members'; and of a pod or a plane that is gone, whether hosts keep their floor without it.
 
     What only a share of the fabric unseen makes bad is said by the root itself.
@@ -27,16 +29,16 @@ def severity_of(severities: Severities, cases: Mapping[str, Case], group: Group,
     return max((finding.severity for finding in said if finding is not None), default=Severity.WARNING)
 
 
-def reach_of(reaches: Reaches, group: Group) -> Reach | None:
+def group_impact(reaches: BlastRadiusEstimator, group: Group) -> HostImpact | None:
     """What goes with all of them; what is only silent goes nowhere."""
     gone = [f for f in group.members if f.condition is not Condition.TELEMETRY_STALE and f.id != group.root.id]
     if group.root.resolved_at_ns is None:
         # While it grows it is computed anew each time that it has doubled, and for all of them at its end.
-        gone = sorted(gone, key=stands_for_all)[: (1 << (len(gone) + 1).bit_length() - 1) - 1]
+        gone = sorted(gone, key=root_rank)[: (1 << (len(gone) + 1).bit_length() - 1) - 1]
     return reaches.of(group.root, gone)
 
 
-def told_for_all(topology: Topology, cases: Cases, group: Group) -> Finding:
+def group_finding(topology: Topology, cases: CaseIndex, group: Group) -> Finding:
     """The root with a sentence on its group, and the cause where the group tells it."""
     own, count = group.root, len({f.subject.id for f in group.members})
     span_s = (max(f.started_at_ns for f in group.members) - min(f.started_at_ns for f in group.members)) / 1e9

@@ -6,16 +6,16 @@ fabric; what a group is asked for each time that a case comes or goes costs the 
 
 from collections.abc import Callable, Iterable, Mapping
 
-from streams.detect.attribute.kept import Case, devices_of
-from streams.detect.attribute.runs import Member, Rank, Run, Runs
+from streams.detect.attribute.state import Case, devices_of
+from streams.detect.attribute.time_clusters import Cluster, ClusterIndex, Member, Rank
 from streams.detect.params import DetectParams, ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Evidence, Finding, Status
 
-Key = tuple[str, ...]
+GroupKey = tuple[str, ...]
 """What its members have in common: a device that links end at, a pod, a plane, a collector."""
 
-_UNSEEN: Key = ("unseen",)
+_UNSEEN: GroupKey = ("unseen",)
 """All of whom nothing is read, wherever they are: where they are a large share of the fabric, that is one thing."""
 
 LINKS = (Condition.LINK_DOWN, Condition.LINK_FLAP)
@@ -28,7 +28,7 @@ class Group:
 
     __slots__ = ("_finding_of", "_run", "key")
 
-    def __init__(self, key: Key, run: Run, finding_of: Callable[[str], Finding]) -> None:
+    def __init__(self, key: GroupKey, run: Cluster, finding_of: Callable[[str], Finding]) -> None:
         self.key = key
         self._run = run
         self._finding_of = finding_of
@@ -47,12 +47,12 @@ class Group:
         return [self._finding_of(member.id) for member in self._run.ordered()]
 
     @property
-    def strength(self) -> tuple[int, Key]:
+    def strength(self) -> tuple[int, GroupKey]:
         """Of two groups that a finding is in, the larger explains it."""
         return len(self._run.members), self.key
 
 
-class Cases:
+class CaseIndex:
     """The cases by what they touch; told of every change of theirs."""
 
     def __init__(self, params: DetectParams, cases: Mapping[str, Case], topology: Topology) -> None:
@@ -61,10 +61,10 @@ class Cases:
         self._cases = cases
         self._topology = topology
         self._at: dict[str, set[str]] = {}
-        self._runs: dict[Key, Runs] = {}
+        self._runs: dict[GroupKey, ClusterIndex] = {}
         self._gone: dict[str, dict[str, None]] = {}
-        self._keys: dict[str, tuple[Key, ...]] = {}
-        self._devices_of: dict[Key, dict[str, int]] = {}
+        self._keys: dict[str, tuple[GroupKey, ...]] = {}
+        self._devices_of: dict[GroupKey, dict[str, int]] = {}
         for case in cases.values():
             self.add(case.episode.finding)
 
@@ -81,12 +81,12 @@ class Cases:
             device = finding.subject.a.device if finding.subject.a is not None else ""
             tier = known.tier if (known := self._topology.devices.get(device)) else ""
             member = Member(
-                finding.started_at_ns, finding.id, stands_for_all(finding), finding.subject.id, device, tier
+                finding.started_at_ns, finding.id, root_rank(finding), finding.subject.id, device, tier
             )  # fmt: skip
             for key in keys:
                 if key not in self._runs:
                     apart_s = self._params.links_s if key[0] == "links" else self._params.devices_s
-                    self._runs[key] = Runs(ns(apart_s))
+                    self._runs[key] = ClusterIndex(ns(apart_s))
                 self._runs[key].put(member)
 
     def remove(self, finding: Finding) -> None:
@@ -101,7 +101,7 @@ class Cases:
                     del self._gone[device]
         self._leave(finding.id, self._keys.pop(finding.id, ()))
 
-    def _leave(self, identity: str, keys: Iterable[Key]) -> None:
+    def _leave(self, identity: str, keys: Iterable[GroupKey]) -> None:
         for key in keys:
             self._runs[key].drop(identity)
             if not self._runs[key]:
@@ -133,7 +133,7 @@ class Cases:
             if self._cases[identity].episode.finding.status is not Status.RETRACTED
         ]
 
-    def keys_of(self, identity: str) -> tuple[Key, ...]:
+    def keys_of(self, identity: str) -> tuple[GroupKey, ...]:
         """The groups that a case may be in."""
         return self._keys.get(identity, ())
 
@@ -146,7 +146,7 @@ class Cases:
             return self.group_in(_UNSEEN, finding.id) or group
         return group
 
-    def group_in(self, key: Key, identity: str) -> Group | None:
+    def group_in(self, key: GroupKey, identity: str) -> Group | None:
         """The group of one key that a case is in; None where there are too few of them."""
         run = self._runs[key].of(identity) if key in self._runs else None
         return Group(key, run, self._finding_of) if run is not None and self._suffices(key, run) else None
@@ -154,7 +154,7 @@ class Cases:
     def _finding_of(self, identity: str) -> Finding:
         return self._cases[identity].episode.finding
 
-    def _suffices(self, key: Key, run: Run) -> bool:
+    def _suffices(self, key: GroupKey, run: Cluster) -> bool:
         """Whether these are too many for chance."""
         if key[0] not in ("pod", "plane", "unseen"):
             return run.subjects >= (2 if key[0] == "collector" else self._params.links)
@@ -167,11 +167,11 @@ class Cases:
             count >= self._params.devices_ratio * tiers.get(tier, 0) for tier, count in run.tiers.items() if tier
         )
 
-    def size(self, key: Key) -> int:
+    def size(self, key: GroupKey) -> int:
         """How many devices a pod or a plane has."""
         return sum(self._tiers(key).values())
 
-    def _tiers(self, key: Key) -> dict[str, int]:
+    def _tiers(self, key: GroupKey) -> dict[str, int]:
         """How many devices of each tier a pod has, or switches a plane."""
         if not self._devices_of:
             for device in self._topology.devices.values():
@@ -180,7 +180,7 @@ class Cases:
                     tiers[device.tier] = tiers.get(device.tier, 0) + 1
         return self._devices_of.get(key, {})
 
-    def _keys_of(self, finding: Finding) -> Iterable[Key]:
+    def _keys_of(self, finding: Finding) -> Iterable[GroupKey]:
         if finding.condition in LINKS:
             return (("links", device) for device in devices_of(finding))
         if finding.subject.a is None or finding.condition not in (Condition.DEVICE_DOWN, Condition.TELEMETRY_STALE):
@@ -201,11 +201,11 @@ def _silence(finding: Finding) -> Evidence:
     return finding.evidence[0] if finding.evidence else Evidence("")
 
 
-def _groups_of(pod: str, plane: int | None) -> tuple[Key, ...]:
+def _groups_of(pod: str, plane: int | None) -> tuple[GroupKey, ...]:
     return (*((("pod", pod),) if pod else ()), *((("plane", str(plane)),) if plane is not None else ()))
 
 
-def stands_for_all(finding: Finding) -> Rank:
+def root_rank(finding: Finding) -> Rank:
     """A device before what is only silent; then the first that could be told, which hardly changes as more come in.
 
     Of those of one moment it is the subject that decides: an id differs from one day to the next.

@@ -6,7 +6,7 @@ Each link's own evidence may be of one end only; that two took each other's plac
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from streams.detect.attribute.kept import Case, devices_of, overlap
+from streams.detect.attribute.state import Case, devices_of, overlap
 from streams.wire.models import Cause, Condition, Finding
 
 _MOST = 64
@@ -20,7 +20,7 @@ def is_miscabled(finding: Finding) -> bool:
     return finding.condition is Condition.LINK_MISCABLED
 
 
-def round_of(
+def swap_cycle(
     cases: dict[str, Case], at_device: AtDevice, ends_of: Callable[[str], Iterable[str]], own: Finding
 ) -> list[Finding]:
     """The findings of links whose places this one took, and that took its place, and theirs; itself included.
@@ -42,7 +42,7 @@ def round_of(
     return sorted(found.values(), key=lambda finding: (finding.subject.id, finding.id))
 
 
-def in_its_round(cases: dict[str, Case], around: Sequence[Finding], own: Finding) -> tuple[Finding, Finding | None]:
+def assign_parent(cases: dict[str, Case], around: Sequence[Finding], own: Finding) -> tuple[Finding, Finding | None]:
     """The finding with the cause that its round tells, and its parent; `around` is its round."""
     first = around[0]
     if len(around) == 2:

@@ -7,7 +7,7 @@ that hang on it are its children. Where they pause each other in a circle, the f
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from streams.detect.attribute.kept import overlap
+from streams.detect.attribute.state import overlap
 from streams.detect.congestion_pfc_storm import paused_of, pauser_of
 from streams.fabric.topology import Topology
 from streams.wire.models import BlastRadius, Condition, Evidence, Finding
@@ -20,7 +20,7 @@ def is_storm(finding: Finding) -> bool:
     return finding.condition is Condition.CONGESTION_PFC_STORM
 
 
-def root_of(at_device: AtDevice, own: Finding) -> Finding | None:
+def root_storm(at_device: AtDevice, own: Finding) -> Finding | None:
     """The storm that holds this one's pausing device, followed to where nobody does; None where that is this one."""
     path = [own]
     while holders := list(_storms(at_device, pauser_of(path[-1]), path[-1], held=True)):
@@ -33,7 +33,7 @@ def root_of(at_device: AtDevice, own: Finding) -> Finding | None:
     return path[-1] if len(path) > 1 else None
 
 
-def below(at_device: AtDevice, own: Finding) -> list[Finding]:
+def downstream(at_device: AtDevice, own: Finding) -> list[Finding]:
     """The storms that this one holds, and those that they hold."""
     found: dict[str, Finding] = {own.id: own}
     waiting = [own]
@@ -47,7 +47,7 @@ def below(at_device: AtDevice, own: Finding) -> list[Finding]:
     return list(found.values())
 
 
-def says_more(children: Sequence[Finding]) -> bool:
+def adds_victims(children: Sequence[Finding]) -> bool:
     """Whether the root is said anew for another child: each time that they have doubled, and in its final revision."""
     return not len(children) & (len(children) - 1)
 

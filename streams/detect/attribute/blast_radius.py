@@ -37,7 +37,7 @@ def cable_of(topology: Topology, subject: Subject) -> Cable | None:
     return topology.cable_at(Port(subject.a.device, subject.a.port)) if subject.a and subject.a.port else None
 
 
-class Severities:
+class SeverityRater:
     """The table of severities over the outages of one moment."""
 
     def __init__(self, topology: Topology, outages: Outages, floor: float) -> None:
@@ -114,7 +114,7 @@ class Severities:
         return any(not self._keeps(lower, cables, finding) for lower, cables in below.items())
 
 
-class Reach(NamedTuple):
+class HostImpact(NamedTuple):
     """What a thing takes from hosts when it goes: the same whenever it goes, for a state of what is broken beside."""
 
     hosts: tuple[str, ...]
@@ -139,15 +139,15 @@ class Reach(NamedTuple):
         return (Evidence(self.said, "capacity", finding.subject.a, self.lost, 0.0, "threshold"),)
 
 
-class Reaches:
+class BlastRadiusEstimator:
     """What things take away, computed once for each."""
 
     def __init__(self, topology: Topology, outages: Outages) -> None:
         self._topology = topology
         self._outages = outages
-        self._made: dict[tuple[str, ...], Reach] = {}
+        self._made: dict[tuple[str, ...], HostImpact] = {}
 
-    def of(self, finding: Finding, others: Sequence[Finding] = ()) -> Reach | None:
+    def of(self, finding: Finding, others: Sequence[Finding] = ()) -> HostImpact | None:
         """Of a finding's subject, and of those of `others` that went with it; None where the inventory has none of it.
 
         Of a link it is what goes beside that which was broken at its end already.
@@ -172,13 +172,13 @@ class Reaches:
             made = self._made[key] = self._reach(things, beside)
         return made
 
-    def _reach(self, things: Sequence[str], beside: Sequence[str]) -> Reach:
+    def _reach(self, things: Sequence[str], beside: Sequence[str]) -> HostImpact:
         graph = self._topology.graph
         links = links_with(self._topology, things[0]) if len(things) == 1 else links_with_all(self._topology, things)
         loss = lose(graph, links, links_with_all(self._topology, beside) if beside else NONE)
         hosts = loss.hosts(_NAMED_FROM)
         gpus = int(graph.gpus[[graph.number[host] for host in hosts]].sum()) if hosts else 0
-        return Reach(hosts, gpus, loss.of_theirs, _said(loss))
+        return HostImpact(hosts, gpus, loss.of_theirs, _said(loss))
 
 
 def _thing(topology: Topology, finding: Finding) -> str:

@@ -6,19 +6,24 @@ functions as ever, and once more when each is final.
 
 from collections.abc import Iterable, Mapping
 
-from streams.detect.attribute.cases import LINKS, Cases, Group, Key
-from streams.detect.attribute.impact import Severities
-from streams.detect.attribute.kept import Case, devices_of
+from streams.detect.attribute.blast_radius import SeverityRater
+from streams.detect.attribute.case_index import LINKS, CaseIndex, Group, GroupKey
 from streams.detect.attribute.outages import Outages
+from streams.detect.attribute.state import Case, devices_of
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Finding, Severity, Status
 
 
-class Neighbours:
+class AffectedCases:
     """Over the cases and look-ups of one stage."""
 
     def __init__(
-        self, kept: Mapping[str, Case], cases: Cases, outages: Outages, severities: Severities, topology: Topology
+        self,
+        kept: Mapping[str, Case],
+        cases: CaseIndex,
+        outages: Outages,
+        severities: SeverityRater,
+        topology: Topology,
     ) -> None:
         self._kept = kept
         self._cases = cases
@@ -32,7 +37,7 @@ class Neighbours:
         Each group and each device is looked at once, however many of its links changed.
         """
         found: dict[str, None] = {}
-        stirred: dict[tuple[Key, str], Group] = {}
+        stirred: dict[tuple[GroupKey, str], Group] = {}
         devices: dict[str, None] = {}
         for finding in changed:
             found[finding.id] = None

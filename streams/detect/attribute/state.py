@@ -21,12 +21,12 @@ class DeviceState:
     stale: dict[str, State] = field(default_factory=dict)
 
     @property
-    def open(self) -> bool:
+    def has_open_episodes(self) -> bool:
         """A detector of this device has something to close."""
         said = itertools.chain(self.down, *self.stale.values())
         return any(not one.episode.finding.final for one in said)
 
-    def forget(self, before_ns: int) -> None:
+    def prune(self, before_ns: int) -> None:
         """Drop what is over and older."""
         self.down = forget(self.down, before_ns)
         self.stale = {name: forget(said, before_ns) for name, said in self.stale.items()}
@@ -54,7 +54,7 @@ class Case:
 
 
 @dataclass(slots=True)
-class Kept:
+class AttributeState:
     """What a snapshot holds."""
 
     watermark_ns: int = 0
@@ -80,7 +80,7 @@ class Kept:
         for finding in gone:
             del self.cases[finding.id]
         for device, state in list(self.devices.items()):
-            state.forget(before_ns)
+            state.prune(before_ns)
             if not (state.silences or state.restarts or state.down):
                 del self.devices[device]
         for subject, starts in list(self.occurred.items()):
@@ -94,7 +94,7 @@ def devices_of(finding: Finding) -> list[str]:
     return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
 
 
-def told_by_other(finding: Finding, device: str) -> bool:
+def corroborated_by_other(finding: Finding, device: str) -> bool:
     """Whether another device than this gave evidence."""
     return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
 

@@ -6,9 +6,9 @@ A pure function of the cases as they are now: a finding's last revision does not
 from collections.abc import Callable
 from typing import NamedTuple
 
-from streams.detect.attribute import storms
-from streams.detect.attribute.cases import Cases, Group, stands_for_all
-from streams.detect.attribute.kept import devices_of, overlap
+from streams.detect.attribute import pfc_storm_tree
+from streams.detect.attribute.case_index import CaseIndex, Group, root_rank
+from streams.detect.attribute.state import devices_of, overlap
 from streams.detect.params import DetectParams, ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Episode, Finding, Status
@@ -29,10 +29,10 @@ class Explanation(NamedTuple):
     """What explains a finding; or the group that it stands for, as the first of it."""
 
     parent: Finding | None = None
-    stands_for: Group | None = None
+    group: Group | None = None
 
 
-def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Explanation:
+def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Explanation:
     """What explains an episode.
 
     The device that went away and took this with it; else the first of those that began together at one device, in one
@@ -47,8 +47,8 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
             return Explanation(outage)
     if own.condition is Condition.RAIL_DEGRADED:
         return Explanation(_bad_link(cases.at, own))
-    if storms.is_storm(own):
-        return Explanation(storms.root_of(cases.at, own))
+    if pfc_storm_tree.is_storm(own):
+        return Explanation(pfc_storm_tree.root_storm(cases.at, own))
     group = cases.group_of(own)
     if group is None:
         return Explanation()
@@ -57,15 +57,15 @@ def explained(params: DetectParams, cases: Cases, episode: Episode, watermark_ns
             if _within(params, outage, own.started_at_ns) and not _outlives(params, cases, outage, own, watermark_ns):
                 return Explanation(outage)
     if group.root_id == own.id:
-        return Explanation(stands_for=group)
+        return Explanation(group=group)
     if not _outlives(params, cases, group.root, own, watermark_ns):
         return Explanation(group.root)
     stayed = [member for member in group.members if not _outlives(params, cases, member, own, watermark_ns)]
-    first = min(stayed, key=stands_for_all)
+    first = min(stayed, key=root_rank)
     return Explanation(first) if len(stayed) >= params.together.links and first.id != own.id else Explanation()
 
 
-def _outage(params: DetectParams, cases: Cases, episode: Episode, watermark_ns: int) -> Finding | None:
+def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Finding | None:
     """The outage of a device at its ends that all its downs fall into."""
     own = episode.finding
     times = episode.down_at_ns or (own.started_at_ns,)
@@ -84,12 +84,12 @@ def _began_in(silence: Finding, outage: Finding) -> bool:
     return stale and silence.started_at_ns <= outage.started_at_ns <= told_ns
 
 
-def _outlives(params: DetectParams, cases: Cases, outage: Finding, own: Finding, watermark_ns: int) -> bool:
+def _outlives(params: DetectParams, cases: CaseIndex, outage: Finding, own: Finding, watermark_ns: int) -> bool:
     """Whether it goes on long after what it began with is over: then it has a fault of its own.
 
     An end that nobody reads cannot say that it is well again: it has as long from when it is read.
     """
-    due_ns = outlived_ns(params, outage)
+    due_ns = parent_expiry_ns(params, outage)
     last_ns = watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
     if own.condition not in OUTLIVING or due_ns is None or last_ns <= due_ns:
         return False
@@ -100,24 +100,25 @@ def _outlives(params: DetectParams, cases: Cases, outage: Finding, own: Finding,
         if finding.condition is Condition.TELEMETRY_STALE and finding.id not in (own.id, outage.id)
     )
     return not any(
-        silence.started_at_ns <= due_ns and ((read_ns := outlived_ns(params, silence)) is None or last_ns <= read_ns)
+        silence.started_at_ns <= due_ns
+        and ((read_ns := parent_expiry_ns(params, silence)) is None or last_ns <= read_ns)
         for silence in unread
     )
 
 
-def outlived_ns(params: DetectParams, outage: Finding) -> int | None:
+def parent_expiry_ns(params: DetectParams, outage: Finding) -> int | None:
     """Until when it explains what is still so; None while it is so itself."""
     return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.together.outlive_s)
 
 
-def cause_of(own: Finding, parent: Finding | None) -> Cause:
+def cause_with_parent(own: Finding, parent: Finding | None) -> Cause:
     """The cause as its parent tells it, where it has one that does."""
     if parent is not None and parent.condition is Condition.DEVICE_DOWN:
         if own.condition is Condition.TELEMETRY_STALE:
             return Cause.DEVICE
         if parent.cause is Cause.REBOOT:
             return Cause.REBOOT
-    if parent is not None and storms.is_storm(own) and storms.is_storm(parent):
+    if parent is not None and pfc_storm_tree.is_storm(own) and pfc_storm_tree.is_storm(parent):
         return parent.cause
     return own.cause
 

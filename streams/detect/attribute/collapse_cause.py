@@ -7,9 +7,9 @@ all, and where a storm holds the pod or the job, all of them are its children.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from streams.detect.attribute import storms
-from streams.detect.attribute.cases import stands_for_all
-from streams.detect.attribute.kept import Case, overlap
+from streams.detect.attribute import pfc_storm_tree
+from streams.detect.attribute.case_index import root_rank
+from streams.detect.attribute.state import Case, overlap
 from streams.detect.congestion_pfc_storm import paused_of, pauser_of
 from streams.fabric.topology import Topology
 from streams.wire.models import BlastRadius, Condition, Evidence, Finding, Status
@@ -23,7 +23,7 @@ def is_collapse(finding: Finding) -> bool:
     return finding.condition is Condition.CONGESTION_COLLAPSE
 
 
-class Collapses:
+class CollapseIndex:
     """The collapses and storms among the cases; told of every change of theirs."""
 
     def __init__(self, at_device: Callable[[str], list[Finding]], cases: Iterable[Case]) -> None:
@@ -35,7 +35,7 @@ class Collapses:
 
     def add(self, finding: Finding) -> None:
         """A new case, or one whose episode changed."""
-        kept = self._own if is_collapse(finding) else self._storms if storms.is_storm(finding) else None
+        kept = self._own if is_collapse(finding) else self._storms if pfc_storm_tree.is_storm(finding) else None
         if kept is None:
             return
         if finding.status is Status.RETRACTED:
@@ -50,7 +50,7 @@ class Collapses:
 
     def around(self, finding: Finding) -> dict[str, None]:
         """The collapses that may be said otherwise because of this one, or of this storm."""
-        if not (self._own and (is_collapse(finding) or storms.is_storm(finding))):
+        if not (self._own and (is_collapse(finding) or pfc_storm_tree.is_storm(finding))):
             return {}
         return {one.id: None for one in self._own.values() if one.id != finding.id and overlap(one, finding)}
 
@@ -59,7 +59,7 @@ class Collapses:
         members = self._together(own)
         if (root := self._storm_behind(topology, members)) is not None:
             return own, root
-        first = min(members, key=stands_for_all)
+        first = min(members, key=root_rank)
         if first.id != own.id:
             return own, first
         return (_for_all(own, members) if len(members) > 1 else own), None
@@ -78,13 +78,13 @@ class Collapses:
     def _storm_behind(self, topology: Topology, members: Iterable[Finding]) -> Finding | None:
         """The root of the first storm that holds one of these pods or jobs, and was there when that was told."""
         roots = [
-            storms.root_of(self._at_device, storm) or storm
+            pfc_storm_tree.root_storm(self._at_device, storm) or storm
             for storm in self._storms.values()
             for own in members
             if overlap(storm, own) and storm.started_at_ns <= (own.detected_at_ns or own.started_at_ns)
             and (storm.subject.pod == own.subject.pod or not _held(topology, storm).isdisjoint(_jobs(own)))
         ]  # fmt: skip
-        return min(roots, key=stands_for_all, default=None)
+        return min(roots, key=root_rank, default=None)
 
 
 def _jobs(finding: Finding) -> frozenset[str]:

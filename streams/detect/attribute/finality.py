@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from streams.detect.attribute.kept import Case
-from streams.detect.attribute.parents import OUTLIVING, outlived_ns
+from streams.detect.attribute.root_cause import OUTLIVING, parent_expiry_ns
+from streams.detect.attribute.state import Case
 from streams.detect.params import DetectParams, ns
 from streams.wire.models import Condition, Finding, Status
 
@@ -16,7 +16,7 @@ def is_final(params: DetectParams, case: Case, now_ns: int) -> bool:
     return own.final and now_ns >= _settled_ns(params, own)
 
 
-def due_ns(params: DetectParams, cases: Mapping[str, Case], case: Case, now_ns: int) -> int | None:
+def next_evaluation_ns(params: DetectParams, cases: Mapping[str, Case], case: Case, now_ns: int) -> int | None:
     """When it is final, or when the device that it went with has been back for long; None where it waits for news.
 
     What is still said to have gone with it then has an end that nobody reads: it is looked at again as long after.
@@ -28,7 +28,7 @@ def due_ns(params: DetectParams, cases: Mapping[str, Case], case: Case, now_ns: 
         return _settled_ns(params, own)
     if own.condition in OUTLIVING and case.published is not None and case.published.parent_id:
         parent = cases.get(case.published.parent_id)
-        until_ns = None if parent is None else outlived_ns(params, parent.episode.finding)
+        until_ns = None if parent is None else parent_expiry_ns(params, parent.episode.finding)
         if until_ns is not None:
             return until_ns + 1 if until_ns >= now_ns else now_ns + ns(params.together.outlive_s)
     if own.condition is Condition.TELEMETRY_STALE:

@@ -2,7 +2,7 @@
 
 import random
 
-from streams.detect.attribute.runs import Member, Runs
+from streams.detect.attribute.time_clusters import ClusterIndex, Member
 
 APART_NS = 10
 
@@ -26,7 +26,7 @@ def made(members: dict[str, Member]) -> list[list[Member]]:
     return runs
 
 
-def check(runs: Runs, members: dict[str, Member]) -> None:
+def check(runs: ClusterIndex, members: dict[str, Member]) -> None:
     """Each is in the run that it would be in, and what a run counts is so."""
     assert len(runs) == len(members)
     for wanted in made(members):
@@ -45,7 +45,7 @@ def test_runs_are_those_of_all_members_in_whatever_order_they_came() -> None:
     """Coming, going and dated anew at random, sparse and dense, runs join, grow and fall apart as if made at once."""
     for seed in range(30):
         chance = random.Random(seed)
-        runs, members = Runs(APART_NS), dict[str, Member]()
+        runs, members = ClusterIndex(APART_NS), dict[str, Member]()
         for _ in range(120):
             number = chance.randrange(40)
             if str(number) in members and chance.random() < 0.5:
@@ -61,7 +61,7 @@ def test_runs_are_those_of_all_members_in_whatever_order_they_came() -> None:
 def test_a_member_of_which_nothing_changed_stays_where_it_is() -> None:
     """A new revision of the same finding makes no run anew."""
     one = member(1, 5, random.Random(1))
-    runs = Runs(APART_NS)
+    runs = ClusterIndex(APART_NS)
     runs.put(one)
     run = runs.of("1")
     runs.put(one)
@@ -71,7 +71,7 @@ def test_a_member_of_which_nothing_changed_stays_where_it_is() -> None:
 
 def test_the_smaller_part_leaves_a_run_that_falls_apart() -> None:
     """Where the one goes that held two parts together, the larger stays the run that it was."""
-    runs, chance = Runs(APART_NS), random.Random(1)
+    runs, chance = ClusterIndex(APART_NS), random.Random(1)
     for number, begin_ns in enumerate((0, 10, 20, 30, 40)):
         runs.put(member(number, begin_ns, chance))
     whole = runs.of("0")

@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from streams.detect import device_down, telemetry_stale
-from streams.detect.attribute.cases import LINKS, Cases
-from streams.detect.attribute.kept import DeviceState, Kept, told_by_other
+from streams.detect.attribute.case_index import LINKS, CaseIndex
+from streams.detect.attribute.state import AttributeState, DeviceState, corroborated_by_other
 from streams.detect.device_down import LostLink, Restart, Signs
 from streams.detect.link import FOREVER, union
 from streams.detect.params import DetectParams, ns
@@ -20,10 +20,10 @@ from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Episode, Symptom, SymptomKind
 
 
-class Devices:
+class DeviceEvaluator:
     """Over what one stage keeps."""
 
-    def __init__(self, params: DetectParams, kept: Kept, cases: Cases, topology: Topology) -> None:
+    def __init__(self, params: DetectParams, kept: AttributeState, cases: CaseIndex, topology: Topology) -> None:
         self._params = params
         self._kept = kept
         self._cases = cases
@@ -85,9 +85,9 @@ class Devices:
         ends = (c.upper.device if c.lower.device == device else c.lower.device for c in cables)
         return tuple(self._kept.devices[end].silences for end in ends if end in self._kept.devices)
 
-    def silences(self) -> "Silences":
+    def silences(self) -> "SilenceCount":
         """When of how many devices of the inventory nothing was read, as it is known now."""
-        return Silences(
+        return SilenceCount(
             span
             for device, state in self._kept.devices.items()
             if device in self._topology.devices
@@ -115,11 +115,11 @@ class Devices:
                 flaps=f.condition is Condition.LINK_FLAP,
             )
             for f in self._cases.at(device)
-            if f.condition in LINKS and told_by_other(f, device)
+            if f.condition in LINKS and corroborated_by_other(f, device)
         ]
 
 
-class Silences:
+class SilenceCount:
     """Spans in which one device each was silent."""
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
