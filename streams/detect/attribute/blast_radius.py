@@ -46,7 +46,7 @@ class SeverityRater:
         self.floor = floor
         self.now_ns = 0
 
-    def of(self, finding: Finding, unseen: bool = False) -> Severity:
+    def rate(self, finding: Finding, unseen: bool = False) -> Severity:
         """The worst that a finding was while it was so; `unseen`: a large share of the fabric was silent then."""
         if finding.condition in _SAID_BY_ITS_DETECTOR or finding.severity is Severity.INFO:
             return finding.severity
@@ -122,7 +122,7 @@ class HostImpact(NamedTuple):
     lost: float
     said: str
 
-    def radius(self, topology: Topology, finding: Finding, now_ns: int) -> BlastRadius:
+    def blast_radius(self, topology: Topology, finding: Finding, now_ns: int) -> BlastRadius:
         """With those that its detector names, and the jobs that ran on the hosts when it began or while it was so."""
         victims = finding.blast_radius.hosts if finding.blast_radius is not None else ()
         hosts = tuple(sorted({*self.hosts, *victims})) if victims else self.hosts
@@ -147,7 +147,7 @@ class BlastRadiusEstimator:
         self._outages = outages
         self._made: dict[tuple[str, ...], HostImpact] = {}
 
-    def of(self, finding: Finding, others: Sequence[Finding] = ()) -> HostImpact | None:
+    def estimate(self, finding: Finding, others: Sequence[Finding] = ()) -> HostImpact | None:
         """Of a finding's subject, and of those of `others` that went with it; None where the inventory has none of it.
 
         Of a link it is what goes beside that which was broken at its end already.

@@ -87,7 +87,7 @@ class CaseIndex:
                 if key not in self._runs:
                     apart_s = self._params.links_s if key[0] == "links" else self._params.devices_s
                     self._runs[key] = ClusterIndex(ns(apart_s))
-                self._runs[key].put(member)
+                self._runs[key].add(member)
 
     def remove(self, finding: Finding) -> None:
         """A case that is let go."""
@@ -103,7 +103,7 @@ class CaseIndex:
 
     def _leave(self, identity: str, keys: Iterable[GroupKey]) -> None:
         for key in keys:
-            self._runs[key].drop(identity)
+            self._runs[key].remove(identity)
             if not self._runs[key]:
                 del self._runs[key]
 
@@ -115,17 +115,17 @@ class CaseIndex:
         """How many cases touch a device."""
         return len(self._at.get(device, ()))
 
-    def at(self, device: str) -> list[Finding]:
+    def findings_at(self, device: str) -> list[Finding]:
         """The episodes that touch a device, but those that were not so."""
         episodes = (self._cases[identity].episode.finding for identity in self.ids_at(device))
         return [finding for finding in episodes if finding.status is not Status.RETRACTED]
 
     @property
-    def any_gone(self) -> bool:
+    def has_outage(self) -> bool:
         """Whether any device was gone lately."""
         return bool(self._gone)
 
-    def gone(self, device: str) -> list[Finding]:
+    def outages_at(self, device: str) -> list[Finding]:
         """When a device was gone."""
         return [
             self._cases[identity].episode.finding
@@ -133,13 +133,13 @@ class CaseIndex:
             if self._cases[identity].episode.finding.status is not Status.RETRACTED
         ]
 
-    def keys_of(self, identity: str) -> tuple[GroupKey, ...]:
+    def group_keys_of(self, identity: str) -> tuple[GroupKey, ...]:
         """The groups that a case may be in."""
         return self._keys.get(identity, ())
 
     def group_of(self, finding: Finding) -> Group | None:
         """The largest group that it began together with, or that stands for one with many; None where it is alone."""
-        keys = self.keys_of(finding.id)
+        keys = self.group_keys_of(finding.id)
         found = (self.group_in(key, finding.id) for key in keys if key != _UNSEEN)
         group = max((group for group in found if group is not None), key=lambda group: group.strength, default=None)
         if _UNSEEN in keys and (group is None or group.root_id == finding.id):
@@ -148,7 +148,7 @@ class CaseIndex:
 
     def group_in(self, key: GroupKey, identity: str) -> Group | None:
         """The group of one key that a case is in; None where there are too few of them."""
-        run = self._runs[key].of(identity) if key in self._runs else None
+        run = self._runs[key].cluster_of(identity) if key in self._runs else None
         return Group(key, run, self._finding_of) if run is not None and self._suffices(key, run) else None
 
     def _finding_of(self, identity: str) -> Finding:
@@ -167,7 +167,7 @@ class CaseIndex:
             count >= self._params.devices_ratio * tiers.get(tier, 0) for tier, count in run.tiers.items() if tier
         )
 
-    def size(self, key: GroupKey) -> int:
+    def device_count(self, key: GroupKey) -> int:
         """How many devices a pod or a plane has."""
         return sum(self._tiers(key).values())
 

@@ -48,13 +48,13 @@ class CollapseIndex:
         self._own.pop(finding.id, None)
         self._storms.pop(finding.id, None)
 
-    def around(self, finding: Finding) -> dict[str, None]:
+    def affected_by(self, finding: Finding) -> dict[str, None]:
         """The collapses that may be said otherwise because of this one, or of this storm."""
         if not (self._own and (is_collapse(finding) or pfc_storm_tree.is_storm(finding))):
             return {}
         return {one.id: None for one in self._own.values() if one.id != finding.id and overlap(one, finding)}
 
-    def placed(self, topology: Topology, own: Finding) -> tuple[Finding, Finding | None]:
+    def assign_cause(self, topology: Topology, own: Finding) -> tuple[Finding, Finding | None]:
         """A collapse, with what it says of the others where it stands for them, and its parent."""
         members = self._together(own)
         if (root := self._storm_behind(topology, members)) is not None:

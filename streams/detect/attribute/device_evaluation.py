@@ -32,7 +32,7 @@ class DeviceEvaluator:
         for device, state in kept.devices.items():
             self._schedule(device, state)
 
-    def note(self, symptom: Symptom) -> bool:
+    def add_symptom(self, symptom: Symptom) -> bool:
         """Keep what concerns a device; False for a repetition."""
         state = self._kept.devices.setdefault(symptom.device, DeviceState())
         name = symptom.source.name
@@ -54,7 +54,7 @@ class DeviceEvaluator:
             found[heapq.heappop(self._due)[1]] = None
         return found
 
-    def conclude(self, device: str) -> list[Episode]:
+    def evaluate(self, device: str) -> list[Episode]:
         """Let the detectors look at a device; answers what changed."""
         links = len(self._topology.cables_of.get(device, ()))
         state = self._kept.devices.get(device)
@@ -114,7 +114,7 @@ class DeviceEvaluator:
                 f.detected_at_ns or f.started_at_ns,
                 flaps=f.condition is Condition.LINK_FLAP,
             )
-            for f in self._cases.at(device)
+            for f in self._cases.findings_at(device)
             if f.condition in LINKS and corroborated_by_other(f, device)
         ]
 

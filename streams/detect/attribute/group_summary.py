@@ -35,7 +35,7 @@ def group_impact(reaches: BlastRadiusEstimator, group: Group) -> HostImpact | No
     if group.root.resolved_at_ns is None:
         # While it grows it is computed anew each time that it has doubled, and for all of them at its end.
         gone = sorted(gone, key=root_rank)[: (1 << (len(gone) + 1).bit_length() - 1) - 1]
-    return reaches.of(group.root, gone)
+    return reaches.estimate(group.root, gone)
 
 
 def group_finding(topology: Topology, cases: CaseIndex, group: Group) -> Finding:
@@ -46,8 +46,8 @@ def group_finding(topology: Topology, cases: CaseIndex, group: Group) -> Finding
     known = topology.devices.get(name)
     whole = {
         "links": len(topology.cables_of.get(name, ())),
-        "pod": cases.size(group.key),
-        "plane": cases.size(group.key),
+        "pod": cases.device_count(group.key),
+        "plane": cases.device_count(group.key),
         "unseen": len(topology.devices),
     }
     of = f" of {whole[kind]}" if whole.get(kind) else ""

@@ -49,7 +49,7 @@ class Outages:
     def _of(self, device: str) -> dict[str, list[Interval]]:
         found: dict[str, list[Interval]] = {}
         gone: dict[str, list[Interval]] = {}
-        for finding in self._cases.at(device):
+        for finding in self._cases.findings_at(device):
             if finding.condition is Condition.LINK_DOWN:
                 found.setdefault(finding.subject.id, []).append(span_of(finding))
             elif finding.condition is Condition.DEVICE_DOWN:
@@ -57,7 +57,7 @@ class Outages:
         for cable in self._topology.uplinks_of.get(device, ()):
             above = cable.upper.device
             if above not in gone:
-                gone[above] = [span_of(f) for f in self._cases.gone(above)]
+                gone[above] = [span_of(f) for f in self._cases.outages_at(above)]
             if spans := [*gone[above], *gone.get(device, ())]:
                 found.setdefault(cable.id, []).extend(spans)
         own = {cable.id for cable in self._topology.uplinks_of.get(device, ())}

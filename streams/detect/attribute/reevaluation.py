@@ -31,7 +31,7 @@ class AffectedCases:
         self._severities = severities
         self._topology = topology
 
-    def of(self, changed: Iterable[Finding]) -> dict[str, None]:
+    def affected_by(self, changed: Iterable[Finding]) -> dict[str, None]:
         """Cases that changed, those that they explain or began together with, and those that are worse for it.
 
         Each group and each device is looked at once, however many of its links changed.
@@ -43,7 +43,7 @@ class AffectedCases:
             found[finding.id] = None
             if finding.status is Status.RETRACTED or finding.condition is Condition.DEVICE_DOWN:
                 found |= dict.fromkeys(i for device in devices_of(finding) for i in self._cases.ids_at(device))
-            for key in self._cases.keys_of(finding.id):
+            for key in self._cases.group_keys_of(finding.id):
                 if (group := self._cases.group_in(key, finding.id)) is not None:
                     stirred[key, group.root_id] = group
                     if group.root_id == finding.id and finding.resolved_at_ns is not None:
@@ -73,14 +73,14 @@ class AffectedCases:
         """What was bad and is critical now that more of a device's links upwards are broken."""
         if not self._outages.upwards(device):
             return
-        findings = [finding for finding in self._cases.at(device) if finding.condition in LINKS]
-        if self._cases.any_gone:
+        findings = [finding for finding in self._cases.findings_at(device) if finding.condition in LINKS]
+        if self._cases.has_outage:
             above = {cable.upper.device for cable in self._topology.uplinks_of.get(device, ())}
-            findings += [finding for switch in sorted(above) for finding in self._cases.gone(switch)]
+            findings += [finding for switch in sorted(above) for finding in self._cases.outages_at(switch)]
         for finding in findings:
             said = self._kept[finding.id].published
             judged = said is not None and (said.final or said.severity is Severity.CRITICAL)
-            if not judged and self._severities.of(finding) is Severity.CRITICAL:
+            if not judged and self._severities.rate(finding) is Severity.CRITICAL:
                 yield finding.id
                 if (group := self._cases.group_of(finding)) is not None:
                     yield group.root_id

@@ -46,14 +46,14 @@ def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, waterma
         if outage is not None:
             return Explanation(outage)
     if own.condition is Condition.RAIL_DEGRADED:
-        return Explanation(_bad_link(cases.at, own))
+        return Explanation(_bad_link(cases.findings_at, own))
     if pfc_storm_tree.is_storm(own):
-        return Explanation(pfc_storm_tree.root_storm(cases.at, own))
+        return Explanation(pfc_storm_tree.root_storm(cases.findings_at, own))
     group = cases.group_of(own)
     if group is None:
         return Explanation()
     if group.key[0] == "links":
-        for outage in cases.gone(group.key[1]):
+        for outage in cases.outages_at(group.key[1]):
             if _within(params, outage, own.started_at_ns) and not _outlives(params, cases, outage, own, watermark_ns):
                 return Explanation(outage)
     if group.root_id == own.id:
@@ -70,7 +70,7 @@ def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_
     own = episode.finding
     times = episode.down_at_ns or (own.started_at_ns,)
     for device in devices_of(own):
-        for outage in cases.gone(device):
+        for outage in cases.outages_at(device):
             lasting = all(_within(params, outage, at_ns) for at_ns in times) or _began_in(own, outage)
             if lasting and not _outlives(params, cases, outage, own, watermark_ns):
                 return outage
@@ -96,7 +96,7 @@ def _outlives(params: DetectParams, cases: CaseIndex, outage: Finding, own: Find
     unread = (
         finding
         for device in devices_of(own)
-        for finding in cases.at(device)
+        for finding in cases.findings_at(device)
         if finding.condition is Condition.TELEMETRY_STALE and finding.id not in (own.id, outage.id)
     )
     return not any(

@@ -67,7 +67,7 @@ class Attribute:
         self._topology = topology
         self._cases = CaseIndex(self._params, self._kept.cases, topology)
         self._outages = Outages(self._cases, topology)
-        self._collapses = CollapseIndex(self._cases.at, self._kept.cases.values())
+        self._collapses = CollapseIndex(self._cases.findings_at, self._kept.cases.values())
         self._severities = SeverityRater(topology, self._outages, self._params.capacity_floor)
         self._reaches = BlastRadiusEstimator(topology, self._outages)
         self._devices = DeviceEvaluator(self._params, self._kept, self._cases, topology)
@@ -87,7 +87,7 @@ class Attribute:
             self._severities.topology = topology
         else:
             self._look_up(topology)
-        self._kept.judged |= {identity: None for identity, case in self._kept.cases.items() if not case.closed}
+        self._kept.to_reevaluate |= {identity: None for identity, case in self._kept.cases.items() if not case.closed}
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -100,7 +100,7 @@ class Attribute:
                     outputs += self._publish({message.finding.id: None} | around)
             elif isinstance(message, VersionCensus):
                 self._kept.fleet.take(message)
-            elif isinstance(message, Symptom) and self._devices.note(message):
+            elif isinstance(message, Symptom) and self._devices.add_symptom(message):
                 outputs += self._publish(self._conclude([message.device]))
         return outputs
 
@@ -111,12 +111,14 @@ class Attribute:
         """
         now_ns = self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
         self._severities.now_ns = now_ns
-        stirred = (self._kept.cases[identity].episode.finding for identity in self._kept.stirred)
+        stirred = (self._kept.cases[identity].episode.finding for identity in self._kept.changed)
         devices = dict.fromkeys(d for f in stirred if f.condition in LINKS for d in devices_of(f))
-        dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.judged
+        dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.to_reevaluate
         dirty |= self._look_at_fleet()
-        dirty |= self._neighbours.of([self._kept.cases[identity].episode.finding for identity in self._kept.stirred])
-        self._kept.stirred, self._kept.judged = {}, {}
+        dirty |= self._neighbours.affected_by(
+            [self._kept.cases[identity].episode.finding for identity in self._kept.changed]
+        )
+        self._kept.changed, self._kept.to_reevaluate = {}, {}
         open_ = [i for i in dirty if i in self._kept.cases and not self._kept.cases[i].closed]
         stale = any(self._kept.cases[i].episode.finding.condition is Condition.TELEMETRY_STALE for i in open_)
         self._silences = self._devices.silences() if stale else None
@@ -140,7 +142,7 @@ class Attribute:
 
     def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
         """Let the device-wide detectors look; answers the cases of which they said something."""
-        episodes = [episode for device in devices for episode in self._devices.conclude(device)]
+        episodes = [episode for device in devices for episode in self._devices.evaluate(device)]
         for episode in episodes:
             self._keep(episode)
         return dict.fromkeys(episode.finding.id for episode in episodes)
@@ -165,15 +167,17 @@ class Attribute:
         if cable_swaps.is_miscabled(finding):
             return dict.fromkeys(other.id for other in self._round(finding))
         if not pfc_storm_tree.is_storm(finding):
-            return self._collapses.around(finding)
-        root = pfc_storm_tree.root_storm(self._cases.at, finding)
-        held = dict.fromkeys(storm.id for storm in pfc_storm_tree.downstream(self._cases.at, finding))
-        held |= self._collapses.around(finding)
-        more = root is not None and pfc_storm_tree.adds_victims(pfc_storm_tree.downstream(self._cases.at, root))
+            return self._collapses.affected_by(finding)
+        root = pfc_storm_tree.root_storm(self._cases.findings_at, finding)
+        held = dict.fromkeys(storm.id for storm in pfc_storm_tree.downstream(self._cases.findings_at, finding))
+        held |= self._collapses.affected_by(finding)
+        more = root is not None and pfc_storm_tree.adds_victims(
+            pfc_storm_tree.downstream(self._cases.findings_at, root)
+        )
         return held | ({root.id: None} if root is not None and more else {})
 
     def _round(self, finding: Finding) -> list[Finding]:
-        return cable_swaps.swap_cycle(self._kept.cases, self._cases.at, self._ends, finding)
+        return cable_swaps.swap_cycle(self._kept.cases, self._cases.findings_at, self._ends, finding)
 
     def _ends(self, subject_id: str) -> list[str]:
         cable = self._topology.cables.get(subject_id)
@@ -200,7 +204,7 @@ class Attribute:
         self._cases.add(finding)
         self._collapses.add(finding)
         if before is None or _matters(before) != _matters(finding):
-            self._kept.stirred[finding.id] = None
+            self._kept.changed[finding.id] = None
             self._outages.changed(finding)
 
     def _publish(self, ids: Iterable[str]) -> list[Output]:
@@ -236,19 +240,19 @@ class Attribute:
         if cable_swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
             own, parent = cable_swaps.assign_parent(self._kept.cases, self._round(own), own)
         if is_collapse(own) and own.status is not Status.RETRACTED:
-            own, parent = self._collapses.placed(self._topology, own)
-        reach = self._reaches.of(own) if group is None else group_impact(self._reaches, group)
-        radius = own.blast_radius if reach is None else reach.radius(self._topology, own, self._kept.watermark_ns)
+            own, parent = self._collapses.assign_cause(self._topology, own)
+        reach = self._reaches.estimate(own) if group is None else group_impact(self._reaches, group)
+        radius = own.blast_radius if reach is None else reach.blast_radius(self._topology, own, self._kept.watermark_ns)
         if pfc_storm_tree.is_storm(own) and parent is None:
             own = pfc_storm_tree.with_victims(
-                self._topology, own, pfc_storm_tree.downstream(self._cases.at, own), radius
+                self._topology, own, pfc_storm_tree.downstream(self._cases.findings_at, own), radius
             )
             radius = own.blast_radius
-        severity = self._severities.of(own, self._unseen(case))
+        severity = self._severities.rate(own, self._unseen(case))
         if group is not None:
             own = group_finding(self._topology, self._cases, group)
             severity = max(severity, group_severity(self._severities, self._kept.cases, group, reach))
-        times = recurrence.count_occurrences(self._kept.occurred, own)
+        times = recurrence.count_occurrences(self._kept.occurrences, own)
         said = (
             *(reach.evidence(own) if reach is not None else ()),
             *recurrence.recurrence_evidence(self._params, own, times),
@@ -282,7 +286,7 @@ class Attribute:
     def _forget(self) -> None:
         """Let go of what is closed and old enough."""
         now_ns = self._kept.swept_ns = self._kept.watermark_ns
-        for finding in self._kept.forget(now_ns - _CLOSED_NS, now_ns - recurrence.RETENTION_NS):
+        for finding in self._kept.evict(now_ns - _CLOSED_NS, now_ns - recurrence.RETENTION_NS):
             self._cases.remove(finding)
             self._collapses.remove(finding)
             self._outages.changed(finding)

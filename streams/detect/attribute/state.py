@@ -60,16 +60,16 @@ class AttributeState:
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)
     devices: dict[str, DeviceState] = field(default_factory=dict)
-    occurred: dict[str, dict[str, int]] = field(default_factory=dict)
+    occurrences: dict[str, dict[str, int]] = field(default_factory=dict)
     """Condition and subject -> when each of its findings began, by id: one that is dated anew is still one."""
-    stirred: dict[str, None] = field(default_factory=dict)
+    changed: dict[str, None] = field(default_factory=dict)
     """Cases that changed since time last went on: what that changes for others is said then, once for all of them."""
-    judged: dict[str, None] = field(default_factory=dict)
+    to_reevaluate: dict[str, None] = field(default_factory=dict)
     """Cases to be judged anew for another reason: a job came or went."""
     swept_ns: int = 0
     fleet: Fleet = field(default_factory=Fleet)
 
-    def forget(self, before_ns: int, occurred_ns: int) -> list[Finding]:
+    def evict(self, before_ns: int, occurred_ns: int) -> list[Finding]:
         """Let go of what is closed, older, and the parent of nothing that is open; answers it."""
         parents = {c.published.parent_id for c in self.cases.values() if c.published is not None and not c.closed}
         gone = [
@@ -83,9 +83,9 @@ class AttributeState:
             state.prune(before_ns)
             if not (state.silences or state.restarts or state.down):
                 del self.devices[device]
-        for subject, starts in list(self.occurred.items()):
+        for subject, starts in list(self.occurrences.items()):
             if all(start < occurred_ns for start in starts.values()):
-                del self.occurred[subject]
+                del self.occurrences[subject]
         return gone
 
 

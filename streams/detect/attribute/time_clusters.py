@@ -53,7 +53,7 @@ class Cluster:
         """All of them by when they began."""
         return sorted(self.members.values())
 
-    def put(self, member: Member) -> None:
+    def add(self, member: Member) -> None:
         """One that was not among them."""
         self.members[member.id] = member
         heapq.heappush(self._ranks, member.rank)
@@ -63,7 +63,7 @@ class Cluster:
             if count == 1:
                 self.tiers[member.tier] = self.tiers.get(member.tier, 0) + 1
 
-    def take(self, member: Member) -> None:
+    def remove(self, member: Member) -> None:
         """One that was among them is no more."""
         del self.members[member.id]
         _one_less(self._subjects, member.subject)
@@ -84,32 +84,32 @@ class ClusterIndex:
     def __len__(self) -> int:
         return len(self._order)
 
-    def of(self, identity: str) -> Cluster | None:
+    def cluster_of(self, identity: str) -> Cluster | None:
         """The run that a finding is in; it may be alone in it."""
         return self._run_of.get(identity)
 
-    def put(self, member: Member) -> None:
+    def add(self, member: Member) -> None:
         """A finding that is new, or of which something changed."""
         run = self._run_of.get(member.id)
         if run is not None:
             if run.members[member.id] == member:
                 return
-            self.drop(member.id)
+            self.remove(member.id)
         insort(self._order, member)
         place = bisect_left(self._order, member)
         alone = Cluster()
-        alone.put(member)
+        alone.add(member)
         self._run_of[member.id] = alone
         for before in (place - 1, place):
             if 0 <= before < len(self._order) - 1 and self._joins(before, before + 1):
                 self._join(self._order[before], self._order[before + 1])
 
-    def drop(self, identity: str) -> None:
+    def remove(self, identity: str) -> None:
         """A finding that is let go, or belongs elsewhere; what it held together falls apart."""
         run = self._run_of.pop(identity)
         member = run.members[identity]
         place = bisect_left(self._order, member)
-        run.take(member)
+        run.remove(member)
         del self._order[place]
         between = 0 < place < len(self._order)
         held = between and run.members.keys() >= {self._order[place - 1].id, self._order[place].id}
@@ -125,15 +125,15 @@ class ClusterIndex:
         if few is many:
             return
         for member in few.members.values():
-            many.put(member)
+            many.add(member)
             self._run_of[member.id] = many
 
     def _split(self, run: Cluster, place: int) -> None:
         """The smaller part, before or from that place of all, becomes a run of its own."""
         parted = Cluster()
         for member in _shorter(run, self._order, place):
-            run.take(member)
-            parted.put(member)
+            run.remove(member)
+            parted.add(member)
             self._run_of[member.id] = parted
 
 

@@ -213,7 +213,7 @@ def test_state_of_what_is_over_is_let_go() -> None:
     def kept(second: float) -> list[int]:
         stage.advance(at(second))
         state = orjson.loads(stage.snapshot())
-        return [len(state[name]) for name in ("cases", "occurred", "stirred", "judged")]
+        return [len(state[name]) for name in ("cases", "occurrences", "changed", "to_reevaluate")]
 
     assert kept(300) == [100, 100, 0, 0]
     assert kept(5_000) == [0, 100, 0, 0]

@@ -30,8 +30,8 @@ def check(runs: ClusterIndex, members: dict[str, Member]) -> None:
     """Each is in the run that it would be in, and what a run counts is so."""
     assert len(runs) == len(members)
     for wanted in made(members):
-        found = {id(runs.of(one.id)) for one in wanted}
-        run = runs.of(wanted[0].id)
+        found = {id(runs.cluster_of(one.id)) for one in wanted}
+        run = runs.cluster_of(wanted[0].id)
         assert run is not None
         assert len(found) == 1
         assert run.ordered() == wanted
@@ -49,11 +49,11 @@ def test_runs_are_those_of_all_members_in_whatever_order_they_came() -> None:
         for _ in range(120):
             number = chance.randrange(40)
             if str(number) in members and chance.random() < 0.5:
-                runs.drop(str(number))
+                runs.remove(str(number))
                 del members[str(number)]
             else:
                 one = member(number, chance.randrange(40 * (1 + seed % 10)), chance)
-                runs.put(one)
+                runs.add(one)
                 members[one.id] = one
             check(runs, members)
 
@@ -62,19 +62,19 @@ def test_a_member_of_which_nothing_changed_stays_where_it_is() -> None:
     """A new revision of the same finding makes no run anew."""
     one = member(1, 5, random.Random(1))
     runs = ClusterIndex(APART_NS)
-    runs.put(one)
-    run = runs.of("1")
-    runs.put(one)
-    assert runs.of("1") is run
-    assert runs.of("2") is None
+    runs.add(one)
+    run = runs.cluster_of("1")
+    runs.add(one)
+    assert runs.cluster_of("1") is run
+    assert runs.cluster_of("2") is None
 
 
 def test_the_smaller_part_leaves_a_run_that_falls_apart() -> None:
     """Where the one goes that held two parts together, the larger stays the run that it was."""
     runs, chance = ClusterIndex(APART_NS), random.Random(1)
     for number, begin_ns in enumerate((0, 10, 20, 30, 40)):
-        runs.put(member(number, begin_ns, chance))
-    whole = runs.of("0")
-    runs.drop("3")
-    assert runs.of("0") is whole
-    assert runs.of("4") is not whole
+        runs.add(member(number, begin_ns, chance))
+    whole = runs.cluster_of("0")
+    runs.remove("3")
+    assert runs.cluster_of("0") is whole
+    assert runs.cluster_of("4") is not whole
