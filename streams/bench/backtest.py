@@ -1,23 +1,19 @@
-"""`railsight bench backtest`: how fast the past is run through the stages, and what reading and the stages cost apart.
+"""Measures the speed of a backtest, whole and split into reading and stages.
 
-Speeds are port-samples a second of CPU, all threads of the process counted, so that they are those of one core.
+Speeds are port-samples per second of CPU over all threads of the process, which is the speed of one core.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-from streams.cli.options import AsJson
+from typing import Any
 
 TARGET = 200_000
 """Port-samples a second and core; at this speed the largest fabric's hour takes 24 minutes of one core."""
 
 
 @dataclass(frozen=True, slots=True)
-class Speeds:
+class BacktestSpeeds:
     """One run; the speeds in port-samples a second of CPU."""
 
     gpus: int
@@ -39,37 +35,13 @@ class Speeds:
     machine: str
 
 
-def backtest(
-    gpus: Annotated[int, typer.Option(min=64, help="How many GPUs the fabric has.")] = 16384,
-    seconds: Annotated[float, typer.Option(min=150, help="How long the recording is.")] = 180,
-    cadence: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of a device.")] = 10,
-    seed: Annotated[int, typer.Option(help="Of faults, rates and the order of reading.")] = 1,
-    keep: Annotated[Path | None, typer.Option(help="Leave the recording in this new folder.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Measure a backtest of a generated recording; exit 1 if it is slower than it should be, or finds anything else."""
-    import orjson
-
-    from streams.bench.whole import folder_of
-
-    with folder_of(keep) as folder:
-        found = measured(folder, gpus, seconds, cadence, seed)
-    if as_json:
-        typer.echo(orjson.dumps(asdict(found)))
-    else:
-        for line in lines(found):
-            typer.echo(line)
-    if found.whole < TARGET or found.missed or found.invented:
-        raise typer.Exit(1)
-
-
-def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: int) -> Speeds:
+def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: int) -> BacktestSpeeds:
     """Record, run the backtest, and run its two halves apart."""
     import resource
     import time
 
-    from streams.bench.machine import described
-    from streams.bench.recorded import record
+    from streams.bench.machine import machine_info
+    from streams.bench.recording import write_recording
     from streams.config.settings import Settings
     from streams.detect.params import ns
     from streams.fabric.folder import write_folder
@@ -85,7 +57,7 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
 
     inventory = generate(GenerateParams(gpus=gpus))
     write_folder(inventory, folder / "inventory")
-    made = record(inventory, folder, seconds, cadence_s, seed)
+    made = write_recording(inventory, folder, seconds, cadence_s, seed)
     source = own.Recording((made.samples,), (made.events,), None, made.status, None, folder / "inventory")
     topology, settings = own.read_topology(source.inventory), Settings()
 
@@ -113,14 +85,14 @@ def measured(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: in
     stages, _ = speed(drive)
     outcome = score(read_findings(out), made.truths)
     names = as_dict(outcome)
-    return Speeds(
+    return BacktestSpeeds(
         gpus, 2 * len(inventory.links), seconds, made.port_samples, made.values, made.messages,
         made.samples.stat().st_size, whole, whole_wall, reading, stages, peak, len(made.truths), len(outcome.found),
-        tuple(names["missed"]), tuple(names["invented"]), described(),
+        tuple(names["missed"]), tuple(names["invented"]), machine_info(),
     )  # fmt: skip
 
 
-def lines(found: Speeds) -> list[str]:
+def speed_lines(found: BacktestSpeeds) -> list[str]:
     """What a person reads of it."""
     return [
         found.machine,

@@ -7,7 +7,7 @@ from pathlib import Path
 _GIB = 1 << 20
 
 
-def described(proc: Path = Path("/proc")) -> str:
+def machine_info(proc: Path = Path("/proc")) -> str:
     """Cores that may be used, their model, memory, kernel and Python, as far as the system tells."""
     cores = len(os.sched_getaffinity(0))
     model = _value(proc / "cpuinfo", "model name") or platform.machine()

@@ -15,7 +15,7 @@ _PPID, _UTIME, _STIME, _STARTED = 1, 11, 12, 19
 
 
 @dataclass(slots=True)
-class Used:
+class ProcessUsage:
     """One process, as last seen."""
 
     part: str
@@ -26,22 +26,22 @@ class Used:
 
 
 @dataclass(slots=True)
-class Costs:
+class ProcessCosts:
     """All processes of the parts that were looked at; memory in bytes."""
 
     proc: Path = Path("/proc")
-    seen: dict[tuple[int, int], Used] = field(default_factory=dict)
+    processes: dict[tuple[int, int], ProcessUsage] = field(default_factory=dict)
     """By process number and start, because numbers are used again."""
     peak: dict[str, int] = field(default_factory=dict)
     """The most that the processes of a part held together, each at its own time."""
 
-    def look(self, roots: Mapping[str, int | None]) -> None:
+    def sample(self, roots: Mapping[str, int | None]) -> None:
         """Look at the process of each part and all below it."""
         stats = self._stats()
         children: dict[int, list[int]] = {}
         for pid, stat in stats.items():
             children.setdefault(int(stat[_PPID]), []).append(pid)
-        for used in self.seen.values():
+        for used in self.processes.values():
             used.alive, used.rss = False, 0
         for part, root in roots.items():
             waiting = [root] if root in stats else []
@@ -50,12 +50,12 @@ class Costs:
                 assert pid is not None
                 waiting += children.get(pid, [])
                 stat = stats[pid]
-                used = self.seen.setdefault((pid, int(stat[_STARTED])), Used(part))
+                used = self.processes.setdefault((pid, int(stat[_STARTED])), ProcessUsage(part))
                 used.cpu_s = (int(stat[_UTIME]) + int(stat[_STIME])) / _TICKS_S
                 used.alive = True
                 used.rss, used.peak = self._memory(pid, used.peak)
         for part in roots:
-            together = sum(used.peak for used in self.seen.values() if used.alive and used.part == part)
+            together = sum(used.peak for used in self.processes.values() if used.alive and used.part == part)
             self.peak[part] = max(self.peak.get(part, 0), together)
 
     def cpu_s(self) -> dict[str, float]:
@@ -66,9 +66,9 @@ class Costs:
         """The memory that each part holds now."""
         return {part: int(size) for part, size in self._sum(lambda used: used.rss).items()}
 
-    def _sum(self, of: Callable[[Used], float]) -> dict[str, float]:
+    def _sum(self, of: Callable[[ProcessUsage], float]) -> dict[str, float]:
         totals: dict[str, float] = {}
-        for used in self.seen.values():
+        for used in self.processes.values():
             totals[used.part] = totals.get(used.part, 0) + of(used)
         return totals
 

@@ -22,7 +22,7 @@ class Profile:
     out: Path
 
 
-def asked(given: str, parts: Iterable[str]) -> Profile:
+def parse_profile(given: str, parts: Iterable[str]) -> Profile:
     """`PART=FILE` as what it says; raises Misconfigured where there is no such part, or no py-spy."""
     part, _, out = given.partition("=")
     names = list(parts)
@@ -33,7 +33,7 @@ def asked(given: str, parts: Iterable[str]) -> Profile:
     return Profile(part, Path(out).resolve())
 
 
-def recording(profile: Profile, pid: int, seconds: float) -> "subprocess.Popen[bytes]":
+def start_profiler(profile: Profile, pid: int, seconds: float) -> "subprocess.Popen[bytes]":
     """Begin; it ends by itself after so many seconds."""
     call = [
         "py-spy", "record", "--gil", "--rate", str(RATE_HZ), "--duration", str(round(seconds)), "--format",

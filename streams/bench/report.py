@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from streams.bench.figures import Looked, Spread
+from streams.bench.clickhouse_metrics import TableSize
 from streams.bench.load.group import METRICS
-from streams.bench.stored import Size
+from streams.bench.statistics import Observation, Spread
 
 PROMISE, TARGET = "promise", "target"
 _STORED = 0.9
@@ -15,8 +15,8 @@ _STORED = 0.9
 class Verdict:
     """One line of judgement. A `promise` holds at any size; a `target` is DESIGN 8's, made for the largest fabric."""
 
-    sort: str
-    says: str
+    kind: str
+    statement: str
     holds: bool
 
 
@@ -66,30 +66,30 @@ class LoadFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FaultScore:
     """Injected faults against findings."""
 
     injected: int
     found: int
     missed: tuple[str, ...]
     invented: tuple[str, ...]
-    paged_in_vain: int
+    false_pages: int
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredFacts:
     """What ClickHouse holds at the end against what was sent."""
 
     rows: int
     messages: int
     statuses: int
     events: int
-    tables: tuple[Size, ...]
+    tables: tuple[TableSize, ...]
     kafka_bytes: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Killed:
+class WorkerKill:
     """One kill of a worker: seconds until any partition had an owner again, all had, and the lag was as before."""
 
     part: str
@@ -121,12 +121,12 @@ class Report:
     sample_to_row_s: Spread
     flap_to_finding_s: Spread
     down_to_finding_s: Spread
-    faults: Found
-    stored: Stored
-    kills: tuple[Killed, ...]
+    faults: FaultScore
+    stored: StoredFacts
+    kills: tuple[WorkerKill, ...]
     restarts: dict[str, int]
-    lags: dict[str, list[Looked]]
-    memory: dict[str, list[Looked]]
+    lags: dict[str, list[Observation]]
+    memory: dict[str, list[Observation]]
     problems: tuple[str, ...]
     machine: str = ""
     verdicts: tuple[Verdict, ...] = ()
@@ -162,9 +162,9 @@ class Report:
         return self.stored_in_window >= _STORED and not any(stage.grows for stage in self.stages)
 
     @property
-    def fine(self) -> bool:
+    def is_passed(self) -> bool:
         """Every promise held and nothing else went wrong."""
-        return not self.problems and all(verdict.holds for verdict in self.verdicts if verdict.sort == PROMISE)
+        return not self.problems and all(verdict.holds for verdict in self.verdicts if verdict.kind == PROMISE)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it, with what follows from it."""
@@ -175,5 +175,5 @@ class Report:
             "machine_used": self.machine_used,
             "stored_in_window": self.stored_in_window,
             "kept_up": self.kept_up,
-            "fine": self.fine,
+            "fine": self.is_passed,
         }

@@ -9,12 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, inf
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
-
-from streams.cli.options import AsJson
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streams.wire.topics import Topic
@@ -53,27 +48,7 @@ class Needs:
     clickhouse_bytes: float
 
 
-def sizing(
-    report: Annotated[Path, typer.Argument(help="What `railsight bench pipeline --json` printed.", exists=True)],
-    fabrics: Annotated[str, typer.Option(help="How many such fabrics, separated by commas.")] = "1,10,100,1000",
-    used: Annotated[float, typer.Option(min=0.1, max=1.0, help="The share of a core that may be in use.")] = 0.6,
-    as_json: AsJson = False,
-) -> None:
-    """Say what brokers, partitions, workers and ClickHouse many such fabrics need, from what one run cost."""
-    import orjson
-
-    from streams.wire.topics import SAMPLES
-
-    measured = orjson.loads(report.read_bytes())
-    needs = [needed(measured, int(count), Terms(used=used), SAMPLES) for count in fabrics.split(",")]
-    if as_json:
-        typer.echo(orjson.dumps(needs))
-    else:
-        for line in table(needs):
-            typer.echo(line)
-
-
-def needed(report: Mapping[str, Any], fabrics: int, terms: Terms, samples: "Topic") -> Needs:
+def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, samples: "Topic") -> Needs:
     """What `fabrics` fabrics like that of the report need."""
     rate = report["load"]["port_samples_per_s"]
     cores: dict[str, float] = defaultdict(float)
@@ -103,7 +78,7 @@ def needed(report: Mapping[str, Any], fabrics: int, terms: Terms, samples: "Topi
     )
 
 
-def table(needs: list[Needs]) -> list[str]:
+def table_lines(needs: list[Needs]) -> list[str]:
     """A line for each number of fabrics."""
     head = (
         f"{'fabrics':>8}{'port-samples/s':>16}{'brokers':>9}{'partitions':>12}{'workers':>9}{'sinks':>7}"

@@ -35,8 +35,8 @@ def verdicts(report: Report) -> Iterator[Verdict]:
     yield Verdict(
         PROMISE,
         f"every injected fault found: {faults.found} of {faults.injected};"
-        f" invented {len(faults.invented)}, paged in vain {faults.paged_in_vain}",
-        faults.found == faults.injected and not faults.invented and not faults.paged_in_vain,
+        f" invented {len(faults.invented)}, paged in vain {faults.false_pages}",
+        faults.found == faults.injected and not faults.invented and not faults.false_pages,
     )
     growing = [stage.stage for stage in report.stages if stage.grows]
     yield Verdict(PROMISE, f"lag does not grow{': but that of ' if growing else ''}{', '.join(growing)}", not growing)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.found import open_findings
 from streams.cli.options import Bootstrap, Config, settings_of
-from streams.cli.publishing import publish
+from streams.report.finding_reader import open_findings
+from streams.runtime.topic_writer import publish
 from streams.wire.models import Control, ControlKind
 from streams.wire.topics import CONTROLS, encode
 

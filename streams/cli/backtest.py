@@ -31,9 +31,9 @@ def backtest(
     With --against, both configurations are run over the same messages, and it is said which findings appear with
     --config, which disappear, and which change; what is written is that of --config.
     """
-    from streams.cli import compared
     from streams.instrument.pages import keep_pages
     from streams.replay.backtest import Recording, run, run_history
+    from streams.report import render_differences
     from streams.wire.errors import Misconfigured
 
     if inventory is None or out is None:
@@ -54,5 +54,5 @@ def backtest(
     else:
         typer.echo(f"{summary.messages} messages, {summary.findings} findings, {summary.revisions} revisions: {out}")
         if summary.differences is not None:
-            for line in compared.lines(summary.differences):
+            for line in render_differences.difference_lines(summary.differences):
                 typer.echo(line)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.foreground import foreground
 from streams.cli.options import Config, settings_of
 from streams.embedded.kafka import EmbeddedKafka
+from streams.runtime.foreground import foreground
 from streams.wire.errors import Misconfigured
 
 

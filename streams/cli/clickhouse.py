@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.foreground import foreground
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
+from streams.runtime.foreground import foreground
 from streams.wire.errors import Misconfigured
 
 

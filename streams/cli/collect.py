@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 from pydantic import BaseModel
 
+from streams.cli.collector_registry import installed_collectors, spec_of
 from streams.cli.options import Bootstrap, Config
-from streams.cli.specs import installed, spec_of
 from streams.config.settings import Settings, load
 from streams.wire.errors import Misconfigured
 
@@ -59,7 +59,7 @@ def collect(
 
 def settings_of_collector(kind: str, params: type[BaseModel], config: Path | None, environ: dict[str, str]) -> Settings:
     """The settings with this collector's section, its defaults where nothing is said of it; raises Misconfigured."""
-    others = installed().keys() - {kind}
+    others = installed_collectors().keys() - {kind}
     read = load(config, {kind: params}, environ, others)
     if kind not in read.collectors:
         # Said to be there, so that what it cannot do without is asked for by name.

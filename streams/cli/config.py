@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from streams.cli.specs import params_of_collectors
+from streams.cli.collector_registry import collector_params
 from streams.config.settings import load
 
 config = typer.Typer(no_args_is_help=True, help="Check a configuration file.")
@@ -21,6 +21,6 @@ def check(
     path: Annotated[Path, typer.Option("--config", help="The configuration file (TOML).")],
 ) -> None:
     """Say what is wrong with a configuration, all at once; exit 2 if anything is."""
-    settings = load(path, params_of_collectors())
+    settings = load(path, collector_params())
     running = ", ".join(settings.collectors) or "none"
     typer.echo(f"{path}: fine (collectors: {running})")

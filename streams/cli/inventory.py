@@ -11,14 +11,12 @@ import orjson
 import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
-from streams.cli.publishing import publish
 from streams.fabric.checks import Problem
 from streams.fabric.inventory import Inventory, digest, examine, write_folder
+from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.simulation.clos import generate as made_by
 from streams.wire.errors import Misconfigured
-from streams.wire.inventory_topic import to_chunks
-from streams.wire.topics import INVENTORY, Record, encode
 
 inventory = typer.Typer(no_args_is_help=True, help="Make an inventory folder, check one, or publish it.")
 
@@ -83,14 +81,8 @@ def apply(
     kafka = settings_of(config, bootstrap).kafka
     read = _read(folder)
     at_ns = time.time_ns() if effective is None else round(effective.timestamp() * 1e9)
-    chunks = list(to_chunks(read, at_ns))
-    asyncio.run(publish(kafka, [encode(INVENTORY, chunk) for chunk in chunks]))
-    _say(read, folder, "published", as_json, chunks[0].digest)
-
-
-def records_of(read: Inventory, effective_ns: int) -> list[Record]:
-    """The records of one version that holds from `effective_ns`."""
-    return [encode(INVENTORY, chunk) for chunk in to_chunks(read, effective_ns)]
+    asyncio.run(publish(kafka, inventory_records(read, at_ns)))
+    _say(read, folder, "published", as_json)
 
 
 def _read(folder: Path) -> Inventory:
@@ -110,10 +102,10 @@ def _plain(problems: Sequence[Problem]) -> list[dict[str, object]]:
     return [problem._asdict() for problem in problems]
 
 
-def _say(read: Inventory, folder: Path, what: str, as_json: bool, named: str = "") -> None:
+def _say(read: Inventory, folder: Path, what: str, as_json: bool) -> None:
     said = {
         "inventory": str(folder),
-        "digest": named or digest(read),
+        "digest": digest(read),
         "devices": len(read.devices),
         "links": len(read.links),
     }

@@ -30,7 +30,7 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command(
         "demo",
-        "streams.demo.command:demo",
+        "streams.cli.demo:demo",
         "A simulated fabric with faults through the whole pipeline, and a score.",
     ),
     Command("up", "streams.cli.up:up", "The whole pipeline on this machine with your collectors."),
@@ -47,10 +47,10 @@ COMMANDS: tuple[Command, ...] = (
     Command("score", "streams.cli.score:score", "Compare findings with the truth."),
     Command("findings", "streams.cli.findings:findings", "What is wrong now."),
     Command("explain", "streams.cli.explain:explain", "One finding with its evidence."),
-    Command("job", "streams.report.job.command:job", "Was the network clean for a job, and how much of it was seen."),
+    Command("job", "streams.cli.job:job", "Was the network clean for a job, and how much of it was seen."),
     Command("ack", "streams.cli.ack:ack", "Tell the pipeline that a finding is known."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
-    Command("bench", "streams.bench.command:bench", "Measure what the pipeline costs on this machine."),
+    Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
 _FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack", "job"}
@@ -112,12 +112,12 @@ def _options(
         raise typer.Exit
     if context.resilient_parsing:
         return
-    from streams.cli.logs import LEVELS, set_up
+    from streams.runtime.log_setup import LEVELS, configure_logging
 
     if log_level not in LEVELS:
         raise typer.BadParameter(f"one of {', '.join(LEVELS)}", param_hint="--log-level")
     # Brokers that start or that somebody kills are said by these in words of their own.
-    set_up(log_level, quiet=_LIBRARIES if context.invoked_subcommand in _FOR_PEOPLE else ())
+    configure_logging(log_level, muted=_LIBRARIES if context.invoked_subcommand in _FOR_PEOPLE else ())
 
 
 def _unloaded() -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from streams.cli.publishing import producing, send
 from streams.config.kafka import KafkaSettings
 from streams.replay.backtest import Recording, read_messages
 from streams.replay.driver import event_time
 from streams.replay.recording import RejectedRows
+from streams.runtime.topic_writer import open_producer, send
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Control, Event, Facts, Message, Progress, Samples
 from streams.wire.topics import COLLECTOR_STATUS, CONTROLS, EVENTS, FACTS, SAMPLES, Topic, encode
@@ -33,11 +33,11 @@ _EVENTS_NAMES = ("events.csv.gz", "events.csv", "events.parquet")
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class Playback:
     """A recording ready to play: its messages in the order of their time."""
 
     messages: tuple[Message, ...]
-    refused: tuple[str, ...]
+    rejected: tuple[str, ...]
 
     @property
     def first_ns(self) -> int:
@@ -50,7 +50,7 @@ class Tape:
         return event_time(self.messages[-1])[0]
 
 
-def files_of(place: Path, inventory: Path) -> Recording:
+def find_recording(place: Path, inventory: Path) -> Recording:
     """The recording at `place`: a samples file, or a folder that holds samples and perhaps events."""
     if not place.is_dir():
         return Recording((place,), (), None, None, None, inventory)
@@ -61,20 +61,20 @@ def files_of(place: Path, inventory: Path) -> Recording:
     return Recording(samples, events, None, None, None, inventory)
 
 
-def tape_of(recording: Recording) -> Tape:
+def load_playback(recording: Recording) -> Playback:
     """Read a recording; raises Misconfigured where it cannot be read or holds nothing."""
-    refused = RejectedRows()
-    messages = tuple(sorted(read_messages(recording, refused), key=event_time))
+    rejected = RejectedRows()
+    messages = tuple(sorted(read_messages(recording, rejected), key=event_time))
     if not messages:
         raise Misconfigured(f"{recording.samples[0]}: nothing in it can be read")
-    return Tape(messages, tuple(refused.lines()))
+    return Playback(messages, tuple(rejected.lines()))
 
 
-async def play(tape: Tape, kafka: KafkaSettings, speed: float) -> int:
+async def play(tape: Playback, kafka: KafkaSettings, speed: float) -> int:
     """Send all messages at `speed` times the pace of the recording; return how many once all are acknowledged."""
     began = time.monotonic()
     sent = []
-    async with producing(kafka) as producer:
+    async with open_producer(kafka) as producer:
         for at_ns, messages in groupby(tape.messages, key=lambda message: event_time(message)[0]):
             ahead_s = (at_ns - tape.first_ns) / 1e9 / speed - (time.monotonic() - began)
             if ahead_s > 0:
@@ -87,9 +87,9 @@ async def play(tape: Tape, kafka: KafkaSettings, speed: float) -> int:
     return len(tape.messages)
 
 
-async def say_the_end(kafka: KafkaSettings, watermark_ns: int) -> None:
+async def publish_end_of_time(kafka: KafkaSettings, watermark_ns: int) -> None:
     """Tell every partition of samples that nothing before `watermark_ns` comes any more."""
-    async with producing(kafka) as producer:
+    async with open_producer(kafka) as producer:
         for partition in range(kafka.partitions.of(SAMPLES)):
             progress = Progress(STAGE, partition, 1, watermark_ns)
             await (await send(producer, encode(SAMPLES, progress, key=f"{STAGE}/{partition}"), partition))

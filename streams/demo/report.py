@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from streams.demo.board import Board, double_ids
+from streams.demo.state import DemoState, duplicate_episodes
 from streams.replay.score import Score
 from streams.replay.score_report import as_dict, as_table
 from streams.runtime.supervise import PartState
@@ -22,14 +22,14 @@ class Report:
     problems: tuple[str, ...]
 
     @property
-    def fine(self) -> bool:
+    def is_passed(self) -> bool:
         """Nothing missed, nothing invented, nothing else wrong."""
         return not self.problems and (self.score is None or self.score.perfect)
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON has it."""
         return {
-            "fine": self.fine,
+            "fine": self.is_passed,
             "score": None if self.score is None else as_dict(self.score),
             "rows": dict(self.rows),
             "findings": self.findings,
@@ -50,7 +50,7 @@ class Report:
         yield from (f"wrong: {problem}" for problem in self.problems)
 
 
-def concluded(board: Board, score: Score | None, parts: Sequence[PartState], others: Sequence[str]) -> Report:
+def build_report(board: DemoState, score: Score | None, parts: Sequence[PartState], others: Sequence[str]) -> Report:
     """The report of what was seen; `others` are problems that whoever drove the demo noticed."""
     return Report(
         score,
@@ -58,5 +58,5 @@ def concluded(board: Board, score: Score | None, parts: Sequence[PartState], oth
         len(board.findings),
         board.first_finding_s,
         {part.name: part.restarts for part in parts},
-        (*others, *double_ids(board.findings.values())),
+        (*others, *duplicate_episodes(board.findings.values())),
     )

@@ -14,11 +14,11 @@ TABLES = (
     "controls",
     "rejected",
 )
-OF_A_RECORDING = ("samples", "remediation_results", "controls", "rejected")
+TABLES_OF_A_RECORDING = ("samples", "remediation_results", "controls", "rejected")
 """What is there whatever was recorded: a recording may hold no events, and have no fault in it."""
 
 
-class Asked(Protocol):
+class Database(Protocol):
     """What answers a query; streams.store.clickhouse.ClickHouse is the real one."""
 
     def query(self, sql: str) -> Any:
@@ -26,13 +26,13 @@ class Asked(Protocol):
         ...
 
 
-def count_rows(database: Asked) -> dict[str, int]:
+def count_rows(database: Database) -> dict[str, int]:
     """The rows of each table; raises Retry where ClickHouse is away."""
     each = " UNION ALL ".join(f"SELECT '{table}', count() FROM {table}" for table in TABLES)  # noqa: S608 — ours
     found = {str(table): int(rows) for table, rows in database.query(each)}
     return {table: found[table] for table in TABLES}
 
 
-def empty(rows: Mapping[str, int], needed: Iterable[str] = TABLES) -> list[str]:
+def empty_tables(rows: Mapping[str, int], needed: Iterable[str] = TABLES) -> list[str]:
     """Those of the needed tables that hold nothing, or were not counted."""
     return [table for table in needed if not rows.get(table)]

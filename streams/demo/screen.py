@@ -8,10 +8,10 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from streams.cli import shown
-from streams.demo.board import SEVERITY_COLOURS, Board
+from streams.demo.state import SEVERITY_COLOURS, DemoState
 from streams.fabric.inventory import Device
 from streams.fabric.topology import Topology
+from streams.instrument.time_format import format_time
 from streams.runtime.supervise import PartState
 from streams.wire.models import Finding, Severity, Status
 
@@ -21,7 +21,7 @@ _STATUS_COLOURS = {Status.OPEN: "bold red", Status.UPDATED: "yellow", Status.RES
 _HEALTHY = "green"
 
 
-def screen(board: Board, parts: Iterable[PartState], now_s: float, at_ns: int, where: str) -> RenderableType:
+def screen(board: DemoState, parts: Iterable[PartState], now_s: float, at_ns: int, where: str) -> RenderableType:
     """The whole screen at one moment; `where` says how far the demo is."""
     layout = Layout()
     layout.split_column(
@@ -36,7 +36,7 @@ def screen(board: Board, parts: Iterable[PartState], now_s: float, at_ns: int, w
     return layout
 
 
-def _fabric(board: Board) -> RenderableType:
+def _fabric(board: DemoState) -> RenderableType:
     if board.topology is None:
         return Text("no inventory yet", style="dim")
     worst = board.worst_by_device()
@@ -70,7 +70,7 @@ def _colour(finding: Finding | None) -> str:
     return _HEALTHY if finding is None else SEVERITY_COLOURS.get(finding.severity, _HEALTHY)
 
 
-def _pipeline(board: Board, parts: Iterable[PartState], now_s: float, at_ns: int) -> RenderableType:
+def _pipeline(board: DemoState, parts: Iterable[PartState], now_s: float, at_ns: int) -> RenderableType:
     table = Table(box=None, pad_edge=False, expand=True)
     for name in ("stage", "records/s", "lag", "behind"):
         table.add_column(name, justify="left" if name == "stage" else "right")
@@ -94,14 +94,14 @@ def _parts(parts: Iterable[PartState]) -> Text:
     return said
 
 
-def _changes(board: Board) -> RenderableType:
+def _changes(board: DemoState) -> RenderableType:
     table = Table(box=None, pad_edge=False, expand=True)
     for name, width in (("at", 8), ("", 9), ("condition", 22), ("what", None)):
         table.add_column(name, width=width, ratio=None if width else 1, no_wrap=True, overflow="ellipsis")
     for finding in reversed(board.changes):
         severity = SEVERITY_COLOURS.get(Severity(finding.severity), "")
         table.add_row(
-            shown.at(finding.observed_at_ns)[11:19],
+            format_time(finding.observed_at_ns)[11:19],
             Text(finding.status.name.lower(), _STATUS_COLOURS.get(finding.status, "dim")),
             Text(finding.condition.slug, severity),
             ("↳ " if finding.parent_id else "") + (finding.summary or finding.subject.id),

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from streams.cli.inventory import records_of
-from streams.cli.publishing import publish
-from streams.cli.reading import until_end
 from streams.config.kafka import KafkaSettings
-from streams.demo.player import files_of, play, say_the_end, tape_of
+from streams.demo.player import find_recording, load_playback, play, publish_end_of_time
 from streams.detect.params import DetectParams, ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import read_folder
 from streams.runtime.admin import ensure_topics
+from streams.runtime.topic_reader import read_to_end
+from streams.runtime.topic_writer import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Finding, Progress
 from streams.wire.topics import TOPICS, Spread
@@ -50,7 +49,7 @@ async def _forget_conclusions(kafka: KafkaSettings) -> None:
 
 async def _concluded(kafka: KafkaSettings, end_ns: int) -> bool:
     """Whether event time has come to the end for every stage."""
-    async for record in until_end(kafka, topics.PROGRESS):
+    async for record in read_to_end(kafka, topics.PROGRESS):
         said = topics.decode(topics.PROGRESS, record.value, record.headers)
         if isinstance(said, Progress) and said.stage == "decide" and end_ns <= said.watermark_ns < IDLE_NS:
             return True
@@ -59,7 +58,7 @@ async def _concluded(kafka: KafkaSettings, end_ns: int) -> bool:
 
 async def _last_revisions(kafka: KafkaSettings) -> dict[str, Finding]:
     newest: dict[str, Finding] = {}
-    async for record in until_end(kafka, topics.FINDINGS):
+    async for record in read_to_end(kafka, topics.FINDINGS):
         said = topics.decode(topics.FINDINGS, record.value, record.headers)
         assert isinstance(said, Finding)
         if said.id not in newest or said.revision > newest[said.id].revision:
@@ -90,14 +89,14 @@ def _fold(kafka: KafkaSettings, folder: Path, cluster: str, end_ns: int, *, kill
 
 def test_the_same_log_gives_the_same_findings(tmp_path: Path) -> None:
     """Read once, and once more from its beginning by a worker that is killed on the way: equal but for revisions."""
-    tape = tape_of(files_of(FLAPPER, FLAPPER / "inventory"))
+    tape = load_playback(find_recording(FLAPPER, FLAPPER / "inventory"))
     end_ns = tape.last_ns + ns(DetectParams().lateness_s)
     with EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")) as broker:
         kafka = KafkaSettings(bootstrap=broker.bootstrap)
         asyncio.run(ensure_topics(kafka))
-        asyncio.run(publish(kafka, records_of(read_folder(FLAPPER / "inventory"), tape.first_ns - ns(1))))
+        asyncio.run(publish(kafka, inventory_records(read_folder(FLAPPER / "inventory"), tape.first_ns - ns(1))))
         asyncio.run(play(tape, kafka, 1e9))
-        asyncio.run(say_the_end(kafka, end_ns))
+        asyncio.run(publish_end_of_time(kafka, end_ns))
         first = _fold(kafka, tmp_path, "first", end_ns, kill=False)
         asyncio.run(_forget_conclusions(kafka))
         second = _fold(kafka, tmp_path, "second", end_ns, kill=True)

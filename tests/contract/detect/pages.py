@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from streams.cli.shown import whole
+from streams.report.render_finding import finding_report
 from tests.contract.detect.cases import LABELLED, said
 from tests.contract.detect.test_registry import ROOT
 from tests.worlds.observations import last
@@ -23,7 +23,7 @@ def example(slug: str) -> str:
     found = last(said(slug))
     own = next(finding for finding in found if finding.detector == slug and not finding.parent_id)
     children = [finding for finding in found if finding.parent_id == own.id]
-    return "".join(f"{text}\n" for text in whole(own, children, [], sum(f.id == own.id for f in said(slug))))
+    return "".join(f"{text}\n" for text in finding_report(own, children, [], sum(f.id == own.id for f in said(slug))))
 
 
 def shown(slug: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from collectors.snmp.bench.clients import LOGINS
-from streams.bench.command import bench
+from streams.cli.bench.command import bench
 from tests.integration.collectors.snmp_peers import program
 
 PORTS, POLLS = 4, 1

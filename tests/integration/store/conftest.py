@@ -8,8 +8,8 @@ import pytest
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
+from tests.fixtures.logging_state import restored_logging  # noqa: F401 — autouse: commands configure logging
 from tests.integration.store.rig import Database, Rig, running
-from tests.unit.conftest import logging_as_it_was  # noqa: F401 — commands set up logging here as well
 
 
 @pytest.fixture(scope="module")

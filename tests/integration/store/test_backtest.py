@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from streams.cli import compared
 from streams.config.settings import Settings
 from streams.fabric.folder import write_folder
 from streams.replay.backtest import run_history
 from streams.replay.results import read_findings
+from streams.report import render_differences
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Finding, Samples, Severity
 from tests.integration.store.rig import Database, Rig, producing, until
@@ -84,6 +84,6 @@ def test_another_configuration_is_compared_over_the_same_history(told: Database,
     assert differences.appeared == ()
     (changed,) = differences.changed
     assert changed.fields["detected after"] == ("30s", "150s")
-    said = "\n".join(compared.lines(differences))
+    said = "\n".join(render_differences.difference_lines(differences))
     assert f"```text\n{said}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), said
     assert all(f.severity >= Severity.INFO for f in read_findings(out))

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streams.cli.behind import behind, lines
 from streams.cli.main import main
 from streams.fabric.catalogue import Metric
+from streams.report.evidence_tables import evidence_tables, table_lines
 from streams.store.queries import finding_queries
 from streams.wire import topics
 from streams.wire.models import (
@@ -94,12 +94,12 @@ def told(rig: Rig) -> Iterator[Database]:
 
 def test_the_samples_of_a_window_are_shown_with_what_was_before_and_after(told: Database) -> None:
     """Each metric that is read has its table, lanes apart, growth beside counters; one that is not has none."""
-    found = behind(told.client, FINDING)
+    found = evidence_tables(told.client, FINDING)
     assert [one.metric for one in found] == ["rx_fcs_errors", "", "rx_power_dbm"]
     first = found[0].readings
     assert [(r.at_ns - NS) // S for r in first[:4]] == [70, 80, 90, 100]
     assert [(r.at_ns - NS) // S for r in first[-3:]] == [300, 310, 320]
-    text = list(lines(found))
+    text = list(table_lines(found))
     page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
     shown = text[: text.index("  rx_power_dbm[0] of h/nic1, read by nic (* in the window)")]
     assert "".join(f"  {line}\n" for line in shown) in page, "\n".join(text)

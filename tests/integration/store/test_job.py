@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from streams.cli.job import MIN_COVERAGE
 from streams.cli.main import main
 from streams.detect.params import StaleParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
-from streams.report.job.command import ENOUGH
-from streams.report.job.shown import lines
-from streams.report.job.verdict import Verdict, verdict_of
+from streams.report.job.render_verdict import verdict_lines
+from streams.report.job.verdict import Verdict, job_verdict
 from streams.wire import topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import (
@@ -125,25 +125,25 @@ def _verdict(
     database: Database, job: str, begin_s: float, end_s: float, silent: StaleParams | None = None
 ) -> Verdict | None:
     asked = T0 + round(begin_s * S), T0 + round(end_s * S)
-    return verdict_of(database.client, silent or StaleParams(), job, asked, ENOUGH)
+    return job_verdict(database.client, silent or StaleParams(), job, asked, MIN_COVERAGE)
 
 
 def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
     """The worst first, children below their parents, others' and older findings not at all; what nobody saw by name."""
     verdict = _verdict(told, "train", 0, 600)
     assert verdict is not None
-    assert [(harm.finding.id, harm.hosts) for harm in verdict.harms] == [("worse", ("h1",)), ("bad", ("h0",))]
-    assert [child.finding.id for child in verdict.harms[1].children] == ["child"]
+    assert [(harm.finding.id, harm.hosts) for harm in verdict.impacts] == [("worse", ("h1",)), ("bad", ("h0",))]
+    assert [child.finding.id for child in verdict.impacts[1].children] == ["child"]
     assert [finding.id for finding in verdict.stale] == ["silent"]
-    assert not verdict.clean
-    seen = {(port.cable.lower, port.cable.lower_port): port for port in verdict.seen.ports}
+    assert not verdict.is_clean
+    seen = {(port.link.lower, port.link.lower_port): port for port in verdict.coverage.ports}
     assert len(seen) == 4
     assert seen["h0", "nic0"].share == 1.0
-    assert [(by.source, by.at) for by in seen["h0", "nic0"].by] == [("nic", "h0"), ("gnmi", "leaf")]
+    assert [(by.source, by.device) for by in seen["h0", "nic0"].sources] == [("nic", "h0"), ("gnmi", "leaf")]
     assert seen["h1", "nic1"].gaps == ((T0 + 200 * S, T0 + 300 * S),)
     assert seen["h1", "nic1"].share == pytest.approx(5 / 6)
-    assert not verdict.enough_seen
-    text = "\n".join(lines(verdict))
+    assert not verdict.is_covered
+    text = "\n".join(verdict_lines(verdict))
     assert f"```text\n{text}\n```" in (ROOT / "docs/job.md").read_text(encoding="utf-8"), text
     for part in ("NOT CLEAN: 2 things", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
                  "nobody read it 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
@@ -155,23 +155,23 @@ def test_how_long_a_source_may_be_silent_is_said_where_telemetry_stale_is(told: 
     """Of sources read each ten seconds, a pause of 100 s is none where so much is allowed."""
     verdict = _verdict(told, "train", 0, 600, silent)
     assert verdict is not None
-    assert [port.gaps for port in verdict.seen.ports] == [()] * 4
+    assert [port.gaps for port in verdict.coverage.ports] == [()] * 4
 
 
 def test_what_was_clean_and_seen_is_clean(told: Database) -> None:
     """A stretch in which nothing stood and all was read."""
     verdict = _verdict(told, "train", 450, 600)
     assert verdict is not None
-    assert (verdict.harms, verdict.clean, verdict.enough_seen, verdict.seen.share) == ((), True, True, 1.0)
-    assert "CLEAN, as far as 100 % of its time tell" in "\n".join(lines(verdict))
+    assert (verdict.impacts, verdict.is_clean, verdict.is_covered, verdict.coverage.share) == ((), True, True, 1.0)
+    assert "CLEAN, as far as 100 % of its time tell" in "\n".join(verdict_lines(verdict))
 
 
 def test_what_nobody_read_is_not_clean_but_unknown(told: Database) -> None:
     """Nothing is known against it, and nothing was seen: that is no answer."""
     verdict = _verdict(told, "other", 200, 600)
     assert verdict is not None
-    assert (verdict.clean, verdict.enough_seen, verdict.seen.share) == (True, False, 0.0)
-    assert "NOT KNOWN" in "\n".join(lines(verdict))
+    assert (verdict.is_clean, verdict.is_covered, verdict.coverage.share) == (True, False, 0.0)
+    assert "NOT KNOWN" in "\n".join(verdict_lines(verdict))
     assert verdict.as_dict()["seen"] == 0
 
 

@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from streams.bench.backtest import TARGET, Speeds, lines, measured
-from streams.bench.recorded import record
+from streams.bench.backtest import TARGET, BacktestSpeeds, measure_backtest, speed_lines
+from streams.bench.recording import write_recording
 from streams.replay.recording import RejectedRows, read_events, read_samples
 from streams.simulation.clos import GenerateParams, generate
 
 
 def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
     """Every reading with all its ports and values, nothing refused, in the order of time."""
-    made = record(generate(GenerateParams(gpus=64)), tmp_path, 60, 10, 1)
+    made = write_recording(generate(GenerateParams(gpus=64)), tmp_path, 60, 10, 1)
     refused = RejectedRows()
     messages = read_samples([made.samples], refused)
     assert (len(messages), sum(len(m.row) for m in messages)) == (made.messages, made.port_samples)
@@ -22,11 +22,11 @@ def test_what_is_recorded_is_read_back(tmp_path: Path) -> None:
 
 def test_its_faults_are_found_and_its_speeds_are_of_one_run(tmp_path: Path) -> None:
     """Nothing is missed or invented; the table has the three speeds, each beside its cost."""
-    found = measured(tmp_path, 64, 150, 10, 1)
+    found = measure_backtest(tmp_path, 64, 150, 10, 1)
     assert (found.missed, found.invented) == ((), ())
     assert found.found == found.injected > 0
     assert min(found.whole, found.reading, found.stages) > 0
-    assert isinstance(found, Speeds)
-    text = "\n".join(lines(found))
+    assert isinstance(found, BacktestSpeeds)
+    text = "\n".join(speed_lines(found))
     assert f"target {TARGET:,}" in text
     assert f"{1e6 / found.stages:.2f}" in text

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from streams.bench.collectors import GROUP, benches
-from streams.bench.command import bench
+from streams.cli.bench.collector_benchmarks import GROUP, benches
+from streams.cli.bench.command import bench
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 DECLARED = tomllib.loads(PYPROJECT.read_text())["project"]["entry-points"][GROUP]
@@ -30,7 +30,7 @@ def test_each_is_a_subcommand_with_help_and_json(name: str) -> None:
 def test_the_other_benchmarks_do_not_pay_for_them() -> None:
     """Loading the commands imports no client of a protocol."""
     script = (
-        "import sys\nimport streams.bench.command\n"
+        "import sys\nimport streams.cli.bench.command\n"
         "print([m for m in sys.modules if m.split('.')[0] in ('pysnmp', 'grpc', 'pyasn1')])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from streams.bench.processes import Costs
+from streams.bench.processes import ProcessCosts
 
 _TICKS = 100
 
@@ -21,8 +21,8 @@ def test_a_part_is_its_process_and_all_below_it(tmp_path: Path) -> None:
     _process(tmp_path, 11, 10, ticks=200, kib=3000)
     _process(tmp_path, 12, 11, ticks=300, kib=500)
     _process(tmp_path, 99, 1, ticks=9999, kib=9999)
-    costs = Costs(tmp_path)
-    costs.look({"broker": 10, "absent": None, "gone": 77})
+    costs = ProcessCosts(tmp_path)
+    costs.sample({"broker": 10, "absent": None, "gone": 77})
     assert costs.cpu_s() == {"broker": 2 * 600 / _TICKS}
     assert costs.peak["broker"] == 4500 * 1024
     assert costs.rss() == {"broker": 2250 * 1024}
@@ -31,13 +31,13 @@ def test_a_part_is_its_process_and_all_below_it(tmp_path: Path) -> None:
 def test_what_a_killed_process_used_stays_counted(tmp_path: Path) -> None:
     """After a kill the part's cost is that of both lives, its memory that of the present one."""
     _process(tmp_path, 10, 1, ticks=100, kib=1000)
-    costs = Costs(tmp_path)
-    costs.look({"worker": 10})
+    costs = ProcessCosts(tmp_path)
+    costs.sample({"worker": 10})
     for file in (tmp_path / "10").iterdir():
         file.unlink()
     (tmp_path / "10").rmdir()
     _process(tmp_path, 20, 1, ticks=50, kib=800)
-    costs.look({"worker": 20})
+    costs.sample({"worker": 20})
     assert costs.cpu_s() == {"worker": 2 * 150 / _TICKS}
     assert costs.rss() == {"worker": 400 * 1024}
     assert costs.peak["worker"] == 1000 * 1024
@@ -46,8 +46,8 @@ def test_what_a_killed_process_used_stays_counted(tmp_path: Path) -> None:
 def test_a_number_used_again_is_another_process(tmp_path: Path) -> None:
     """Linux gives numbers again; the start tells the lives apart."""
     _process(tmp_path, 10, 1, ticks=100, kib=1000, started=1)
-    costs = Costs(tmp_path)
-    costs.look({"worker": 10})
+    costs = ProcessCosts(tmp_path)
+    costs.sample({"worker": 10})
     _process(tmp_path, 10, 1, ticks=30, kib=1000, started=2)
-    costs.look({"worker": 10})
+    costs.sample({"worker": 10})
     assert costs.cpu_s() == {"worker": 2 * 130 / _TICKS}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.bench.profiling import asked
+from streams.bench.profiling import parse_profile
 from streams.wire.errors import Misconfigured
 
 
@@ -12,14 +12,14 @@ from streams.wire.errors import Misconfigured
 def test_only_a_python_part_and_a_file_can_be_profiled(given: str) -> None:
     """What cannot be is refused in one line before anything starts, with the parts that there are."""
     with pytest.raises(Misconfigured, match="process, persist"):
-        asked(given, ["process", "persist"])
+        parse_profile(given, ["process", "persist"])
 
 
 def test_without_py_spy_it_is_refused_before_anything_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With it, the file is where the caller stands, whatever folder the run has."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Misconfigured, match="py-spy on PATH"):
-        asked("process=out.json", ["process"])
+        parse_profile("process=out.json", ["process"])
     (tmp_path / "py-spy").write_text("#!/bin/sh\n")
     (tmp_path / "py-spy").chmod(0o755)
-    assert asked("process=out.json", ["process"]).out == Path.cwd() / "out.json"
+    assert parse_profile("process=out.json", ["process"]).out == Path.cwd() / "out.json"

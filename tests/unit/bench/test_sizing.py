@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
+from streams.bench.clickhouse_metrics import TableSize
 from streams.bench.report import PartCost
-from streams.bench.sizing import Needs, Terms, needed, table
-from streams.bench.stored import Size
+from streams.bench.sizing import Needs, Terms, capacity_needs, table_lines
 from streams.wire.topics import SAMPLES, Topic
-from tests.unit.bench.reports import report
+from tests.fixtures.bench_reports import report
 
 
 def needs(fabrics: int, terms: Terms, topic: Topic = SAMPLES) -> Needs:
@@ -18,9 +18,11 @@ def needs(fabrics: int, terms: Terms, topic: Topic = SAMPLES) -> Needs:
                             ("clickhouse", 30.0))
     )  # fmt: skip
     stored = replace(
-        made.stored, tables=(Size("samples", 4_800_000, 4_800_000 * 40, 9),), kafka_bytes={SAMPLES.name: 480_000_000}
+        made.stored,
+        tables=(TableSize("samples", 4_800_000, 4_800_000 * 40, 9),),
+        kafka_bytes={SAMPLES.name: 480_000_000},
     )
-    return needed(replace(made, parts=parts, stored=stored).as_dict(), fabrics, terms, topic)
+    return capacity_needs(replace(made, parts=parts, stored=stored).as_dict(), fabrics, terms, topic)
 
 
 def test_cores_are_what_was_used_over_what_may_be_used() -> None:
@@ -60,4 +62,4 @@ def test_needs_add_up_over_fabrics() -> None:
         1000 * one.partitions,
     )
     assert many.kafka_bytes == 1000 * one.kafka_bytes
-    assert len(table([one, many])) == 3
+    assert len(table_lines([one, many])) == 3

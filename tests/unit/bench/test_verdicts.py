@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from streams.bench.figures import Spread
-from streams.bench.growth import HEAD, row
-from streams.bench.report import Found, Killed, PartCost, StageRate
-from streams.bench.shown import lines
-from tests.unit.bench.reports import LOAD, report
+from streams.bench.render_report import report_lines
+from streams.bench.report import FaultScore, PartCost, StageRate, WorkerKill
+from streams.bench.scaling_curve import HEAD, row
+from streams.bench.statistics import Spread
+from tests.fixtures.bench_reports import LOAD, report
 
 
 def test_a_run_in_which_all_holds_is_fine() -> None:
     """Every line of judgement says yes."""
-    assert report().fine
+    assert report().is_passed
     assert all(verdict.holds for verdict in report().verdicts)
 
 
@@ -26,31 +26,31 @@ def test_a_run_in_which_all_holds_is_fine() -> None:
         ({"load": replace(LOAD, port_samples_sent=4_800_001)}, "nothing lost"),
         ({"load": replace(LOAD, messages_sent=129_999)}, "nothing lost"),
         ({"load": replace(LOAD, events_sent=41)}, "nothing lost"),
-        ({"faults": Found(30, 29, ("link/flap a",), (), 0)}, "fault found"),
-        ({"faults": Found(30, 30, (), ("link/down b",), 0)}, "fault found"),
-        ({"faults": Found(30, 30, (), (), 1)}, "fault found"),
+        ({"faults": FaultScore(30, 29, ("link/flap a",), (), 0)}, "fault found"),
+        ({"faults": FaultScore(30, 30, (), ("link/down b",), 0)}, "fault found"),
+        ({"faults": FaultScore(30, 30, (), (), 1)}, "fault found"),
     ],
 )
 def test_a_broken_promise_is_named_and_makes_the_run_fail(other: dict[str, Any], says: str) -> None:
     """One line says no, the one that it is about, and the command ends with 1."""
     made = report(**other)
-    broken = [verdict.says for verdict in made.verdicts if not verdict.holds]
+    broken = [verdict.statement for verdict in made.verdicts if not verdict.holds]
     assert len(broken) == 1
     assert says in broken[0]
-    assert not made.fine
+    assert not made.is_passed
 
 
 def test_a_lag_that_grows_is_named_and_makes_the_cost_no_cost() -> None:
     """Who falls behind did not do the work that its CPU is held against."""
     made = report(stages=(StageRate("measure", 1.0, 1.0, 1.0, 1.0, grows=True),))
-    broken = [verdict.says for verdict in made.verdicts if not verdict.holds]
+    broken = [verdict.statement for verdict in made.verdicts if not verdict.holds]
     assert [word for word in ("that of measure", "had it kept up") if any(word in line for line in broken)] == [
         "that of measure",
         "had it kept up",
     ]
     assert len(broken) == 2
-    assert not made.fine
-    assert any("did not keep up" in line for line in lines(made))
+    assert not made.is_passed
+    assert any("did not keep up" in line for line in report_lines(made))
 
 
 @pytest.mark.parametrize(
@@ -67,22 +67,22 @@ def test_a_lag_that_grows_is_named_and_makes_the_cost_no_cost() -> None:
 def test_a_missed_target_is_named_but_does_not_fail_a_run(other: dict[str, Any], says: str) -> None:
     """Targets are made for the largest fabric; a small one on a busy machine need not meet them."""
     made = report(**other)
-    missed = [verdict.says for verdict in made.verdicts if not verdict.holds]
+    missed = [verdict.statement for verdict in made.verdicts if not verdict.holds]
     assert len(missed) == 1
     assert says in missed[0]
-    assert made.fine
+    assert made.is_passed
 
 
 def test_anything_else_that_went_wrong_makes_the_run_fail() -> None:
     """A part that ended by itself is told even if all figures are right."""
     made = report(problems=("persist ended by itself",))
-    assert not made.fine
-    assert "wrong: persist ended by itself" in list(lines(made))
+    assert not made.is_passed
+    assert "wrong: persist ended by itself" in list(report_lines(made))
 
 
 def test_the_table_has_the_cost_of_each_part() -> None:
     """CPU seconds a million port-samples of each process stand in its line, and of all in the last."""
-    shown = list(lines(report()))
+    shown = list(report_lines(report()))
     broker = next(line for line in shown if line.startswith("broker"))
     everything = next(line for line in shown if line.startswith("all "))
     assert broker.split()[1:3] == ["4.00", f"{4 / 4.8:.3f}"]
@@ -91,7 +91,7 @@ def test_the_table_has_the_cost_of_each_part() -> None:
 
 def test_long_lists_are_cut() -> None:
     """Of 200 inventions ten are named, and how many more there are."""
-    shown = list(lines(report(faults=Found(1, 1, (), tuple(f"x{i}" for i in range(200)), 0))))
+    shown = list(report_lines(report(faults=FaultScore(1, 1, (), tuple(f"x{i}" for i in range(200)), 0))))
     assert sum(1 for line in shown if line.startswith("invented: ")) == 11
     assert "invented: 190 more (--json names all)" in shown
 
@@ -109,6 +109,6 @@ def test_growth_has_a_line_a_run() -> None:
 @pytest.mark.parametrize(("owned_s", "holds"), [(12.4, True), (30.5, False), (None, False)])
 def test_a_kill_is_judged_by_how_long_partitions_had_no_owner(owned_s: float | None, holds: bool) -> None:
     """The slowest of all kills counts, and one after which nobody took over is the slowest."""
-    made = report(kills=(Killed("process", 10.0, 1.0, 6.0, 9.0), Killed("process", 40.0, 1.0, owned_s, 35.0)))
-    (verdict,) = [verdict for verdict in made.verdicts if "2 killed workers" in verdict.says]
+    made = report(kills=(WorkerKill("process", 10.0, 1.0, 6.0, 9.0), WorkerKill("process", 40.0, 1.0, owned_s, 35.0)))
+    (verdict,) = [verdict for verdict in made.verdicts if "2 killed workers" in verdict.statement]
     assert verdict.holds is holds

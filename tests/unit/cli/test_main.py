@@ -11,8 +11,8 @@ import pytest
 import structlog
 import typer
 
-from streams.cli import logs
 from streams.cli.main import COMMANDS, application, main
+from streams.runtime import log_setup
 from streams.wire.errors import Misconfigured, Retry
 
 
@@ -96,7 +96,7 @@ def test_every_command_of_the_table_has_a_module() -> None:
 def test_logs_are_json_where_nobody_watches() -> None:
     """Off a terminal, each event is one JSON object; what a library warns of is one as well."""
     out = StringIO()
-    logs.set_up("info", out)
+    log_setup.configure_logging("info", out)
     structlog.get_logger("railsight").info("started", port=1)
     logging.getLogger("aiokafka").warning("gone")
     structlog.get_logger("railsight").debug("not asked for")
@@ -108,7 +108,7 @@ def test_logs_are_json_where_nobody_watches() -> None:
 def test_commands_for_people_keep_the_kafka_client_quiet() -> None:
     """What a client logs about a broker that is away is said by the command in one line, whatever level it chose."""
     out = StringIO()
-    logs.set_up("info", out, quiet=("aiokafka",))
+    log_setup.configure_logging("info", out, muted=("aiokafka",))
     logging.getLogger("aiokafka").setLevel(logging.DEBUG)
     logging.getLogger("aiokafka.client").error("Unable to connect")
     assert out.getvalue() == ""

@@ -15,9 +15,9 @@ import yaml
 from jsonschema import Draft7Validator
 
 from collectors.core.params import CollectorParams
+from streams.cli.collector_registry import collector_params
 from streams.cli.main import COMMANDS
 from streams.cli.notify import params_of
-from streams.cli.specs import params_of_collectors
 from streams.config.settings import load
 from streams.wire.topics import STAGES
 
@@ -120,7 +120,7 @@ def test_the_configuration_is_one_that_railsight_reads(project: dict[str, Any]) 
 
 def test_a_collector_keeps_what_it_read_while_kafka_is_away(project: dict[str, Any]) -> None:
     """Its spool is on a volume, which its user may write to, and goes by a name that outlives the container."""
-    params = load(FOLDER / "railsight.toml", params_of_collectors(), environ={}).collectors["gnmi"]
+    params = load(FOLDER / "railsight.toml", collector_params(), environ={}).collectors["gnmi"]
     assert isinstance(params, CollectorParams)
     spool = str(params.publisher.spool)
     service = project["services"]["collect-gnmi"]

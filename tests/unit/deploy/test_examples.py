@@ -7,16 +7,16 @@ from pydantic import BaseModel
 
 from collectors.core.params import CollectorParams
 from streams.cli.collect import settings_of_collector
-from streams.cli.specs import params_of_collectors
+from streams.cli.collector_registry import collector_params
 from streams.config.settings import load
 
 FOLDER = Path(__file__).parents[3] / "deploy/examples"
-EXAMPLES = {kind: FOLDER / ("sim.toml" if kind == "sim" else "collectors.toml") for kind in params_of_collectors()}
+EXAMPLES = {kind: FOLDER / ("sim.toml" if kind == "sim" else "collectors.toml") for kind in collector_params()}
 
 
 def read(kind: str) -> BaseModel:
     """The settings of a kind, as `railsight collect KIND --config` reads them."""
-    return settings_of_collector(kind, params_of_collectors()[kind], EXAMPLES[kind], {}).collectors[kind]
+    return settings_of_collector(kind, collector_params()[kind], EXAMPLES[kind], {}).collectors[kind]
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
@@ -37,7 +37,7 @@ def test_what_is_gone_once_read_has_a_spool_within_a_bound(kind: str) -> None:
 @pytest.mark.parametrize("path", sorted(set(EXAMPLES.values())))
 def test_a_whole_file_is_one_that_railsight_reads(path: Path) -> None:
     """With all of its collectors at once."""
-    settings = load(path, params_of_collectors(), environ={})
+    settings = load(path, collector_params(), environ={})
     assert set(settings.collectors) == {kind for kind, its in EXAMPLES.items() if its == path}
 
 

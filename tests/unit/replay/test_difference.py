@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from streams.cli import compared
 from streams.replay.difference import diff
+from streams.report import render_differences
 from streams.wire.models import Finding, Severity, Status, Subject
-from tests.unit.cli.made import NS, finding
+from tests.fixtures.findings import NS, finding
 
 
 def _of(identity: str, link: str = "link:a", begin: float = 100, end: float | None = None, **more: Any) -> Finding:
@@ -36,7 +36,7 @@ def test_severity_and_time_to_detect_are_changes() -> None:
     found = diff([before], [after])
     (changed,) = found.changed
     assert changed.fields == {"severity": ("warning", "critical"), "detected after": ("30s", "10s")}
-    said = list(compared.lines(found))
+    said = list(render_differences.difference_lines(found))
     assert said[0] == "0 appear, 0 disappear, 1 change, 0 are the same"
     assert said[1].startswith("~ ") and "link:a" in said[1]
     assert said[2].strip() == "severity: warning -> critical; detected after: 30s -> 10s"

@@ -23,7 +23,7 @@ from streams.wire.models import (
     Status,
     Subject,
 )
-from tests.unit.cli.made import finding
+from tests.fixtures.findings import finding
 
 NIC = Event("host-1", "mlx5_0", EventKind.LINK_DOWN, 1, 1, Source.SOURCE_NIC)
 KERNEL = Event("host-1", "mlx5_0", EventKind.LINK_DOWN, 1, 1, Source.SOURCE_HOST)

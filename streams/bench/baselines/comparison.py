@@ -1,0 +1,137 @@
+"""Runs every contender on one Kafka, one after the other, and checks what each found.
+
+Decides what is counted: a contender's own process from its start to its end, and for those who store, ClickHouse
+until its merges have come to rest.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from streams.bench.baselines import environment
+from streams.bench.baselines.clickhouse_server import clickhouse_server
+from streams.bench.baselines.crossing_check import difference, read_crossings
+from streams.bench.baselines.load import Filled, Load, fill
+from streams.bench.baselines.registry import Baseline
+from streams.bench.baselines.task import Task
+from streams.bench.baselines.usage import wait_for_usage
+from streams.config.kafka import KafkaSettings
+from streams.embedded.kafka import EmbeddedKafka
+from streams.embedded.kafka_config import KafkaParams
+from streams.runtime.admin import ensure_topics
+from streams.wire import topics
+
+WITHIN_S = 600.0
+_MISSING = "ModuleNotFoundError: "
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineRun:
+    """What one contender used and found; `wrong` says in one line what is not as it should be."""
+
+    messages: int
+    port_samples: int = 0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    peak_bytes: int = 0
+    server_cpu_s: float = 0.0
+    disk_bytes: int = 0
+    wrong: str = ""
+    missing: str = ""
+    """Why it could not run here; then nothing is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What contenders are run on; `python` is the interpreter of those apart, or why there is none."""
+
+    kafka: KafkaSettings
+    filled: Filled
+    folder: Path
+    python: Path | environment.NotInstalled
+
+    def run(self, contender: Baseline) -> BaselineRun:
+        """One contender, from its start to the check of what it did."""
+        if contender.is_isolated and isinstance(self.python, environment.NotInstalled):
+            return BaselineRun(0, missing=str(self.python))
+        own = self.folder / contender.program
+        own.mkdir()
+        messages = max(1, round(self.filled.messages * contender.share))
+        task = Task(
+            self.kafka.bootstrap, topics.SAMPLES.name, messages, self.filled.port_samples, contender.answers.name,
+            str(own),
+        )  # fmt: skip
+        run = self._run_storage(contender, task) if contender.stores else self._run_detection(contender, task)
+        if contender.share == 1 and not run.wrong and run.port_samples not in (0, self.filled.port_samples):
+            wrong = f"{run.port_samples:,} port-samples read of {self.filled.port_samples:,}"
+            return replace(run, wrong=wrong)
+        return run
+
+    def _run_detection(self, contender: Baseline, task: Task) -> BaselineRun:
+        run = self._run_process(contender, task)
+        if run.wrong or run.missing:
+            return run
+        return replace(
+            run, wrong=difference(asyncio.run(read_crossings(self.kafka, contender.answers)), self.filled.crossed)
+        )
+
+    def _run_storage(self, contender: Baseline, task: Task) -> BaselineRun:
+        with clickhouse_server(self.folder / f"{contender.program}.clickhouse") as clickhouse:
+            run = self._run_process(contender, replace(task, clickhouse=clickhouse.url))
+            if run.wrong or run.missing:
+                return run
+            rows, disk_bytes = clickhouse.at_rest()
+            run = replace(run, server_cpu_s=clickhouse.cpu_s(), disk_bytes=disk_bytes)
+        stored, wanted = rows.get(contender.table, 0), run.port_samples * contender.rows_per_sample
+        return replace(run, wrong="" if stored == wanted else f"{stored:,} rows stored of {wanted:,}")
+
+    def _run_process(self, contender: Baseline, task: Task) -> BaselineRun:
+        interpreter, environ = Path(sys.executable), dict(os.environ)
+        if contender.is_isolated and isinstance(self.python, Path):
+            interpreter, environ = self.python, environment.variables(Path(task.folder).with_suffix(".ours"))
+        log = Path(task.folder).with_suffix(".log")
+        with log.open("w") as out:
+            process = subprocess.Popen(
+                [interpreter, "-m", contender.module, task.to_text()], stdout=out, stderr=subprocess.STDOUT, text=True,
+                env=environ, cwd=task.folder, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+            try:
+                usage = wait_for_usage(process, WITHIN_S)
+            finally:
+                process.kill()
+        run = BaselineRun(task.messages, cpu_s=usage.cpu_s, wall_s=usage.wall_s, peak_bytes=usage.peak_bytes)
+        last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        if last.startswith(_MISSING):
+            return replace(run, missing=last.removeprefix(_MISSING))
+        if usage.code or not last.startswith("{"):
+            return replace(run, wrong=f"ended with {usage.code}: {last[:300]}")
+        return replace(run, port_samples=int(json.loads(last)["port_samples"]))
+
+
+def run_comparison(
+    load: Load,
+    contenders: Sequence[Baseline],
+    python: Path | environment.NotInstalled,
+    report_progress: Callable[[str], None],
+) -> tuple[Filled, list[BaselineRun]]:
+    """Start Kafka, fill it, and run the contenders by turns."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="railsight-bench-")))
+        broker = stack.enter_context(EmbeddedKafka(KafkaParams(data=folder / "kafka")))
+        kafka = KafkaSettings(bootstrap=broker.bootstrap)
+        own = [one.answers for one in contenders if one.answers not in topics.TOPICS]
+        asyncio.run(ensure_topics(kafka, (*topics.TOPICS, *own)))
+        filled = asyncio.run(fill(kafka, load))
+        report_progress(f"in Kafka: {filled.messages:,} messages, {filled.port_samples:,} port-samples")
+        contest, runs = Comparison(kafka, filled, folder, python), []
+        for contender in contenders:
+            report_progress(f"running: {contender.name}")
+            runs.append(contest.run(contender))
+        return filled, runs

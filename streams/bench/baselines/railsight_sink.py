@@ -1,0 +1,42 @@
+"""railsight: its real sink, from Kafka to its own tables, each row once.
+
+All is as `railsight persist` has it; what is added ends the process when every message has been acknowledged.
+"""
+
+import asyncio
+
+from streams.bench.baselines.task import Tally, Task, run_baseline
+from streams.config.kafka import KafkaSettings
+from streams.store.clickhouse import ClickHouse
+from streams.store.migrate import apply, shipped_migrations
+from streams.store.params import SinkParams, StoreParams
+from streams.store.persist.sink import Sink
+from streams.wire.topics import SAMPLES
+
+LOOK_EVERY_S = 0.05
+
+
+async def store(task: Task) -> Tally:
+    """Store until every message is stored."""
+    clickhouse = ClickHouse(StoreParams(url=task.clickhouse))
+    try:
+        await asyncio.to_thread(apply, clickhouse, shipped_migrations())
+        sink = Sink(clickhouse, KafkaSettings(bootstrap=task.bootstrap).client_options(), SinkParams())
+        stop = asyncio.Event()
+        storing = asyncio.create_task(sink.run(stop))
+        while sink.stats.records[SAMPLES.name] < task.messages and not storing.done():  # noqa: ASYNC110 — its counts tell nobody
+            await asyncio.sleep(LOOK_EVERY_S)
+        stop.set()
+        await storing
+    finally:
+        clickhouse.close()
+    return Tally.of_all(task)
+
+
+def run(task: Task) -> Tally:
+    """Do the task."""
+    return asyncio.run(store(task))
+
+
+if __name__ == "__main__":
+    run_baseline(run)

@@ -1,0 +1,71 @@
+"""Observes the running pipeline through Kafka: findings with their arrival time, and Progress.
+
+A plain consumer of the topics, as a user's automation would be one.
+"""
+
+import asyncio
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from streams.config.kafka import KafkaSettings
+from streams.runtime.stage_progress import StageProgress
+from streams.runtime.topic_reader import follow
+from streams.wire.errors import Reject, Retry
+from streams.wire.models import Finding, Progress
+from streams.wire.topics import BY_NAME, FINDINGS, PROGRESS, STAGES, Topic, decode
+
+_RETRY_S = 0.2
+_PROGRESS_PAUSE_S = 0.25
+"""Stages emit Progress about twenty times a second; each fetch of it costs broker CPU, which counts as the broker's."""
+_SAME_FETCH_S = 0.02
+"""Records of one fetch are consumed faster than this."""
+
+
+@dataclass(slots=True)
+class KafkaObservations:
+    """Every finding revision with its arrival time, and the progress of each stage."""
+
+    revisions: list[tuple[int, Finding]] = field(default_factory=list)
+    stages: dict[str, StageProgress] = field(default_factory=lambda: {stage: StageProgress() for stage in STAGES})
+
+    @property
+    def lag(self) -> dict[str, int]:
+        """Records that each stage has not read."""
+        return {stage: progress.lag for stage, progress in self.stages.items()}
+
+    @property
+    def epochs(self) -> dict[int, int]:
+        """Owner epoch of each partition of measure."""
+        return dict(self.stages["measure"].epochs)
+
+
+async def observe(kafka: KafkaSettings, observed: KafkaObservations) -> None:
+    """Record findings as they arrive and Progress a few times a second, until cancelled."""
+    await asyncio.gather(
+        _observe_topic(kafka, observed, FINDINGS, 0.0), _observe_topic(kafka, observed, PROGRESS, _PROGRESS_PAUSE_S)
+    )
+
+
+async def _observe_topic(kafka: KafkaSettings, observed: KafkaObservations, topic: Topic, pause_s: float) -> None:
+    positions: dict[tuple[str, int], int] = {}
+    paused_s = 0.0
+    while True:
+        with suppress(Retry):
+            async for record in follow(kafka, topic, positions=positions):
+                _record(observed, record)
+                if pause_s and time.monotonic() - paused_s > _SAME_FETCH_S:
+                    await asyncio.sleep(pause_s)
+                    paused_s = time.monotonic()
+        await asyncio.sleep(_RETRY_S)
+
+
+def _record(observed: KafkaObservations, record: Any) -> None:
+    arrived_ns = time.time_ns()
+    with suppress(Reject):
+        message = decode(BY_NAME[record.topic], record.value, record.headers)
+        if isinstance(message, Finding):
+            observed.revisions.append((arrived_ns, message))
+        elif isinstance(message, Progress) and message.stage in observed.stages:
+            observed.stages[message.stage].update(message, time.monotonic())

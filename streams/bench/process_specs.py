@@ -1,0 +1,45 @@
+"""What the benchmark runs: the configuration, and the command lines of workers, sink and load generator."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from streams.bench.params import Params
+from streams.runtime.process_specs import railsight_command
+from streams.runtime.supervise import Part
+
+CONFIG = "railsight.toml"
+SINK = "persist"
+
+
+def write_config(params: Params, bootstrap: str, url: str) -> Path:
+    """Write the configuration that all parts share: what a user would write, everything else by default."""
+    lines = [
+        "[kafka]",
+        f'bootstrap = "{bootstrap}"',
+        f"telemetry_partitions = {params.partitions}",
+        "[store]",
+        f'url = "{url}"',
+        "[runtime]",
+        f'data = "{params.folder / "faust"}"',
+    ]
+    path = params.folder / CONFIG
+    path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    return path
+
+
+def worker_names(params: Params) -> list[str]:
+    """The names of the workers' parts."""
+    return ["process"] if params.workers == 1 else [f"process-{i + 1}" for i in range(params.workers)]
+
+
+def pipeline_parts(params: Params, config: Path) -> Iterator[Part]:
+    """Workers and sink; a named worker has its partitions back at once after a kill."""
+    for name in worker_names(params):
+        yield Part(name, railsight_command("process", "--config", str(config), "--instance", name))
+    yield Part(SINK, railsight_command("persist", "--config", str(config)))
+
+
+def load_command(spec: Path) -> tuple[str, ...]:
+    """The load generator."""
+    return (sys.executable, "-m", "streams.bench.load", str(spec))

@@ -1,0 +1,61 @@
+"""`railsight demo`: runs the whole pipeline on this machine with a simulated fabric or a recording, and scores it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from streams.cli.options import AsJson
+from streams.demo.report import Report
+from streams.demo.session import playback_plan, run_demo
+from streams.runtime.foreground import INTERRUPTED
+
+
+def demo(
+    seconds: Annotated[float, typer.Option(min=1, help="Duration of the simulated fabric's faults.")] = 60,
+    headless: Annotated[bool, typer.Option("--headless", help="Draw no screen; print the report at the end.")] = False,
+    recording: Annotated[
+        Path | None, typer.Option("--from", help="Play this recording (file or folder) instead of a simulated fabric.")
+    ] = None,
+    inventory: Annotated[Path | None, typer.Option(help="Inventory folder of the recording.")] = None,
+    truth: Annotated[Path | None, typer.Option(help="Ground truth of the recording (CSV), for the score.")] = None,
+    speed: Annotated[float, typer.Option(min=0.01, help="Playback speed; 1 is the recorded pace.")] = 60,
+    out: Annotated[Path | None, typer.Option(help="Write every revision to this file, as backtest does.")] = None,
+    alertmanager: Annotated[str | None, typer.Option(help="Send findings to this Alertmanager.")] = None,
+    run_dir: Annotated[Path | None, typer.Option(help="Folder for data and logs; default: a new one.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Do not remove that folder at the end.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the whole pipeline on this machine and show its findings; exit 1 if a fault is missed or one is invented."""
+    playback = playback_plan(recording, inventory, truth, speed)
+    for line in playback.playback.rejected if playback is not None else ():
+        typer.echo(f"railsight: {line}", err=True)
+    draws_screen = sys.stdout.isatty() and not headless and not as_json
+    report = run_demo(
+        seconds,
+        playback,
+        alertmanager=alertmanager,
+        run_dir=run_dir,
+        keep=keep,
+        out=out,
+        print_progress=None if draws_screen else _print_progress,
+    )
+    if report is None:
+        raise typer.Exit(INTERRUPTED)
+    _print_report(report, as_json)
+    if not report.is_passed:
+        raise typer.Exit(1)
+
+
+def _print_progress(status: str) -> None:
+    typer.echo(f"railsight demo: {status}", err=True)
+
+
+def _print_report(report: Report, as_json: bool) -> None:
+    if as_json:
+        typer.echo(orjson.dumps(report.as_dict()))
+    else:
+        for line in report.lines():
+            typer.echo(line)

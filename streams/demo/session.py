@@ -1,0 +1,108 @@
+"""Runs a demo in a folder of its own, with a display, and stops its processes whichever way it ends."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from streams.demo.player import find_recording, load_playback
+from streams.demo.report import Report
+from streams.demo.run import Demo, DemoPlan, PlaybackPlan
+from streams.demo.run_folder import run_folder
+from streams.demo.state import DemoState
+from streams.fabric.inventory import InvalidInventory, Inventory, read_folder
+from streams.replay import results
+from streams.replay.score import read_truth
+from streams.runtime.foreground import run_and_stop
+from streams.runtime.supervise import Supervisor
+from streams.wire.errors import Misconfigured
+
+REFRESH_PER_S = 4
+
+
+def run_demo(
+    seconds: float,
+    playback: PlaybackPlan | None,
+    *,
+    alertmanager: str | None = None,
+    run_dir: Path | None = None,
+    keep: bool = False,
+    out: Path | None = None,
+    print_progress: Callable[[str], None] | None = None,
+) -> Report | None:
+    """Run one demo and return its report, None when a signal ended it.
+
+    Draws a screen, or with `print_progress` reports each new phase as a line. Writes every revision to `out`.
+    """
+    started_s = time.monotonic()
+    if out is not None:
+        _check_writable(out)
+    with run_folder(run_dir, keep=keep or run_dir is not None) as folder:
+        supervisor = Supervisor(folder)
+        demo = Demo(DemoPlan(folder, seconds, playback, alertmanager), DemoState(started_s), supervisor)
+        display = _draw_screen(demo) if print_progress is None else _print_progress(demo, print_progress)
+        report = run_and_stop(demo.run(), display, supervisor.stop)
+        if out is not None and report is not None:
+            with out.open("w", encoding="utf-8") as file:
+                results.write([*demo.state.revisions, *demo.state.decisions], file)
+    return report
+
+
+def playback_plan(
+    recording: Path | None, inventory: Path | None, truth: Path | None, speed: float
+) -> PlaybackPlan | None:
+    """Return the recording to play, None for a simulated fabric; raise Misconfigured."""
+    if recording is None:
+        if inventory is not None or truth is not None:
+            raise Misconfigured("--inventory and --truth go with --from")
+        return None
+    if inventory is None:
+        raise Misconfigured("--from needs --inventory")
+    playback = load_playback(find_recording(recording, inventory))
+    return PlaybackPlan(
+        playback, _read_inventory(inventory), speed, None if truth is None else tuple(read_truth(truth))
+    )
+
+
+def _check_writable(out: Path) -> None:
+    """Raise Misconfigured before the run, not after it."""
+    try:
+        out.open("w").close()
+    except OSError as error:
+        raise Misconfigured(f"{out}: {error.strerror}") from error
+
+
+def _read_inventory(folder: Path) -> Inventory:
+    try:
+        return read_folder(folder)
+    except InvalidInventory as error:
+        raise Misconfigured("\n".join(error.problems)) from error
+
+
+async def _draw_screen(demo: Demo) -> None:
+    from rich.live import Live
+
+    from streams.demo.screen import screen
+
+    with Live(screen=True, refresh_per_second=REFRESH_PER_S) as live:
+        while True:
+            state, parts = demo.state, demo.supervisor.states()
+            now_s = time.monotonic()
+            status = f"{now_s - state.started_s:.0f} s, {_status_line(demo)}"
+            live.update(screen(state, parts, now_s, time.time_ns(), status))
+            await asyncio.sleep(1 / REFRESH_PER_S)
+
+
+async def _print_progress(demo: Demo, print_line: Callable[[str], None]) -> None:
+    """Print the status line whenever it changes."""
+    printed = ""
+    while True:
+        if (status := _status_line(demo)) != printed:
+            print_line(status)
+            printed = status
+        await asyncio.sleep(1 / REFRESH_PER_S)
+
+
+def _status_line(demo: Demo) -> str:
+    servers = [f"{name} {demo.addresses[name]}" for name in ("kafka", "clickhouse") if name in demo.addresses]
+    return ", ".join([demo.phase, *servers])

@@ -1,0 +1,72 @@
+"""The whole pipeline on one machine: servers that the configuration does not name, stages, sink and collectors."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from streams.config.settings import Settings
+from streams.embedded.folders import data_folder
+from streams.embedded.kafka_folder import free_ports
+from streams.runtime.process_specs import CLIENTS, broker_part, clickhouse_part, railsight_command, wait_until_ready
+from streams.runtime.supervise import Part, Supervisor
+
+SETUP_TIMEOUT_S = 120.0
+INSTANCE = "up"
+"""The only worker here; with a fixed name it gets its partitions back at once after a kill."""
+
+
+async def run_pipeline(
+    supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
+) -> None:
+    """Start everything and keep it running until cancelled; print the servers' addresses and the parts."""
+    await _start_servers(supervisor, settings, config, print_line)
+    for name in ("topics", "migrate"):
+        part = Part(name, railsight_command(name, "--config", str(config)))
+        await supervisor.run_once(part, SETUP_TIMEOUT_S)
+    for part in pipeline_parts(settings, config):
+        supervisor.start(part)
+    print_line(f"running: {', '.join(state.name for state in supervisor.states())}; logs in {supervisor.folder}")
+    await supervisor.watch()
+
+
+def pipeline_parts(settings: Settings, config: Path) -> Iterator[Part]:
+    """Yield the stages, the sink, the notifier when Alertmanager is configured, and the configured collectors."""
+    options = ("--config", str(config))
+    yield Part("process", railsight_command("process", *options, "--instance", INSTANCE), CLIENTS)
+    yield Part("persist", railsight_command("persist", *options), CLIENTS)
+    if "alertmanagers" in settings.notify.model_fields_set:
+        yield Part("notify", railsight_command("notify", *options), CLIENTS)
+    for name, params in settings.collectors.items():
+        yield Part(f"collect-{name}", railsight_command("collect", name, *options, *_spool(params)), CLIENTS)
+
+
+async def _start_servers(
+    supervisor: Supervisor, settings: Settings, config: Path, print_line: Callable[[str], None]
+) -> None:
+    """Start the servers that the configuration does not name; the parts get their addresses by the environment."""
+    kafka_port, clickhouse_port = free_ports(2)
+    embeds_kafka = "bootstrap" not in settings.kafka.model_fields_set
+    embeds_clickhouse = "url" not in settings.store.model_fields_set
+    if embeds_kafka:
+        params = settings.embedded.kafka
+        supervisor.start(broker_part(params.data or data_folder() / "kafka", params.port or kafka_port, config))
+    if embeds_clickhouse:
+        supervisor.start(clickhouse_part(data_folder() / "clickhouse", clickhouse_port))
+    if embeds_kafka:
+        bootstrap = (await wait_until_ready(supervisor, "broker", "bootstrap"))["bootstrap"]
+        os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = bootstrap
+        print_line(f"Kafka: {bootstrap}")
+    if embeds_clickhouse:
+        url = (await wait_until_ready(supervisor, "clickhouse", "url"))["url"]
+        os.environ["RAILSIGHT__STORE__URL"] = url
+        print_line(f"ClickHouse: {url}")
+
+
+def _spool(params: BaseModel) -> tuple[str, ...]:
+    """Return the option that sets a collector's spool folder, unless the configuration sets it."""
+    publisher = getattr(params, "publisher", None)
+    if publisher is None or publisher.spool is not None or not getattr(params, "takes_spool", False):
+        return ()
+    return ("--set", f"publisher.spool={data_folder() / 'spool'}")

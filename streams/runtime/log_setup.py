@@ -1,0 +1,51 @@
+"""How the processes log: one line an event on standard error, for people on a terminal, as JSON elsewhere.
+
+What libraries log through the standard library takes the same way, from warnings upwards.
+"""
+
+import logging
+import sys
+from collections.abc import Iterable
+from typing import TextIO
+
+import structlog
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure_logging(level: str, stream: TextIO | None = None, muted: Iterable[str] = ()) -> None:
+    """Make all loggers of this process write to `stream`, standard error by default, but those that are to be quiet."""
+    out = sys.stderr if stream is None else stream
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor] = (
+        [structlog.dev.ConsoleRenderer()]
+        if out.isatty()
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.DEBUG)
+    # Libraries say at INFO what nobody asked (every fetch, every rebalance); ours log under their own names.
+    for name in ("aiokafka", "asyncio", "faust", "mode", "grpc", "urllib3", "clickhouse_connect"):
+        logging.getLogger(name).setLevel(max(LEVELS[level], logging.WARNING))
+    # At the handler: some libraries set levels of their own when they are imported.
+    silenced = tuple(muted)
+    handler.addFilter(lambda record: record.name.split(".")[0] not in silenced)

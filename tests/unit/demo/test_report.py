@@ -1,0 +1,164 @@
+"""What the demo says at its end, and when it calls that fine."""
+
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from streams.config.settings import load
+from streams.demo.control_records import POISON, control_records
+from streams.demo.player import find_recording
+from streams.demo.process_specs import write_config
+from streams.demo.report import build_report
+from streams.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
+from streams.demo.run import DemoPlan
+from streams.demo.screen import screen
+from streams.demo.state import DemoState
+from streams.fabric.inventory import Device, Inventory, Link
+from streams.fabric.topology import Topology
+from streams.replay.score import Score, Truth
+from streams.runtime.supervise import PartState
+from streams.wire.errors import Misconfigured, Reject
+from streams.wire.models import Action, Condition, Control, Progress, Remediation, RemediationResult, Subject, Verdict
+from streams.wire.topics import decode
+from tests.fixtures.findings import NS, finding
+
+MISSED = Score((), (Truth(0, 1, Condition.LINK_DOWN, "leaf1", "e1"),), ())
+PERFECT = Score((), (), ())
+
+
+def test_a_perfect_score_without_problems_is_fine() -> None:
+    """Nothing missed, nothing invented, nothing else wrong."""
+    assert build_report(DemoState(0.0), PERFECT, (), ()).is_passed
+
+
+def test_a_missed_fault_is_not_fine() -> None:
+    """The report names what was missed."""
+    report = build_report(DemoState(0.0), MISSED, (), ())
+    assert not report.is_passed
+    assert "missed: link/down leaf1/e1" in "\n".join(report.lines())
+
+
+def test_a_problem_is_not_fine_however_good_the_score() -> None:
+    """An episode with two ids is wrong although each of them matches."""
+    board = DemoState(0.0)
+    board.update(finding("a"), 1.0)
+    board.update(finding("b"), 1.0)
+    report = build_report(board, PERFECT, (), ("no rows in events",))
+    assert not report.is_passed
+    assert report.as_dict()["fine"] is False
+    lines = "\n".join(report.lines())
+    assert "wrong: no rows in events" in lines
+    assert "has the ids a and b" in lines
+
+
+def test_a_recording_without_a_truth_has_no_score() -> None:
+    """Then only what is wrong with the run itself counts."""
+    report = build_report(DemoState(0.0), None, (), ())
+    assert report.is_passed
+    assert report.as_dict()["score"] is None
+
+
+def test_restarts_are_told() -> None:
+    """Whoever killed a part reads that it came back."""
+    parts = (PartState("process", True, 1, 2, "log"), PartState("persist", True, 2, 0, "log"))
+    report = build_report(DemoState(0.0), PERFECT, parts, ())
+    assert "restarted: process 2×" in list(report.lines())
+
+
+class Counting:
+    """A ClickHouse that has one row in each table it is asked of, but one."""
+
+    def query(self, sql: str) -> list[tuple[str, int]]:
+        return [(table, int(table != "events")) for table in TABLES if f"FROM {table}" in sql]
+
+
+def test_tables_without_rows_are_named() -> None:
+    """All are asked at once; a recording needs fewer."""
+    rows = count_rows(Counting())
+    assert set(rows) == set(TABLES)
+    assert empty_tables(rows) == ["events"]
+    assert empty_tables(rows, TABLES_OF_A_RECORDING) == []
+    assert empty_tables({}) == list(TABLES)
+
+
+def test_the_demo_answers_a_remediation_that_it_saw() -> None:
+    """One result, one control, and one record that no reader of samples can read."""
+    seen = Remediation("r1", 1, ("f",), Action.DRAIN_LINK, Verdict.SHADOW, Subject("link:x"))
+    result, control, poison = control_records([seen], 1000 * NS)
+    said = decode(result.topic, result.value)
+    assert isinstance(said, RemediationResult)
+    assert said.remediation_id == "r1"
+    assert isinstance(decode(control.topic, control.value), Control)
+    assert poison.value == POISON
+    with pytest.raises(Reject):
+        decode(poison.topic, poison.value)
+
+
+def test_without_a_remediation_the_result_says_so() -> None:
+    """A short demo may decide nothing; the path is shown all the same."""
+    result, *_ = control_records([], 1000 * NS)
+    said = decode(result.topic, result.value)
+    assert isinstance(said, RemediationResult)
+    assert said.remediation_id == "demo/none-seen"
+
+
+def test_the_demo_writes_a_configuration_that_a_user_could_have_written(tmp_path: Path) -> None:
+    """Its file passes the same check as anybody's."""
+    path = write_config(tmp_path, "127.0.0.1:9", "http://127.0.0.1:8", DemoPlan(tmp_path, alertmanager="http://a:1"))
+    settings = load(path, None, {})
+    assert settings.kafka.bootstrap == "127.0.0.1:9"
+    assert settings.store.url == "http://127.0.0.1:8"
+    assert settings.notify.alertmanagers == ("http://a:1",)
+
+
+def test_a_folder_is_a_recording_by_the_names_in_it(tmp_path: Path) -> None:
+    """Samples must be there, events may be; without samples the folder is refused by name."""
+    with pytest.raises(Misconfigured, match=r"no samples\.csv\.gz"):
+        find_recording(tmp_path, tmp_path)
+    (tmp_path / "samples.csv").touch()
+    (tmp_path / "events.parquet").touch()
+    recording = find_recording(tmp_path, tmp_path)
+    assert [path.name for path in (*recording.samples, *recording.events)] == ["samples.csv", "events.parquet"]
+    assert find_recording(tmp_path / "samples.csv", tmp_path).samples == (tmp_path / "samples.csv",)
+
+
+def drawn(board: DemoState, width: int = 140, height: int = 40) -> str:
+    console = Console(width=width, height=height, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        console.print(screen(board, (PartState("process", True, 1, 1, ""),), 2.0, 131 * NS, "running"))
+    return captured.get()
+
+
+def test_the_screen_draws_before_anything_is_known() -> None:
+    """The first seconds have no inventory, no progress and no findings."""
+    text = drawn(DemoState(0.0))
+    assert "no inventory yet" in text
+    assert "nothing found yet" in text
+
+
+def test_the_screen_has_the_fabric_the_stages_and_the_findings() -> None:
+    """Pods with their tiers, each stage's distance from now, parts with their restarts, findings with their words."""
+    board = DemoState(0.0)
+    devices = tuple(Device(name=n, kind="switch", tier=t, pod="pod1") for n, t in (("leaf1", "T0"), ("spine1", "T1")))
+    link = Link(a_device="leaf1", a_port="e1", z_device="spine1", z_port="e1", role="fabric-link")
+    board.update(Topology(Inventory(devices=devices, links=(link,))), 1.0)
+    board.update(Progress("measure", 0, 1, 130 * NS, records=5, lag=7), 1.0)
+    board.update(finding(), 1.0)
+    text = drawn(board)
+    assert "pod1" in text
+    assert "leaves ■" in text
+    assert "1.0 s" in text
+    assert "process×2" in text
+    assert "leaf1/e1 -- spine1/e1 is down" in text
+
+
+def test_the_screen_fits_a_small_terminal() -> None:
+    """On 80 columns and 24 lines nothing is wider or longer, and the newest finding is in sight."""
+    board = DemoState(0.0)
+    for number in range(100):
+        board.update(finding(str(number), summary=f"finding {number} " + "x" * 200), 1.0)
+    lines = drawn(board, 80, 24).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any("finding 99" in line for line in lines)

@@ -1,0 +1,115 @@
+"""How findings are written for people."""
+
+from dataclasses import replace
+
+import pytest
+
+from streams.cli.ack import acknowledgement
+from streams.instrument.time_format import format_duration
+from streams.report import render_finding
+from streams.wire.models import (
+    Action,
+    BlastRadius,
+    Cause,
+    ControlKind,
+    Coverage,
+    Evidence,
+    Remediation,
+    Severity,
+    Status,
+    Subject,
+    Verdict,
+)
+from tests.fixtures.findings import NS, finding
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(0, "0s"), (59.6, "1m00s"), (61, "1m01s"), (3661, "1h01m"), (90_061, "1d01h"), (-5, "0s")]
+)
+def test_a_duration_has_its_two_largest_units(seconds: float, said: str) -> None:
+    """Long ones are rough, short ones exact, none is negative."""
+    assert format_duration(round(seconds * NS)) == said
+
+
+def test_one_line_has_status_severity_condition_and_subject() -> None:
+    """What a person greps for is in it."""
+    line = render_finding.finding_line(finding("0123456789abcdef"))
+    assert "OPEN  WARNING  link/down  link:leaf1/e1--spine1/e1" in line
+    assert line.endswith("[0123456789ab]")
+
+
+def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
+    """Evidence with its numbers, what was not seen, who is hit, what it explains, and what was decided."""
+    cause = finding(
+        status=Status.RESOLVED,
+        resolved_at_ns=160 * NS,
+        cause=Cause.OPTIC,
+        confidence=0.5,
+        evidence=(Evidence("the port said so", observed=3, expected=1),),
+        coverage=Coverage(1, 2, ("spine1",)),
+        blast_radius=BlastRadius(("host1",), ("job7",), 8, 0.25),
+    )
+    remediation = Remediation("r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), constraint="capacity")
+    text = "\n".join(render_finding.finding_report(cause, [finding("child")], [remediation], 3))
+    for part in (
+        "lasted 1m00s",
+        "cause        optic",
+        "the port said so (observed 3, expected 1)",
+        "1 of 2 sources (not: spine1)",
+        "jobs         job7",
+        "25.0% lost",
+        "explains     link/down",
+        "DRAIN_LINK DENIED: capacity",
+        "revision 3",
+    ):
+        assert part in text, part
+
+
+def test_evidence_has_its_window_and_its_peers() -> None:
+    """Since when, for how long, and compared with how many."""
+    item = Evidence(
+        "slower", observed=1.4e11, expected=2e11, peers=31, window_start_ns=100 * NS, window_end_ns=220 * NS
+    )
+    text = "\n".join(render_finding.finding_report(finding(evidence=(item,)), [], [], 1))
+    assert "slower (observed 140G, expected 200G, peers 31)" in text
+    assert "from 1970-01-01 00:01:40Z for 2m00s" in text
+
+
+def test_a_guard_that_binds_is_shown_with_its_numbers() -> None:
+    """Which one, what it saw, what it allows, and where to read on."""
+    denied = Remediation(
+        "r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), "one plane is gone", "capacity", 0.75, 0.5,
+        repair_hint="clean the optic at leaf1/e1",
+    )  # fmt: skip
+    text = "\n".join(render_finding.finding_report(finding(runbook_url="https://r"), [], [denied], 1))
+    assert "DRAIN_LINK DENIED: capacity (observed 0.5, limit 0.75); one plane is gone" in text
+    assert "repair       clean the optic at leaf1/e1" in text
+    assert "runbook      https://r" in text
+
+
+def test_the_history_of_a_finding_says_what_each_revision_brought() -> None:
+    """The first has its summary, the others what is new in them."""
+    first = finding()
+    worse = replace(first, revision=2, severity=Severity.CRITICAL, evidence=(Evidence("more"),))
+    over = replace(worse, revision=3, status=Status.RESOLVED, final=True, parent_id="p")
+    said = list(render_finding.revision_lines([first, worse, over]))
+    assert said[0].endswith("OPEN      WARNING  leaf1/e1 -- spine1/e1 is down")
+    assert said[1].endswith("OPEN      CRITICAL  severity CRITICAL; evidence 0 -> 1")
+    assert said[2].endswith("RESOLVED  CRITICAL, final  parent p")
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    """A finding with nothing but its subject has no empty lines for the rest."""
+    text = "\n".join(render_finding.finding_report(finding(), [], [], 1))
+    assert "confidence" not in text
+    assert "seen by" not in text
+    assert "over" not in text
+
+
+def test_an_acknowledgement_said_twice_is_one() -> None:
+    """Its id follows from the finding's, so that the second replaces the first."""
+    first = acknowledgement("f", 1, None, "me", "")
+    second = acknowledgement("f", 2, 5, "you", "again")
+    assert first.id == second.id
+    assert second.kind is ControlKind.ACKNOWLEDGE
+    assert second.subject_id == "f"
