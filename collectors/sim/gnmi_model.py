@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from collectors.gnmi.paths import Elem, Elems, from_text
-from collectors.sim.clos import SOFTWARE
 from collectors.sim.world import PortState, World
+from streams.simulation.demo_fabric import SOFTWARE
 
 Value = str | int | bool
 _ANY = {"*", "..."}

@@ -20,7 +20,7 @@ from collectors.core.clock import SystemClock
 from collectors.core.counts import Counts
 from collectors.core.publisher import KafkaPublisher, Publisher
 from collectors.core.spec import Core, Spec
-from collectors.sim import clos, files
+from collectors.sim import files
 from collectors.sim.faults import plan, truth
 from collectors.sim.gnmi_server import GnmiServers
 from collectors.sim.kernel_log_writer import KernelLogWriter
@@ -29,6 +29,7 @@ from collectors.sim.sysfs_writer import SysfsWriter
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
+from streams.simulation import demo_fabric
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, encode
@@ -47,7 +48,7 @@ class Params(BaseModel):
 
     folder: Path = Path("sim")
     seed: int = 1
-    shape: clos.Shape = clos.Shape()
+    shape: demo_fabric.DemoShape = demo_fabric.DemoShape()
     faults_s: float = Field(default=60.0, ge=0, le=86_400)
     settle_s: float = Field(default=3.0, ge=0)
     host: str = "127.0.0.1"
@@ -64,7 +65,7 @@ class Params(BaseModel):
 
 def world_of(params: Params, now_ns: int) -> World:
     """The world that these settings describe, from now on."""
-    inventory = clos.inventory(params.shape, now_ns)
+    inventory = demo_fabric.inventory(params.shape, now_ns)
     begin_ns = now_ns + int(params.settle_s * 1e9)
     chance = random.Random(params.seed)  # noqa: S311 — a simulated world
     faults = plan(inventory, begin_ns, params.faults_s, chance) if params.faults_s else ()

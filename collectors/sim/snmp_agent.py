@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 
-from collectors.sim.clos import SOFTWARE
 from collectors.sim.world import PortState, World
 from collectors.snmp import ber
 from collectors.snmp.ber import (
@@ -23,6 +22,7 @@ from collectors.snmp.ber import (
     oid_bytes,
     oid_of,
 )
+from streams.simulation.demo_fabric import SOFTWARE
 
 _TRAP = 0xA7
 _NO_INSTANCE, _END = b"\x81\x00", b"\x82\x00"

@@ -27,13 +27,13 @@ from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Source, Statistics, ethtool_of
 from collectors.nic.host import HostReader
 from collectors.nic.params import Params
-from collectors.sim import clos
 from collectors.sim.sysfs_writer import SysfsWriter, host_tree
 from collectors.sim.world import World
+from streams.simulation import demo_fabric
 from streams.wire.models import Source as From
 from streams.wire.topics import Record
 
-SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 
 
 class Counted:
@@ -77,7 +77,7 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
     """A collector of a simulated host of which only `nics` are wanted."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    inventory = clos.inventory(SHAPE, now_ns)
+    inventory = demo_fabric.inventory(SHAPE, now_ns)
     world = World(inventory, (), 1, now_ns)
     face = SysfsWriter(world, clock, folder)
     face.write(now_ns)
@@ -86,7 +86,7 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
     known = [line.strip().partition(":")[0] for line in text.splitlines()[1:]]
     names = (*known, *(f"rx{n}_xdp_redirect_of_a_channel" for n in range(statistics - len(known))))
     live = ethtool_of(Tree(Path("/")), wanted=True, folder=None)
-    exclude = tuple(f"mlx5_{n}" for n in range(nics, clos.RAILS))
+    exclude = tuple(f"mlx5_{n}" for n in range(nics, demo_fabric.RAILS))
     params = Params(device=host, root=face.root(host), exclude=exclude)
     emitter = Emitter(publisher, "bench", 1, From.SOURCE_NIC)
     return HostReader(

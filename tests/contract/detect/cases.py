@@ -5,10 +5,10 @@ Each is told and played once a session, however many tests ask.
 
 from functools import cache
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.fabric.topology import Topology
 from streams.replay.score import Truth
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Condition, Finding, Message
 from tests.worlds.facts_world import FactsWorld
 from tests.worlds.host_world import RECOVERED, HostWorld
@@ -24,11 +24,11 @@ DOWN = SmallWorld(down={"p2-l1/u0": [(100, 400)]})
 REBOOT = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
 UNREAD = SmallWorld(not_polled={"p1-l0": [(100, 400)]})
 LOSING = SmallWorld(lossy={"p1-l0/d1": [(100, 500)]})
-RAILS = Topology(clos.inventory(Shape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
+RAILS = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
 SLOW = SmallWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
 NARROW = HostWorld(topology=RAILS, narrow={"pod1-host2/mlx5_3": [(100, 400)]})
 OFF_BUS = HostWorld(topology=RAILS, xids={"pod1-host2/0000:9b:00.0": [(200, 79), (200.5, 154), (500, RECOVERED)]})
-LEAVES = Topology(clos.inventory(Shape(pods=1, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
+LEAVES = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
 STORM = SmallWorld(
     topology=LEAVES,
     pausing={
@@ -36,10 +36,10 @@ STORM = SmallWorld(
         "pod1-leaf4/Ethernet3/1": [(100, 400)], "pod1-leaf4/Ethernet4/1": [(100, 400)],
     },
 )  # fmt: skip
-WIDE = Topology(clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=2, uplinks=2), at(0)))
+WIDE = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=2, planes=1, spines=2, uplinks=2), at(0)))
 HOT = SmallWorld(topology=WIDE, overloaded={"pod1-leaf4/Ethernet3/1": [(100, 700)]})
 SWAPPED = FactsWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 700)]})
-TEN = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
+TEN = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
 OLD = FactsWorld(topology=TEN, firmware={"pod1-host3": [(100, "28.39.1002"), (900, "28.41.1000")]})
 CROWDED = SmallWorld(topology=RAILS, incast={"pod1-host2/mlx5_3": [(100, 400)]})
 STIFLED = SmallWorld(

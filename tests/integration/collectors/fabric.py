@@ -14,15 +14,15 @@ from collectors.core.counts import Counts
 from collectors.core.means import Means
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from collectors.sim.faults import Fault
 from collectors.sim.gnmi_server import GnmiServers
 from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from tests.fakes.publisher import KeptRecords
 
-SMALL = Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 Faulty = Callable[[Inventory, int], list[Fault]]
 
 
@@ -38,12 +38,15 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    faulty: Faulty | None = None, shape: Shape = SMALL, tls: grpc.ServerCredentials | None = None, **settings: object
+    faulty: Faulty | None = None,
+    shape: DemoShape = SMALL,
+    tls: grpc.ServerCredentials | None = None,
+    **settings: object,
 ) -> AsyncIterator[Running]:
     """Run a fabric of this shape with these faults, and the collector on all its switches."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    inventory = clos.inventory(shape, now_ns)
+    inventory = demo_fabric.inventory(shape, now_ns)
     world = World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
     async with GnmiServers(world, clock, tls=tls) as face:
         targets = [Target(name=name, address=address) for name, address in face.addresses.items()]

@@ -21,7 +21,6 @@ from collectors.host.kmsg import kmsg_of
 from collectors.host.lines import record
 from collectors.host.params import Params
 from collectors.host.times import OwnZero, Times
-from collectors.sim import clos
 from collectors.sim.faults import Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.kernel_log_writer import KernelLogWriter, kernel_log_lines
 from collectors.sim.sysfs_writer import SysfsWriter
@@ -29,13 +28,14 @@ from collectors.sim.world import World
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import Link
+from streams.simulation import demo_fabric
 from streams.wire.errors import Reject
 from streams.wire.models import Event, EventKind
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode
 from tests.fakes.publisher import KeptRecords
 from tests.unit.collectors.host.trees import machine
 
-SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"
 S = 10**9
 CLOSE_NS = S // 2
@@ -44,7 +44,7 @@ CLOSE_NS = S // 2
 
 def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> World:
     """One host, its leaves and a spine, with these faults."""
-    inventory = clos.inventory(SHAPE, now_ns)
+    inventory = demo_fabric.inventory(SHAPE, now_ns)
     return World(inventory, faulty({link.a_port: link for link in inventory.links if link.a_device == HOST}), 1, now_ns)
 
 
@@ -106,7 +106,7 @@ async def test_a_host_that_reboots_speaks_of_another_boot(tmp_path: Path) -> Non
     ):
         await kept.until(lambda: any(event.kind is EventKind.LINK_DOWN for event in links(kept)), 30)
     *ups, down = links(kept)
-    assert sorted(event.port for event in ups) == [f"mlx5_{number}" for number in range(clos.RAILS)]
+    assert sorted(event.port for event in ups) == [f"mlx5_{number}" for number in range(demo_fabric.RAILS)]
     assert all(abs(event.at_ns - away.end_ns) < CLOSE_NS for event in ups)
     assert (down.port, abs(down.at_ns - now_ns - 6 * S) < CLOSE_NS) == ("mlx5_0", True)
 
@@ -131,7 +131,8 @@ def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
     ]
     assert pieces == whole
     assert (
-        sum("Link down" in line for line in whole) == 2 and sum("Link up" in line for line in whole) == 2 + clos.RAILS
+        sum("Link down" in line for line in whole) == 2
+        and sum("Link up" in line for line in whole) == 2 + demo_fabric.RAILS
     )
     assert next(line for line in whole if line.startswith("<6>[    0.000000]")).endswith("PREEMPT_DYNAMIC")
     assert [*kernel_log_lines(world_of(start_ns, lambda _: []), HOST, start_ns, start_ns + 30 * S)] == []

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from collectors.gnmi.params import Params, Target
-from collectors.sim.clos import Shape
 from collectors.sim.faults import AdminDown, Fault, LinkFlap, Reboot, Span
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
 from tests.integration.collectors.fabric import Running, collecting, running
 
@@ -169,7 +169,7 @@ async def test_a_target_that_is_not_there_harms_no_other() -> None:
 
 async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:
     """A burst of hundreds of notifications is put together whole."""
-    async with running(shape=Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=25), cadence_s=2) as now:
+    async with running(shape=DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=25), cadence_s=2) as now:
         await now.kept.until(lambda: len(now.kept.of(Samples, "spine1")) >= 3)
         bursts = now.kept.of(Samples, "spine1")[:3]
         assert {len(sample.row) for sample in bursts} == {200}

@@ -16,19 +16,19 @@ from collectors.core.columns import json_lines
 from collectors.core.counts import Counts
 from collectors.core.means import Means
 from collectors.core.spec import Core
-from collectors.sim import clos
 from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.snmp_server import SnmpServers
 from collectors.sim.world import World
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
 from streams.fabric.inventory import Inventory
+from streams.simulation import demo_fabric
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
 from tests.integration.collectors.snmp_peers import free_port, sent
 from tests.unit.collectors.snmp.packets import damaged, table
 
-SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 LEAF = "pod1-leaf1"
 S = 10**9
 Faulty = Callable[[Inventory, int], list[Fault]]
@@ -36,7 +36,7 @@ Faulty = Callable[[Inventory, int], list[Fault]]
 
 def world_of(faulty: Faulty | None = None) -> World:
     now_ns = SystemClock().now_ns()
-    inventory = clos.inventory(SHAPE, now_ns)
+    inventory = demo_fabric.inventory(SHAPE, now_ns)
     return World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
 
 

@@ -16,27 +16,27 @@ from collectors.kernel.tree import Tree
 from collectors.nic.collector import collect
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.params import Params
-from collectors.sim import clos
 from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.sysfs_writer import SysfsWriter, guid
 from collectors.sim.world import World
+from streams.simulation import demo_fabric
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
 from tests.unit.collectors.nic.trees import rows, whole
 
-SHAPE = clos.Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
+SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"
 S = 10**9
 START = 1_700_000_000 * S
 
 
 def world_of(now_ns: int, *faults: Fault) -> World:
-    return World(clos.inventory(SHAPE, now_ns), faults, 1, now_ns)
+    return World(demo_fabric.inventory(SHAPE, now_ns), faults, 1, now_ns)
 
 
 def faulty(now_ns: int) -> World:
     """A flap of two downs, a link that stays down, a leaf's port that a person shuts."""
-    links = {link.a_port: link for link in clos.inventory(SHAPE, now_ns).links}
+    links = {link.a_port: link for link in demo_fabric.inventory(SHAPE, now_ns).links}
     return world_of(
         now_ns,
         LinkFlap(links["mlx5_0"], (Span(now_ns + S, now_ns + 2 * S), Span(now_ns + 3 * S, now_ns + 4 * S))),
@@ -52,7 +52,7 @@ async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
     for at_ns in (START, START + 10 * S):
         face.write(at_ns)
         said = rows(await whole(face.root(HOST)).host.read_once())
-        for number in range(clos.RAILS):
+        for number in range(demo_fabric.RAILS):
             port, row = world.port(HOST, f"mlx5_{number}", at_ns), said[f"mlx5_{number}"]
             assert (row["rx_bytes"], row["tx_bytes"]) == (port.rx_bytes, port.tx_bytes)
             assert (row["link_transitions"], row["rx_fcs_errors"]) == (port.transitions, port.fcs_errors)
@@ -85,7 +85,7 @@ async def test_a_flap_is_seen_while_it_happens(tmp_path: Path) -> None:
     async with SysfsWriter(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
         await kept.until(lambda: any(_of(s, "link_down_events") == 2 for s in kept.of(Samples)), 30)
         samples = kept.of(Samples)
-        assert {row for reading in samples for row in reading.row} == {f"mlx5_{n}" for n in range(clos.RAILS)}
+        assert {row for reading in samples for row in reading.row} == {f"mlx5_{n}" for n in range(demo_fabric.RAILS)}
         assert [reading.sequence for reading in samples] == list(range(1, len(samples) + 1))
         assert all(reading.source is Source.SOURCE_NIC and reading.boot_id for reading in samples)
         assert all(reading.sampled_at_ns <= reading.received_at_ns for reading in samples)

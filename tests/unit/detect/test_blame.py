@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Condition, Finding, Samples, SymptomKind
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import NIC, Cells, after, at, samples
 from tests.worlds.small_world import findings, measured, play
 
 FULL = 400e9 / 8
-WHOLE = Topology(clos.inventory(Shape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
+WHOLE = Topology(demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
 RECEIVER, LAST = HOSTS[0], HOSTS[5]
 

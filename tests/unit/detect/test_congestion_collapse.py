@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, SymptomKind
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
 from tests.worlds.observations import NIC, Cells, after, at, samples
@@ -20,7 +20,7 @@ from tests.worlds.small_world import findings, measured, play
 SPEED = 400e9
 FULL = SPEED / 8
 
-TOP = Topology(clos.inventory(Shape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
+TOP = Topology(demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 POD1 = tuple(f"pod1-host{n}" for n in range(1, 7))
 
 
@@ -129,7 +129,7 @@ def test_half_of_the_hosts_suffice_and_the_finding_says_who() -> None:
 
 def test_a_job_is_a_group_where_its_rails_are_too_wide() -> None:
     """Three of a rail's eight hosts, which are all that a job has here."""
-    wide = Topology(clos.inventory(Shape(pods=1, hosts=8, planes=1, spines=1, uplinks=1), at(0)))
+    wide = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=8, planes=1, spines=1, uplinks=1), at(0)))
     job = max(wide.placement.jobs, key=lambda name: len(wide.placement.hosts_of(name, at(200))))
     own = wide.placement.hosts_of(job, at(200))[:3]
     stays = tuple(row for row in wide.jobs if row.job != job or row.device in own)

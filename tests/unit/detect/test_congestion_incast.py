@@ -5,20 +5,20 @@ from dataclasses import dataclass
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
 from tests.worlds.observations import GNMI, NIC, Cells, after, at, samples
 from tests.worlds.small_world import findings, play
 
 SPEED = 400e9
 FULL = SPEED / 8
-TOP = Topology(clos.inventory(Shape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
+TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
 HOST, LEAF = "pod1-host2", "pod1-leaf4"
 
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.detect.link_down import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import (
     Cause,
     Condition,
@@ -34,7 +34,7 @@ FULL = SPEED / 8
 FOREVER_PAUSED = SPEED / (65535 * 512)
 """Frames a second that keep a port of this speed paused."""
 
-TOP = Topology(clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
+TOP = Topology(demo_fabric.inventory(DemoShape(pods=2, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
 PORT = "pod1-host2/mlx5_3"
 
 
@@ -94,7 +94,7 @@ NOT_A_STORM = {
 @pytest.mark.parametrize("cadence", [1, 10, 30])
 def test_it_is_not(case: str, cadence: float) -> None:
     """What looks like it says nothing."""
-    unknown = Topology(clos.inventory(Shape(pods=1, hosts=1, planes=1, spines=1, uplinks=1), at(0)))
+    unknown = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1), at(0)))
     top = unknown if NOT_A_STORM[case].speed is None else TOP
     assert findings(play(readings(NOT_A_STORM[case], cadence), top)) == []
 
@@ -211,7 +211,7 @@ def test_two_roots_are_two_incidents() -> None:
 
 def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them() -> None:
     """A deadlock has no root: the first of the circle is the parent of the others."""
-    top = Topology(clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=2, uplinks=1), at(0)))
+    top = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=2, planes=1, spines=2, uplinks=1), at(0)))
     circle = {}
     for down, up in (("pod1-leaf1", "spine1"), ("pod1-leaf2", "spine2")):
         cable = next(c for c in top.uplinks_of[down] if c.upper.device == up)

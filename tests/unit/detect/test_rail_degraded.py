@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams, ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Cause, Condition, Finding, PeerWindow, Source, Status, Symptom, SymptomKind
 from tests.worlds.observations import after, at, down, episodes, last, off, on, up
 
-TOP = Topology(clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
+TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
 HOSTS = tuple(f"pod1-host{n}" for n in range(1, 7))
 JOB = HOSTS[:5]
 """Of one job; host6 is of another."""

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from collectors.sim.faults import (
     Collapse,
     Fault,
@@ -27,19 +25,21 @@ from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import NO_INDEX, Cause, Condition, Finding, RowKind, Samples, Source, Table
 from tests.worlds.small_world import stages
 
 S = 10**9
 START = 1_700_000_000 * S
-FABRIC = clos.inventory(Shape(pods=2, hosts=3, planes=1, spines=2, uplinks=1), START)
+FABRIC = demo_fabric.inventory(DemoShape(pods=2, hosts=3, planes=1, spines=2, uplinks=1), START)
 COLUMNS = (
     (Metric.RX_BYTES, NO_INDEX), (Metric.TX_BYTES, NO_INDEX), (Metric.PFC_RX_FRAMES, 3), (Metric.PFC_TX_FRAMES, 3),
     (Metric.RX_PACKETS, NO_INDEX), (Metric.ROCE_ECN_MARKED_PACKETS, NO_INDEX),
     (Metric.CNP_HANDLED, NO_INDEX),
 )  # fmt: skip
 LAST_S = 420
-WIDE = clos.inventory(Shape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
+WIDE = demo_fabric.inventory(DemoShape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
 
 
 def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator[Samples]:
@@ -154,7 +154,7 @@ def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed
     assert max(match.delay_s for match in found.found) <= 420
 
 
-RAIL = clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
+RAIL = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
 def crowds(chance: random.Random) -> list[Fault]:
@@ -199,7 +199,7 @@ def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> 
     assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == Cause.NIC} == by_host
 
 
-PODS = clos.inventory(Shape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), START)
+PODS = demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
 def collapsing(chance: random.Random) -> list[Fault]:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from collectors.sim.faults import AdminDown, Degrading, Fault, LinkFlap, SlowRail, Span, truth
 from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
@@ -15,12 +13,14 @@ from streams.fabric.inventory import Inventory, Link
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Source, Table
 from tests.worlds.small_world import stages
 
 S = 10**9
 START = 1_700_000_000 * S
-INVENTORY = clos.inventory(Shape(pods=1, hosts=2, planes=1, uplinks=1), START)
+INVENTORY = demo_fabric.inventory(DemoShape(pods=1, hosts=2, planes=1, uplinks=1), START)
 MINUTES = 26
 COUNTERS = (
     Metric.RX_FCS_ERRORS,
@@ -109,7 +109,7 @@ def test_what_degrades_is_found_and_bursts_and_flaps_are_not(seed: int) -> None:
         assert first.detected_at_ns - row.start_ns < 300 * S
 
 
-RAILS = clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
+RAILS = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
 def slow_rails(chance: random.Random) -> list[Fault]:

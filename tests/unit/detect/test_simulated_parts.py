@@ -9,8 +9,6 @@ import pytest
 from collectors.host.lines import parse
 from collectors.host.messages import told
 from collectors.host.pcie import speed, width
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from collectors.sim.faults import Fault, GpuFault, NarrowPcie, Reboot, Span, truth
 from collectors.sim.kernel_log_writer import kernel_log_lines
 from collectors.sim.sysfs_writer import host_tree, pci_address
@@ -20,6 +18,8 @@ from streams.detect.xids import Grade
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import Condition, Event, Finding, Message
 from tests.worlds.host_world import GPUS, HOST, Pcie, pcie
 from tests.worlds.observations import T0
@@ -27,7 +27,7 @@ from tests.worlds.small_world import stages
 
 S = 10**9
 START = T0 * S
-INVENTORY = clos.inventory(Shape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
+INVENTORY = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 MINUTES = 40
 FAULTS = tuple(code for code in range(1, 163) if xids.grade(code) > Grade.NONE)
 PROGRAM = (13, 31, 43, 45)

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import SOFTWARE, Shape
 from collectors.sim.faults import Fault, OtherVersion, Span, Swapped, truth
 from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import SOFTWARE, DemoShape
 from streams.wire.models import (
     NO_INDEX,
     Cause,
@@ -32,7 +32,7 @@ from tests.worlds.small_world import stages
 
 S = 10**9
 START = 1_700_000_000 * S
-INVENTORY = clos.inventory(Shape(pods=2, hosts=8, planes=1, spines=2, uplinks=2), START)
+INVENTORY = demo_fabric.inventory(DemoShape(pods=2, hosts=8, planes=1, spines=2, uplinks=2), START)
 MINUTES = 150
 FIRMWARE = "28.42.1000"
 

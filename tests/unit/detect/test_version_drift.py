@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from streams.detect.attribute.stage import Attribute
 from streams.detect.measure.stage import Measure
 from streams.detect.params import AllowedVersions, DetectParams, DriftParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 from streams.wire.models import (
     Cause,
     Component,
@@ -32,7 +32,7 @@ from tests.worlds.facts_world import FactsWorld
 from tests.worlds.observations import at, last
 from tests.worlds.small_world import play, recorded
 
-TOP = Topology(clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
+TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
 DAY = 86_400.0
 OLD = "28.39.1002"
 
@@ -68,7 +68,7 @@ def test_it_is_silent(own: FactsWorld) -> None:
 
 
 def _two_models() -> Inventory:
-    inventory = clos.inventory(Shape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0))
+    inventory = demo_fabric.inventory(DemoShape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0))
     devices = tuple(d._replace(model="Spine") if d.name.startswith("spine") else d for d in inventory.devices)
     return replace(inventory, devices=devices)
 

@@ -5,17 +5,17 @@ import pytest
 
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
-from collectors.sim import clos
-from collectors.sim.clos import SOFTWARE, Shape
 from collectors.sim.faults import Fault, LinkDown, OtherVersion, Span, Swapped
 from collectors.sim.gnmi_encoding import notifications
 from collectors.sim.gnmi_model import GnmiModel
 from collectors.sim.gnmi_subscriptions import Refusal, RefusedRequest, Subscriptions
 from collectors.sim.world import World
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import SOFTWARE, DemoShape
 
 T = 1_700_000_000_000_000_000
 S = 1_000_000_000
-INVENTORY = clos.inventory(Shape(), T)
+INVENTORY = demo_fabric.inventory(DemoShape(), T)
 LINK = next(link for link in INVENTORY.links if link.role == "fabric-link")
 MODEL = GnmiModel(World(INVENTORY, [LinkDown(LINK, Span(T + 5 * S, T + 9 * S))], 1, T), LINK.a_device)
 PORT = LINK.a_port

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.sim import clos, files
-from collectors.sim.clos import Shape
+from collectors.sim import files
 from collectors.sim.faults import (
     AdminDown,
     Collapse,
@@ -22,10 +21,12 @@ from collectors.sim.faults import (
     truth,
 )
 from streams.fabric.inventory import read_folder
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
-INVENTORY = clos.inventory(Shape(), START)
+INVENTORY = demo_fabric.inventory(DemoShape(), START)
 ELSEWHERE = Reboot | Uneven | GpuFault | OtherVersion | Collapse
 """Faults that are of no single link."""
 

@@ -5,8 +5,6 @@ from itertools import pairwise
 
 import pytest
 
-from collectors.sim import clos
-from collectors.sim.clos import Shape
 from collectors.sim.faults import (
     AdminDown,
     Degrading,
@@ -23,10 +21,12 @@ from collectors.sim.world import World
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, check
 from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
 
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
-INVENTORY = clos.inventory(Shape(), START)
+INVENTORY = demo_fabric.inventory(DemoShape(), START)
 LINK = next(link for link in INVENTORY.links if link.role == "fabric-link")
 
 
