@@ -3,7 +3,7 @@
 from streams.notify.notifier import Notifier
 from streams.wire.models import ControlKind, Severity
 from tests.contract.test_healthy_path_cost import counting
-from tests.unit.notify.examples import T0, S, control, finding, params
+from tests.fixtures.notify_examples import T0, S, control, finding, params
 
 OPEN = 500
 NOW = T0 + 31 * S

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from streams.wire.topics import BY_NAME, TOPICS, decode, encode
-from tests.contract.wire.examples import EXAMPLES, FIRST, GOLDEN, Golden
+from tests.fixtures.wire_examples import EXAMPLES, FIRST, GOLDEN, Golden
 
 FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix in (".hex", ".json"))
 

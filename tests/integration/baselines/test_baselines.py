@@ -18,7 +18,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 from streams.wire.topics import Topic
-from tests.unit.bench.baselines.plainly import downs
+from tests.fixtures.bench_reference_step import downs
 
 LOAD = Load(300, time.time_ns())  # gnmic's table forgets what is older than 30 days
 

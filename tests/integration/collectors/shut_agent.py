@@ -14,7 +14,7 @@ from collectors.host.params import Params
 from streams.wire.loops import new_loop
 from streams.wire.models import Event
 from streams.wire.topics import Record
-from tests.unit.collectors.host.agents import Acknowledging
+from tests.fixtures.host_agent import Acknowledging
 
 
 class Printing(Acknowledging):

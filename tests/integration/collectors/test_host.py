@@ -33,7 +33,7 @@ from streams.wire.errors import Reject
 from streams.wire.models import Event, EventKind
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode
 from tests.fakes.publisher import KeptRecords
-from tests.unit.collectors.host.trees import machine
+from tests.fixtures.host_tree import machine
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"

@@ -16,7 +16,7 @@ from collectors.snmp.bench.clients import LOGINS, TABLES
 from collectors.snmp.bench.compare import switch
 from collectors.snmp.engine import Engines
 from collectors.snmp.read import Agent
-from tests.unit.collectors.snmp.packets import damaged
+from tests.fixtures.snmp_packets import damaged
 
 PORTS = 2
 CELLS = 41 * PORTS

@@ -25,8 +25,8 @@ from streams.fabric.inventory import Inventory
 from streams.simulation import demo_fabric
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
+from tests.fixtures.snmp_packets import damaged, table
 from tests.integration.collectors.snmp_peers import free_port, sent
-from tests.unit.collectors.snmp.packets import damaged, table
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 LEAF = "pod1-leaf1"

@@ -22,7 +22,7 @@ from collectors.sim.world import World
 from streams.simulation import demo_fabric
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
-from tests.unit.collectors.nic.trees import rows, whole
+from tests.fixtures.nic_tree import rows, whole
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"

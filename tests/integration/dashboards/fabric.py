@@ -14,8 +14,8 @@ from dashboards.queries import Query
 from streams.store import migrate
 from streams.store.clickhouse import ClickHouse as Store
 from streams.store.params import StoreParams
+from tests.fakes.grafana_macros import View
 from tests.integration.fixtures_clickhouse import ClickHouse
-from tests.unit.dashboards.macros import View
 
 NOW = int(time.time()) // 60 * 60 - 60
 """The view's end: a whole minute, at least one ago."""

@@ -11,8 +11,8 @@ from streams.notify.notifier import Notifier
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Finding, Severity, Status, Subject
+from tests.fixtures.notify_examples import finding
 from tests.integration.notify.conftest import Desk, Server, free_port, until
-from tests.unit.notify.examples import finding
 
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
 

@@ -19,8 +19,8 @@ from streams.notify.service import NotifyService
 from streams.wire.errors import Retry
 from streams.wire.models import Control, ControlKind, Finding, Rejected, Status
 from streams.wire.topics import CONTROLS, FINDINGS, FINDINGS_OPEN, REJECTED, Record, decode, encode, tombstone
+from tests.fixtures.notify_examples import finding
 from tests.integration.notify.conftest import Desk, Server, free_port, until
-from tests.unit.notify.examples import finding
 
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
 

@@ -22,7 +22,7 @@ from collectors.gnmi.profile import COMMON, Profile, Said, chosen, profiles
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER
-from tests.unit.collectors.notifications import S, notification
+from tests.fixtures.gnmi_notifications import S, notification
 
 T = 1_700_000_000 * S
 PAGE = Path(__file__).parents[3] / "docs/collectors/gnmi.md"

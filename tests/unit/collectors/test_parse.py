@@ -15,7 +15,7 @@ from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, EventKind
-from tests.unit.collectors.notifications import S, notification
+from tests.fixtures.gnmi_notifications import S, notification
 
 T = 1_700_000_000 * S
 PARAMS = Params(cadence_s=10, max_ports=4, max_paths=1000)

@@ -15,7 +15,7 @@ from streams.wire.models import (
     Status,
     Verdict,
 )
-from tests.unit.decide.made import answer, deciding, decisions, ended, finding, remediations, taken_out
+from tests.fixtures.decide_stage import answer, deciding, decisions, ended, finding, remediations, taken_out
 from tests.worlds.observations import after, at
 
 

@@ -12,7 +12,7 @@ from streams.wire.models import (
     Status,
     Verdict,
 )
-from tests.unit.decide.made import TOP, answer, deciding, decisions, ended, finding, remediations
+from tests.fixtures.decide_stage import TOP, answer, deciding, decisions, ended, finding, remediations
 from tests.worlds.observations import at
 from tests.worlds.small_fabric import link
 

@@ -9,7 +9,7 @@ from streams.decide.policy import POLICY, rule_for
 from streams.fabric.ids import remediation_id
 from streams.wire.models import Action, Cause, Condition, Finding, Severity, Status, Verdict
 from streams.wire.topics import REMEDIATIONS_OPEN
-from tests.unit.decide.made import deciding, decisions, finding, remediations
+from tests.fixtures.decide_stage import deciding, decisions, finding, remediations
 from tests.worlds.observations import after, at
 
 POLICY_CASES = [

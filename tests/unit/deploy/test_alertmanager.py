@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.unit.deploy.peers import output_of, program
-from tests.unit.notify.examples import finding
+from tests.fixtures.external_programs import output_of, program
+from tests.fixtures.notify_examples import finding
 
 CONFIG = Path(__file__).parents[3] / "deploy/alertmanager/alertmanager.yml"
 

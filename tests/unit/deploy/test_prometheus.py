@@ -9,7 +9,7 @@ import yaml
 
 from collectors.core import counts
 from streams.instrument import metrics
-from tests.unit.deploy.peers import output_of, program
+from tests.fixtures.external_programs import output_of, program
 
 FOLDER = Path(__file__).parents[3] / "deploy/prometheus"
 

@@ -10,8 +10,8 @@ from jsonschema import Draft4Validator, FormatChecker
 from dashboards.fabric import UID
 from streams.notify.alert import DASHBOARD_UID, Alert, build_alert, build_annotations, location_labels
 from streams.wire.models import Cause, Coverage, Evidence, Finding, Severity, Status, Subject
+from tests.fixtures.notify_examples import LINK, T0, S, finding, params
 from tests.recordings import DATA
-from tests.unit.notify.examples import LINK, T0, S, finding, params
 
 OPENAPI = DATA / "interop/alertmanager-api-v2-openapi.yaml"
 NOW = T0 + 40 * S

@@ -4,7 +4,7 @@ import pytest
 
 from streams.notify.controls import is_silenced
 from streams.wire.models import ControlKind, Subject
-from tests.unit.notify.examples import LINK, T0, S, control, finding
+from tests.fixtures.notify_examples import LINK, T0, S, control, finding
 
 
 @pytest.mark.parametrize("name", ["host-2", "device:leaf-9", "pod-2", "pod:pod-2", "plane:1", "f2", "link:x/y--z/w"])

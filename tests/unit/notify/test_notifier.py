@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streams.notify.alert import Alert
 from streams.notify.notifier import Notifier
 from streams.wire.models import ControlKind, Finding, Severity, Status, Subject
-from tests.unit.notify.examples import T0, S, control, finding, params, resolved
+from tests.fixtures.notify_examples import T0, S, control, finding, params, resolved
 
 NOW = T0 + 31 * S
 

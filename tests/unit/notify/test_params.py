@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from tests.unit.notify.examples import params
+from tests.fixtures.notify_examples import params
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from streams.runtime.chunk import CHUNK_RECORDS, Cut
 from streams.runtime.inbox import Inbox
 from streams.runtime.pace import FULL_PER_S, Pace
 from streams.wire import topics
-from tests.unit.runtime.made import FIRST, Fetched
+from tests.fixtures.runtime_bindings import FIRST, Fetched
 from tests.unit.runtime.test_inbox import Source, chunk
 
 

@@ -18,7 +18,7 @@ from streams.wire.models import (
     Source,
     Table,
 )
-from tests.unit.runtime.made import event, symptom
+from tests.fixtures.runtime_bindings import event, symptom
 
 NONE = Table((), (), np.zeros((0, 0), np.uint64))
 

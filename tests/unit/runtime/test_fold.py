@@ -14,7 +14,7 @@ from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Symptom
 from streams.wire.stage import Output
 from streams.wire.topics import Record
 from tests.fakes.stages import CountingStage, WindowStage
-from tests.unit.runtime.made import (
+from tests.fixtures.runtime_bindings import (
     BESIDE,
     FIRST,
     IN,

@@ -9,7 +9,7 @@ from streams.runtime.versions import Versions
 from streams.wire import models
 from streams.wire.stage import Output
 from tests.fakes.stages import WindowStage
-from tests.unit.runtime.made import OUT
+from tests.fixtures.runtime_bindings import OUT
 
 
 def topology(name: str) -> Topology:

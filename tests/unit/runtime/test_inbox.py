@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streams.runtime.chunk import Chunk
 from streams.runtime.inbox import Inbox
 from streams.runtime.merge import Merge
-from tests.unit.runtime.made import FIRST, LAST, Fetched
+from tests.fixtures.runtime_bindings import FIRST, LAST, Fetched
 
 
 def never(_topic: str) -> bool:

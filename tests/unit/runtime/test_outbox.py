@@ -10,7 +10,7 @@ from streams.runtime.outbox import Lost, Outbox
 from streams.wire import topics
 from streams.wire.topics import Partitions, Record
 from tests.fakes.producer import Producer
-from tests.unit.runtime.made import MID, symptom
+from tests.fixtures.runtime_bindings import MID, symptom
 
 
 def records(count: int) -> list[Record]:

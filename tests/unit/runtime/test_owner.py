@@ -11,7 +11,7 @@ from streams.instrument.metrics import Silent
 from streams.runtime.owner import Owner, Surroundings
 from tests.fakes.producer import Metadata, Producer
 from tests.fakes.stages import CountingStage
-from tests.unit.runtime.made import FIRST, IN, MID, SNAPSHOTS, Clock, Log, begun, event
+from tests.fixtures.runtime_bindings import FIRST, IN, MID, SNAPSHOTS, Clock, Log, begun, event
 from tests.unit.runtime.test_inbox import Source
 
 

@@ -23,8 +23,8 @@ from streams.wire.models import (
     Samples,
 )
 from streams.wire.v1 import telemetry_pb2
-from tests.contract.wire.examples import SAMPLES
-from tests.unit.wire.arbitrary import messages, samples
+from tests.fixtures.arbitrary_messages import messages, samples
+from tests.fixtures.wire_examples import SAMPLES
 
 PLAIN = sorted(set(codec._CLASSES) - {Samples}, key=lambda model: model.__name__)
 PUBLIC = (Finding, Remediation, RemediationResult, Control)
@@ -133,7 +133,7 @@ def test_json_is_canonical() -> None:
     """lowerCamelCase, RFC 3339, 64-bit integers as strings, enums by name: what any consumer's library reads."""
     import json
 
-    from tests.contract.wire.examples import FINDING
+    from tests.fixtures.wire_examples import FINDING
 
     said = json.loads(codec.to_json(FINDING))
     assert said["revision"] == str(FINDING.revision)

@@ -6,7 +6,7 @@ from streams.fabric.catalogue import Metric
 from streams.wire import codec
 from streams.wire.models import Samples
 from streams.wire.repeating import Layouts, RowNames
-from tests.contract.wire.examples import SAMPLES
+from tests.fixtures.wire_examples import SAMPLES
 
 
 def _read(**changes: object) -> Samples:

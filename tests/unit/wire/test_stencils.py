@@ -14,8 +14,8 @@ from streams.wire.errors import Reject
 from streams.wire.models import Samples, Table
 from streams.wire.stencils import Stencils
 from streams.wire.v1 import telemetry_pb2
-from tests.contract.wire.examples import SAMPLES
-from tests.unit.wire.arbitrary import samples
+from tests.fixtures.arbitrary_messages import samples
+from tests.fixtures.wire_examples import SAMPLES
 
 UNDELAYED = dataclasses.replace(SAMPLES, row_delay_us=())
 

@@ -33,7 +33,7 @@ from streams.wire.topics import (
     partition_of,
     tombstone,
 )
-from tests.contract.wire import examples as e
+from tests.fixtures import wire_examples as e
 
 # Kafka's own vectors: UtilsTest.testMurmur2 of Apache Kafka's Java client, as signed 32-bit numbers.
 VECTORS = {

@@ -11,7 +11,7 @@ from streams.bench.baselines.step import crossings
 from streams.fabric.catalogue import Metric
 from streams.wire import codec
 from streams.wire.models import Samples, Table
-from tests.unit.bench.baselines.plainly import downs
+from tests.fixtures.bench_reference_step import downs
 
 LOAD = Load(400, 10**18)
 

@@ -15,7 +15,7 @@ from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.wire.codec import from_bytes
 from streams.wire.models import CollectorStatus, EventKind, Samples, Source
-from tests.unit.bench.made import HOSTS, LEAVES, plant
+from tests.fixtures.bench_fabric import HOSTS, LEAVES, plant
 
 CADENCE_S = 10.0
 

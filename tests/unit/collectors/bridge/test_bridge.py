@@ -17,7 +17,7 @@ from collectors.core.means import Means
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Rejected, Samples
 from tests.fakes.publisher import KeptRecords
-from tests.unit.collectors.bridge.peers import START_NS, S, octets
+from tests.fixtures.bridge_records import START_NS, S, octets
 
 PLACE: Place = ("peers", 0)
 

@@ -9,7 +9,7 @@ from collectors.bridge.fold import Gathered, Output, Position, Refused, Told
 from collectors.bridge.records import Source
 from streams.fabric.catalogue import Metric
 from streams.wire.models import EventKind
-from tests.unit.collectors.bridge.peers import COUNTERS, START_NS, S, all_of, event, fold_of, merged, octets, rows, take
+from tests.fixtures.bridge_records import COUNTERS, START_NS, S, all_of, event, fold_of, merged, octets, rows, take
 
 
 def test_the_ports_of_one_instant_are_one_reading() -> None:

@@ -11,7 +11,7 @@ from collectors.bridge.params import Format
 from collectors.bridge.stamped import Stamp
 from streams.wire.models import Rejected, Samples
 from streams.wire.topics import decode
-from tests.unit.collectors.bridge.peers import COUNTERS, START_NS, S, event, fold_of, take
+from tests.fixtures.bridge_records import COUNTERS, START_NS, S, event, fold_of, take
 
 RECORDS = 10_000
 BOUND_S = 1.0

@@ -13,7 +13,7 @@ from collectors.bridge.series import Input
 from collectors.core.spec import Core
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured, Retry
-from tests.unit.collectors.bridge.peers import START_NS, all_of, fold_of, merged
+from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
 
 
 @pytest.mark.parametrize(

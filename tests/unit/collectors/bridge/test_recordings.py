@@ -10,9 +10,9 @@ from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.fabric.catalogue import Metric
+from tests.fakes.gnmic_formatter import events
+from tests.fixtures.bridge_records import Rows, all_of, fold_of, merged, rows
 from tests.recordings import DATA
-from tests.unit.collectors.bridge.gnmic import events
-from tests.unit.collectors.bridge.peers import Rows, all_of, fold_of, merged, rows
 
 TELEGRAF = DATA / "gnmi/telegraf"
 CASES = sorted(folder.name for folder in TELEGRAF.iterdir() if folder.is_dir()) if TELEGRAF.exists() else []

@@ -7,7 +7,7 @@ from collectors.bridge.signals import Kind
 from collectors.bridge.tables import openconfig, telegraf_ethtool, telegraf_infiniband, telegraf_snmp
 from collectors.kernel import signals as nic
 from streams.fabric.catalogue import CATALOGUE, Metric
-from tests.unit.collectors.bridge.peers import START_NS, all_of, fold_of, merged
+from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
 
 ETHTOOL = [*nic.STATISTICS, *nic.PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", *telegraf_ethtool.OWN]
 

@@ -13,9 +13,9 @@ from collectors.host.ports import KnownPorts
 from collectors.host.times import Times
 from streams.wire.models import Event, EventKind
 from tests.fakes.kmsg import FakeKmsg
-from tests.unit.collectors.host.agents import START_NS, SetClock, Whole, whole
+from tests.fixtures.host_agent import START_NS, SetClock, Whole, whole
+from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, NIC1, machine
 from tests.unit.collectors.host.test_times import SetZero
-from tests.unit.collectors.host.trees import BOOT_S, GPU, NIC0, NIC1, machine
 
 S = 10**9
 NEW_BOOT = 99

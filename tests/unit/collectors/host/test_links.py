@@ -19,9 +19,9 @@ from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
 from tests.fakes.publisher import KeptRecords
-from tests.unit.collectors.host.agents import SetClock
+from tests.fixtures.host_agent import SetClock
+from tests.fixtures.nic_tree import write
 from tests.unit.collectors.host.test_admin import message
-from tests.unit.collectors.nic.trees import write
 
 UP, DOWN = EventKind.ADMIN_UP, EventKind.ADMIN_DOWN
 PORTS = (

@@ -8,8 +8,8 @@ from collectors.host.pcie import PcieReader, speed, width
 from collectors.kernel.tree import Tree
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
-from tests.unit.collectors.host.trees import GPU, NIC0, folder, machine, pcie
-from tests.unit.collectors.nic.trees import write
+from tests.fixtures.host_tree import GPU, NIC0, folder, machine, pcie
+from tests.fixtures.nic_tree import write
 
 
 def read(root: Path, pci: str = NIC0) -> dict[str, float]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from collectors.kernel import signals
 from collectors.kernel.vpd import vpd
-from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, rows, whole, write
+from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, rows, whole, write
 
 FILES = 10_000
 BOUND_S = 2.0

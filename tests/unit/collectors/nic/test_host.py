@@ -15,7 +15,7 @@ from collectors.nic.collector import SPEC, host_reader
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Facts
 from tests.fakes.publisher import KeptRecords
-from tests.unit.collectors.nic.trees import CARD, NET, PORT, RDMA, rows, whole, write
+from tests.fixtures.nic_tree import CARD, NET, PORT, RDMA, rows, whole, write
 
 FABRIC = frozenset({Role.FABRIC})
 

@@ -11,7 +11,7 @@ from collectors.nic.ethtool import Source, Statistics
 from collectors.nic.patience import Patience
 from collectors.nic.reading import PortReader, PortReading
 from streams.fabric.catalogue import Metric
-from tests.unit.collectors.nic.trees import CARD, NET, PORT, STATISTICS, SetClock, rows, whole, write
+from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, SetClock, rows, whole, write
 
 MS = 1_000_000
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from collectors.kernel import signals, values
+from tests.fixtures.nic_tree import rows, whole, write
 from tests.recordings import DATA
-from tests.unit.collectors.nic.trees import rows, whole, write
 
 NIC = DATA / "nic"
 

@@ -7,7 +7,7 @@ from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from collectors.nic.reading import PortReader
 from collectors.nic.rounds import Rounds
-from tests.unit.collectors.nic.trees import SetClock, write
+from tests.fixtures.nic_tree import SetClock, write
 
 
 class Held:

@@ -10,7 +10,7 @@ from pysnmp.proto import rfc1902
 from collectors.snmp import ber
 from collectors.snmp.cut import answer_v2c, cut_scoped, cut_v3
 from streams.wire.errors import Reject
-from tests.unit.collectors.snmp.packets import VALUES, damaged, response, table
+from tests.fixtures.snmp_packets import VALUES, damaged, response, table
 
 NAME = (1, 3, 6, 1, 2, 1, 2, 2, 1, 10)
 

@@ -10,7 +10,7 @@ from collectors.core.counts import Counts
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import V2C, V3, Engines, Login
 from collectors.snmp.traps import Traps
-from tests.unit.collectors.snmp.packets import damaged, response, table, trap
+from tests.fixtures.snmp_packets import damaged, response, table, trap
 
 LOGINS = {
     "v2c": Login(V2C, community="public"),

@@ -13,7 +13,7 @@ from collectors.snmp import ber
 from collectors.snmp.cut import cut_scoped
 from collectors.snmp.question import GET, GETBULK, question, written
 from streams.wire.errors import Reject
-from tests.unit.collectors.snmp.packets import VALUES, cells, damaged, scoped
+from tests.fixtures.snmp_packets import VALUES, cells, damaged, scoped
 
 OIDS = st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=20).map(lambda tail: (1, 3, *tail)), max_size=12)
 NUMBERS = st.integers(0, 2**31 - 1)

@@ -18,7 +18,7 @@ from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import Source
 from tests.fakes.publisher import KeptRecords
-from tests.unit.collectors.snmp.tables import row, switch
+from tests.fixtures.snmp_tables import row, switch
 
 S, DAY = 10**9, 86_400 * 10**9
 HC_IN = mib.COUNTERS[Metric.RX_BYTES][0].columns[0]

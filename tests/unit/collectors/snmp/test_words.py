@@ -15,7 +15,7 @@ from collectors.snmp.tables import ports
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured
 from streams.wire.models import EventKind, Neighbor
-from tests.unit.collectors.snmp.tables import cells, row, switch
+from tests.fixtures.snmp_tables import cells, row, switch
 
 NAMES = {1: "Ethernet1/1", 2: "Ethernet1/2", 3: "3"}
 MILLI, UNITS = 8, 9
