@@ -1,1 +1,1 @@
-"""Everything into ClickHouse, exactly once: migrations, rows and the sink."""
+"""ClickHouse: the tables, the sink that fills them from Kafka, and the queries that read them."""

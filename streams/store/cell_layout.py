@@ -1,7 +1,7 @@
-"""Cells that stand one under the other (a row, a column, a value), as the two tables of a message of samples.
+"""Turns cells listed one by one (a row, a column, a value) into the two tables of a samples message.
 
-Readings of one device mostly have the same cells in the same order, so where each belongs is found out once for all of
-them (`Pattern`), and no Python runs for a cell. Values are 64-bit words: of counters as they are, of gauges the bits
+Messages of one device mostly have the same cells in the same order, so the place of each is computed once for all of
+them (`CellLayout`), and no Python runs per cell. Values are 64-bit words: of counters as they are, of gauges the bits
 of the double.
 """
 
@@ -19,69 +19,69 @@ Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32] | Ints
 Words = npt.NDArray[np.uint64]
 
-_MOST_PATTERNS = 100_000
-"""Far more than devices of one fabric have; a recording without any order must not fill the memory."""
+_MAX_LAYOUTS = 100_000
+"""Far more than the devices of one fabric have; it bounds the memory for a recording without any order."""
 
 
 def column_code(metric: Any, index: Any) -> Any:
-    """One number for a metric and its index (-1 for none); of arrays as well."""
+    """Return one number for a metric and its index (-1 for none); works on arrays too."""
     return (metric << 32) + index + 1
 
 
 class NameTable:
-    """Numbers for names, the same for as long as this lives."""
+    """Assigns a number to each name, the same for the lifetime of the table."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self._codes: dict[str, int] = {}
-        self._order: Ints = np.empty(0, np.int64)
+        self._sort_ranks: Ints = np.empty(0, np.int64)
 
     def codes(self, names: Sequence[str]) -> Ints:
-        """The numbers of these names."""
-        known = self._codes
+        """Return the numbers of these names."""
+        codes = self._codes
         for name in names:
-            if name not in known:
-                known[name] = len(self.names)
+            if name not in codes:
+                codes[name] = len(self.names)
                 self.names.append(name)
-        return np.fromiter((known[name] for name in names), np.int64, len(names))
+        return np.fromiter((codes[name] for name in names), np.int64, len(names))
 
     @property
     def sort_ranks(self) -> Ints:
-        """By number: which place a name has among all, sorted."""
-        if len(self._order) != len(self.names):
-            self._order = np.empty(len(self.names), np.int64)
-            self._order[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
-        return self._order
+        """By number: the rank of each name among all names sorted."""
+        if len(self._sort_ranks) != len(self.names):
+            self._sort_ranks = np.empty(len(self.names), np.int64)
+            self._sort_ranks[sorted(range(len(self.names)), key=self.names.__getitem__)] = np.arange(len(self.names))
+        return self._sort_ranks
 
 
 @dataclass(frozen=True, slots=True)
 class _TableLayout:
-    """One table: its columns, which cell of a message each of its values is, and where there is none."""
+    """One table: its columns, the cell of the message that each value comes from, and the places without a value."""
 
     metric: tuple[Metric, ...]
     index: tuple[int, ...]
     shape: tuple[int, int]
-    taken: Ints
-    without: Ints
+    cells: Ints
+    empty: Ints
 
     def table(self, words: Words, absent: Words) -> Words:
-        """The values in place, shape (columns, rows), as words."""
-        values = words[self.taken]
-        if len(self.without):
-            values[self.without] = absent
+        """Return the values in place, shape (columns, rows), as words."""
+        values = words[self.cells]
+        if len(self.empty):
+            values[self.empty] = absent
         return values.reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class CellLayout:
-    """The tables of a message whose cells are these: its rows in the order of their names."""
+    """The tables of a message with these cells; its rows are in the order of their names."""
 
     row: tuple[str, ...]
     counters: _TableLayout
     gauges: _TableLayout
 
     def tables(self, words: Words) -> tuple[Table, Table]:
-        """The two tables of a message; a cell that occurs twice has its last value."""
+        """Return the two tables of a message; a cell that occurs twice has its last value."""
         counters = self.counters.table(words, _ABSENT_COUNTER)
         gauges = self.gauges.table(words, _ABSENT_GAUGE).view(np.float64)
         return (
@@ -95,52 +95,53 @@ _ABSENT_GAUGE = np.array(np.nan).view(np.uint64)
 
 
 class CellLayoutCache:
-    """The patterns met so far; equal rows and columns are the same objects in all of them, which stages rely on."""
+    """Caches layouts by cells; equal rows and columns are the same objects in all of them, which stages rely on."""
 
     def __init__(self, rows: NameTable) -> None:
         self._rows = rows
-        self._known: dict[tuple[bytes, bytes], CellLayout] = {}
-        self._shared: dict[Any, Any] = {}
+        self._layouts: dict[tuple[bytes, bytes], CellLayout] = {}
+        self._interned: dict[Any, Any] = {}
 
     def layout_of(self, rows: Codes, columns: Ints) -> CellLayout:
-        """The pattern of a message's cells, in their order: numbers of rows, codes of columns."""
+        """Return the layout of a message's cells, given in order: numbers of rows, codes of columns."""
         key = rows.tobytes(), columns.tobytes()
-        pattern = self._known.get(key)
-        if pattern is None:
-            if len(self._known) >= _MOST_PATTERNS:
-                self._known.clear()
-            pattern = self._known[key] = self._made(rows, columns)
-        return pattern
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            layout = self._layouts[key] = self._build(rows, columns)
+        return layout
 
-    def _made(self, rows: Codes, columns: Ints) -> CellLayout:
+    def _build(self, rows: Codes, columns: Ints) -> CellLayout:
         names = self._rows.names
-        own = sorted(set(rows.tolist()), key=names.__getitem__)
-        place_of = {row: place for place, row in enumerate(own)}
-        places = np.fromiter((place_of[row] for row in rows.tolist()), np.int64, len(rows))
+        unique_rows = sorted(set(rows.tolist()), key=names.__getitem__)
+        index_of_row = {row: index for index, row in enumerate(unique_rows)}
+        row_index = np.fromiter((index_of_row[row] for row in rows.tolist()), np.int64, len(rows))
         counter = np.isin(columns >> 32, _COUNTERS)
         return CellLayout(
-            self._one(tuple(names[row] for row in own)),
-            self._half(counter, columns, places, len(own)),
-            self._half(~counter, columns, places, len(own)),
+            self._intern(tuple(names[row] for row in unique_rows)),
+            self._table_layout(counter, columns, row_index, len(unique_rows)),
+            self._table_layout(~counter, columns, row_index, len(unique_rows)),
         )
 
-    def _half(self, mask: npt.NDArray[np.bool_], columns: Ints, places: Ints, rows: int) -> _TableLayout:
-        taken = np.flatnonzero(mask)
-        own = list(dict.fromkeys(columns[taken].tolist()))
-        column_of = {code: place for place, code in enumerate(own)}
-        where = np.fromiter((column_of[code] for code in columns[taken].tolist()), np.int64, len(taken)) * rows
-        cell = np.full(len(own) * rows, -1)
-        cell[where + places[taken]] = taken
+    def _table_layout(self, mask: npt.NDArray[np.bool_], columns: Ints, row_index: Ints, rows: int) -> _TableLayout:
+        selected = np.flatnonzero(mask)
+        codes = columns[selected].tolist()
+        unique_codes = list(dict.fromkeys(codes))
+        index_of_code = {code: index for index, code in enumerate(unique_codes)}
+        starts = np.fromiter((index_of_code[code] for code in codes), np.int64, len(selected)) * rows
+        cells = np.full(len(unique_codes) * rows, -1)
+        cells[starts + row_index[selected]] = selected
         return _TableLayout(
-            self._one(tuple(Metric(code >> 32) for code in own)),
-            self._one(tuple((code & 0xFFFF_FFFF) - 1 for code in own)),
-            (len(own), rows),
-            cell,
-            np.flatnonzero(cell < 0),
+            self._intern(tuple(Metric(code >> 32) for code in unique_codes)),
+            self._intern(tuple((code & 0xFFFF_FFFF) - 1 for code in unique_codes)),
+            (len(unique_codes), rows),
+            cells,
+            np.flatnonzero(cells < 0),
         )
 
-    def _one(self, made: Any) -> Any:
-        return self._shared.setdefault(made, made)
+    def _intern(self, value: Any) -> Any:
+        return self._interned.setdefault(value, value)
 
 
 _COUNTERS = np.array([int(metric) for metric in COUNTERS], np.int64)

@@ -1,88 +1,91 @@
-"""The one door to ClickHouse: queries and inserts over HTTP, and what each failure asks of the caller.
+"""The ClickHouse client: queries and inserts over HTTP, with driver errors mapped to Retry and Misconfigured.
 
-A server that is away, busy or refuses for now is Retry; credentials or an address that cannot be right are
-Misconfigured. Methods block; whoever has an event loop calls them in a thread. One instance serves many threads.
+A server that is unavailable, busy or temporarily refuses raises Retry; wrong credentials or a wrong address raise
+Misconfigured. Methods block; asyncio callers run them in a thread. One instance is safe to share between threads.
 """
 
 import threading
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streams.store.params import StoreParams
+from streams.store.query_client import QueryRows
 from streams.store.rows.native_format import NativeBlock
 from streams.wire.errors import Misconfigured, Retry
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from clickhouse_connect.driver.client import Client
 
-_REFUSED = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER", "ACCESS_DENIED")
+_ACCESS_ERRORS = ("AUTHENTICATION_FAILED", "REQUIRED_PASSWORD", "UNKNOWN_USER", "ACCESS_DENIED")
 
 
 class ClickHouse:
-    """One server. It is first asked when it is first needed."""
+    """A client of one server; it connects at the first call."""
 
     def __init__(self, params: StoreParams) -> None:
         self.params = params
         self._lock = threading.Lock()
         self._client: Client | None = None
 
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
-        """The rows of a query."""
-        with _told():
-            rows: Sequence[Sequence[Any]] = self._connected().query(sql, parameters=parameters).result_rows
+    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> QueryRows:
+        """Return the rows of a query."""
+        with self._mapped_errors():
+            rows: QueryRows = self._connected().query(sql, parameters=parameters).result_rows
             return rows
 
     def table(self, sql: str, parameters: dict[str, Any] | None = None) -> "pa.Table":
-        """The answer of a query as columns; texts that repeat (LowCardinality) are dictionaries."""
+        """Return the result of a query as columns; LowCardinality strings are dictionaries."""
         settings = {"output_format_arrow_low_cardinality_as_dictionary": 1, "output_format_arrow_string_as_string": 1}
-        with _told():
+        with self._mapped_errors():
             return self._connected().query_arrow(sql, parameters=parameters, settings=settings, use_strings=True)
 
     def command(self, sql: str) -> None:
-        """Run a statement that answers nothing."""
-        with _told():
+        """Run a statement that returns nothing."""
+        with self._mapped_errors():
             self._connected().command(sql)
 
-    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
-        """Insert one Native block; the server passes over a token that the table has seen."""
+    def insert(self, table: str, columns: "Sequence[str]", block: NativeBlock, token: str) -> None:
+        """Insert one Native block; the server skips a token that the table has recorded."""
         settings = {
             "insert_deduplicate": 1,
             "insert_deduplication_token": token,
-            # A block is one part a day of arrival; it must go in whatever days Kafka's clock says.
+            # A block makes one part for each day of arrival; accept it whatever days Kafka's clock gives.
             "max_partitions_per_insert_block": 0,
-            # Acknowledged has to mean stored.
+            # An acknowledged insert must be stored.
             "async_insert": 0,
-            # No column of ours has a default of its own; to look for one in each of the 46 that a block of samples
-            # leaves out took 4 of the 12 ms that its insert costs besides its rows (chdb 26.9).
+            # Our columns have no default expressions; looking for one in each of the 46 columns that a block of
+            # samples omits took 4 of the 12 ms that its insert costs besides its rows (chdb 26.9).
             "input_format_defaults_for_omitted_fields": 0,
         }
-        with _told():
+        with self._mapped_errors():
             self._connected().raw_insert(
                 f"`{self.params.database}`.`{table}`",
                 columns,
-                # Pieces, so that the driver puts the statement into the address instead of before a copy of the body.
+                # Pieces, so that the driver puts the statement into the URL instead of before a copy of the body.
                 block.pieces,  # type: ignore[arg-type]
                 settings=settings,
                 fmt="Native",
-                # With its length known, a body goes out as it is, without a frame around each piece.
+                # With a known length, the body is sent as it is, without a frame around each piece.
                 transport_settings={"Content-Length": str(block.size)},
             )
 
     def has_database(self) -> bool:
-        """Whether the database is there."""
-        with _told(), closing(self._connect("default")) as client:
+        """Return whether the database exists."""
+        with self._mapped_errors(), closing(self._connect("default")) as client:
             return self.params.database in str(client.command("SHOW DATABASES")).split()
 
     def ensure_database(self) -> None:
-        """Create the database where it is not there."""
-        with _told(), closing(self._connect("default")) as client:
+        """Create the database if it does not exist."""
+        with self._mapped_errors(), closing(self._connect("default")) as client:
             client.command(f"CREATE DATABASE IF NOT EXISTS `{self.params.database}`")
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         with self._lock:
             if self._client is not None:
                 self._client.close()
@@ -98,15 +101,15 @@ class ClickHouse:
         import clickhouse_connect
         from clickhouse_connect.driver import httputil
 
-        where = urlsplit(self.params.url)
+        url = urlsplit(self.params.url)
         return clickhouse_connect.get_client(
-            host=where.hostname,
-            port=where.port or (8443 if where.scheme == "https" else 8123),
-            secure=where.scheme == "https",
+            host=url.hostname,
+            port=url.port or (8443 if url.scheme == "https" else 8123),
+            secure=url.scheme == "https",
             username=self.params.user,
             password=self.params.password.get_secret_value(),
             database=database,
-            # Threads share the client: a session would serve one query at a time.
+            # Threads share the client: a session would allow one query at a time.
             autogenerate_session_id=False,
             compress=False,
             send_receive_timeout=self.params.timeout_s,
@@ -115,19 +118,19 @@ class ClickHouse:
             pool_mgr=httputil.get_pool_manager(maxsize=16),
         )
 
-
-class _told:  # noqa: N801 — reads as a word in `with`
-    """Turns the driver's errors into ours."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+    @contextmanager
+    def _mapped_errors(self) -> Iterator[None]:
+        """Raise the driver's errors as Retry or Misconfigured."""
         from clickhouse_connect.driver.exceptions import ClickHouseError
         from urllib3.exceptions import HTTPError
 
-        if isinstance(error, ClickHouseError | HTTPError | OSError):
-            said = " ".join(str(error).split())[:500]
-            if any(word in said for word in _REFUSED):
-                raise Misconfigured(f"ClickHouse refuses the user: {said}") from error
-            raise Retry(f"ClickHouse: {said}") from error
+        try:
+            yield
+        except (ClickHouseError, HTTPError, OSError) as error:
+            message = " ".join(str(error).split())[:500]
+            if any(code in message for code in _ACCESS_ERRORS):
+                raise Misconfigured(
+                    f"ClickHouse at {self.params.url} refuses user {self.params.user!r}"
+                    f" (check store.user and store.password): {message}"
+                ) from error
+            raise Retry(f"ClickHouse at {self.params.url}: {message}") from error

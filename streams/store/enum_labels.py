@@ -1,4 +1,4 @@
-"""How enums are spelled in tables: in lower case, without the type's own prefix, empty where unspecified."""
+"""Defines how enums are written in tables: in lower case, without the type's prefix, empty where unspecified."""
 
 from enum import IntEnum
 
@@ -6,7 +6,10 @@ from streams.wire.models import RowKind, Source
 
 
 def enum_label(member: IntEnum) -> str:
-    """`SOURCE_GNMI` is `gnmi`, `ROW_KIND_PORT` is `port`, `LINK_FLAP` is `link_flap`, an unspecified one is empty."""
+    """Return the label of a member.
+
+    `SOURCE_GNMI` is `gnmi`, `ROW_KIND_PORT` is `port`, `LINK_FLAP` is `link_flap`; an unspecified member is empty.
+    """
     if member == 0:
         return ""
     name = member.name
@@ -15,16 +18,19 @@ def enum_label(member: IntEnum) -> str:
     return name.lower()
 
 
-# By number, not by dict: an IntEnum's hash is a Python function, and these are looked up for every message.
+SOURCE_OF_LABEL = {enum_label(source): source for source in Source}
+ROW_KIND_OF_LABEL = {enum_label(kind): kind for kind in RowKind}
+
+# Indexed by number, not a dict: an IntEnum's hash is a Python function, and these are looked up for every message.
 _SOURCES = tuple(enum_label(source) for source in sorted(Source))
 _ROW_KINDS = tuple(enum_label(kind) for kind in sorted(RowKind))
 
 
 def source_name(source: Source) -> str:
-    """The source as tables have it."""
+    """Return the source's label in tables."""
     return _SOURCES[source]
 
 
 def row_kind_name(kind: RowKind) -> str:
-    """The row kind as tables have it."""
+    """Return the row kind's label in tables."""
     return _ROW_KINDS[kind]

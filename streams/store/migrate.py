@@ -1,9 +1,9 @@
-"""The tables' migrations: which there are, which are applied, and applying the rest.
+"""Lists the migrations of the tables, finds those that are pending, and applies them.
 
-A shipped migration never changes: `migrations/DIGESTS` holds the digest of each, a test compares, and a server on
-which another version of one was applied is refused. Statements create only what is not there, or make again what
-they made, so that a migration that was cut short is run again whole. A table's setting that the server does not know
-is left out: such settings change what rows cost, and came with one release of ClickHouse or another.
+A shipped migration never changes: `migrations/DIGESTS` has the digest of each, a test compares them, and a server on
+which another version of a migration was applied is refused. Statements create only what does not exist, or replace
+what they created, so an interrupted migration is run again whole. A table setting that the server does not have is
+skipped: such settings affect only the cost of rows, and were introduced by different releases of ClickHouse.
 """
 
 import hashlib
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
+from streams.store.query_client import MigrationClient
 from streams.wire.errors import Misconfigured
 
 MIGRATIONS_DIR = Path(__file__).with_name("migrations")
@@ -27,18 +27,6 @@ ORDER BY name"""
 _SETTING = re.compile(r"ALTER TABLE \w+ MODIFY SETTING (\w+) = ")
 
 
-class MigrationClient(Protocol):
-    """What a migration needs of ClickHouse."""
-
-    def query(self, sql: str, parameters: Any = None) -> Any: ...
-
-    def command(self, sql: str) -> None: ...
-
-    def has_database(self) -> bool: ...
-
-    def ensure_database(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Migration:
     """One file of statements."""
@@ -48,11 +36,11 @@ class Migration:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the file, hexadecimal."""
+        """The SHA-256 of the file, hexadecimal."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     def statements(self) -> Iterator[str]:
-        """Its statements in order; each ends with a semicolon at the end of a line."""
+        """Yield the statements in order; each ends with a semicolon at the end of a line."""
         for piece in self.sql.split(";\n"):
             lines = [line for line in piece.splitlines() if line.strip() and not line.startswith("--")]
             if lines:
@@ -60,52 +48,57 @@ class Migration:
 
 
 def shipped_migrations(folder: Path = MIGRATIONS_DIR) -> tuple[Migration, ...]:
-    """All migrations, in the order of their numbers."""
+    """Return all migrations in the order of their numbers."""
     return tuple(Migration(path.stem, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.sql")))
 
 
 def pending_migrations(database: MigrationClient, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
-    """Those that this server lacks; asks only, and raises Misconfigured where one differs from what was applied."""
-    applied = _applied(database)
+    """Return the migrations that this server lacks, without changing it.
+
+    Raises Misconfigured where an applied migration differs from the shipped one.
+    """
+    applied = _applied_digests(database)
     for migration in migrations:
         if applied.get(migration.name, migration.digest) != migration.digest:
             raise Misconfigured(
-                f"migration {migration.name} was applied in another version ({applied[migration.name][:12]},"
-                f" this is {migration.digest[:12]}): the database belongs to another build"
+                f"ClickHouse has another version of migration {migration.name} ({applied[migration.name][:12]},"
+                f" this build has {migration.digest[:12]}): the database belongs to another build;"
+                " set store.database to another name"
             )
     return tuple(migration for migration in migrations if migration.name not in applied)
 
 
 def apply(database: MigrationClient, migrations: tuple[Migration, ...]) -> tuple[Migration, ...]:
-    """Create the database and bring it up to date; answers what was applied."""
+    """Create the database and apply the pending migrations; return them."""
     database.ensure_database()
-    todo = pending_migrations(database, migrations)
+    pending = pending_migrations(database, migrations)
     database.command(_CREATE_APPLIED)
-    for migration in todo:
+    for migration in pending:
         for statement in migration.statements():
-            if _is_for(database, statement):
+            if _is_supported(database, statement):
                 database.command(statement)
-        values = f"('{migration.name}', '{migration.digest}')"  # a file's name and a hexadecimal number
-        database.command(f"INSERT INTO {APPLIED_TABLE} (name, digest) VALUES {values}")  # noqa: S608 — ours, both
-    return todo
+        values = f"('{migration.name}', '{migration.digest}')"  # a file name and a hexadecimal number
+        database.command(f"INSERT INTO {APPLIED_TABLE} (name, digest) VALUES {values}")  # noqa: S608 — both are ours
+    return pending
 
 
-def _is_for(database: MigrationClient, statement: str) -> bool:
-    """Whether a server can take a statement: false for a setting that its release has not."""
+def _is_supported(database: MigrationClient, statement: str) -> bool:
+    """Return whether the server supports a statement: false for a setting that its release does not have."""
     setting = _SETTING.match(statement)
     if setting is None:
         return True
-    ask = "SELECT count() FROM system.merge_tree_settings WHERE name = {name:String}"
-    return bool(database.query(ask, {"name": setting[1]})[0][0])
+    count = "SELECT count() FROM system.merge_tree_settings WHERE name = {name:String}"
+    return bool(database.query(count, {"name": setting[1]})[0][0])
 
 
-def _applied(database: MigrationClient) -> dict[str, str]:
+def _applied_digests(database: MigrationClient) -> dict[str, str]:
     if not database.has_database():
         return {}
-    there = database.query(
+    tables = database.query(
         "SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = {table:String}",
         {"table": APPLIED_TABLE},
     )
-    if not there[0][0]:
+    if not tables[0][0]:
         return {}
-    return dict(database.query(f"SELECT name, digest FROM {APPLIED_TABLE} FINAL"))  # noqa: S608 — a constant of ours
+    rows = database.query(f"SELECT name, digest FROM {APPLIED_TABLE} FINAL")  # noqa: S608 — a constant of ours
+    return {row[0]: row[1] for row in rows}

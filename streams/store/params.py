@@ -1,4 +1,4 @@
-"""Where ClickHouse is, and how the sink writes to it."""
+"""Settings of the ClickHouse connection and of the sink."""
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
@@ -13,37 +13,39 @@ class StoreParams(BaseModel):
     password: SecretStr = SecretStr("")
     database: str = Field(default="railsight", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     timeout_s: float = Field(default=60.0, gt=0)
-    """How long a request may take; one that takes longer is asked again, which doubles nothing."""
+    """Limit of one request; a request that takes longer is repeated, which duplicates nothing."""
 
 
 class SinkParams(BaseModel):
-    """How blocks are cut, and what is remembered."""
+    """Settings of blocks, deduplication, retries and the consumer group."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     group: str = "railsight-persist"
     instance: str | None = None
-    """A name that no other sink of the group has: after a kill it gets its partitions back at once."""
+    """A static group member id, unique in the group: after a kill the sink gets its partitions back at once."""
     linger_s: float = Field(default=1.0, gt=0)
-    """A block is closed this long after its first record at the latest: how old a row may be when it can be read."""
+    """A block is closed at most this long after its first record, so a row is at most this old when it can be read."""
     linger_max_s: float = Field(default=10.0, gt=0)
-    """The same for samples whose block has `bulk_rows` after `linger_s`, and for events that go on and on: all but
-    those that come after a silence of this length.
+    """The same limit for samples whose block has `bulk_rows` after `linger_s`, and for continuous streams of events,
+    except for records that follow a silence of this length.
 
     Inserts take 2.2 CPU seconds a million rows in blocks of 10,000 rows (a second of a partition of the largest
     fabric), 1.7 of 20,000, 1.15 of 49,000 and 1.0 of 98,000 (chdb 26.9, the same run)."""
     linger_background_s: float = Field(default=30.0, gt=0)
-    """As `linger_max_s` for events, for what people look for elsewhere while it is new: statuses, symptoms, progress,
+    """As `linger_max_s` for events, for tables that are rarely queried for recent rows: statuses, symptoms, progress,
     facts. An insert of a few rows takes ClickHouse 12 ms of CPU, and each partition of each topic has its own."""
     bulk_rows: int = Field(default=1000, ge=1)
-    """Fewer in `linger_s`, and a block is stored at once: there a million rows take a quarter of an hour."""
+    """A block with fewer rows after `linger_s` is stored at once: at that rate a million rows take a quarter of an
+    hour."""
     block_rows: int = Field(default=131_072, ge=1, le=1_000_000)
     block_bytes: int = Field(default=32 << 20, ge=1024)
-    """Of records' values, for each partition in work: what bounds the sink's memory."""
+    """Limit of record values in each partition's block; it bounds the sink's memory."""
     deduplication_window_s: float = Field(default=6 * 3600.0, gt=0)
-    """How long a message's identity is remembered; the topic itself keeps samples as long."""
+    """How long a message's identity is retained; the samples topic has the same retention."""
     retry_backoff_s: float = Field(default=0.2, gt=0)
     retry_backoff_max_s: float = Field(default=10.0, gt=0)
     session_timeout_s: float = Field(default=10.0, ge=6.0, le=300.0)
-    """Silent for this long, a sink loses its partitions to another; brokers refuse less than 6 s."""
+    """After this long without a heartbeat the group assigns a sink's partitions to another; brokers refuse less than
+    6 s."""
     report_interval_s: float = Field(default=30.0, gt=0)

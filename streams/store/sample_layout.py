@@ -1,4 +1,4 @@
-"""What the columns of a message of samples mean to the store, found out once for all messages that share them."""
+"""Maps the columns of a samples message to columns of the tables, computed once for all messages that share them."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from streams.wire.models import Samples, Table
 
 
 def column_name(metric: Metric) -> str:
-    """The name of a metric in tables: a column of `samples`, or a value of `sample_lanes.metric`."""
+    """Return the name of a metric in tables: a column of `samples`, or a value of `sample_lanes.metric`."""
     return metric.name.lower()
 
 
 def is_scalar(metric: Metric) -> bool:
-    """Whether a metric is a column of its own."""
+    """Return whether a metric has one value per port, and so a column of its own."""
     return CATALOGUE[metric].index is None
 
 
 @dataclass(frozen=True, slots=True)
 class LaneColumn:
-    """One column of a message that has a lane, queue, priority or bin; its name is that of the metric."""
+    """One column of a message that belongs to a lane, queue, priority or bin; its name is that of the metric."""
 
     counter: bool
     position: int
@@ -28,7 +28,7 @@ class LaneColumn:
 
 @dataclass(frozen=True, slots=True)
 class SampleLayout:
-    """The columns of a message: for each table the positions of its scalars, and all lanes."""
+    """The columns of a message: the positions of the scalars of each table, and all lanes."""
 
     counters: tuple[Metric, ...]
     gauges: tuple[Metric, ...]
@@ -39,7 +39,7 @@ class SampleLayout:
     lanes: tuple[LaneColumn, ...]
 
     def matches(self, message: Samples) -> bool:
-        """Whether a message has these columns; tuples of the same members are compared by identity, which is quick."""
+        """Return whether a message has these columns; equal members are compared by identity first, which is fast."""
         counters, gauges = message.counters, message.gauges
         return (
             self.counters == counters.metric
@@ -50,12 +50,12 @@ class SampleLayout:
 
     @property
     def has_scalars(self) -> bool:
-        """Whether a message makes rows of `samples`."""
+        """Whether a message has rows in `samples`."""
         return bool(self.scalar_counters or self.scalar_gauges)
 
 
 def layout_of(message: Samples) -> SampleLayout:
-    """The layout of a message."""
+    """Return the layout of a message."""
     return SampleLayout(
         message.counters.metric,
         message.gauges.metric,
@@ -80,16 +80,16 @@ def _lanes(table: Table, *, counter: bool) -> tuple[LaneColumn, ...]:
 
 
 class SampleLayoutCache:
-    """The layouts of a block; a few, so that the newest are tried first and one by one."""
+    """The layouts of a block; they are few, so the newest are tried first, one by one."""
 
     def __init__(self) -> None:
-        self._known: list[SampleLayout] = []
+        self._layouts: list[SampleLayout] = []
 
     def layout_of(self, message: Samples) -> SampleLayout:
-        """The layout of a message, the same object for the same columns."""
-        for layout in reversed(self._known):
+        """Return the layout of a message, the same object for equal columns."""
+        for layout in reversed(self._layouts):
             if layout.matches(message):
                 return layout
         layout = layout_of(message)
-        self._known.append(layout)
+        self._layouts.append(layout)
         return layout

@@ -1,7 +1,7 @@
-"""One partition of Kafka, a group's memory of it, and tables of ClickHouse, in memory, which crash when they are told.
+"""Fakes of one Kafka partition, the group's offset and ClickHouse tables, in memory, with crashes on request.
 
-They keep the promises that the sink stands on and no others: a commit is taken from the owner of the generation only,
-an insert's token is remembered for as many blocks as the table's window, and either may happen and the answer be lost.
+They have only the guarantees that the sink relies on: a commit is accepted from the owner of the generation only, an
+insert's token is remembered for the table's window of blocks, and either may happen without a response.
 """
 
 import asyncio
@@ -21,18 +21,18 @@ from streams.wire.models import Rejected
 
 
 class Crash(BaseException):
-    """The process was killed here."""
+    """Ends the process here, as a kill does."""
 
 
 @dataclass
 class Fuse:
-    """Counts what the sink does to the world, and kills it before or after the n-th of these; 0: never."""
+    """Counts the sink's external effects, and kills it before or after the n-th of them; 0: never."""
 
     left: int = 0
     after: bool = False
 
     def burn(self, *, done: bool) -> None:
-        """Called before each act with done=False, and after it with done=True."""
+        """Count an effect; called before each with done=False and after it with done=True."""
         if done == self.after and self.left:
             self.left -= 1
             if not self.left:
@@ -41,7 +41,7 @@ class Fuse:
 
 @dataclass(frozen=True)
 class FakeRecord:
-    """A record as aiokafka hands it out."""
+    """A record as aiokafka returns it."""
 
     offset: int
     value: bytes | None
@@ -51,7 +51,7 @@ class FakeRecord:
 
 @dataclass
 class FakeLog:
-    """What outlives a sink: the records, the group's offset with its generation, the rejected topic."""
+    """State that survives a sink: the records, the group's offset with its generation, the rejected topic."""
 
     records: list[FakeRecord] = field(default_factory=list)
     committed: OffsetAndMetadata | None = None
@@ -62,17 +62,17 @@ class FakeLog:
 class FakeConsumer:
     """Reads the log from a position, a few records at a time."""
 
-    def __init__(self, at: TopicPartition, log: FakeLog, most: int) -> None:
+    def __init__(self, at: TopicPartition, log: FakeLog, max_records: int) -> None:
         self._at = at
         self.paused = asyncio.Event()
         self._log = log
-        self._most = most
+        self._max_records = max_records
         self._position = 0
 
-    async def fetched(self) -> list[tuple[TopicPartition, Any]]:
-        # As in the driver, nothing comes between reading the position and moving it.
+    async def fetch(self) -> list[tuple[TopicPartition, Any]]:
+        # As in the driver, no other task runs between reading the position and moving it.
         await asyncio.sleep(0)
-        found = [r for r in self._log.records if r.offset >= self._position][: self._most]
+        found = [r for r in self._log.records if r.offset >= self._position][: self._max_records]
         if not found or self.paused.is_set():
             await asyncio.sleep(0.001)
             return []
@@ -116,7 +116,7 @@ class FakeFence:
     async def commit(self, at: TopicPartition, offset: int, metadata: str) -> None:
         self._fuse.burn(done=False)
         if self._generation != self._log.generation:
-            raise PartitionLost("another has it")
+            raise PartitionLost("another sink is the owner")
         self._log.committed = OffsetAndMetadata(offset, metadata)
         self._fuse.burn(done=True)
 
@@ -125,52 +125,52 @@ class FakeFence:
 
 
 class FakeTables:
-    """Tables of one column, the offsets of Kafka; `away` many requests fail before the server is back."""
+    """Tables of one column, the Kafka offsets; the first `failures` requests fail."""
 
     def __init__(self, fuse: Fuse, window: int = 100) -> None:
         self.fuse = fuse
         self.rows: dict[str, list[int]] = {}
         self.tokens: dict[str, list[str]] = {}
-        self.away = 0
-        self.forgets_rows = False
-        """Killed between noting the next token and keeping its rows."""
+        self.failures = 0
+        self.loses_rows = False
+        """Whether the server is killed between recording the next token and storing its rows."""
         self._window = window
 
     def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:
-        self._busy()
+        self._fail_maybe()
         self.fuse.burn(done=False)
-        known = self.tokens.setdefault(table, [])
-        if token not in known:
-            known.append(token)
-            del known[: -self._window]
-            if self.forgets_rows:
-                self.forgets_rows = False
+        tokens = self.tokens.setdefault(table, [])
+        if token not in tokens:
+            tokens.append(token)
+            del tokens[: -self._window]
+            if self.loses_rows:
+                self.loses_rows = False
                 raise Retry("killed")
             self.rows.setdefault(table, []).extend(_offsets(block))
         self.fuse.burn(done=True)
 
     def query(self, sql: str, parameters: Any = None) -> Any:
-        self._busy()
+        self._fail_maybe()
         table = sql.split("`")[1]
         rows = self.rows.get(table, [])
         if "max(kafka_offset)" in sql:
             return [(max(rows, default=0), len(rows))]
         return [(sum(parameters["first"] <= offset <= parameters["last"] for offset in rows),)]
 
-    def _busy(self) -> None:
-        if self.away:
-            self.away -= 1
-            raise Retry("away")
+    def _fail_maybe(self) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise Retry("unavailable")
 
 
 class OffsetBuilder:
-    """Makes one row of each message in each of two tables: its offset."""
+    """Builds one row per message in each of two tables: its offset."""
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
 
-    def add(self, taken: SourcedMessage) -> int:
-        self._offsets.append(taken.offset)
+    def add(self, sourced: SourcedMessage) -> int:
+        self._offsets.append(sourced.offset)
         return 1
 
     def finish(self) -> list[TableRows]:
@@ -191,12 +191,12 @@ class FakeRejects:
         self._log.rejected.extend(rejected)
         self._fuse.burn(done=True)
 
-    async def already_rejected(self, bounds: Any) -> set[int]:
-        return {one.offset for one in self._log.rejected if bounds.first <= one.offset <= bounds.last}
+    async def already_rejected(self, intent: Any) -> set[int]:
+        return {one.offset for one in self._log.rejected if intent.first <= one.offset <= intent.last}
 
 
 def _offsets(block: NativeBlock) -> list[int]:
-    """The values of a Native block of one Int64 column."""
+    """Return the values of a Native block of one Int64 column."""
     data = b"".join(block.pieces)
     at = data.index(b"\x05Int64") + len(b"\x05Int64")
     return [int(value) for value in np.frombuffer(data[at:], "<i8")]

@@ -1,0 +1,1 @@
+"""The sink: stores every topic in ClickHouse, each row exactly once."""

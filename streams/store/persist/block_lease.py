@@ -1,21 +1,21 @@
-"""Whether a block is still ours to store, asked again after a while: a sink may be stopped anywhere, for any time."""
+"""Verifies that this sink still owns a block, because the process may be suspended at any point for any time."""
 
 import time
 from collections.abc import Awaitable, Callable
 
 VERIFY_AFTER_S = 5.0
-"""Less than the shortest session: a sink that was away for less than this has lost nothing."""
+"""Less than the shortest session: a sink that was suspended for less than this still owns its partitions."""
 
 
 class BlockLease:
-    """One block's. `commit` says its intent again; it raises Lost where the partition is another's."""
+    """The ownership of one block; `commit` repeats its intent, and raises PartitionLost after a takeover."""
 
     def __init__(self, commit: Callable[[], Awaitable[None]]) -> None:
         self._commit = commit
-        self._said = time.monotonic()
+        self._verified_at = time.monotonic()
 
     async def verify(self) -> None:
-        """Return if the block was ours a moment ago."""
-        if time.monotonic() - self._said > VERIFY_AFTER_S:
+        """Return if the block was owned within the last VERIFY_AFTER_S."""
+        if time.monotonic() - self._verified_at > VERIFY_AFTER_S:
             await self._commit()
-            self._said = time.monotonic()
+            self._verified_at = time.monotonic()

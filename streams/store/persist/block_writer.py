@@ -1,14 +1,13 @@
-"""One block into ClickHouse, once: whatever was stored of it before, and by whomever.
+"""Inserts one block into ClickHouse exactly once, whatever part of it was stored before and by which sink.
 
-The token makes the server pass over a table's block that it has. After any doubt (a try before this one, a block
-left by another owner) the rows are counted as well: a server killed between noting a token and keeping its rows
-would otherwise never take them again.
+The server skips a token that a table has recorded. In case of doubt (an earlier attempt, a block of another owner) the
+rows are counted as well: a server that was killed between recording a token and storing its rows would otherwise
+never accept them.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import structlog
 
@@ -16,8 +15,8 @@ from streams.store.params import SinkParams
 from streams.store.persist.block_intent import BlockIntent
 from streams.store.persist.block_lease import BlockLease
 from streams.store.persist.retry import retry_forever
-from streams.store.rows.native_format import NativeBlock
-from streams.store.rows.native_format import encode_block as native
+from streams.store.query_client import InsertClient
+from streams.store.rows.native_format import NativeBlock, encode_block
 from streams.store.rows.row_builder import TableRows
 
 _log = structlog.get_logger("railsight.persist")
@@ -26,54 +25,46 @@ _COUNT = (
     "SELECT count() FROM `{table}` WHERE kafka_partition = {{p:UInt16}} AND kafka_offset BETWEEN {{first:Int64}}"
     " AND {{last:Int64}} AND arrived_at >= fromUnixTimestamp64Milli({{stamp:Int64}}, 'UTC') - INTERVAL 1 DAY"
 )
-"""The day's slack is for clocks of brokers that differ; it serves to read few partitions of the table."""
+"""The margin of a day covers differing broker clocks; the condition limits which partitions of the table are read."""
 
-_MOST_TOKENS = 8
-
-
-class InsertClient(Protocol):
-    """What the writer needs of ClickHouse; blocking, raising Retry while it is away."""
-
-    def query(self, sql: str, parameters: Any = None) -> Any: ...
-
-    def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None: ...
+_MAX_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class BlockWriter:
-    """Stores blocks; holds nothing between them."""
+    """Stores blocks; has no state between them."""
 
-    tables: InsertClient
+    client: InsertClient
     params: SinkParams
 
-    async def store(self, bounds: BlockIntent, rows: Sequence[TableRows], claim: BlockLease, *, doubtful: bool) -> None:
-        """Return once every table has the rows of this block, each once. Waits as long as ClickHouse is away.
+    async def store(self, intent: BlockIntent, rows: Sequence[TableRows], lease: BlockLease, *, doubtful: bool) -> None:
+        """Return once every table has the rows of this block, each once; waits while ClickHouse is unavailable.
 
-        The claim is asked before every try: a server remembers only so many tokens, and a sink that slept for an hour
-        must not come with one that is forgotten. It raises Lost.
+        Verifies the lease before every attempt: a server remembers a limited number of tokens, and a sink that was
+        suspended for an hour must not insert with one that is forgotten. Raises PartitionLost.
         """
         for part in rows:
-            data = await asyncio.to_thread(native, part.columns)
+            data = await asyncio.to_thread(encode_block, part.columns)
 
-            async def put(attempt: int, part: TableRows = part, data: NativeBlock = data) -> None:
-                await claim.verify()
-                await asyncio.to_thread(self._put, bounds, part, data, doubtful or attempt > 0)
+            async def insert(attempt: int, part: TableRows = part, data: NativeBlock = data) -> None:
+                await lease.verify()
+                await asyncio.to_thread(self._insert, intent, part, data, doubtful or attempt > 0)
 
-            await retry_forever(self.params, f"insert into {part.table}", put)
+            await retry_forever(self.params, f"insert into {part.table}", insert)
 
-    def _put(self, bounds: BlockIntent, part: TableRows, data: NativeBlock, doubtful: bool) -> None:
-        self.tables.insert(part.table, part.column_names, data, bounds.token)
-        # Not compared with how many there should be: what was a message sent again may be judged otherwise at the edge
-        # of what is remembered.
-        for life in range(1, _MOST_TOKENS):
-            if not doubtful or self._count(bounds, part.table):
+    def _insert(self, intent: BlockIntent, part: TableRows, data: NativeBlock, doubtful: bool) -> None:
+        self.client.insert(part.table, part.column_names, data, intent.token)
+        # The count is not compared with the expected number: at the edge of the deduplication window a repeated
+        # message may be classified differently.
+        for retry in range(1, _MAX_TOKENS):
+            if not doubtful or self._count(intent, part.table):
                 return
-            _log.warning("ClickHouse knew a block that it did not have", token=bounds.token, table=part.table)
-            self.tables.insert(part.table, part.column_names, data, f"{bounds.token}#{life}")
+            _log.warning("ClickHouse has the token of a block without its rows", token=intent.token, table=part.table)
+            self.client.insert(part.table, part.column_names, data, f"{intent.token}#{retry}")
 
-    def _count(self, bounds: BlockIntent, table: str) -> int:
-        found = self.tables.query(
+    def _count(self, intent: BlockIntent, table: str) -> int:
+        found = self.client.query(
             _COUNT.format(table=table),
-            {"p": bounds.partition, "first": bounds.first, "last": bounds.last, "stamp": bounds.stamp_ms},
+            {"p": intent.partition, "first": intent.first, "last": intent.last, "stamp": intent.stamp_ms},
         )
         return int(found[0][0])

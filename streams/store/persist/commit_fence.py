@@ -1,9 +1,9 @@
-"""Commits that only the owner of a partition can make.
+"""Commits offsets that only the owner of a partition can commit.
 
-The owner is who the group says it is: (generation, member) as they were when the partitions were assigned. The
-driver's own `commit` takes what they are when it sends, so that a sink which slept, lost its partitions and joined
-again could commit what it had read before; the broker refuses the old pair. The private names of aiokafka that this
-needs are held by a contract test, as those of streams.runtime are.
+Ownership is the pair (generation, member) at the time of the assignment. The driver's own `commit` uses the pair at
+the time of sending, so a sink that was suspended, lost its partitions and rejoined could commit what it had read
+before; the broker refuses the old pair. A contract test checks the private names of aiokafka that this needs, as it
+does for those of streams.runtime.
 """
 
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ _NOT_OWNER = (CommitFailedError, IllegalGenerationError, RebalanceInProgressErro
 
 
 class PartitionLost(Exception):
-    """The partition is somebody else's now, or about to be: drop what is in hand; the next owner has it."""
+    """The partition has another owner, or is about to: drop its records; the next owner reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class CommitFence:
 
     @classmethod
     def from_assignment(cls, consumer: AIOKafkaConsumer, group: str) -> "CommitFence":
-        """The right that the assignment just made gives."""
+        """Return the right that the current assignment gives."""
         coordinator = consumer._coordinator  # noqa: SLF001 — see above
         return cls(consumer, group, coordinator.generation, coordinator.member_id)
 
     async def commit(self, at: TopicPartition, offset: int, metadata: str) -> None:
-        """Commit one offset; raises Lost where the partition is not ours, Retry where the broker is away."""
+        """Commit one offset; raises PartitionLost without ownership, Retry while the broker is unavailable."""
         coordinator = self.consumer._coordinator  # noqa: SLF001
         request = OffsetCommitRequest(
             self.group,
@@ -71,12 +71,12 @@ class CommitFence:
         except KafkaError as error:
             if isinstance(error, NotCoordinatorForGroupError):
                 coordinator.coordinator_dead()
-            raise Retry(f"Kafka: commit of {at.topic}/{at.partition}: {type(error).__name__}") from error
+            raise Retry(f"Kafka: cannot commit {at.topic}/{at.partition}: {type(error).__name__}") from error
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of those that have one, with their metadata."""
+        """Return the committed offsets with their metadata, for the partitions that have one."""
         try:
             found = await self.consumer._coordinator.fetch_committed_offsets(list(partitions))  # noqa: SLF001
         except KafkaError as error:
-            raise Retry(f"Kafka: offsets of {self.group}: {type(error).__name__}") from error
+            raise Retry(f"Kafka: cannot fetch the offsets of {self.group}: {type(error).__name__}") from error
         return dict(found)

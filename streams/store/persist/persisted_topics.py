@@ -1,14 +1,15 @@
-"""Which topics are persisted, what makes their rows, and what of them is remembered across restarts.
+"""Lists the persisted topics, with the builder of their rows and the identities restored after a restart.
 
-Not persisted: the -open topics (the same messages as those they are cut from), snapshots, targets and summaries.
+Not persisted: the -open topics (they repeat messages of others), snapshots, targets and summaries.
 """
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from streams.store.enum_labels import enum_label
+from streams.store.query_client import QueryClient
 from streams.store.rows import table_schemas
 from streams.store.rows.deduplication import KeyDedup, SequenceDedup
 from streams.store.rows.inventory_rows import InventoryBuilder
@@ -19,15 +20,9 @@ from streams.wire.models import Message
 from streams.wire.topics import Topic
 
 
-class QueryClient(Protocol):
-    """Answers a query; raises Retry while ClickHouse is away."""
-
-    def query(self, sql: str, parameters: Any = None) -> Any: ...
-
-
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """What to remember: rows of one partition before an offset that came within the window."""
+    """Rows whose identities are restored: those of one partition before offset `end` that arrived in the window."""
 
     partition: int
     end: int
@@ -36,25 +31,25 @@ class OffsetRange:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """As the queries below name them."""
+        """The parameters of the queries below."""
         return {"p": self.partition, "before": self.end, "since": self.now_ms - self.window_ms}
 
 
 class LatencyClass(Enum):
-    """How long a topic's rows may wait for others, which a block is the dearer for lacking."""
+    """How long a topic's rows may wait for a larger block, which costs less per row."""
 
-    PROMPT = "prompt"  # people wait for them: `linger_s`
-    BULK = "bulk"  # thousands a second at a large fabric: `linger_max_s` where `bulk_rows` came in `linger_s`
-    STEADY = "steady"  # what goes on and on: `linger_max_s` but for a block that comes after as long a silence
-    BACKGROUND = "background"  # the same with `linger_background_s`: nobody reads it from ClickHouse while it is new
+    PROMPT = "prompt"  # people wait for these rows: `linger_s`
+    BULK = "bulk"  # thousands a second at a large fabric: `linger_max_s` if `bulk_rows` arrived in `linger_s`
+    STEADY = "steady"  # continuous streams: `linger_max_s`, except for a block after a silence of that length
+    BACKGROUND = "background"  # as STEADY with `linger_background_s`: recent rows are rarely queried
 
 
 @dataclass(frozen=True, slots=True)
 class PersistedTopic:
     """One topic of the sink.
 
-    `tables` are those that it fills, the last one last; `start` makes its builder with what ClickHouse remembers;
-    `whole` says that the builder must be shown the topic from its beginning.
+    `tables` are those that it fills, in the order of insertion; `start` makes its builder, with identities restored
+    from ClickHouse; `from_beginning` means that the builder needs all records of the topic from its beginning.
     """
 
     topic: Topic
@@ -65,53 +60,53 @@ class PersistedTopic:
 
     @property
     def model(self) -> type[Message]:
-        """The message whose rows these are; others that stand in the topic make none."""
+        """The message type that makes rows; other types in the topic make none."""
         assert self.topic.model is not None
         return self.topic.model
 
 
-_WITHIN = (
+_IN_RANGE = (
     "kafka_partition = {p:UInt16} AND kafka_offset < {before:Int64}"
     " AND arrived_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC')"
 )
 
-# Sequences as spans: where one does not follow its neighbour, a span begins or ends.
+# Sequences as ranges: a range begins or ends where a sequence is not adjacent to its neighbor.
 _SPANS = """SELECT device, source, collector, collector_run, lows, highs, newest FROM (
     SELECT device, source, collector, collector_run, arraySort(groupUniqArray(sequence)) AS s,
         arrayFilter((x, i) -> i = 1 OR s[i - 1] + 1 != x, s, arrayEnumerate(s)) AS lows,
         arrayFilter((x, i) -> i = length(s) OR s[i + 1] != x + 1, s, arrayEnumerate(s)) AS highs,
         toUnixTimestamp64Milli(max(arrived_at)) AS newest
-    FROM {table} WHERE {within} GROUP BY device, source, collector, collector_run
+    FROM {table} WHERE {range} GROUP BY device, source, collector, collector_run
 )"""
 
 
-def _sequences(asks: QueryClient, stretch: OffsetRange, table: str) -> SequenceDedup:
-    seen = SequenceDedup(stretch.window_ms)
-    for *run, lows, highs, newest in asks.query(_SPANS.format(table=table, within=_WITHIN), stretch.parameters):
-        seen.restore((run[0], run[1], run[2], run[3]), lows, highs, newest)
-    return seen
+def _restore_sequences(client: QueryClient, offsets: OffsetRange, table: str) -> SequenceDedup:
+    dedup = SequenceDedup(offsets.window_ms)
+    for *run, lows, highs, newest in client.query(_SPANS.format(table=table, range=_IN_RANGE), offsets.parameters):
+        dedup.restore((run[0], run[1], run[2], run[3]), lows, highs, newest)
+    return dedup
 
 
-def _samples(asks: QueryClient, stretch: OffsetRange) -> RowBuilder:
-    return SampleBuilder(_sequences(asks, stretch, "sample_messages"))
+def _start_samples(client: QueryClient, offsets: OffsetRange) -> RowBuilder:
+    return SampleBuilder(_restore_sequences(client, offsets, "sample_messages"))
 
 
-def _plain(shape: TableSchema) -> Callable[[QueryClient, OffsetRange], RowBuilder]:
-    return lambda _asks, _stretch: MessageRowBuilder(shape)
+def _without_identity(schema: TableSchema) -> Callable[[QueryClient, OffsetRange], RowBuilder]:
+    return lambda _client, _offsets: MessageRowBuilder(schema)
 
 
-def _keyed(
-    shape: TableSchema, columns: str, identity: Callable[[Any], Hashable | None]
+def _with_identity(
+    schema: TableSchema, columns: str, identity: Callable[[Any], Hashable | None]
 ) -> Callable[[QueryClient, OffsetRange], RowBuilder]:
-    def start(asks: QueryClient, stretch: OffsetRange) -> RowBuilder:
-        keys = KeyDedup(stretch.window_ms)
+    def start(client: QueryClient, offsets: OffsetRange) -> RowBuilder:
+        keys = KeyDedup(offsets.window_ms)
         sql = (
-            f"SELECT {columns}, toUnixTimestamp64Milli(arrived_at) AS came FROM {shape.table}"  # noqa: S608 — ours
-            f" WHERE {_WITHIN} ORDER BY kafka_offset"
+            f"SELECT {columns}, toUnixTimestamp64Milli(arrived_at) AS came FROM {schema.table}"  # noqa: S608 — ours
+            f" WHERE {_IN_RANGE} ORDER BY kafka_offset"
         )
-        for *key, came in asks.query(sql, stretch.parameters):
-            keys.is_new(tuple(key), came)
-        return MessageRowBuilder(shape, keys, identity)
+        for *key, arrived_ms in client.query(sql, offsets.parameters):
+            keys.is_new(tuple(key), arrived_ms)
+        return MessageRowBuilder(schema, keys, identity)
 
     return start
 
@@ -125,7 +120,7 @@ def _episode_revision(message: Any) -> Hashable:
 
 
 def _event(message: Any) -> Hashable | None:
-    # Without a run there is no identity: what a bridge passes on may lack it.
+    # Without a run there is no identity: events that a bridge forwards may lack it.
     if not message.collector_run:
         return None
     return message.device, enum_label(message.source), message.collector, message.collector_run, message.sequence
@@ -135,44 +130,48 @@ def _rejection(message: Any) -> Hashable:
     return message.topic, message.partition, message.offset, message.stage
 
 
-def _one(topic: Topic, shape: TableSchema, pace: LatencyClass = LatencyClass.PROMPT) -> PersistedTopic:
-    return PersistedTopic(topic, (shape.table,), _plain(shape), latency=pace)
+def _single(topic: Topic, schema: TableSchema, latency: LatencyClass = LatencyClass.PROMPT) -> PersistedTopic:
+    return PersistedTopic(topic, (schema.table,), _without_identity(schema), latency=latency)
 
 
 PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
-    PersistedTopic(topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _samples, latency=LatencyClass.BULK),
+    PersistedTopic(
+        topics.SAMPLES, ("samples", "sample_lanes", "sample_messages"), _start_samples, latency=LatencyClass.BULK
+    ),
     PersistedTopic(
         topics.EVENTS,
         ("events",),
-        _keyed(table_schemas.EVENTS, "device, source, collector, collector_run, sequence", _event),
+        _with_identity(table_schemas.EVENTS, "device, source, collector, collector_run, sequence", _event),
         latency=LatencyClass.STEADY,
     ),
-    _one(topics.FACTS, table_schemas.FACTS, LatencyClass.BACKGROUND),
-    _one(topics.COLLECTOR_STATUS, table_schemas.COLLECTOR_STATUS, LatencyClass.BACKGROUND),
-    PersistedTopic(topics.FINDINGS, ("findings",), _keyed(table_schemas.FINDINGS, "id, revision", _revision)),
+    _single(topics.FACTS, table_schemas.FACTS, LatencyClass.BACKGROUND),
+    _single(topics.COLLECTOR_STATUS, table_schemas.COLLECTOR_STATUS, LatencyClass.BACKGROUND),
+    PersistedTopic(topics.FINDINGS, ("findings",), _with_identity(table_schemas.FINDINGS, "id, revision", _revision)),
     PersistedTopic(
-        topics.REMEDIATIONS, ("remediations",), _keyed(table_schemas.REMEDIATIONS, "id, revision", _revision)
+        topics.REMEDIATIONS,
+        ("remediations",),
+        _with_identity(table_schemas.REMEDIATIONS, "id, revision", _revision),
     ),
-    _one(topics.REMEDIATION_RESULTS, table_schemas.REMEDIATION_RESULTS),
-    _one(topics.CONTROLS, table_schemas.CONTROLS),
+    _single(topics.REMEDIATION_RESULTS, table_schemas.REMEDIATION_RESULTS),
+    _single(topics.CONTROLS, table_schemas.CONTROLS),
     PersistedTopic(
         topics.REJECTED,
         ("rejected",),
-        _keyed(table_schemas.REJECTED, "topic, partition, offset, stage", _rejection),
+        _with_identity(table_schemas.REJECTED, "topic, partition, offset, stage", _rejection),
     ),
-    _one(topics.PROGRESS, table_schemas.PROGRESS, LatencyClass.BACKGROUND),
-    _one(topics.SYMPTOMS, table_schemas.SYMPTOMS, LatencyClass.BACKGROUND),
+    _single(topics.PROGRESS, table_schemas.PROGRESS, LatencyClass.BACKGROUND),
+    _single(topics.SYMPTOMS, table_schemas.SYMPTOMS, LatencyClass.BACKGROUND),
     PersistedTopic(
         topics.EPISODES,
         ("episodes",),
-        _keyed(table_schemas.EPISODES, "id, revision", _episode_revision),
+        _with_identity(table_schemas.EPISODES, "id, revision", _episode_revision),
         latency=LatencyClass.BACKGROUND,
     ),
     PersistedTopic(
         topics.INVENTORY,
         ("inventory_devices", "inventory_links", "inventory_jobs"),
-        lambda _asks, _stretch: InventoryBuilder(),
+        lambda _client, _offsets: InventoryBuilder(),
         from_beginning=True,
     ),
-    _one(topics.JOBS, table_schemas.JOBS),
+    _single(topics.JOBS, table_schemas.JOBS),
 )

@@ -1,7 +1,7 @@
-"""Where records go that cannot be read: to the rejected topic, with their origin and the reason, once.
+"""Sends records that cannot be read to the rejected topic, with their origin and the reason, each once.
 
-A sink that was killed after saying so and before committing does the block again; `said` is what the topic already
-has of that block, read back from it.
+A sink that was killed after sending and before committing processes the block again; `already_rejected` reads back
+which records of that block the topic has.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _READ_MS = 1000
 
 
 class RejectedRecords:
-    """Sends to the rejected topic, each record once."""
+    """A writer and reader of the rejected topic."""
 
     def __init__(self, producer: AIOKafkaProducer, consumer: Callable[[], AIOKafkaConsumer], topic: str) -> None:
         self._producer = producer
@@ -40,37 +40,38 @@ class RejectedRecords:
             ]
             await asyncio.gather(*sent)
         except KafkaError as error:
-            raise Retry(f"Kafka: rejected records: {type(error).__name__}") from error
+            raise Retry(f"Kafka: cannot send rejected records: {type(error).__name__}") from error
 
-    async def already_rejected(self, bounds: BlockIntent) -> set[int]:
-        """The offsets of this block that the topic holds already."""
+    async def already_rejected(self, intent: BlockIntent) -> set[int]:
+        """Return the offsets of this block that the topic has."""
         at = TopicPartition(self._topic, 0)
         consumer = self._consumer()
         await consumer.start()
         try:
             consumer.assign([at])
-            began = (await consumer.offsets_for_times({at: max(0, bounds.stamp_ms)}))[at]
+            start = (await consumer.offsets_for_times({at: max(0, intent.stamp_ms)}))[at]
             end = (await consumer.end_offsets([at]))[at]
-            if began is None or began.offset >= end:
+            if start is None or start.offset >= end:
                 return set()
-            consumer.seek(at, began.offset)
-            found: set[int] = set()
+            consumer.seek(at, start.offset)
+            offsets: set[int] = set()
             while await consumer.position(at) < end:
-                got = await consumer.getmany(at, timeout_ms=_READ_MS)
-                found |= {offset for record in got.get(at, ()) if (offset := _ours(record, bounds)) is not None}
+                batch = (await consumer.getmany(at, timeout_ms=_READ_MS)).get(at, ())
+                offsets |= {offset for record in batch if (offset := _offset_in(record, intent)) is not None}
         except KafkaError as error:
-            raise Retry(f"Kafka: rejected records: {type(error).__name__}") from error
+            raise Retry(f"Kafka: cannot read rejected records: {type(error).__name__}") from error
         else:
-            return found
+            return offsets
         finally:
             await consumer.stop()
 
 
-def _ours(record: Any, bounds: BlockIntent) -> int | None:
+def _offset_in(record: Any, intent: BlockIntent) -> int | None:
+    """Return the rejected offset where it was rejected by this stage in the block's partition."""
     try:
         message = topics.decode(topics.REJECTED, record.value, record.headers)
     except Reject:
         return None
     assert isinstance(message, Rejected)
-    same = (message.topic, message.partition, message.stage) == (bounds.topic, bounds.partition, STAGE)
+    same = (message.topic, message.partition, message.stage) == (intent.topic, intent.partition, STAGE)
     return message.offset if same else None

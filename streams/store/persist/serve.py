@@ -1,4 +1,4 @@
-"""A sink as a process: waits for tables that are up to date, stores until a signal, and ends in order."""
+"""Runs a sink as a process: waits until the tables are up to date, stores until a signal, and stops in order."""
 
 import asyncio
 import gc
@@ -15,24 +15,24 @@ from streams.store.persist.sink import Sink
 from streams.wire.errors import Misconfigured
 from streams.wire.loops import new_loop
 
-_GARBAGE_AFTER = (100_000, 50, 100)
-"""Messages wait in blocks, 300,000 objects of them at the largest fabric, and hold no cycles: by the interpreter's own
-thresholds the collector goes through all of them again and again (reading and building 8 blocks: 1.00 to 1.19 CPU
-seconds a million rows, 0.86 to 1.12 with these; three runs of each in turn)."""
+_GC_THRESHOLDS = (100_000, 50, 100)
+"""Blocks have 300,000 waiting objects at the largest fabric, without cycles: with the interpreter's defaults the
+garbage collector scans all of them repeatedly (reading and building 8 blocks: 1.00 to 1.19 CPU seconds a million rows,
+0.86 to 1.12 with these; three runs of each in turn)."""
 
 
 async def serve(store: StoreParams, options: Mapping[str, Any], params: SinkParams) -> None:
-    """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration has not been applied."""
+    """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration is pending."""
     keep_pages()
     gc.freeze()
-    gc.set_threshold(*_GARBAGE_AFTER)
+    gc.set_threshold(*_GC_THRESHOLDS)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     clickhouse = ClickHouse(store)
     try:
-        ready = asyncio.create_task(_tables(clickhouse, params))
+        ready = asyncio.create_task(_wait_for_tables(clickhouse, params))
         stopped = asyncio.create_task(stop.wait())
         await asyncio.wait({ready, stopped}, return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
@@ -45,17 +45,18 @@ async def serve(store: StoreParams, options: Mapping[str, Any], params: SinkPara
         clickhouse.close()
 
 
-async def _tables(clickhouse: ClickHouse, params: SinkParams) -> None:
-    """Return once ClickHouse answers and has every table."""
-    todo = await retry_forever(
-        params, "ClickHouse", lambda _: asyncio.to_thread(pending_migrations, clickhouse, shipped_migrations())
+async def _wait_for_tables(clickhouse: ClickHouse, params: SinkParams) -> None:
+    """Return once ClickHouse responds and has every table."""
+    migrations = shipped_migrations()
+    pending = await retry_forever(
+        params, "ClickHouse", lambda _: asyncio.to_thread(pending_migrations, clickhouse, migrations)
     )
-    if todo:
-        names = ", ".join(migration.name for migration in todo)
-        raise Misconfigured(f"ClickHouse lacks {names}: run `railsight migrate`")
+    if pending:
+        names = ", ".join(migration.name for migration in pending)
+        raise Misconfigured(f"ClickHouse lacks migrations {names}: run `railsight migrate`")
 
 
 def run(store: StoreParams, options: Mapping[str, Any], params: SinkParams) -> None:
-    """`serve` as the process's own loop: uvloop where it is there."""
+    """Run `serve` on an event loop of its own, uvloop where it is installed."""
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(serve(store, options, params))

@@ -1,7 +1,7 @@
-"""The sink: a member of a consumer group that follows every partition it is given, until it is told to stop.
+"""Runs the sink: joins a consumer group and stores every partition that is assigned to it, until it is stopped.
 
-It decides nothing about blocks (partition.py); it joins the group, starts a follower for each partition, ends them
-before the partitions go elsewhere, and says now and then how far it is.
+Starts a writer (partition_writer.py) for each assigned partition, cancels them before the partitions are revoked, and
+logs its progress.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from streams.wire.errors import Retry
 from streams.wire.patient import patient
 
 _FETCH_BYTES = 2 << 20
-"""A partition's fetch, compressed: two seconds of the largest fabric; every partition in work may hold two."""
+"""A partition's fetch, compressed: two seconds of the largest fabric; every active partition may queue two."""
 
-_FETCH_WAIT_MS = 500
-_FETCH_LEAST_BYTES = 4 << 20
-"""The broker gathers this much, or for so long: an answer names all of 45 partitions, and costs the broker and us the
-same however few records it has. A row's age grows by the wait."""
+_FETCH_MAX_WAIT_MS = 500
+_FETCH_MIN_BYTES = 4 << 20
+"""The broker waits for this much, or this long: a response names all of 45 partitions, and costs broker and sink the
+same with few records. A row's age grows by the wait."""
 
 _DAY_MS = 24 * 3600 * 1000
-"""While ClickHouse is away nothing is read; the group must not take that for death."""
+"""While ClickHouse is unavailable nothing is read; the group must not evict the sink for that."""
 
 _log = structlog.get_logger("railsight.persist")
 
 
 class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Stores what is in the topics of `persisted`; `options` are those with which an aiokafka client finds Kafka."""
+    """Stores the records of the topics of `persisted`; `options` are the connection options of an aiokafka client."""
 
     def __init__(
         self,
@@ -56,23 +56,23 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         self._params = params
         self._persisted = {one.topic.name: one for one in persisted}
         self.stats = SinkStats()
-        self._followers: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._feeding: asyncio.Task[None] | None = None
+        self._writers: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._reading: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[None]
         self._consumer: AIOKafkaConsumer
         self._rejects: RejectedRecords
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Store until `stop`; whoever is away is waited for. Raises what no waiting can mend."""
+        """Store until `stop`, waiting for Kafka and ClickHouse; raises errors that no retry can resolve."""
         self._failed = asyncio.get_running_loop().create_future()
-        producer = await retry_forever(self._params, "Kafka", lambda _: self._produce())
+        producer = await retry_forever(self._params, "Kafka", lambda _: self._start_producer())
         self._rejects = RejectedRecords(producer, lambda: AIOKafkaConsumer(**self._options), topics.REJECTED.name)
         try:
-            self._consumer = await retry_forever(self._params, "Kafka", lambda _: self._consume())
+            self._consumer = await retry_forever(self._params, "Kafka", lambda _: self._start_consumer())
             try:
                 await self._until(stop)
             finally:
-                await self._end_followers()
+                await self._cancel_writers()
                 await self._consumer.stop()
         finally:
             await producer.stop()
@@ -89,12 +89,12 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             for task in (stopped, reports):
                 task.cancel()
 
-    async def _produce(self) -> AIOKafkaProducer:
+    async def _start_producer(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(**self._options, acks="all", enable_idempotence=True)
         patient(producer)
-        return await _started(producer)
+        return await _start(producer)
 
-    async def _consume(self) -> AIOKafkaConsumer:
+    async def _start_consumer(self) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
             **self._options,
             group_id=self._params.group,
@@ -102,32 +102,32 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_partition_fetch_bytes=_FETCH_BYTES,
-            fetch_min_bytes=_FETCH_LEAST_BYTES,
-            fetch_max_wait_ms=_FETCH_WAIT_MS,
-            # The broker has checked what it took in, and TCP what it gave out; aiokafka's check is 0.1 s/M rows.
+            fetch_min_bytes=_FETCH_MIN_BYTES,
+            fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
+            # The broker checks records when it receives them, and TCP on the way; aiokafka's check is 0.1 s/M rows.
             check_crcs=False,
             session_timeout_ms=int(self._params.session_timeout_s * 1000),
             heartbeat_interval_ms=int(self._params.session_timeout_s * 1000 / 5),
             rebalance_timeout_ms=int(self._params.session_timeout_s * 1000),
             max_poll_interval_ms=_DAY_MS,
-            # Topics that are made after the sink began are found this soon.
+            # Topics that are created after the sink started are found within this time.
             metadata_max_age_ms=10_000,
         )
         consumer.subscribe(list(self._persisted), listener=self)
         self._consumer = consumer
-        return await _started(consumer)
+        return await _start(consumer)
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """End every follower: what each has in hand is finished by the next owner, with the same bounds."""
-        await self._end_followers()
+        """Cancel every writer: the next owner finishes its block, with the same bounds."""
+        await self._cancel_writers()
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Start a follower for each partition, with the right to commit that this assignment gives."""
+        """Start a writer for each partition, with the right to commit that this assignment gives."""
         fence = CommitFence.from_assignment(self._consumer, self._params.group)
-        feed = PartitionReader(self._consumer, assigned)
-        means = SinkContext(
+        reader = PartitionReader(self._consumer, assigned)
+        context = SinkContext(
             self._consumer,
-            feed,
+            reader,
             fence,
             self._clickhouse,
             BlockWriter(self._clickhouse, self._params),
@@ -136,53 +136,53 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
             self.stats,
             time.time_ns,
         )
-        self._feeding = asyncio.create_task(self._own(feed.run()))
+        self._reading = asyncio.create_task(self._guard(reader.run()))
         for at in assigned:
-            self._followers[at] = asyncio.create_task(
-                self._own(PartitionWriter(at, self._persisted[at.topic], means).run())
-            )
+            writer = PartitionWriter(at, self._persisted[at.topic], context)
+            self._writers[at] = asyncio.create_task(self._guard(writer.run()))
 
-    async def _own(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guard(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a task, and end the process with its error unless the partition was lost."""
         try:
             await work
         except PartitionLost as error:
-            _log.info("a partition went to another sink", at=str(error))
-        except Exception as error:  # noqa: BLE001 — a bug ends the process, not silently one partition
+            _log.info("partition lost to another sink", at=str(error))
+        except Exception as error:  # noqa: BLE001 — a bug must end the process, not silently one partition
             if not self._failed.done():
                 self._failed.set_exception(error)
 
-    async def _end_followers(self) -> None:
-        followers, self._followers = list(self._followers.values()), {}
-        if self._feeding is not None:
-            followers.append(self._feeding)
-            self._feeding = None
-        for follower in followers:
-            follower.cancel()
-        await asyncio.gather(*followers, return_exceptions=True)
+    async def _cancel_writers(self) -> None:
+        tasks, self._writers = list(self._writers.values()), {}
+        if self._reading is not None:
+            tasks.append(self._reading)
+            self._reading = None
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _report(self) -> None:
-        """Say every `report_interval_s` what was stored since, and how many records are waiting."""
-        rows, records, began = 0, 0, time.monotonic()
+        """Log every `report_interval_s` the rows and records stored since, and the lag."""
+        rows, records, since = 0, 0, time.monotonic()
         while True:
             await asyncio.sleep(self._params.report_interval_s)
             now = time.monotonic()
-            total, taken = self.stats.rows.total(), self.stats.records.total()
+            total_rows, total_records = self.stats.rows.total(), self.stats.records.total()
             _log.info(
                 "stored",
-                rows_per_s=round((total - rows) / (now - began), 1),
-                records_per_s=round((taken - records) / (now - began), 1),
-                rows=total,
+                rows_per_s=round((total_rows - rows) / (now - since), 1),
+                records_per_s=round((total_records - records) / (now - since), 1),
+                rows=total_rows,
                 blocks=self.stats.blocks,
                 rejected=self.stats.rejected,
                 lag=await self._lag(),
-                partitions=len(self._followers),
+                partitions=len(self._writers),
             )
-            rows, records, began = total, taken, now
+            rows, records, since = total_rows, total_records, now
 
     async def _lag(self) -> int:
-        """Records that are in the topics and not taken yet, as far as the broker said by its last answers."""
+        """Return the number of records not yet read, by the broker's last responses."""
         lag = 0
-        for at in list(self._followers):
+        for at in list(self._writers):
             try:
                 end = self._consumer.highwater(at)
                 if end is not None:
@@ -192,8 +192,8 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
         return lag
 
 
-async def _started(client: Any) -> Any:
-    """Start a client of Kafka; raises Retry, with nothing left running, where the broker is away."""
+async def _start(client: Any) -> Any:
+    """Start a Kafka client; raises Retry, with nothing left running, while the broker is unavailable."""
     try:
         await client.start()
     except (KafkaError, OSError) as error:

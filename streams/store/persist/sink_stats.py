@@ -1,4 +1,4 @@
-"""What a sink has done since it began, for its log and for who watches it."""
+"""Counts what a sink has stored since it started, for its log and its metrics."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,10 +1,10 @@
-"""What was stored before: the identities that keep a message sent again from becoming rows again.
+"""Detects repeated messages by their identity, so that they become rows only once.
 
-A collector's spool resends what it had no acknowledgement for, and a stage that restarts repeats its last outputs.
-Sequences of one run come almost in order, so a run is a few spans, not a set: a fabric of 21,504 devices takes
-some 20 MB. The bridge's have holes, for it numbers the stretches of a partition: there each message is a span, and a
-device takes 17 KB at most (50 KB as lists of integers, measured with tracemalloc at MOST_SPANS).
-Both kinds forget by time of arrival, and are restored from ClickHouse.
+A collector's spool resends messages without an acknowledgement, and a stage that restarts repeats its last outputs.
+Sequences of one run arrive almost in order, so a run is stored as a few ranges, not a set: a fabric of 21,504 devices
+takes some 20 MB. The bridge's sequences have gaps, because it numbers the units of a partition: there each message is
+a range, and a device takes 17 KB at most (50 KB as lists of integers, measured with tracemalloc at MAX_SPANS).
+Both classes evict by time of arrival, and are restored from ClickHouse.
 """
 
 from array import array
@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_SPANS = 1024
-"""Of one run; each gap between spans is a message that is still to come."""
+"""Limit of ranges for one run; each gap between ranges is a message that has not arrived yet."""
 
 Run = tuple[str, str, str, int]
 """(device, source, collector, collector_run)."""
@@ -28,7 +28,7 @@ class _Spans:
 
 
 class SequenceDedup:
-    """The sequences that are stored, by run."""
+    """Detects repeated sequences, by run."""
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
@@ -39,11 +39,11 @@ class SequenceDedup:
         return len(self._runs)
 
     def restore(self, run: Run, lows: Iterable[int], highs: Iterable[int], newest_ms: int) -> None:
-        """Take what ClickHouse holds of a run."""
+        """Set the ranges that ClickHouse has for a run."""
         self._runs[run] = _spans(list(lows)[-MAX_SPANS:], list(highs)[-MAX_SPANS:], newest_ms)
 
     def is_new(self, run: Run, sequence: int, arrived_ms: int) -> bool:
-        """Say whether this is the first time, and remember it."""
+        """Record a sequence, and return whether it is new."""
         spans = self._runs.get(run)
         if spans is None:
             self._prune(arrived_ms)
@@ -57,18 +57,18 @@ class SequenceDedup:
         i = bisect_right(lows, sequence) - 1
         if i >= 0 and sequence <= highs[i]:
             return False
-        _join(lows, highs, i, sequence)
+        _insert(lows, highs, i, sequence)
         if len(lows) > MAX_SPANS:
             del lows[0], highs[0]
         return True
 
     def _prune(self, now_ms: int) -> None:
-        """Drop the runs that have been silent for a window; looked for at most eight times a window."""
+        """Remove the runs that have been silent for a window; runs at most eight times a window."""
         if now_ms - self._pruned_ms < self._window_ms // 8:
             return
         self._pruned_ms = now_ms
-        old = [run for run, spans in self._runs.items() if spans.newest_ms < now_ms - self._window_ms]
-        for run in old:
+        expired = [run for run, spans in self._runs.items() if spans.newest_ms < now_ms - self._window_ms]
+        for run in expired:
             del self._runs[run]
 
 
@@ -76,16 +76,16 @@ def _spans(lows: Sequence[int], highs: Sequence[int], newest_ms: int) -> _Spans:
     return _Spans(array("Q", lows), array("Q", highs), newest_ms)
 
 
-def _join(lows: "array[int]", highs: "array[int]", i: int, sequence: int) -> None:
-    """Put a sequence between span `i` and the next, growing or joining them where it touches."""
-    after = i >= 0 and highs[i] + 1 == sequence
-    before = i + 1 < len(lows) and lows[i + 1] - 1 == sequence
-    if after and before:
+def _insert(lows: "array[int]", highs: "array[int]", i: int, sequence: int) -> None:
+    """Insert a sequence between range `i` and the next, extending or merging those that it touches."""
+    extends = i >= 0 and highs[i] + 1 == sequence
+    precedes = i + 1 < len(lows) and lows[i + 1] - 1 == sequence
+    if extends and precedes:
         highs[i] = highs.pop(i + 1)
         del lows[i + 1]
-    elif after:
+    elif extends:
         highs[i] = sequence
-    elif before:
+    elif precedes:
         lows[i + 1] = sequence
     else:
         lows.insert(i + 1, sequence)
@@ -93,20 +93,20 @@ def _join(lows: "array[int]", highs: "array[int]", i: int, sequence: int) -> Non
 
 
 class KeyDedup:
-    """Identities of which there are few: findings' revisions, rejected records."""
+    """Detects repeated identities of which there are few: findings' revisions, rejected records."""
 
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
-        self._seen: OrderedDict[Hashable, int] = OrderedDict()
+        self._arrived_ms: OrderedDict[Hashable, int] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._seen)
+        return len(self._arrived_ms)
 
     def is_new(self, key: Hashable, arrived_ms: int) -> bool:
-        """Say whether this is the first time, and remember it."""
-        while self._seen and next(iter(self._seen.values())) < arrived_ms - self._window_ms:
-            self._seen.popitem(last=False)
-        if key in self._seen:
+        """Record an identity, and return whether it is new."""
+        while self._arrived_ms and next(iter(self._arrived_ms.values())) < arrived_ms - self._window_ms:
+            self._arrived_ms.popitem(last=False)
+        if key in self._arrived_ms:
             return False
-        self._seen[key] = arrived_ms
+        self._arrived_ms[key] = arrived_ms
         return True

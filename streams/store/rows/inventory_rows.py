@@ -1,7 +1,7 @@
-"""Versions of the inventory as rows: its devices, links and jobs, once a version is whole.
+"""Builds the rows of complete inventory versions: their devices, links and jobs.
 
-A version's chunks may stand in several blocks, so whoever begins in the middle of the topic gives this builder what
-came before and throws its rows away (`registry.Persisted.whole`).
+The chunks of a version may span several blocks, so a sink that starts in the middle of the topic first passes this
+builder the earlier chunks and discards their rows (`PersistedTopic.from_beginning`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,48 +11,46 @@ from typing import Any
 
 from streams.fabric.ids import Port, link_id, tier_rank
 from streams.fabric.inventory import Inventory
-from streams.store.rows.native_format import Column, ObjectColumn
-from streams.store.rows.row_builder import ColumnSpec, SourcedMessage, TableRows, TableSchema, origin_columns
-from streams.store.rows.table_schemas import LOW_CARDINALITY, NULLABLE_TIMESTAMP, TIMESTAMP
+from streams.store.rows.column_specs import NULLABLE_TIMESTAMP
+from streams.store.rows.native_format import LOW_CARDINALITY, TIMESTAMP_NS, Column, ObjectColumn
+from streams.store.rows.row_builder import ColumnSpec, SourcedMessage, TableRows, TableSchema, message_origin_columns
 from streams.wire.errors import Reject
 from streams.wire.inventory_topic import Assembler, inventory_of
 from streams.wire.models import InventoryChunk
 
 _Table = Mapping[str, Sequence[Any]]
-"""A table by its columns: of 400,000 links rows as objects are seconds and hundreds of megabytes."""
+"""A table by columns: 400,000 links as row objects would take seconds and hundreds of megabytes."""
 
 
 def _ns(when: datetime | None) -> int | None:
-    # Whole seconds and microseconds apart: a float of today's nanoseconds is off by a hundred of them.
+    # Seconds and microseconds are converted separately: a float of today's nanoseconds is off by a hundred of them.
     return None if when is None else int(when.timestamp()) * 1_000_000_000 + when.microsecond * 1000
 
 
-def _own(name: str, type_: str) -> ColumnSpec:
+def _column(name: str, type_: str) -> ColumnSpec:
     return ColumnSpec(name, type_, lambda table: table[name])
 
 
-def _moment(name: str, type_: str) -> ColumnSpec:
-    def of(table: _Table) -> Sequence[int | None]:
-        meaning = {when: _ns(when) for when in set(table[name])}
-        return [meaning[when] for when in table[name]]
+def _time_column(name: str, type_: str) -> ColumnSpec:
+    def extract(table: _Table) -> Sequence[int | None]:
+        ns_of = {when: _ns(when) for when in set(table[name])}
+        return [ns_of[when] for when in table[name]]
 
-    return ColumnSpec(name, type_, of)
+    return ColumnSpec(name, type_, extract)
 
 
-_VERSION = (_own("digest", "String"), _own("effective_at", TIMESTAMP))
+_VERSION = (_column("digest", "String"), _column("effective_at", TIMESTAMP_NS))
+_DEVICE_LABELS = ("kind", "tier", "pod", "vendor", "model", "firmware", "site", "team")
 
 DEVICES = TableSchema(
     "inventory_devices",
     (
         *_VERSION,
-        *(_own(name, "String") for name in ("name", "id", "serial")),
-        *(
-            _own(name, LOW_CARDINALITY)
-            for name in ("kind", "tier", "pod", "vendor", "model", "firmware", "site", "team")
-        ),
-        _own("plane", "Nullable(Int32)"),
-        _own("gpus", "UInt32"),
-        _moment("maintenance_until", NULLABLE_TIMESTAMP),
+        *(_column(name, "String") for name in ("name", "id", "serial")),
+        *(_column(name, LOW_CARDINALITY) for name in _DEVICE_LABELS),
+        _column("plane", "Nullable(Int32)"),
+        _column("gpus", "UInt32"),
+        _time_column("maintenance_until", NULLABLE_TIMESTAMP),
     ),
 )
 
@@ -60,16 +58,16 @@ LINKS = TableSchema(
     "inventory_links",
     (
         *_VERSION,
-        _own("id", "String"),
-        _own("a_device", "String"),
-        _own("a_port", LOW_CARDINALITY),
-        _own("z_device", "String"),
-        _own("z_port", LOW_CARDINALITY),
-        _own("role", LOW_CARDINALITY),
-        _own("rail", "Nullable(Int32)"),
-        _own("plane", "Nullable(Int32)"),
-        _own("pod", LOW_CARDINALITY),
-        _own("speed_bps", "Nullable(UInt64)"),
+        _column("id", "String"),
+        _column("a_device", "String"),
+        _column("a_port", LOW_CARDINALITY),
+        _column("z_device", "String"),
+        _column("z_port", LOW_CARDINALITY),
+        _column("role", LOW_CARDINALITY),
+        _column("rail", "Nullable(Int32)"),
+        _column("plane", "Nullable(Int32)"),
+        _column("pod", LOW_CARDINALITY),
+        _column("speed_bps", "Nullable(UInt64)"),
     ),
 )
 
@@ -77,59 +75,57 @@ JOBS = TableSchema(
     "inventory_jobs",
     (
         *_VERSION,
-        _own("job", "String"),
-        _own("device", "String"),
-        _moment("start", TIMESTAMP),
-        _moment("end", NULLABLE_TIMESTAMP),
+        _column("job", "String"),
+        _column("device", "String"),
+        _time_column("start", TIMESTAMP_NS),
+        _time_column("end", NULLABLE_TIMESTAMP),
     ),
 )
 
-_LINK = ("id", "a_device", "a_port", "z_device", "z_port", "role", "rail", "plane", "pod", "speed_bps")
+_LINK_COLUMNS = tuple(spec.name for spec in LINKS.columns[len(_VERSION) :])
 
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """A whole version: the record that made it so, and its tables."""
+    """A complete version: the record that completed it, and its tables."""
 
-    taken: SourcedMessage
+    origin: SourcedMessage
     tables: Mapping[TableSchema, _Table]
 
 
 class InventoryBuilder:
-    """Puts versions together; the rows of one come from the record that made it whole."""
+    """Assembles versions; the rows of a version have the origin of the record that completed it."""
 
     def __init__(self) -> None:
         self._assembler = Assembler()
         self._stored: set[tuple[str, int]] = set()
         self._versions: list[_Version] = []
 
-    def add(self, taken: SourcedMessage) -> int:
-        chunk = taken.message
+    def add(self, sourced: SourcedMessage) -> int:
+        chunk = sourced.message
         assert isinstance(chunk, InventoryChunk)
         data = self._assembler.whole(chunk)
         if data is None or (chunk.digest, chunk.effective_ns) in self._stored:
             return 0
         tables = _tables(inventory_of(chunk.digest, data), chunk)
         self._stored.add((chunk.digest, chunk.effective_ns))
-        self._versions.append(_Version(taken, tables))
+        self._versions.append(_Version(sourced, tables))
         return sum(map(_height, tables.values()))
 
     def finish(self) -> list[TableRows]:
         versions, self._versions = self._versions, []
         out = []
-        for shape in (DEVICES, LINKS, JOBS):
-            # A version without such rows has not even the columns.
-            some = [version for version in versions if _height(version.tables[shape])]
-            tables = [version.tables[shape] for version in some]
+        for schema in (DEVICES, LINKS, JOBS):
+            # A version without rows in this table does not even have the columns.
+            present = [version for version in versions if _height(version.tables[schema])]
+            tables = [version.tables[schema] for version in present]
             if tables:
                 columns: list[Column] = [
-                    ObjectColumn(field.name, field.type, [value for table in tables for value in field.extract(table)])
-                    for field in shape.columns
+                    ObjectColumn(spec.name, spec.type, [value for table in tables for value in spec.extract(table)])
+                    for spec in schema.columns
                 ]
-                at = [version.taken for version in some]
-                offsets, arrived = [taken.offset for taken in at], [taken.arrived_ms for taken in at]
-                heights = [_height(table) for table in tables]
-                out.append(TableRows(shape.table, columns + origin_columns(at[0].partition, offsets, arrived, heights)))
+                origin = message_origin_columns([version.origin for version in present], list(map(_height, tables)))
+                out.append(TableRows(schema.table, columns + origin))
         return out
 
 
@@ -137,36 +133,36 @@ def _height(table: _Table) -> int:
     return len(table["digest"])
 
 
-def _tables(own: Inventory, chunk: InventoryChunk) -> dict[TableSchema, _Table]:
-    devices = {device.name: device for device in own.devices}
-    tables: dict[TableSchema, Sequence[Any]] = {DEVICES: tuple(devices.values()), JOBS: own.jobs}
-    found = {shape: _columns(rows[0]._fields if rows else (), rows) for shape, rows in tables.items()}
-    found[LINKS] = _columns(_LINK, _links(own).values())
-    for columns in found.values():
+def _tables(inventory: Inventory, chunk: InventoryChunk) -> dict[TableSchema, _Table]:
+    devices = {device.name: device for device in inventory.devices}
+    rows_of: dict[TableSchema, Sequence[Any]] = {DEVICES: tuple(devices.values()), JOBS: inventory.jobs}
+    tables = {schema: _columns(rows[0]._fields if rows else (), rows) for schema, rows in rows_of.items()}
+    tables[LINKS] = _columns(_LINK_COLUMNS, _link_rows(inventory).values())
+    for columns in tables.values():
         height = len(next(iter(columns.values()), ()))
         columns["digest"], columns["effective_at"] = [chunk.digest] * height, [chunk.effective_ns] * height
-    return {**found}
+    return {**tables}
 
 
 def _columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
     return dict(zip(names, zip(*rows, strict=True), strict=False))
 
 
-def _links(own: Inventory) -> dict[str, tuple[Any, ...]]:
-    """A row for each link, the end nearer to the hosts first, as streams.fabric.topology has them."""
-    rank = {device.name: tier_rank(device.tier) for device in own.devices}
-    plane_of = {device.name: device.plane for device in own.devices}
-    pod_of = {device.name: device.pod or device.name for device in own.devices}
+def _link_rows(inventory: Inventory) -> dict[str, tuple[Any, ...]]:
+    """Return a row for each link, the endpoint nearer to the hosts first, as in streams.fabric.topology."""
+    rank = {device.name: tier_rank(device.tier) for device in inventory.devices}
+    plane_of = {device.name: device.plane for device in inventory.devices}
+    pod_of = {device.name: device.pod or device.name for device in inventory.devices}
     rows = {}
     try:
-        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, _ in own.links:
+        for a_device, a_port, z_device, z_port, role, rail, plane, speed_bps, _ in inventory.links:
             lower, upper = Port(a_device, a_port), Port(z_device, z_port)
-            below = rank[a_device] - rank[z_device]
-            if below > 0 or (below == 0 and upper < lower):
+            rank_difference = rank[a_device] - rank[z_device]
+            if rank_difference > 0 or (rank_difference == 0 and upper < lower):
                 lower, upper = upper, lower
-            own_plane = plane_of[upper.device] if plane is None else plane
+            link_plane = plane_of[upper.device] if plane is None else plane
             identity = link_id(lower, upper)
-            rows[identity] = (identity, *lower, *upper, role, rail, own_plane, pod_of[lower.device], speed_bps)
+            rows[identity] = (identity, *lower, *upper, role, rail, link_plane, pod_of[lower.device], speed_bps)
     except KeyError as error:
-        raise Reject(f"a link of a device that the inventory does not have: {error}") from error
+        raise Reject(f"a link of the inventory names device {error}, which the inventory does not have") from error
     return rows

@@ -1,8 +1,8 @@
-"""ClickHouse's Native format: columns as one block of bytes, without a Python loop over numbers.
+"""Encodes columns in ClickHouse's Native format, without a Python loop over numbers.
 
-Knows the types that our tables use and no others. A numeric column goes out as the bytes of its numpy array, so that
-a block of samples costs its client a copy; the server reads it back in the same way. Layout: ClickHouse's
-documentation of the Native format and of its column serializations, plain form (no revision, no block info).
+Supports only the types that our tables use. A numeric column is sent as the bytes of its numpy array, so a block of
+samples costs its client one copy; the server reads it the same way. Layout: ClickHouse's documentation of the Native
+format and of its column serializations, plain form (no revision, no block info).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,13 +12,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+LOW_CARDINALITY = "LowCardinality(String)"
+TIMESTAMP_NS = "DateTime64(9, 'UTC')"
+TIMESTAMP_MS = "DateTime64(3, 'UTC')"
+
 Buffer = bytes | memoryview
 
 _LARGE_BYTES = 1 << 16
-"""A part of this size goes out as it is; copying it costs more than a call of the system."""
+"""A part of this size is sent by itself; copying it costs more than a system call."""
 
 _LONG_ROWS = 1 << 12
-"""From here on a column is looked through for its largest value: of the largest fabric's 20 counters a port most are
+"""A column of this length is searched for its largest value: most of the largest fabric's 20 counters a port are
 small, and a block of 98,304 rows is 18 MB instead of 32, which are copied some eight times on their way."""
 
 _LOW_CARDINALITY_VERSION = 1
@@ -36,13 +40,13 @@ _NUMBERS: dict[str, type[np.generic]] = {
     "Int32": np.int32,
     "Int64": np.int64,
     "Float64": np.float64,
-    "DateTime64(3, 'UTC')": np.int64,
-    "DateTime64(9, 'UTC')": np.int64,
+    TIMESTAMP_MS: np.int64,
+    TIMESTAMP_NS: np.int64,
 }
 
 
 class Column(Protocol):
-    """One column of a block: what it is called and its bytes in Native."""
+    """One column of a block: its name and its bytes in Native format."""
 
     @property
     def name(self) -> str: ...
@@ -51,7 +55,7 @@ class Column(Protocol):
     def rows(self) -> int: ...
 
     def parts(self) -> Iterable[Buffer]:
-        """The type's name and the data."""
+        """Return the name of the type and the data."""
         ...
 
 
@@ -77,7 +81,7 @@ class NumericColumn:
 
 @dataclass(frozen=True, slots=True)
 class LowCardinalityColumn:
-    """A LowCardinality(String) column: each row's code into `keys`, whose strings all differ."""
+    """A LowCardinality(String) column: each row's index into `keys`, which are distinct strings."""
 
     name: str
     keys: Sequence[str]
@@ -93,7 +97,7 @@ class LowCardinalityColumn:
         head = np.array([_LOW_CARDINALITY_VERSION, width | _HAS_ADDITIONAL_KEYS, len(self.keys)], dtype="<u8")
         count = np.array([len(codes)], dtype="<u8")
         return (
-            _string("LowCardinality(String)"),
+            _string(LOW_CARDINALITY),
             head.tobytes(),
             b"".join(map(_string, self.keys)),
             count.tobytes(),
@@ -103,7 +107,7 @@ class LowCardinalityColumn:
 
 @dataclass(frozen=True, slots=True)
 class ObjectColumn:
-    """A column of Python values, for what comes in small numbers; `type` may nest Array and Nullable."""
+    """A column of Python values, for streams with few rows; `type` may nest Array and Nullable."""
 
     name: str
     type: str
@@ -119,43 +123,43 @@ class ObjectColumn:
 
 @dataclass(frozen=True, slots=True)
 class NativeBlock:
-    """A block as the pieces that go out one after the other, never as one: of 20 MB that would be a copy of them."""
+    """A block as pieces that are sent one after the other; joining them would copy some 20 MB."""
 
     pieces: Sequence[Buffer]
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         return sum(map(len, self.pieces))
 
 
 def encode_block(columns: Sequence[Column]) -> NativeBlock:
-    """The columns as one Native block; all must have the same number of rows."""
+    """Return the columns as one Native block; all must have the same number of rows."""
     rows = columns[0].rows
     assert all(column.rows == rows for column in columns), [(c.name, c.rows) for c in columns]
     parts: list[Buffer] = [_length(len(columns)), _length(rows)]
     for column in columns:
         parts.append(_string(column.name))
         parts.extend(column.parts())
-    return NativeBlock(list(_gathered(parts)))
+    return NativeBlock(list(_join_small(parts)))
 
 
-def _gathered(parts: Iterable[Buffer]) -> Iterator[Buffer]:
-    """The parts, small ones joined: each piece is a call of the system."""
+def _join_small(parts: Iterable[Buffer]) -> Iterator[Buffer]:
+    """Yield the parts with small ones joined, because each piece is a system call."""
     small: list[Buffer] = []
-    held = 0
+    size = 0
     for part in parts:
         small.append(part)
-        held += len(part)
+        size += len(part)
         if len(part) >= _LARGE_BYTES:
             small.pop()
             if small:
                 yield b"".join(small)
             yield part
-            small, held = [], 0
-        elif held >= _LARGE_BYTES:
+            small, size = [], 0
+        elif size >= _LARGE_BYTES:
             yield b"".join(small)
-            small, held = [], 0
+            small, size = [], 0
     if small:
         yield b"".join(small)
 
@@ -163,36 +167,36 @@ def _gathered(parts: Iterable[Buffer]) -> Iterator[Buffer]:
 def _data(type_: str, values: Sequence[Any]) -> bytes:
     if type_ == "String":
         return b"".join(_string(value) if isinstance(value, str) else _bytes(value) for value in values)
-    if type_ == "LowCardinality(String)":
+    if type_ == LOW_CARDINALITY:
         keys = {value: code for code, value in enumerate(dict.fromkeys(values))}
         codes = np.fromiter((keys[value] for value in values), np.uint32, len(values))
         return b"".join(list(LowCardinalityColumn("", list(keys), codes).parts())[1:]) if values else b""
-    if inner := _inside(type_, "Nullable"):
+    if inner := _inner_type(type_, "Nullable"):
         absent = bytes(value is None for value in values)
         blank: Any = "" if inner == "String" else 0
         return absent + _data(inner, [blank if value is None else value for value in values])
-    if inner := _inside(type_, "Array"):
+    if inner := _inner_type(type_, "Array"):
         ends = np.cumsum([len(value) for value in values], dtype="<u8")
         return ends.tobytes() + _data(inner, [item for value in values for item in value])
     return np.array(values, dtype=_NUMBERS[type_]).tobytes()
 
 
-def _inside(type_: str, wrapper: str) -> str:
+def _inner_type(type_: str, wrapper: str) -> str:
     return type_[len(wrapper) + 1 : -1] if type_.startswith(f"{wrapper}(") else ""
 
 
 def _narrowed(type_: str, values: npt.NDArray[Any]) -> tuple[str, npt.NDArray[Any]]:
-    """A long column of counters in the fewest bytes that hold it; the server widens what it reads."""
+    """Return a long column of counters in the fewest bytes that fit; the server widens the values it reads."""
     if type_ == "UInt64" and len(values) >= _LONG_ROWS:
-        most = values.max()
+        largest = values.max()
         for narrow, kind in (("UInt8", np.uint8), ("UInt16", np.uint16), ("UInt32", np.uint32)):
-            if most <= np.iinfo(kind).max:
+            if largest <= np.iinfo(kind).max:
                 return narrow, values.astype(kind)
     return type_, values
 
 
 def _raw(values: npt.NDArray[Any]) -> memoryview:
-    """An array's bytes, without a copy of their own."""
+    """Return an array's bytes without copying them."""
     return values.data.cast("B")
 
 

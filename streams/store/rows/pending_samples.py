@@ -1,4 +1,4 @@
-"""One message of samples on its way into a block."""
+"""Defines a samples message waiting in a block."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from streams.wire.models import Samples
 
 
 class PendingSamples(NamedTuple):
-    """A message, where it came from, and what its columns mean."""
+    """A message, its origin in Kafka, and the layout of its columns."""
 
     origin: SourcedMessage
     message: Samples

@@ -1,7 +1,7 @@
-"""Blocks: what the records of one stretch of a partition become in each table.
+"""Builds the rows of a block: the records of a partition's offset range, as columns of each table.
 
-A builder takes records one by one, says no to those that cannot be stored (Reject) and passes over those that were
-stored before; `finish` hands out the rows of all its tables. Which builder a topic has is in registry.py.
+A builder adds messages one by one, raises Reject for those that cannot be stored and skips those that were stored
+before; `finish` returns the rows of all its tables. persisted_topics.py assigns a builder to each topic.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -12,15 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.store.rows.deduplication import KeyDedup
-from streams.store.rows.native_format import Column, LowCardinalityColumn, NumericColumn, ObjectColumn
+from streams.store.rows.native_format import (
+    TIMESTAMP_MS,
+    Column,
+    LowCardinalityColumn,
+    NumericColumn,
+    ObjectColumn,
+)
 from streams.wire.models import Message
 
 LATEST_MS = 4_102_444_800_000
-"""The year 2100; Kafka's time of a record is taken as at most this, for it chooses the partition of a table."""
+"""The year 2100, the upper limit for Kafka's time of a record, because that time selects the partition of a table."""
 
 
 class SourcedMessage(NamedTuple):
-    """One message with its origin; `arrived_ms` is Kafka's time of the record, which every reading of it repeats."""
+    """One message with its origin; `arrived_ms` is Kafka's time of the record, the same at each reading of it."""
 
     partition: int
     offset: int
@@ -30,37 +36,37 @@ class SourcedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """What goes into one table."""
+    """Rows of one table, as columns."""
 
     table: str
     columns: Sequence[Column]
 
     @property
     def count(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return self.columns[0].rows
 
     @property
     def column_names(self) -> list[str]:
-        """The columns' names."""
+        """The names of the columns."""
         return [column.name for column in self.columns]
 
 
 class RowBuilder(Protocol):
-    """Collects one block at a time."""
+    """Builds one block at a time."""
 
-    def add(self, taken: SourcedMessage) -> int:
-        """Take a message and say how many rows it makes; raises Reject where it cannot be stored."""
+    def add(self, sourced: SourcedMessage) -> int:
+        """Add a message and return its number of rows; raises Reject where it cannot be stored."""
         ...
 
     def finish(self) -> list[TableRows]:
-        """The rows of the block; the next one begins empty. Tables without rows are left out."""
+        """Return the rows of the block and start an empty one; tables without rows are omitted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """A column of a table and how its value is read from a message; `get` raises Reject on what does not fit."""
+    """A column of a table; `extract` returns its value from a message and raises Reject on a value out of range."""
 
     name: str
     type: str
@@ -69,7 +75,7 @@ class ColumnSpec:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table that has one row a message."""
+    """A table that has one row per message."""
 
     table: str
     columns: tuple[ColumnSpec, ...]
@@ -78,7 +84,7 @@ class TableSchema:
 def origin_columns(
     partition: int, offsets: Sequence[int], arrived_ms: Sequence[int], repeats: Any = None
 ) -> list[Column]:
-    """The columns that say which record each row came from; `repeats` is the number of rows of each."""
+    """Return the columns that identify each row's record; `repeats` is the number of rows of each record."""
     offset = np.array(offsets, np.int64)
     arrived = np.clip(np.array(arrived_ms, np.int64), 0, LATEST_MS)
     if repeats is not None:
@@ -86,83 +92,89 @@ def origin_columns(
     return [
         NumericColumn("kafka_partition", "UInt16", np.full(len(offset), partition, np.uint16)),
         NumericColumn("kafka_offset", "Int64", offset),
-        NumericColumn("arrived_at", "DateTime64(3, 'UTC')", arrived),
+        NumericColumn("arrived_at", TIMESTAMP_MS, arrived),
     ]
 
 
-def build_rows(shape: TableSchema, values: Sequence[Sequence[Any]], at: Sequence[SourcedMessage]) -> TableRows:
-    """Rows of Python values as columns."""
+def message_origin_columns(sources: Sequence[SourcedMessage], repeats: Any = None) -> list[Column]:
+    """Return the same columns for messages of one partition."""
+    offsets = [sourced.offset for sourced in sources]
+    return origin_columns(sources[0].partition, offsets, [sourced.arrived_ms for sourced in sources], repeats)
+
+
+def build_rows(schema: TableSchema, values: Sequence[Sequence[Any]], sources: Sequence[SourcedMessage]) -> TableRows:
+    """Return rows of Python values as columns."""
     columns: list[Column] = [
-        ObjectColumn(field.name, field.type, column)
-        for field, column in zip(shape.columns, zip(*values, strict=True), strict=True)
+        ObjectColumn(spec.name, spec.type, column)
+        for spec, column in zip(schema.columns, zip(*values, strict=True), strict=True)
     ]
-    return TableRows(
-        shape.table,
-        columns + origin_columns(at[0].partition, [taken.offset for taken in at], [taken.arrived_ms for taken in at]),
-    )
+    return TableRows(schema.table, columns + message_origin_columns(sources))
 
 
 class MessageRowBuilder:
-    """One row a message, into one table."""
+    """Builds one row per message, for one table."""
 
     def __init__(
-        self, shape: TableSchema, keys: KeyDedup | None = None, identity: Callable[[Any], Hashable | None] | None = None
+        self,
+        schema: TableSchema,
+        keys: KeyDedup | None = None,
+        identity: Callable[[Any], Hashable | None] | None = None,
     ) -> None:
-        self._shape = shape
-        self._gets = [field.extract for field in shape.columns]
+        self._schema = schema
+        self._extractors = [spec.extract for spec in schema.columns]
         self._keys = keys
         self._identity = identity
         self._values: list[list[Any]] = []
-        self._at: list[SourcedMessage] = []
+        self._sources: list[SourcedMessage] = []
 
-    def add(self, taken: SourcedMessage) -> int:
-        message = taken.message
-        values = [get(message) for get in self._gets]
+    def add(self, sourced: SourcedMessage) -> int:
+        message = sourced.message
+        values = [extract(message) for extract in self._extractors]
         if self._keys is not None and self._identity is not None:
             identity = self._identity(message)
-            if identity is not None and not self._keys.is_new(identity, taken.arrived_ms):
+            if identity is not None and not self._keys.is_new(identity, sourced.arrived_ms):
                 return 0
         self._values.append(values)
-        self._at.append(taken)
+        self._sources.append(sourced)
         return 1
 
     def finish(self) -> list[TableRows]:
-        values, at = self._values, self._at
-        self._values, self._at = [], []
-        return [build_rows(self._shape, values, at)] if at else []
+        values, sources = self._values, self._sources
+        self._values, self._sources = [], []
+        return [build_rows(self._schema, values, sources)] if sources else []
 
 
 class StringDictionary:
-    """The strings of a LowCardinality column, each once."""
+    """The distinct strings of a LowCardinality column."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
 
-    def code(self, word: str) -> int:
-        """The code of a string."""
-        return self._codes.setdefault(word, len(self._codes))
+    def code(self, string: str) -> int:
+        """Return the code of a string."""
+        return self._codes.setdefault(string, len(self._codes))
 
     def list_codes(self, lists: Sequence[tuple[str, ...]]) -> list[npt.NDArray[np.uint32]]:
-        """The codes of each list of words; devices of one model have the same ones, which are looked up once."""
-        known: dict[tuple[str, ...], npt.NDArray[np.uint32]] = {}
-        for words in lists:
-            if words not in known:
-                known[words] = np.fromiter((self.code(word) for word in words), np.uint32, len(words))
-        return [known[words] for words in lists]
+        """Return the codes of each list of strings; lists that several devices share are looked up once."""
+        codes_of: dict[tuple[str, ...], npt.NDArray[np.uint32]] = {}
+        for strings in lists:
+            if strings not in codes_of:
+                codes_of[strings] = np.fromiter((self.code(string) for string in strings), np.uint32, len(strings))
+        return [codes_of[strings] for strings in lists]
 
-    def repeated_column(self, name: str, words: Sequence[str], heights: npt.NDArray[Any]) -> LowCardinalityColumn:
-        """A column of words, each as often as its message has rows."""
-        return self.column(name, np.repeat(self._codes_of(words), heights))
+    def repeated_column(self, name: str, strings: Sequence[str], heights: npt.NDArray[Any]) -> LowCardinalityColumn:
+        """Return a column in which each string is repeated for the rows of its message."""
+        return self.column(name, np.repeat(self._codes_of(strings), heights))
 
-    def plain_column(self, name: str, words: Sequence[str]) -> LowCardinalityColumn:
-        """A column of words, one a row."""
-        return self.column(name, self._codes_of(words))
+    def plain_column(self, name: str, strings: Sequence[str]) -> LowCardinalityColumn:
+        """Return a column with one string per row."""
+        return self.column(name, self._codes_of(strings))
 
-    def _codes_of(self, words: Sequence[str]) -> npt.NDArray[np.uint32]:
-        for word in dict.fromkeys(words):
-            self.code(word)
-        return np.fromiter(map(self._codes.__getitem__, words), np.uint32, len(words))
+    def _codes_of(self, strings: Sequence[str]) -> npt.NDArray[np.uint32]:
+        for string in dict.fromkeys(strings):
+            self.code(string)
+        return np.fromiter(map(self._codes.__getitem__, strings), np.uint32, len(strings))
 
     def column(self, name: str, codes: Any) -> LowCardinalityColumn:
-        """A column of these codes."""
+        """Return a column of these codes."""
         return LowCardinalityColumn(name, list(self._codes), codes)

@@ -1,7 +1,7 @@
-"""Samples as rows, column by column: no Python runs for a row or a value, only for a message and a column.
+"""Builds the rows of samples column by column: Python runs per message and column, never per row or value.
 
-Messages of the same columns stand together in a block, so that their tables are stacked as they came (stacked.py). What
-is absent is NULL. Lanes and queues are in lanes.py.
+Messages with the same columns are adjacent in a block, so their tables are stacked unchanged (column_stacking.py).
+Absent values are NULL. sample_lanes.py builds lanes and queues.
 """
 
 from collections.abc import Sequence
@@ -11,96 +11,89 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.store.enum_labels import row_kind_name, source_name
+from streams.store.rows import sample_lanes
 from streams.store.rows.column_stacking import stack_columns
 from streams.store.rows.deduplication import SequenceDedup
-from streams.store.rows.native_format import Column, NumericColumn
+from streams.store.rows.native_format import TIMESTAMP_NS, Column, NumericColumn
 from streams.store.rows.pending_samples import PendingSamples
-from streams.store.rows.row_builder import SourcedMessage, StringDictionary, TableRows, origin_columns
-from streams.store.rows.sample_lanes import build
+from streams.store.rows.row_builder import SourcedMessage, StringDictionary, TableRows, message_origin_columns
 from streams.store.sample_layout import SampleLayoutCache
 from streams.wire.models import Samples
 
-_T9 = "DateTime64(9, 'UTC')"
-
 
 class SampleBuilder:
-    """Collects messages; a message whose identity was stored before makes no rows."""
+    """Collects samples messages; a message whose identity was stored before makes no rows."""
 
-    def __init__(self, seen: SequenceDedup) -> None:
-        self._seen = seen
+    def __init__(self, dedup: SequenceDedup) -> None:
+        self._dedup = dedup
         self._layouts = SampleLayoutCache()
-        self._readings: list[PendingSamples] = []
+        self._pending: list[PendingSamples] = []
 
-    def add(self, taken: SourcedMessage) -> int:
-        message = taken.message
+    def add(self, sourced: SourcedMessage) -> int:
+        message = sourced.message
         assert isinstance(message, Samples)
         run = (message.device, source_name(message.source), message.collector, message.collector_run)
-        if not self._seen.is_new(run, message.sequence, taken.arrived_ms):
+        if not self._dedup.is_new(run, message.sequence, sourced.arrived_ms):
             return 0
-        self._readings.append(PendingSamples(taken, message, self._layouts.layout_of(message)))
+        self._pending.append(PendingSamples(sourced, message, self._layouts.layout_of(message)))
         return len(message.row)
 
     def finish(self) -> list[TableRows]:
-        readings, self._readings, self._layouts = self._readings, [], SampleLayoutCache()
-        if not readings:
+        pending, self._pending, self._layouts = self._pending, [], SampleLayoutCache()
+        if not pending:
             return []
-        # The order of the tables is that of their insertion: sample_messages says that all before it is there.
-        return [*_wide(readings), *build(readings), _messages(readings)]
+        # Tables are inserted in this order: a row of sample_messages shows that the rows of its message are stored.
+        return [*_scalar_rows(pending), *sample_lanes.build(pending), _message_rows(pending)]
 
 
-def _wide(readings: Sequence[PendingSamples]) -> list[TableRows]:
-    """Rows of `samples`, for the messages that have any scalar."""
-    alike: dict[int, list[PendingSamples]] = {}
-    for reading in sorted(readings, key=_as_stored):
-        if reading.layout.has_scalars and reading.message.row:
-            alike.setdefault(id(reading.layout), []).append(reading)
-    if not alike:
+def _scalar_rows(samples: Sequence[PendingSamples]) -> list[TableRows]:
+    """Return the rows of `samples`, for the messages that have any scalar."""
+    by_layout: dict[int, list[PendingSamples]] = {}
+    for pending in sorted(samples, key=_table_order):
+        if pending.layout.has_scalars and pending.message.row:
+            by_layout.setdefault(id(pending.layout), []).append(pending)
+    if not by_layout:
         return []
-    # Met in the order of the table: hosts before switches, where their names have it so.
-    groups = list(alike.values())
-    ordered = [reading for group in groups for reading in group]
-    heights = np.array([len(reading.message.row) for reading in ordered])
+    # Groups follow the order of the table: hosts before switches, where their names sort so.
+    groups = list(by_layout.values())
+    ordered = [pending for group in groups for pending in group]
+    heights = np.array([len(pending.message.row) for pending in ordered])
     columns = [
-        *_identity_columns([reading.message for reading in ordered], heights),
-        *origin_columns(
-            ordered[0].origin.partition,
-            [reading.origin.offset for reading in ordered],
-            [reading.origin.arrived_ms for reading in ordered],
-            heights,
-        ),
+        *_identity_columns([pending.message for pending in ordered], heights),
+        *message_origin_columns([pending.origin for pending in ordered], heights),
         *stack_columns(groups),
     ]
     return [TableRows("samples", columns)]
 
 
-def _as_stored(reading: PendingSamples) -> tuple[str, int, int]:
-    """The order of the table, by message: what comes sorted the server need not sort by row (0.75 of 1.18 s/M)."""
-    message = reading.message
+def _table_order(pending: PendingSamples) -> tuple[str, int, int]:
+    """Return the sort key of the table, by message: the server need not sort sorted rows (0.75 of 1.18 s/M)."""
+    message = pending.message
     return message.device, message.source, message.sampled_at_ns
 
 
 def _identity_columns(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> list[Column]:
-    """What identifies a row of `samples`: device, row, times and the message's own identity."""
+    """Return the columns that identify a row of `samples`: device, row, times and the message's own identity."""
     numbers = (
-        ("received_at", _T9, np.int64, [message.received_at_ns for message in messages]),
+        ("received_at", TIMESTAMP_NS, np.int64, [message.received_at_ns for message in messages]),
         ("boot_id", "UInt64", np.uint64, [message.boot_id for message in messages]),
         ("collector_run", "UInt64", np.uint64, [message.collector_run for message in messages]),
         ("sequence", "UInt64", np.uint64, [message.sequence for message in messages]),
     )
     names = StringDictionary()
+    sources = [source_name(message.source) for message in messages]
+    row_kinds = [row_kind_name(message.row_kind) for message in messages]
     return [
         StringDictionary().repeated_column("device", [message.device for message in messages], heights),
-        StringDictionary().repeated_column("source", [source_name(message.source) for message in messages], heights),
-        StringDictionary().repeated_column(
-            "row_kind", [row_kind_name(message.row_kind) for message in messages], heights
-        ),
+        StringDictionary().repeated_column("source", sources, heights),
+        StringDictionary().repeated_column("row_kind", row_kinds, heights),
         StringDictionary().repeated_column("collector", [message.collector for message in messages], heights),
         *(
             NumericColumn(name, type_, np.repeat(np.array(values, dtype), heights))
             for name, type_, dtype, values in numbers
         ),
         names.column("row", np.concatenate(names.list_codes([message.row for message in messages]))),
-        NumericColumn("sampled_at", _T9, _row_times(messages, heights)),
+        NumericColumn("sampled_at", TIMESTAMP_NS, _row_times(messages, heights)),
     ]
 
 
@@ -112,8 +105,8 @@ def _row_times(messages: Sequence[Samples], heights: npt.NDArray[Any]) -> npt.ND
     return times
 
 
-def _messages(readings: Sequence[PendingSamples]) -> TableRows:
-    messages = [reading.message for reading in readings]
+def _message_rows(samples: Sequence[PendingSamples]) -> TableRows:
+    messages = [pending.message for pending in samples]
     columns: list[Column] = [
         StringDictionary().plain_column("device", [message.device for message in messages]),
         StringDictionary().plain_column("source", [source_name(message.source) for message in messages]),
@@ -123,12 +116,10 @@ def _messages(readings: Sequence[PendingSamples]) -> TableRows:
         _numbers("sequence", "UInt64", np.uint64, [message.sequence for message in messages]),
         _numbers("rows", "UInt32", np.uint32, [len(message.row) for message in messages]),
         _numbers("boot_id", "UInt64", np.uint64, [message.boot_id for message in messages]),
-        _numbers("sampled_at", _T9, np.int64, [message.sampled_at_ns for message in messages]),
-        _numbers("received_at", _T9, np.int64, [message.received_at_ns for message in messages]),
+        _numbers("sampled_at", TIMESTAMP_NS, np.int64, [message.sampled_at_ns for message in messages]),
+        _numbers("received_at", TIMESTAMP_NS, np.int64, [message.received_at_ns for message in messages]),
     ]
-    at = [reading.origin for reading in readings]
-    offsets, arrived = [taken.offset for taken in at], [taken.arrived_ms for taken in at]
-    return TableRows("sample_messages", columns + origin_columns(at[0].partition, offsets, arrived))
+    return TableRows("sample_messages", columns + message_origin_columns([pending.origin for pending in samples]))
 
 
 def _numbers(name: str, type_: str, kind: type[np.generic], values: Sequence[int]) -> NumericColumn:

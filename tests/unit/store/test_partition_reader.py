@@ -37,7 +37,7 @@ async def fed(feed: PartitionReader) -> "AsyncIterator[None]":
 async def paused() -> "AsyncIterator[tuple[PartitionReader, Any]]":
     """A feed, paused because nobody took of a backlog of three times what may wait; and its consumer."""
     source = consumer(MOST * 3, most=500)
-    feed = PartitionReader(source, [AT], FakeConsumer.fetched)
+    feed = PartitionReader(source, [AT], FakeConsumer.fetch)
     async with fed(feed):
         await asyncio.wait_for(source.paused.wait(), 5)
         yield feed, source
@@ -53,21 +53,21 @@ async def taken(feed: PartitionReader, records: int) -> list[int]:
 
 async def test_every_record_comes_once_and_in_order() -> None:
     """However few of them an answer of the broker holds."""
-    feed = PartitionReader(consumer(25, most=4), [AT], FakeConsumer.fetched)
+    feed = PartitionReader(consumer(25, most=4), [AT], FakeConsumer.fetch)
     async with fed(feed):
         assert await taken(feed, 25) == list(range(25))
 
 
 async def test_who_waits_for_nothing_is_told_so_in_time() -> None:
     """Where no record comes, the answer is none after the wait."""
-    feed = PartitionReader(consumer(0), [AT], FakeConsumer.fetched)
+    feed = PartitionReader(consumer(0), [AT], FakeConsumer.fetch)
     async with fed(feed):
         assert await asyncio.wait_for(feed.take(AT, 0.01), 5) == []
 
 
 async def test_what_is_given_back_comes_again_first() -> None:
     """A block that is full leaves the rest to the next one; the position is that of the first of them."""
-    feed = PartitionReader(consumer(10), [AT], FakeConsumer.fetched)
+    feed = PartitionReader(consumer(10), [AT], FakeConsumer.fetch)
     async with fed(feed):
         records = await feed.take(AT)
         feed.unread(AT, records[4:])
@@ -77,7 +77,7 @@ async def test_what_is_given_back_comes_again_first() -> None:
 
 async def test_after_a_seek_nothing_comes_from_before_it() -> None:
     """What was read ahead and waits is dropped."""
-    feed = PartitionReader(consumer(10, most=3), [AT], FakeConsumer.fetched)
+    feed = PartitionReader(consumer(10, most=3), [AT], FakeConsumer.fetch)
     async with fed(feed):
         await feed.take(AT)
         feed.seek(AT, 7)

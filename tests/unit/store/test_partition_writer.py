@@ -1,4 +1,4 @@
-"""A partition's blocks, with the sink killed before and after everything that it does to the world."""
+"""Tests a partition's blocks, with the sink killed before and after each of its external effects."""
 
 import asyncio
 import dataclasses
@@ -11,6 +11,7 @@ from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from streams.store.params import SinkParams
+from streams.store.persist.block_intent import Committed, parse_metadata
 from streams.store.persist.block_writer import BlockWriter
 from streams.store.persist.commit_fence import PartitionLost
 from streams.store.persist.partition_reader import PartitionReader
@@ -18,7 +19,7 @@ from streams.store.persist.partition_writer import PartitionWriter, SinkContext
 from streams.store.persist.persisted_topics import LatencyClass, PersistedTopic
 from streams.store.persist.sink_stats import SinkStats
 from streams.wire import topics
-from streams.wire.models import Control, ControlKind
+from streams.wire.models import Control, ControlKind, Progress
 from tests.fakes.partition import (
     Crash,
     FakeConsumer,
@@ -33,15 +34,16 @@ from tests.fakes.partition import (
 
 AT = TopicPartition(topics.CONTROLS.name, 0)
 PARAMS = SinkParams(linger_s=0.002, block_rows=5, retry_backoff_s=0.001, retry_backoff_max_s=0.001)
-PERSISTED = PersistedTopic(topics.CONTROLS, ("first", "second"), lambda _asks, _stretch: OffsetBuilder())
+PERSISTED = PersistedTopic(topics.CONTROLS, ("first", "second"), lambda _client, _offsets: OffsetBuilder())
+WITH_PROGRESS = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, others=(Progress,)))
 VALUE = topics.encode(topics.CONTROLS, Control("k", ControlKind.KILL_SWITCH)).value
 POISON = 7
-LEAST_ACTS = 12
-"""Three blocks at least, each with two commits and two inserts: a run with fewer acts has tried too little."""
+MIN_EFFECTS = 12
+"""Three blocks at least, each with two commits and two inserts; a run with fewer effects tests too little."""
 
 
 def log(records: int, *, missing: frozenset[int] = frozenset()) -> FakeLog:
-    """A log whose record at POISON cannot be read, and which compaction has taken some records out of."""
+    """Return a log whose record at POISON cannot be read, without the records that compaction removed."""
     made = FakeLog()
     for offset in range(records):
         if offset not in missing:
@@ -49,28 +51,35 @@ def log(records: int, *, missing: frozenset[int] = frozenset()) -> FakeLog:
     return made
 
 
-def partition(made: FakeLog, tables: FakeTables, fuse: Fuse, most: int = 3) -> PartitionWriter:
-    """A new owner of the partition."""
+def partition(
+    made: FakeLog,
+    tables: FakeTables,
+    fuse: Fuse,
+    max_records: int = 3,
+    params: SinkParams = PARAMS,
+    persisted: PersistedTopic = PERSISTED,
+) -> PartitionWriter:
+    """Return a new owner of the partition."""
     fence: Any = FakeFence(made, fuse)
     rejects: Any = FakeRejects(made, fuse)
     writer = BlockWriter(tables, PARAMS)
-    consumer: Any = FakeConsumer(AT, made, most)
-    feed = PartitionReader(consumer, [AT], FakeConsumer.fetched)
-    means = SinkContext(consumer, feed, fence, tables, writer, rejects, PARAMS, SinkStats(), lambda: 10**18)
-    return PartitionWriter(AT, PERSISTED, means)
+    consumer: Any = FakeConsumer(AT, made, max_records)
+    reader = PartitionReader(consumer, [AT], FakeConsumer.fetch)
+    context = SinkContext(consumer, reader, fence, tables, writer, rejects, params, SinkStats(), lambda: 10**18)
+    return PartitionWriter(AT, persisted, context)
 
 
 async def working(owner: PartitionWriter) -> None:
-    """An owner and what feeds it, until it ends."""
-    feeding = asyncio.create_task(owner._means.reader.run())
+    """Run an owner and its reader until it ends."""
+    reading = asyncio.create_task(owner._context.reader.run())
     try:
         await owner.run()
     finally:
-        feeding.cancel()
+        reading.cancel()
 
 
 async def run(owner: PartitionWriter, made: FakeLog, turns: int = 20_000) -> None:
-    """Let an owner work until it has committed the end of the log, or is killed."""
+    """Run an owner until it has committed the end of the log, or is killed."""
     task = asyncio.create_task(working(owner))
     end = made.records[-1].offset + 1
     for _ in range(turns):
@@ -82,191 +91,189 @@ async def run(owner: PartitionWriter, made: FakeLog, turns: int = 20_000) -> Non
         await task
 
 
-async def run_until_killed(made: FakeLog, tables: FakeTables, fuse: Fuse, most: int = 3) -> None:
-    """One life of a sink that its fuse may end."""
+async def run_until_killed(made: FakeLog, tables: FakeTables, fuse: Fuse, max_records: int = 3) -> None:
+    """Run a sink that its fuse may kill."""
     tables.fuse = fuse
     with suppress(Crash):
-        await run(partition(made, tables, fuse, most), made)
+        await run(partition(made, tables, fuse, max_records), made)
 
 
-def exact(made: FakeLog, tables: FakeTables) -> None:
-    """Each readable record is in each table once, and the other is rejected once."""
+def assert_exactly_once(made: FakeLog, tables: FakeTables) -> None:
+    """Assert that each readable record is in each table once, and the other is rejected once."""
     readable = [record.offset for record in made.records if record.offset != POISON]
     assert sorted(tables.rows["first"]) == readable
     assert sorted(tables.rows["second"]) == readable
     assert [one.offset for one in made.rejected] == [POISON]
 
 
-# A crash inside a thread reaches the event loop as the thread's result, as it is meant to here.
+# A crash inside a thread reaches the event loop as the thread's result, which is intended here.
 @pytest.mark.parametrize("after", [False, True])
-async def test_killed_anywhere_it_stores_everything_once(after: bool) -> None:
-    """Killed before or after any commit, rejection or insert, and brought back with other fetches, nothing differs."""
-    for act in count(1):
+async def test_a_kill_at_any_point_neither_loses_nor_duplicates_rows(after: bool) -> None:
+    """A kill before or after any commit, rejection or insert, and a restart with other fetches, change nothing."""
+    for effect in count(1):
         made, tables = log(17), FakeTables(Fuse())
-        fuse = Fuse(act, after)
+        fuse = Fuse(effect, after)
         await run_until_killed(made, tables, fuse)
         if fuse.left:
             break
-        await run_until_killed(made, tables, Fuse(), most=4)
-        exact(made, tables)
-    assert act > LEAST_ACTS
+        await run_until_killed(made, tables, Fuse(), max_records=4)
+        assert_exactly_once(made, tables)
+    assert effect > MIN_EFFECTS
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_killed_twice_while_it_stores_a_block_again(after: bool) -> None:
-    """A second kill, in the middle of storing the block that the first one left, changes nothing either."""
-    for act in range(1, LEAST_ACTS):
-        for again in (1, 2, 3):
+async def test_a_second_kill_while_a_block_is_stored_again_changes_nothing(after: bool) -> None:
+    """A second kill, while the unfinished block of the first is stored again, changes nothing either."""
+    for effect in range(1, MIN_EFFECTS):
+        for second in (1, 2, 3):
             made, tables = log(17), FakeTables(Fuse())
-            await run_until_killed(made, tables, Fuse(act, after))
-            await run_until_killed(made, tables, Fuse(again, after))
+            await run_until_killed(made, tables, Fuse(effect, after))
+            await run_until_killed(made, tables, Fuse(second, after))
             await run_until_killed(made, tables, Fuse())
-            exact(made, tables)
+            assert_exactly_once(made, tables)
 
 
-async def test_a_sleeper_that_wakes_with_an_old_block_stores_nothing_twice() -> None:
-    """An owner stopped before any act, and let go on after another did all the work, changes nothing."""
-    for act in range(1, 8):
+async def test_a_suspended_owner_that_resumes_with_an_old_block_duplicates_nothing() -> None:
+    """An owner that is suspended before any effect, and resumes after another stored everything, changes nothing."""
+    for effect in range(1, 8):
         made, tables = log(17), FakeTables(Fuse())
-        sleeper = _Sleeper(made, tables, act)
-        await sleeper.fall_asleep()
+        suspended = _SuspendedOwner(made, tables, effect)
+        await suspended.suspend()
         await run_until_killed(made, tables, Fuse())
-        exact(made, tables)
-        await sleeper.wake()
-        # It may have been about to say that a record cannot be read: the same key then stands there twice.
+        assert_exactly_once(made, tables)
+        await suspended.resume()
+        # It may have been about to reject the unreadable record: the topic then has the same key twice.
         assert {one.offset for one in made.rejected} == {POISON}
         made.rejected = made.rejected[:1]
-        exact(made, tables)
+        assert_exactly_once(made, tables)
 
 
-class _Sleeper:
-    """An owner whose n-th act does not begin before it is woken: the commits and rejections wait on an event."""
+class _SuspendedOwner:
+    """An owner whose n-th effect does not begin before it is resumed: commits and rejections wait on an event."""
 
-    def __init__(self, made: FakeLog, tables: FakeTables, act: int) -> None:
-        self._awake, self._asleep = asyncio.Event(), asyncio.Event()
-        self._left = act
-        own = partition(made, tables, Fuse())
-        fence: Any = _Waits(own._means.fence, self._before)
-        rejects: Any = _Waits(own._means.rejects, self._before)
-        own._means = dataclasses.replace(
-            own._means,
+    def __init__(self, made: FakeLog, tables: FakeTables, effect: int) -> None:
+        self._resumed, self._suspended = asyncio.Event(), asyncio.Event()
+        self._left = effect
+        owner = partition(made, tables, Fuse())
+        fence: Any = _CallsBefore(owner._context.fence, self._before)
+        rejects: Any = _CallsBefore(owner._context.rejects, self._before)
+        owner._context = dataclasses.replace(
+            owner._context,
             fence=fence,
             rejects=rejects,
-            writer=_Waits(own._means.writer, self._before),  # type: ignore[arg-type]
+            writer=_CallsBefore(owner._context.writer, self._before),  # type: ignore[arg-type]
         )
-        self._owner = own
+        self._owner = owner
         self._task: asyncio.Task[None]
 
     async def _before(self) -> None:
         self._left -= 1
         if self._left == 0:
-            self._asleep.set()
-            await self._awake.wait()
+            self._suspended.set()
+            await self._resumed.wait()
 
-    async def fall_asleep(self) -> None:
+    async def suspend(self) -> None:
         self._task = asyncio.create_task(working(self._owner))
-        await asyncio.wait_for(self._asleep.wait(), 5)
+        await asyncio.wait_for(self._suspended.wait(), 5)
 
-    async def wake(self) -> None:
-        self._awake.set()
+    async def resume(self) -> None:
+        self._resumed.set()
         with pytest.raises(PartitionLost):
             await asyncio.wait_for(self._task, 5)
 
 
-class _Waits:
-    """Calls `before` ahead of every act of another object."""
+class _CallsBefore:
+    """Awaits `before` ahead of every effect of another object."""
 
     def __init__(self, inner: Any, before: Any) -> None:
         self._inner = inner
         self._before = before
 
     def __getattr__(self, name: str) -> Any:
-        act = getattr(self._inner, name)
-        if name in ("committed", "said"):
-            return act
+        method = getattr(self._inner, name)
+        if name in ("committed", "already_rejected"):
+            return method
 
-        async def waiting(*given: Any, **named: Any) -> Any:
+        async def waiting(*args: Any, **kwargs: Any) -> Any:
             await self._before()
-            return await act(*given, **named)
+            return await method(*args, **kwargs)
 
         return waiting
 
 
-async def test_clickhouse_away_only_delays() -> None:
-    """Requests that fail for a while are asked again; the offset does not move before the rows are there."""
+async def test_an_unavailable_clickhouse_only_delays() -> None:
+    """Failed requests are retried; the offset is not committed before the rows are stored."""
     made, tables = log(17), FakeTables(Fuse())
-    tables.away = 9
+    tables.failures = 9
     await run_until_killed(made, tables, Fuse())
-    exact(made, tables)
+    assert_exactly_once(made, tables)
 
 
-async def test_a_block_that_the_server_noted_and_lost_is_stored() -> None:
-    """A token whose rows went with the server's process does not keep them out for ever."""
+async def test_a_block_whose_token_was_recorded_without_its_rows_is_stored() -> None:
+    """A token whose rows were lost when the server was killed does not block them for ever."""
     made, tables = log(17), FakeTables(Fuse())
-    tables.forgets_rows = True
+    tables.loses_rows = True
     await run_until_killed(made, tables, Fuse())
-    exact(made, tables)
+    assert_exactly_once(made, tables)
 
 
-@pytest.mark.parametrize("pace", [LatencyClass.BULK, LatencyClass.PROMPT])
-async def test_where_rows_come_in_numbers_a_block_waits_for_more(pace: LatencyClass) -> None:
-    """A bulk topic's block that has its rows after the short wait goes on growing; another is stored after it."""
+@pytest.mark.parametrize("latency", [LatencyClass.BULK, LatencyClass.PROMPT])
+async def test_a_bulk_block_with_enough_rows_waits_for_more(latency: LatencyClass) -> None:
+    """A bulk topic's block that has its rows after the short wait goes on growing; a prompt one is stored then."""
     made, tables = log(6), FakeTables(Fuse())
-    owner = lingering(made, tables, pace)
+    owner = lingering(made, tables, latency)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == list(range(6))
-    assert (owner._means.stats.blocks == 1) is (pace is LatencyClass.BULK)
+    assert (owner._context.stats.blocks == 1) is (latency is LatencyClass.BULK)
 
 
-@pytest.mark.parametrize("pace", [LatencyClass.STEADY, LatencyClass.BACKGROUND])
-async def test_what_goes_on_gathers_and_what_comes_after_a_silence_does_not_wait(pace: LatencyClass) -> None:
+@pytest.mark.parametrize("latency", [LatencyClass.STEADY, LatencyClass.BACKGROUND])
+async def test_a_steady_stream_is_batched_and_the_first_record_after_a_silence_is_not(latency: LatencyClass) -> None:
     """The first block is stored after the short wait, and those that follow it are one."""
     made, tables = log(6), FakeTables(Fuse())
-    owner = lingering(made, tables, pace)
+    owner = lingering(made, tables, latency)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == list(range(6))
-    assert owner._means.stats.blocks == 2
+    assert owner._context.stats.blocks == 2
 
 
-async def test_records_that_make_no_rows_hurry_nobody() -> None:
-    """They wait for rows as long as rows may; those that come then are stored at once, and the offset is past all."""
+async def test_records_without_rows_wait_for_the_longest_linger() -> None:
+    """They wait for rows as long as rows may; rows that follow are stored at once, and the offset is past all."""
     made, tables = log(6), FakeTables(Fuse())
     progress = (("type", b"progress"),)
     made.records[:4] = [FakeRecord(offset, b"", 1000 + offset, progress) for offset in range(4)]
-    owner = lingering(made, tables, LatencyClass.PROMPT)
-    owner._others = frozenset({b"progress"})
+    owner = lingering(made, tables, LatencyClass.PROMPT, WITH_PROGRESS)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == [4, 5]
-    assert owner._means.stats.blocks == 1
+    assert owner._context.stats.blocks == 1
 
 
-def lingering(made: FakeLog, tables: FakeTables, pace: LatencyClass) -> PartitionWriter:
-    """An owner that waits for two rows, or hardly at all, and then for half a second, or for its slow topic longer."""
-    most_s = 1e-9 if pace is LatencyClass.BACKGROUND else 0.5
+def lingering(
+    made: FakeLog, tables: FakeTables, latency: LatencyClass, persisted: PersistedTopic = PERSISTED
+) -> PartitionWriter:
+    """Return an owner that waits for two rows or hardly at all, then half a second, longer for a background topic."""
+    max_s = 1e-9 if latency is LatencyClass.BACKGROUND else 0.5
     params = SinkParams(
-        linger_s=1e-9, linger_max_s=most_s, linger_background_s=0.5, bulk_rows=2, block_rows=100, retry_backoff_s=0.001
+        linger_s=1e-9, linger_max_s=max_s, linger_background_s=0.5, bulk_rows=2, block_rows=100, retry_backoff_s=0.001
     )
-    owner = partition(made, tables, Fuse(), most=2)
-    owner._means = dataclasses.replace(owner._means, params=params)
-    owner._persisted = dataclasses.replace(PERSISTED, latency=pace)
-    return owner
+    persisted = dataclasses.replace(persisted, latency=latency)
+    return partition(made, tables, Fuse(), max_records=2, params=params, persisted=persisted)
 
 
 @pytest.mark.parametrize("value", [b"\x08\x01", b"\xff\xff"])
-async def test_another_message_that_the_topic_may_hold_is_passed_over_unread(value: bytes) -> None:
-    """Progress stands among symptoms; it is no row, whatever its bytes, and no rejection."""
+async def test_another_message_type_of_the_topic_is_skipped_without_decoding(value: bytes) -> None:
+    """Progress is mixed with symptoms; whatever its bytes, it makes neither a row nor a rejection."""
     made, tables = log(3), FakeTables(Fuse())
     made.records.insert(1, FakeRecord(1, value, 1001, (("type", b"progress"),)))
     made.records[2:] = [FakeRecord(offset, VALUE, 1000 + offset) for offset in (2, 3)]
-    owner = partition(made, tables, Fuse())
-    owner._others = frozenset({b"progress"})
+    owner = partition(made, tables, Fuse(), persisted=WITH_PROGRESS)
     await run(owner, made)
     assert sorted(tables.rows["first"]) == [0, 2, 3]
     assert made.rejected == []
 
 
-async def test_records_that_compaction_took_are_not_waited_for() -> None:
-    """A block whose first and last records are gone when it is stored again ends all the same."""
+async def test_records_removed_by_compaction_are_not_awaited() -> None:
+    """A block whose first and last records are removed before it is stored again still ends."""
     made, tables = log(17), FakeTables(Fuse())
     await run_until_killed(made, tables, Fuse(2))
     assert made.committed is not None and '"last"' in made.committed.metadata
@@ -275,32 +282,32 @@ async def test_records_that_compaction_took_are_not_waited_for() -> None:
     assert sorted(set(tables.rows["first"])) == [r.offset for r in made.records if r.offset != POISON]
 
 
-async def test_without_an_offset_it_begins_after_what_is_stored() -> None:
-    """A group whose offset the brokers have forgotten doubles nothing."""
+async def test_a_group_without_an_offset_starts_after_the_stored_rows() -> None:
+    """A group whose offset has expired at the broker duplicates nothing."""
     made, tables = log(17), FakeTables(Fuse())
     await run_until_killed(made, tables, Fuse())
     made.committed = None
-    await run(partition(made, tables, Fuse(), most=5), made, turns=40)
-    exact(made, tables)
+    await run(partition(made, tables, Fuse(), max_records=5), made, turns=40)
+    assert_exactly_once(made, tables)
 
 
-async def test_a_topic_made_anew_is_stored_from_its_beginning() -> None:
-    """A topic whose end is before what is stored is another topic: it has its own offsets and tokens."""
+async def test_a_recreated_topic_is_stored_from_its_beginning() -> None:
+    """A topic whose end is before the stored offsets is another topic, with offsets and tokens of its own."""
     made, tables = log(17), FakeTables(Fuse())
     await run_until_killed(made, tables, Fuse())
-    again = FakeLog([FakeRecord(offset, VALUE, 5000 + offset) for offset in range(4)])
-    await run_until_killed(again, tables, Fuse())
+    recreated = FakeLog([FakeRecord(offset, VALUE, 5000 + offset) for offset in range(4)])
+    await run_until_killed(recreated, tables, Fuse())
     assert sorted(tables.rows["first"])[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-async def test_after_a_rewind_only_what_is_new_is_stored() -> None:
-    """A log that lost its end and grew again: records that came after the last block are stored, no others again."""
+async def test_after_a_rewind_only_new_records_are_stored() -> None:
+    """In a log that lost its end and grew again, records newer than the last block are stored, and no others again."""
     made, tables = log(17), FakeTables(Fuse())
     await run_until_killed(made, tables, Fuse())
     assert made.committed is not None
     made.records = made.records[:12] + [FakeRecord(offset, VALUE, 9000 + offset) for offset in range(12, 15)]
     owner = partition(made, tables, Fuse())
-    owner._means.consumer.seek = _rewound(owner._means.consumer)
+    owner._context.consumer.seek = _rewound(owner._context.consumer)
     task = asyncio.create_task(working(owner))
     for _ in range(2000):
         if len(tables.rows["second"]) == 16 + 3:
@@ -312,7 +319,7 @@ async def test_after_a_rewind_only_what_is_new_is_stored() -> None:
 
 
 def _rewound(consumer: Any) -> Any:
-    """As the driver does where a position is past the end of the log: it begins at the beginning."""
+    """Return a `seek` that, like the driver, starts at the beginning where a position is past the end of the log."""
     seek = consumer.seek
 
     def clipped(at: TopicPartition, offset: int) -> None:
@@ -322,10 +329,8 @@ def _rewound(consumer: Any) -> Any:
     return clipped
 
 
-def test_offsets_of_others_are_taken_as_they_are() -> None:
-    """Metadata that this sink did not write says only where to begin."""
-    from streams.store.persist.block_intent import Committed, parse_metadata
-
+def test_metadata_of_another_writer_means_only_the_offset() -> None:
+    """An offset with metadata that this sink did not write is only a start position."""
     for metadata in ("", "{", "[]", '{"v":9,"last":3}', "null"):
         assert parse_metadata("t", 0, 5, metadata) == Committed(0)
     assert OffsetAndMetadata(5, "").offset == 5

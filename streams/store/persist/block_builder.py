@@ -1,0 +1,115 @@
+"""Adds records to a partition's pending block: each as rows, as a rejection, or skipped."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from aiokafka import TopicPartition
+
+from streams.store.params import SinkParams
+from streams.store.persist.persisted_topics import PersistedTopic
+from streams.store.persist.rejected_records import MAX_VALUE_BYTES, STAGE
+from streams.store.persist.sink_stats import SinkStats
+from streams.store.rows.row_builder import RowBuilder, SourcedMessage
+from streams.wire import topics
+from streams.wire.errors import Reject
+from streams.wire.models import Rejected
+
+_log = structlog.get_logger("railsight.persist")
+
+
+@dataclass(slots=True)
+class PendingBlock:
+    """Records that are read and not yet stored; `first` is the block's begin, even where compaction removed records."""
+
+    first: int
+    first_at: float = 0.0
+    last: int = -1
+    stamp_ms: int = -1
+    newest_ms: int = 0
+    records: int = 0
+    rows: int = 0
+    size: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether the block has no record."""
+        return self.last < self.first
+
+    def add(self, records: Sequence[Any]) -> None:
+        """Extend the block's bounds by these records."""
+        if records:
+            if self.records == 0:
+                self.stamp_ms = records[0].timestamp
+            self.last = records[-1].offset
+            self.newest_ms = max(self.newest_ms, *(record.timestamp for record in records))
+            self.records += len(records)
+
+
+class BlockBuilder:
+    """Decodes the records of one partition for the row builder of its topic."""
+
+    def __init__(
+        self,
+        at: TopicPartition,
+        persisted: PersistedTopic,
+        rows: RowBuilder,
+        params: SinkParams,
+        stats: SinkStats,
+        now_ns: Callable[[], int],
+    ) -> None:
+        self._at = at
+        self._persisted = persisted
+        self._others = frozenset(other.__name__.lower().encode() for other in persisted.topic.others)
+        self._params = params
+        self._stats = stats
+        self._now_ns = now_ns
+        self.rows = rows
+
+    def is_full(self, block: PendingBlock) -> bool:
+        """Return whether a block has reached a limit of rows, records or bytes."""
+        params = self._params
+        return block.rows >= params.block_rows or block.records >= params.block_rows or block.size >= params.block_bytes
+
+    def add(self, block: PendingBlock, records: Sequence[Any], *, until_full: bool = False) -> int:
+        """Add records to the block; return how many were added."""
+        topic, model, others = self._persisted.topic, self._persisted.model, self._others
+        partition, add = self._at.partition, self.rows.add
+        max_rows, max_bytes = self._params.block_rows, self._params.block_bytes
+        added = 0
+        for record in records:
+            added += 1
+            value, headers = record.value, record.headers
+            if value is None:
+                continue
+            block.size += len(value)
+            # Message types without rows are not decoded.
+            if headers and _type_of(headers) in others:
+                continue
+            try:
+                message = topics.decode(topic, value, headers)
+                if isinstance(message, model):
+                    block.rows += add(SourcedMessage(partition, record.offset, record.timestamp, message))
+            except Reject as error:
+                self._reject(block, record, str(error))
+            if until_full and (block.rows >= max_rows or block.size >= max_bytes):
+                break
+        block.add(records[:added])
+        return added
+
+    def _reject(self, block: PendingBlock, record: Any, reason: str) -> None:
+        self._stats.rejected += 1
+        _log.warning("record rejected", topic=self._at.topic, offset=record.offset, reason=reason)
+        if self._persisted.topic is topics.REJECTED:
+            return  # a rejection of a rejection would loop for ever
+        value = record.value[:MAX_VALUE_BYTES]
+        block.rejected.append(
+            Rejected(self._at.topic, self._at.partition, record.offset, STAGE, reason, self._now_ns(), value)
+        )
+
+
+def _type_of(headers: topics.Headers) -> bytes:
+    """Return the message type of a record, where it differs from that of its topic."""
+    return next((data for name, data in headers if name == "type"), b"")
