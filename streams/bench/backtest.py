@@ -43,7 +43,7 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
     from streams.bench.machine import machine_info
     from streams.bench.recording import write_recording
     from streams.config.settings import Settings
-    from streams.detect.params import ns
+    from streams.detect.thresholds import ns
     from streams.fabric.folder import write_folder
     from streams.instrument.garbage import sought_seldom
     from streams.instrument.pages import keep_pages

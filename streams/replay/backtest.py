@@ -9,7 +9,7 @@ from typing import Any
 
 from streams.config.settings import Settings
 from streams.config.stages import stage_factory
-from streams.detect.params import ns
+from streams.detect.thresholds import ns
 from streams.fabric.inventory import InvalidInventory, digest, read_folder
 from streams.fabric.placement import FOREVER, Stay
 from streams.fabric.rows import Job

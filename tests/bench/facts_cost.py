@@ -16,7 +16,8 @@ import cramjam
 import orjson
 
 from streams.detect.measure.selves import Selves
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import CablingReport, Component, Facts, Neighbor, Source, VersionCensus

@@ -30,7 +30,8 @@ from streams.decide.params import DecideParams
 from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.capacity import jobs_behind, lose, paths_up

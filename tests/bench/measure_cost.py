@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.wire import topics
 from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table

@@ -19,7 +19,8 @@ import numpy as np
 from streams.bench.load.fleet import Fleet
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.fabric_arrays import fabric_arrays

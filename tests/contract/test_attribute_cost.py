@@ -15,7 +15,8 @@ import pytest
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.stage import Attribute
 from streams.detect.attribute.state import Case
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.ids import device_id
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from streams.bench.load.fleet import Fleet
+from streams.detect.detectors.rail_degraded.comparison import compare_rails
 from streams.detect.measure import windows_state
 from streams.detect.measure.block import Block
 from streams.detect.measure.packing import Packer
-from streams.detect.params import DetectParams, ns
-from streams.detect.rail_peers import marks_of
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
@@ -125,7 +126,7 @@ def test_hosts_in_doubt_cost_the_same_each_however_many_they_are() -> None:
             for i, host in enumerate(hosts[:count])
         }  # fmt: skip
         with counting() as counted:
-            marks = marks_of(DetectParams().rail, topology, windows, hosts[:count], ())
+            marks = compare_rails(DetectParams().rail, topology, windows, hosts[:count], ())
         assert not marks
         return counted.total()
 

@@ -10,7 +10,8 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from streams.config.kafka import KafkaSettings
 from streams.demo.player import find_recording, load_playback, play, publish_end_of_time
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import read_folder

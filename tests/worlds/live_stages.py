@@ -9,7 +9,8 @@ from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.wire.models import IDLE_NS, Finding, Message, Progress, Remediation, Samples, Status

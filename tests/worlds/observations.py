@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 
 from streams.detect.correlate.stage import Correlate
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import (

@@ -9,7 +9,8 @@ from streams.decide.stage import Decide
 from streams.detect.attribute.stage import Attribute
 from streams.detect.correlate.stage import Correlate
 from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from streams.detect.attribute.outages import Outages, span_of
-from streams.detect.link_degrading import loses_traffic
+from streams.detect.detectors.link_degrading.evaluate import loses_traffic
 from streams.fabric.capacity import Impact, Loss, lose
 from streams.fabric.graph import NONE
 from streams.fabric.ids import Port

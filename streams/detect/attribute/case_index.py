@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from streams.detect.attribute.state import Case, devices_of
 from streams.detect.attribute.time_clusters import Cluster, ClusterIndex, Member, Rank
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Evidence, Finding, Status
 
@@ -56,7 +57,7 @@ class CaseIndex:
     """The cases by what they touch; told of every change of theirs."""
 
     def __init__(self, params: DetectParams, cases: Mapping[str, Case], topology: Topology) -> None:
-        self._params = params.together
+        self._params = params.grouping
         self._unseen_ratio = params.stale.unseen_ratio
         self._cases = cases
         self._topology = topology

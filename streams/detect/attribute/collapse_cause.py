@@ -10,7 +10,7 @@ from dataclasses import replace
 from streams.detect.attribute import pfc_storm_tree
 from streams.detect.attribute.case_index import root_rank
 from streams.detect.attribute.state import Case, overlap
-from streams.detect.congestion_pfc_storm import paused_of, pauser_of
+from streams.detect.detectors.congestion_pfc_storm.evaluate import paused_of, pauser_of
 from streams.fabric.topology import Topology
 from streams.wire.models import BlastRadius, Condition, Evidence, Finding, Status
 

@@ -8,14 +8,16 @@ import itertools
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from streams.detect import device_down, telemetry_stale
 from streams.detect.attribute.case_index import LINKS, CaseIndex
 from streams.detect.attribute.state import AttributeState, DeviceState, corroborated_by_other
-from streams.detect.device_down import LostLink, Restart, Signs
-from streams.detect.link import FOREVER, union
-from streams.detect.params import DetectParams, ns
-from streams.detect.subjects import of_device
-from streams.detect.telemetry_stale import Silence
+from streams.detect.detectors.device_down import evaluate as device_down
+from streams.detect.detectors.device_down.evaluate import DeviceEvidence, LostLink, Restart
+from streams.detect.detectors.telemetry_stale import evaluate as telemetry_stale
+from streams.detect.detectors.telemetry_stale.evaluate import Silence
+from streams.detect.evidence.link_history import FOREVER, merge_intervals
+from streams.detect.evidence.subjects import device_subject
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Condition, Episode, Symptom, SymptomKind
 
@@ -44,7 +46,7 @@ class DeviceEvaluator:
             return True
         silences = state.silences.setdefault(name, [])
         if symptom.kind in (SymptomKind.SOURCE_SILENT, SymptomKind.SOURCE_RESUMED):
-            state.silences[name] = telemetry_stale.noted(self._params.stale, silences, symptom)
+            state.silences[name] = telemetry_stale.update_silences(self._params.stale, silences, symptom)
         return state.silences[name] != silences
 
     def due(self) -> dict[str, None]:
@@ -59,7 +61,7 @@ class DeviceEvaluator:
         links = len(self._topology.cables_of.get(device, ()))
         state = self._kept.devices.get(device)
         enough = (
-            0 if state is not None else max(self._params.together.links, self._params.together.device_ratio * links)
+            0 if state is not None else max(self._params.grouping.links, self._params.grouping.device_ratio * links)
         )
         if self._cases.count_at(device) < enough:
             return []  # a far end of many links that went: each of its own is not looked at for it
@@ -68,9 +70,9 @@ class DeviceEvaluator:
             return []
         if state is None:
             state = self._kept.devices[device] = DeviceState()
-        subject, watermark_ns = of_device(self._topology, device), self._kept.watermark_ns
+        subject, watermark_ns = device_subject(self._topology, device), self._kept.watermark_ns
         beyond = self._beyond(device) if any(state.silences.values()) else ()
-        signs = Signs(subject, state.silences, state.restarts, lost, links, beyond)
+        signs = DeviceEvidence(subject, state.silences, state.restarts, lost, links, beyond)
         state.down, episodes = device_down.step(self._params, state.down, signs, watermark_ns)
         for name, silences in state.silences.items():
             said = state.stale.get(name, ())
@@ -91,7 +93,9 @@ class DeviceEvaluator:
             span
             for device, state in self._kept.devices.items()
             if device in self._topology.devices
-            for span in union((s.since_ns, s.heard_ns) for own in state.silences.values() for s in own if not s.others)
+            for span in merge_intervals(
+                (s.since_ns, s.resumed_ns) for own in state.silences.values() for s in own if not s.others
+            )
         )
 
     def _schedule(self, device: str, state: DeviceState) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from streams.detect.attribute.root_cause import OUTLIVING, parent_expiry_ns
 from streams.detect.attribute.state import Case
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.wire.models import Condition, Finding, Status
 
 
@@ -30,7 +31,7 @@ def next_evaluation_ns(params: DetectParams, cases: Mapping[str, Case], case: Ca
         parent = cases.get(case.published.parent_id)
         until_ns = None if parent is None else parent_expiry_ns(params, parent.episode.finding)
         if until_ns is not None:
-            return until_ns + 1 if until_ns >= now_ns else now_ns + ns(params.together.outlive_s)
+            return until_ns + 1 if until_ns >= now_ns else now_ns + ns(params.grouping.outlive_s)
     if own.condition is Condition.TELEMETRY_STALE:
         return (own.detected_at_ns or 0) + ns(params.stale.unseen_after_s)
     return None

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Collection, Iterable
 
 from streams.detect.attribute.case_index import CaseIndex
-from streams.detect.link import FOREVER, Interval, union
+from streams.detect.evidence.link_history import FOREVER, Interval, merge_intervals
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import Condition, Finding
 
@@ -70,7 +70,7 @@ class Outages:
         for identity in among:
             if identity not in spans:
                 continue
-            for begin, end in union(spans[identity]):  # broken for two reasons, it is broken once
+            for begin, end in merge_intervals(spans[identity]):  # broken for two reasons, it is broken once
                 if begin < end_ns and begin_ns < end:
                     changes += [(max(begin, begin_ns), 1), (min(end, end_ns), -1)]
         most = count = 0

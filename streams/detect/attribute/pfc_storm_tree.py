@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from streams.detect.attribute.state import overlap
-from streams.detect.congestion_pfc_storm import paused_of, pauser_of
+from streams.detect.detectors.congestion_pfc_storm.evaluate import paused_of, pauser_of
 from streams.fabric.topology import Topology
 from streams.wire.models import BlastRadius, Condition, Evidence, Finding
 

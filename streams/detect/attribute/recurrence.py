@@ -1,7 +1,8 @@
 """How often the same thing began at the same place, and that a link which keeps coming back deserves repair."""
 
 from streams.detect.attribute.case_index import LINKS
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.wire.models import Evidence, Finding, Status
 
 RETENTION_NS = ns(28 * 86_400)

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from streams.detect.attribute import pfc_storm_tree
 from streams.detect.attribute.case_index import CaseIndex, Group, root_rank
 from streams.detect.attribute.state import devices_of, overlap
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Cause, Condition, Episode, Finding, Status
 
@@ -62,7 +63,7 @@ def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, waterma
         return Explanation(group.root)
     stayed = [member for member in group.members if not _outlives(params, cases, member, own, watermark_ns)]
     first = min(stayed, key=root_rank)
-    return Explanation(first) if len(stayed) >= params.together.links and first.id != own.id else Explanation()
+    return Explanation(first) if len(stayed) >= params.grouping.links and first.id != own.id else Explanation()
 
 
 def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Finding | None:
@@ -108,7 +109,7 @@ def _outlives(params: DetectParams, cases: CaseIndex, outage: Finding, own: Find
 
 def parent_expiry_ns(params: DetectParams, outage: Finding) -> int | None:
     """Until when it explains what is still so; None while it is so itself."""
-    return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.together.outlive_s)
+    return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.grouping.outlive_s)
 
 
 def cause_with_parent(own: Finding, parent: Finding | None) -> Cause:

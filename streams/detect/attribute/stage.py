@@ -11,7 +11,6 @@ from dataclasses import replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect import fleet_version_drift
 from streams.detect.attribute import cable_swaps, finality, pfc_storm_tree, recurrence
 from streams.detect.attribute.blast_radius import BlastRadiusEstimator, SeverityRater
 from streams.detect.attribute.case_index import LINKS, CaseIndex
@@ -22,8 +21,10 @@ from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.reevaluation import AffectedCases
 from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
 from streams.detect.attribute.state import AttributeState, Case, devices_of
-from streams.detect.due import Due
-from streams.detect.params import DetectParams, ns
+from streams.detect.detectors.fleet_version_drift import evaluate as fleet_version_drift
+from streams.detect.evidence.deadlines import Deadlines
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
@@ -58,7 +59,7 @@ class Attribute:
         self._params = params
         self._kept = AttributeState()
         self._revisions = itertools.count(1)
-        self._due = Due()
+        self._due = Deadlines()
         self._silences: SilenceCount | None = None
         self._look_up(Topology(Inventory()))
 
@@ -150,9 +151,9 @@ class Attribute:
     def _take_due(self, now_ns: int) -> dict[str, None]:
         """The cases that are due."""
         found: dict[str, None] = {}
-        while (due := self._due.next(now_ns)) is not None:
+        while (due := self._due.pop_due(now_ns)) is not None:
             _, identity = due
-            self._due.drop(identity)
+            self._due.cancel(identity)
             found[identity] = None
         return found
 
@@ -160,7 +161,7 @@ class Attribute:
         """Judge it anew when it is final, or when the device that it went with has been back for long."""
         due_ns = finality.next_evaluation_ns(self._params, self._kept.cases, case, self._kept.watermark_ns)
         if due_ns is not None and not case.closed and due_ns > self._kept.watermark_ns:
-            self._due.put(identity, due_ns)
+            self._due.schedule(identity, due_ns)
 
     def _around(self, finding: Finding) -> dict[str, None]:
         """The storms that a storm explains, and that which explains it; the links that changed places with a link."""
@@ -300,7 +301,7 @@ class Attribute:
         except ValidationError as error:
             raise Reject(f"not a snapshot of attribute: {error}") from error
         self._look_up(self._topology)
-        self._due = Due()
+        self._due = Deadlines()
         for identity, case in self._kept.cases.items():
             self._schedule(identity, case)
 

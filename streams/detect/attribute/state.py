@@ -3,11 +3,11 @@
 import itertools
 from dataclasses import dataclass, field
 
-from streams.detect.device_down import Restart
-from streams.detect.episode import State, forget
-from streams.detect.fleet_version_drift import Fleet
-from streams.detect.link import FOREVER
-from streams.detect.telemetry_stale import Silence
+from streams.detect.detectors.device_down.evaluate import Restart
+from streams.detect.detectors.fleet_version_drift.evaluate import Fleet
+from streams.detect.detectors.telemetry_stale.evaluate import Silence
+from streams.detect.evidence.episodes import PublishedEpisodes, prune
+from streams.detect.evidence.link_history import FOREVER
 from streams.wire.models import Episode, Finding, Status
 
 
@@ -17,8 +17,8 @@ class DeviceState:
 
     silences: dict[str, list[Silence]] = field(default_factory=dict)
     restarts: list[Restart] = field(default_factory=list)
-    down: State = ()
-    stale: dict[str, State] = field(default_factory=dict)
+    down: PublishedEpisodes = ()
+    stale: dict[str, PublishedEpisodes] = field(default_factory=dict)
 
     @property
     def has_open_episodes(self) -> bool:
@@ -28,11 +28,11 @@ class DeviceState:
 
     def prune(self, before_ns: int) -> None:
         """Drop what is over and older."""
-        self.down = forget(self.down, before_ns)
-        self.stale = {name: forget(said, before_ns) for name, said in self.stale.items()}
+        self.down = prune(self.down, before_ns)
+        self.stale = {name: prune(said, before_ns) for name, said in self.stale.items()}
         self.restarts = [restart for restart in self.restarts if restart.at_ns >= before_ns]
         self.silences = {
-            name: kept for name, own in self.silences.items() if (kept := [s for s in own if s.heard_ns >= before_ns])
+            name: kept for name, own in self.silences.items() if (kept := [s for s in own if s.resumed_ns >= before_ns])
         }
 
 

@@ -1,9 +1,10 @@
 """The hosts' links of some pods to which more comes than goes in: a pod's are concluded on together."""
 
-from streams.detect import congestion_incast
-from streams.detect.blame import Beside
-from streams.detect.params import DetectParams, ns
-from streams.detect.spells import LinkSpells
+from streams.detect.detectors.congestion_incast import evaluate as congestion_incast
+from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells
+from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Subject, Symptom
 
@@ -35,13 +36,13 @@ def again(pod: str, watermark_ns: int) -> tuple[str, int]:
 
 
 def look(
-    params: DetectParams, crowds: Crowds, topology: Topology, name: str, beside: Beside, watermark_ns: int
+    params: DetectParams, crowds: Crowds, topology: Topology, name: str, beside: ConcurrentSpells, watermark_ns: int
 ) -> tuple[list[Episode], int]:
     """Conclude on one pod, and let go of what is over."""
     pod = crowds[name]
     episodes, due_ns = congestion_incast.step(params, topology, pod, beside, watermark_ns)
     for identity, own in list(pod.items()):
-        if own.is_over:
+        if own.is_closed:
             del pod[identity]
     if not pod:
         del crowds[name]

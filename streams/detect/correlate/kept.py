@@ -17,7 +17,7 @@ from streams.detect.correlate.stifles import Stifles
 from streams.detect.correlate.storms import Storms
 from streams.detect.correlate.uplinks import Uneven
 from streams.detect.correlate.wires import Wires
-from streams.detect.link import Interval
+from streams.detect.evidence.link_history import Interval
 from streams.wire.errors import Reject
 from streams.wire.models import Source, Symptom, SymptomKind
 

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from streams.detect import link_degrading, link_down, link_flap
-from streams.detect.episode import State, forget
-from streams.detect.link import FOREVER, History, Interval
-from streams.detect.minutes import Minutes
-from streams.detect.params import FLAP_PRESETS, DetectParams, ns
+from streams.detect.detectors.link_degrading import evaluate as link_degrading
+from streams.detect.detectors.link_down import evaluate as link_down
+from streams.detect.detectors.link_flap import evaluate as link_flap
+from streams.detect.detectors.link_flap.params import FLAP_PRESETS
+from streams.detect.evidence.episodes import PublishedEpisodes, prune
+from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory
+from streams.detect.evidence.window_history import WindowHistory
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Subject
@@ -19,23 +23,23 @@ _Restarts = Mapping[str, list[Interval]]
 class LinkState:
     """One link: what was observed, and what each detector has said."""
 
-    history: History
-    flap: State = ()
-    down: State = ()
-    minutes: Minutes = field(default_factory=Minutes)
-    degrading: State = ()
+    history: LinkHistory
+    flap: PublishedEpisodes = ()
+    down: PublishedEpisodes = ()
+    minutes: WindowHistory = field(default_factory=WindowHistory)
+    degrading: PublishedEpisodes = ()
 
     def join(self, other: "LinkState") -> None:
         """What was known of it under another name, too."""
         for symptom in other.history.symptoms:
             self.history.add(symptom)
         self.history.down_since |= other.history.down_since
-        self.history.off_since |= other.history.off_since
-        self.history.forgotten_ns = max(self.history.forgotten_ns, other.history.forgotten_ns)
+        self.history.disabled_since |= other.history.disabled_since
+        self.history.pruned_until_ns = max(self.history.pruned_until_ns, other.history.pruned_until_ns)
         self.flap, self.down = (*other.flap, *self.flap), (*other.down, *self.down)
         for window in other.minutes.windows:
             self.minutes.add(window)
-        self.minutes.forgotten_ns = max(self.minutes.forgotten_ns, other.minutes.forgotten_ns)
+        self.minutes.pruned_until_ns = max(self.minutes.pruned_until_ns, other.minutes.pruned_until_ns)
         self.degrading = (*other.degrading, *self.degrading)
 
     def look(
@@ -45,24 +49,24 @@ class LinkState:
         history, minutes = self.history, self.minutes
         old_ns = remember_ns(params)
         horizon = watermark_ns - old_ns
-        history.forget_before(horizon)
+        history.prune_before(horizon)
         self.flap, flaps, flap_due = link_flap.step(
-            params, forget(self.flap, horizon), history, restarts, watermark_ns, worked_on_ns
+            params, prune(self.flap, horizon), history, restarts, watermark_ns, worked_on_ns
         )
-        self.down, downs, down_due = link_down.step(params, forget(self.down, horizon), history, watermark_ns)
+        self.down, downs, down_due = link_down.step(params, prune(self.down, horizon), history, watermark_ns)
         since_ns = min(horizon, minutes.windows[0].begin_ns) if minutes.windows else horizon
         self.degrading, worse, degrading_due = link_degrading.step(
-            params, forget(self.degrading, since_ns), history, minutes, restarts, watermark_ns
+            params, prune(self.degrading, since_ns), history, minutes, restarts, watermark_ns
         )
         due = min(flap_due, down_due, degrading_due)
         if due == FOREVER and history.symptoms:
             due = history.symptoms[0].at_ns + old_ns + 1
-        return [*flaps, *downs, *worse], min(due, minutes.thin_at_ns(watermark_ns))
+        return [*flaps, *downs, *worse], min(due, minutes.next_downsample_ns(watermark_ns))
 
     @property
     def is_blank(self) -> bool:
         """Nothing is known of it that could begin or prolong an episode."""
-        return not (self.history.down_since or self.history.off_since or self.minutes.windows)
+        return not (self.history.down_since or self.history.disabled_since or self.minutes.windows)
 
 
 Links = dict[str, LinkState]
@@ -77,7 +81,7 @@ def remember_ns(params: DetectParams) -> int:
 
 def state_of(links: Links, subject: Subject) -> LinkState:
     """What is known of a link, if only from now on."""
-    return links.get(subject.id) or links.setdefault(subject.id, LinkState(History(subject)))
+    return links.get(subject.id) or links.setdefault(subject.id, LinkState(LinkHistory(subject)))
 
 
 def look(

@@ -6,11 +6,13 @@ Decides which detector a part's symptoms concern, and when it looks again; a hos
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from streams.detect import host_gpu_fault, host_pcie_degraded
-from streams.detect.host_gpu_fault import GpuState
-from streams.detect.host_pcie_degraded import PcieState
-from streams.detect.link import FOREVER, Interval
-from streams.detect.params import DetectParams, ns
+from streams.detect.detectors.host_gpu_fault import evaluate as host_gpu_fault
+from streams.detect.detectors.host_gpu_fault.evaluate import GpuState
+from streams.detect.detectors.host_pcie_degraded import evaluate as host_pcie_degraded
+from streams.detect.detectors.host_pcie_degraded.evaluate import PcieState
+from streams.detect.evidence.link_history import FOREVER, Interval
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.ids import Port, port_id
 from streams.wire.models import Endpoint, Episode, Subject, Symptom, SymptomKind
 
@@ -45,7 +47,7 @@ class Parts:
                 self.pcie[name] = PcieState(subject)
             return name if self.pcie[name].add(symptom) else ""
         if name not in self.gpus:
-            if not host_gpu_fault.tells(symptom):
+            if not host_gpu_fault.is_relevant(symptom):
                 return ""
             self.gpus[name] = GpuState(replace(subject, role="gpu"))
         return name if self.gpus[name].add(symptom) else ""

@@ -6,11 +6,12 @@ A window is judged once the watermark has passed its end by the lateness: by the
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from streams.detect import rail_degraded
-from streams.detect.link import FOREVER, Interval, meets
-from streams.detect.params import DetectParams, ns
-from streams.detect.rail_degraded import RailState, subject_of
-from streams.detect.rail_peers import marks_of
+from streams.detect.detectors.rail_degraded import evaluate as rail_degraded
+from streams.detect.detectors.rail_degraded.comparison import compare_rails
+from streams.detect.detectors.rail_degraded.evaluate import RailState, subject_of
+from streams.detect.evidence.link_history import FOREVER, Interval, overlaps_any
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, PeerWindow, Subject
@@ -77,9 +78,9 @@ class PodRails:
                 break
             del self.waiting[begin_ns]
             self.judged_ns = max(self.judged_ns, end_ns)
-            for rail, mark in marks_of(params.rail, topology, hosts, read, self.own.keys()).values():
+            for rail, mark in compare_rails(params.rail, topology, hosts, read, self.own.keys()).values():
                 port = Port(rail.host, rail.port)
-                if meets(unsettled_at(port), hosts[rail.host].since_ns, end_ns):
+                if overlaps_any(unsettled_at(port), hosts[rail.host].since_ns, end_ns):
                     continue
                 name = f"{rail.host}/{rail.rail}"
                 if name not in self.own:

@@ -1,7 +1,8 @@
 """The hosts' links of some pods that the fabric slows: kept for as long as a crowded port may be blamed on them."""
 
-from streams.detect.params import DetectParams, ns
-from streams.detect.spells import LinkSpells
+from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.wire.models import Subject, Symptom, SymptomKind
 
 KINDS = frozenset({SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED})

@@ -8,13 +8,16 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from streams.detect import congestion_collapse, congestion_incast, congestion_pfc_storm, subjects
-from streams.detect.blame import NOBODY, Beside
 from streams.detect.correlate import crowds, links, parts, pod_rails, senders, stifles, storms, uplinks, wires
 from streams.detect.correlate.kept import Kept, restored, snapshot
-from streams.detect.due import Due
-from streams.detect.link import FOREVER, Interval
-from streams.detect.minutes import unsettled
+from streams.detect.detectors.congestion_collapse import evaluate as congestion_collapse
+from streams.detect.detectors.congestion_incast import evaluate as congestion_incast
+from streams.detect.detectors.congestion_incast.attribution import NO_CONCURRENT, ConcurrentSpells
+from streams.detect.detectors.congestion_pfc_storm import evaluate as congestion_pfc_storm
+from streams.detect.evidence import subjects
+from streams.detect.evidence.deadlines import Deadlines
+from streams.detect.evidence.link_history import FOREVER, Interval
+from streams.detect.evidence.window_history import training_intervals
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
@@ -47,7 +50,7 @@ class Correlate:
         self._topology = Topology(Inventory())
         self._hosts = pod_rails.hosts_by_pod(self._topology)
         self._kept = Kept()
-        self._due = Due()
+        self._due = Deadlines()
         self._revisions = itertools.count(1)
         self._kinds: tuple[tuple[str, Callable[[str, int], Looked]], ...] = (
             (pod_rails.NAME, self._rails),
@@ -75,7 +78,7 @@ class Correlate:
         renamed += wires.rename(kept.wired, self._subject, kept.watermark_ns)
         renamed += storms.rename(kept.held, self._subject)
         for name in renamed:
-            self._due.put(name, kept.watermark_ns)
+            self._due.schedule(name, kept.watermark_ns)
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -86,7 +89,7 @@ class Correlate:
         """Each link is looked at when it asked to be, however far time jumps: what it said must not depend on that."""
         until_ns = max(self._kept.watermark_ns, watermark_ns)
         outputs: list[Output] = []
-        while (due := self._due.next(until_ns)) is not None:
+        while (due := self._due.pop_due(until_ns)) is not None:
             at_ns, name = due
             self._kept.watermark_ns = max(self._kept.watermark_ns, at_ns)
             outputs += self._look((name,))
@@ -110,7 +113,7 @@ class Correlate:
         )
         for prefix, names in named:
             for name in names:
-                self._due.put(prefix + name, kept.watermark_ns)
+                self._due.schedule(prefix + name, kept.watermark_ns)
 
     def _told(self, message: Message) -> list[Output]:
         kept = self._kept
@@ -170,7 +173,7 @@ class Correlate:
     def _look_later(self, later: tuple[str, int] | None) -> None:
         if later is not None:
             name, due_ns = later
-            self._due.put(name, max(due_ns, self._kept.watermark_ns))
+            self._due.schedule(name, max(due_ns, self._kept.watermark_ns))
 
     def _look(self, names: Iterable[str]) -> list[Output]:
         """Let what has each name conclude; what is said, in that order."""
@@ -179,9 +182,9 @@ class Correlate:
             prefix, look = next(kind for kind in self._kinds if name.startswith(kind[0]))
             episodes, due_ns = look(name.removeprefix(prefix), self._kept.watermark_ns)
             if due_ns != FOREVER:
-                self._due.put(name, due_ns)
+                self._due.schedule(name, due_ns)
             else:
-                self._due.drop(name)
+                self._due.cancel(name)
             outputs += [self._output(episode) for episode in episodes]
         return outputs
 
@@ -195,9 +198,9 @@ class Correlate:
         return wires.look(self._params, self._kept.wired, self._topology, name, watermark_ns)
 
     def _crowd(self, pod: str, watermark_ns: int) -> Looked:
-        kept, beside = self._kept, NOBODY
+        kept, beside = self._kept, NO_CONCURRENT
         if pod in kept.slowed or pod in kept.stifled:
-            beside = Beside(kept.slowed.get(pod, {}), kept.stifled[pod].links if pod in kept.stifled else {})
+            beside = ConcurrentSpells(kept.slowed.get(pod, {}), kept.stifled[pod].links if pod in kept.stifled else {})
         return crowds.look(self._params, kept.crowded, self._topology, pod, beside, watermark_ns)
 
     def _stifles(self, pod: str, watermark_ns: int) -> Looked:
@@ -221,10 +224,10 @@ class Correlate:
 
     def _unsettled(self, port: Port) -> list[Interval]:
         state = self._kept.links.get(self._topology.subject_id(port))
-        return unsettled(self._params.link, state.history, self._kept.restarts) if state is not None else []
+        return training_intervals(self._params.link, state.history, self._kept.restarts) if state is not None else []
 
     def _subject(self, port: Port) -> Subject:
-        return subjects.at_port(self._topology, port)
+        return subjects.port_subject(self._topology, port)
 
     def _output(self, episode: Episode) -> Output:
         finding = replace(episode.finding, revision=next(self._revisions), inventory_digest=self._topology.digest[:12])

@@ -1,9 +1,10 @@
 """The hosts' links of some pods that are paused and send far less than before: a pod's are concluded on together."""
 
-from streams.detect import congestion_collapse
-from streams.detect.congestion_collapse import PodSpells
-from streams.detect.params import DetectParams, ns
-from streams.detect.spells import LinkSpells
+from streams.detect.detectors.congestion_collapse import evaluate as congestion_collapse
+from streams.detect.detectors.congestion_collapse.evaluate import PodSpells
+from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, Subject, Symptom
 

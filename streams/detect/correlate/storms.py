@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from streams.detect import congestion_pfc_storm
+from streams.detect.detectors.congestion_pfc_storm import evaluate as congestion_pfc_storm
+from streams.detect.evidence.congestion_spells import LinkSpells
 from streams.detect.params import DetectParams
-from streams.detect.spells import LinkSpells
 from streams.fabric.ids import Port
 from streams.wire.models import Episode, Subject, Symptom
 
@@ -21,7 +21,7 @@ def observe(storms: Storms, subject: Subject, symptom: Symptom) -> dict[str, Non
     own = storms.setdefault(subject.id, LinkSpells(subject))
     if own.add(symptom):
         return {NAME + subject.id: None}
-    if own.is_over:
+    if own.is_closed:
         del storms[subject.id]
     return {}
 
@@ -30,7 +30,7 @@ def look(params: DetectParams, storms: Storms, name: str, watermark_ns: int) -> 
     """Conclude on one link, and let go of it when nothing is left."""
     own = storms[name]
     episodes, due_ns = congestion_pfc_storm.step(params, own, watermark_ns)
-    if own.is_over:
+    if own.is_closed:
         del storms[name]
     return episodes, due_ns
 
@@ -47,9 +47,9 @@ def rename(storms: Storms, subject_at: Callable[[Port], Subject]) -> list[str]:
             own.subject = replace(now, former_ids=(*own.subject.former_ids, identity))
             if now.id in storms:
                 own.spells += storms[now.id].spells
-                own.states = {
-                    device: (*own.states.get(device, ()), *storms[now.id].states.get(device, ()))
-                    for device in {*own.states, *storms[now.id].states}
+                own.published = {
+                    device: (*own.published.get(device, ()), *storms[now.id].published.get(device, ()))
+                    for device in {*own.published, *storms[now.id].published}
                 }
             storms[now.id] = own
         else:

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from streams.detect import congestion_imbalance
-from streams.detect.congestion_imbalance import SwitchUplinks, mark_of
-from streams.detect.link import Interval, meets
+from streams.detect.detectors.congestion_imbalance import evaluate as congestion_imbalance
+from streams.detect.detectors.congestion_imbalance.evaluate import SwitchUplinks, mark_of
+from streams.detect.evidence.link_history import Interval, overlaps_any
+from streams.detect.evidence.subjects import device_subject
 from streams.detect.params import DetectParams
-from streams.detect.subjects import of_device
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, PeerWindow
@@ -37,10 +37,10 @@ def observe(
     if own is None and not mark.is_bad:
         return {}
     uplinks = [cable.lower for cable in topology.uplinks_of.get(switch, ())]
-    if any(meets(unsettled_at(port), window.since_ns, window.end_ns) for port in uplinks):
+    if any(overlaps_any(unsettled_at(port), window.since_ns, window.end_ns) for port in uplinks):
         return {}
     if own is None:
-        own = uneven[switch] = SwitchUplinks(of_device(topology, switch))
+        own = uneven[switch] = SwitchUplinks(device_subject(topology, switch))
     return {NAME + switch: None} if own.add(mark) else {}
 
 

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from streams.detect import link_miscabled
-from streams.detect.link import FOREVER
-from streams.detect.link_miscabled import Wire
-from streams.detect.params import DetectParams, ns
+from streams.detect.detectors.link_miscabled import evaluate as link_miscabled
+from streams.detect.detectors.link_miscabled.evaluate import LinkCabling
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.wire.models import CablingReport, Episode, Subject
@@ -14,7 +15,7 @@ from streams.wire.models import CablingReport, Episode, Subject
 NAME = "wire of "
 """Before a subject's id, where what is due is how a link is cabled and no other detector of it."""
 
-Wires = dict[str, Wire]
+Wires = dict[str, LinkCabling]
 """Subject id -> what is known; none, on a healthy fabric."""
 
 _LATER_NS = ns(3600)
@@ -23,7 +24,7 @@ _LATER_NS = ns(3600)
 
 def observe(wires: Wires, subject: Subject, word: CablingReport) -> dict[str, None]:
     """Take a word in; answers what to look at."""
-    return {NAME + subject.id: None} if wires.setdefault(subject.id, Wire(subject)).add(word) else {}
+    return {NAME + subject.id: None} if wires.setdefault(subject.id, LinkCabling(subject)).add(word) else {}
 
 
 def look(
@@ -39,7 +40,7 @@ def look(
     if link_miscabled.is_over(own, params, watermark_ns):
         del wires[name]
         return episodes, FOREVER
-    again_ns = own.words[-1].at_ns + ns(params.lateness_s) + 1
+    again_ns = own.reports[-1].at_ns + ns(params.lateness_s) + 1
     if again_ns <= watermark_ns:
         again_ns += ns(params.miscabled.lost_s)
     return episodes, again_ns if again_ns > watermark_ns else FOREVER
@@ -63,7 +64,7 @@ def rename(wires: Wires, subject_at: Callable[[Port], Subject], watermark_ns: in
         own.subject = replace(now, former_ids=(*own.subject.former_ids, identity))
         own.moved(watermark_ns, watermark_ns - _LATER_NS)
         if (other := wires.get(now.id)) is not None:
-            for word in other.words:
+            for word in other.reports:
                 own.add(word)
             own.state = (*own.state, *other.state)
         wires[now.id] = own

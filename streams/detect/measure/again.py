@@ -21,7 +21,8 @@ from streams.detect.measure.pauses import Pauses
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.readings import Slot, Taken, Wave
 from streams.detect.measure.slowed import Slowed
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire.models import Source, Symptom, SymptomKind
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from streams.detect.params import MiscabledParams, ns
+from streams.detect.detectors.link_miscabled.params import MiscabledParams
+from streams.detect.thresholds import ns
 from streams.fabric.heard import Hears, Told
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from streams.detect.params import DriftParams, ns
+from streams.detect.detectors.fleet_version_drift.params import DriftParams
+from streams.detect.thresholds import ns
 from streams.fabric.rows import Device
 from streams.fabric.selves import completed
 from streams.fabric.topology import Topology

@@ -15,7 +15,8 @@ from streams.detect.measure.pauses import QUANTA_BITS, speeds_of
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.rows import HOST_LINK
 from streams.fabric.topology import Topology
@@ -82,7 +83,7 @@ class Crowds:
             times = change.stack.at_ns[change.devices, change.fit.places[position]]
             enough = (np.maximum(change.at_ns - times, 1) / 1e9)[:, None]
             if metric is Metric.TX_DISCARDS:
-                enough = enough * own.drops_a_second
+                enough = enough * own.drops_per_s
             elif metric is Metric.PFC_TX_PAUSE_USECONDS:
                 enough = enough * own.pauses * 1e6
             else:
@@ -138,7 +139,7 @@ class Crowds:
                     found = max(found, (share, STALLS if reading.stalled() >= own.stalled else PAUSES))
             elif full and why == MARKED and packets is not None and grown[0] >= own.marked * packets[0] > 0:
                 found = max(found, (grown[0] / packets[0], MARKED))
-            elif full and why == DROPPED and grown[0] >= own.drops_a_second * grown[1]:
+            elif full and why == DROPPED and grown[0] >= own.drops_per_s * grown[1]:
                 found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, DROPPED))
         return found[0], found[1], since_ns
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streams.detect.params import StaleParams, ns
+from streams.detect.detectors.telemetry_stale.params import StaleParams
+from streams.detect.thresholds import ns
 from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom, SymptomKind
 
 LEARN = 3

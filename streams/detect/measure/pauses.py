@@ -10,13 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.detectors.congestion_collapse.params import CollapseParams
+from streams.detect.detectors.congestion_pfc_storm.params import StormParams
 from streams.detect.measure.blocks import Cells, Change, Fit, PerFit, Places
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
 from streams.detect.measure.stifled import Stifled
-from streams.detect.params import CollapseParams, StormParams, ns
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, SymptomKind
@@ -171,7 +173,7 @@ class Pauses:
             return None
         switched = reading.grown(way.transitions, priority)
         free = sent[0] * 8 > params.traffic * reading.speed_bps * sent[1] or (
-            switched is not None and switched[0] > params.transitions_a_second * switched[1]
+            switched is not None and switched[0] > params.transitions_per_s * switched[1]
         )
         return 0.0 if free else share, priority, since_ns
 

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect import rails
+from streams.detect.detectors.rail_degraded import screening
 from streams.detect.measure.blocks import Cells, Column, Stack, is_absent
 from streams.detect.measure.told import Compared, Told
 from streams.detect.measure.windows import NONE, Clock, Closed, Kept, Windows
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, RowKind
 
@@ -87,8 +88,8 @@ class Rates:
         self._params = params = detect.window
         self._steps = {Metric.PRE_FEC_BER: params.ber_step_decades, Metric.MODULE_TEMPERATURE_C: params.heat_step_c}
         self._steps |= dict.fromkeys(OPTICS, params.optics_step_db)
-        self._high = float(np.log10(params.ber_told))
-        self._symbols = params.symbols_a_minute * params.width_s / 60
+        self._high = float(np.log10(params.ber_report))
+        self._symbols = params.symbols_per_min * params.width_s / 60
         self.clock = Clock(ns(params.width_s), ns(detect.lateness_s))
 
     def of(self, windows: Windows, closed: Closed) -> Iterator[Told]:
@@ -153,7 +154,7 @@ class Rates:
         if place is not None:
             read[Metric.SPEED_BPS] = windows.gauges.held[devices, place]
         since_ns, at_ns = begun.max(axis=1, initial=0), ended.max(axis=1, initial=0)
-        doubted = rails.doubted(self._detect.rail, read, np.maximum(at_ns - since_ns, 1) / 1e9, speeds)
+        doubted = screening.suspect_rails(self._detect.rail, read, np.maximum(at_ns - since_ns, 1) / 1e9, speeds)
         windows.rails_until[devices] = np.where(doubted, numbers + self._params.watch, windows.rails_until[devices])
         for i in np.flatnonzero(
             (windows.rails_until[devices] >= numbers) & (at_ns > since_ns) & (since_ns > 0)

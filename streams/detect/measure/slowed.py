@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from streams.detect.detectors.congestion_incast.params import IncastParams
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
 from streams.detect.measure.readings import Wave
-from streams.detect.params import IncastParams, ns
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, SymptomKind
@@ -39,7 +40,7 @@ class Slowed:
             times = change.stack.at_ns[change.devices, change.fit.places[position]]
             seconds = np.maximum(change.at_ns - times, 1)[:, None] / 1e9
             # in whole numbers: what is turned into floating point costs twice as much
-            much = grew & (now - before >= np.ceil(self._params.slowed_a_second * seconds).astype(np.uint64))
+            much = grew & (now - before >= np.ceil(self._params.cnp_per_s * seconds).astype(np.uint64))
             if np.count_nonzero(much):
                 where = (places.tolist() for places in np.nonzero(much))
                 cells |= dict.fromkeys(zip(*where, strict=True))
@@ -54,12 +55,12 @@ class Slowed:
             return
         name = samples.row[row]
         port = topology.port(samples.device, name)
-        if grown[0] < self._params.slowed_a_second * grown[1]:
+        if grown[0] < self._params.cnp_per_s * grown[1]:
             if (ended := self.held.over(samples, name)) is not None:
                 yield reading.shows(port, SymptomKind.CNP_THROTTLED_ENDED, ended.last_ns)
             return
         if self.held.at(samples, name) is None and topology.host_link_at(port) is None:
             return
         held = self.held.goes_on(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
-        if held.has_lasted(ns(self._params.slowed_s)):
+        if held.has_lasted(ns(self._params.cnp_s)):
             yield reading.shows(port, SymptomKind.CNP_THROTTLED_BEGAN, held.since_ns, round(grown[0] / grown[1]))

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from streams.detect.detectors.congestion_collapse.params import CollapseParams
+from streams.detect.detectors.congestion_pfc_storm.params import StormParams
 from streams.detect.measure.blocks import is_absent
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
 from streams.detect.measure.reading import Reading
-from streams.detect.params import CollapseParams, StormParams, ns
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, SymptomKind
@@ -39,7 +41,7 @@ class Stifled:
         before_bps = fallen.before_bps if fallen is not None else self._before_bps(reading)
         is_so = (
             paused >= self._params.paused
-            and rate_bps <= self._params.fell * before_bps
+            and rate_bps <= self._params.max_tx_ratio * before_bps
             and before_bps >= self._params.busy * reading.speed_bps
             and rate_bps > self._storm.traffic * reading.speed_bps
         )

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.detectors.host_pcie_degraded.params import PcieParams
 from streams.detect.measure.blocks import Column, Fit, Places
 from streams.detect.measure.ports import Noticed, stepped
 from streams.detect.measure.readings import Taken, Wave
 from streams.detect.measure.recent import Step
-from streams.detect.params import PcieParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom, SymptomKind

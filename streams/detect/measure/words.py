@@ -9,12 +9,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streams.detect import xids
+from streams.detect.evidence import xids
 from streams.detect.measure.blocks import Column
 from streams.detect.measure.ports import STATES, Noticed
 from streams.detect.measure.readings import Readings, Slot, Taken, Wave
 from streams.detect.measure.recent import Cell
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Source, Symptom, SymptomKind

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from streams.detect.link import union
+from streams.detect.evidence.link_history import merge_intervals
 
 Interval = tuple[int, int]
 
@@ -14,7 +14,7 @@ def total_length(spans: Iterable[Interval]) -> int:
 
 def merge(spans: Iterable[Interval]) -> list[Interval]:
     """The same time without overlaps, in order."""
-    return union(span for span in spans if span[0] < span[1])
+    return merge_intervals(span for span in spans if span[0] < span[1])
 
 
 def intersect(one: Sequence[Interval], other: Sequence[Interval]) -> list[Interval]:

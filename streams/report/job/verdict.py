@@ -5,7 +5,8 @@ from typing import Any
 
 import orjson
 
-from streams.detect.params import StaleParams, ns
+from streams.detect.detectors.telemetry_stale.params import StaleParams
+from streams.detect.thresholds import ns
 from streams.report.job.coverage import Coverage, job_coverage
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import Impact, is_coverage_gap, job_impacts

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import streams.detect
+import streams.detect.detectors
 from streams.replay.score import score
 from streams.wire.models import Condition
 from tests.contract.detect.cases import LABELLED, said
@@ -14,8 +14,8 @@ from tests.contract.detect.cases import LABELLED, said
 ROOT = Path(__file__).parents[3]
 MODULES = {
     module.SLUG: module
-    for name in (info.name for info in pkgutil.iter_modules(streams.detect.__path__) if not info.ispkg)
-    if hasattr(module := importlib.import_module(f"streams.detect.{name}"), "SLUG")
+    for name in (info.name for info in pkgutil.iter_modules(streams.detect.detectors.__path__) if info.ispkg)
+    if hasattr(module := importlib.import_module(f"streams.detect.detectors.{name}.evaluate"), "SLUG")
 }
 
 
@@ -36,7 +36,7 @@ def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
 def test_its_name_is_that_of_its_condition_and_of_its_module(slug: str) -> None:
     """Slug, enum and file differ only by case and punctuation."""
     module = MODULES[slug]
-    assert module.__name__ == f"streams.detect.{slug.replace('/', '_').replace('-', '_')}"
+    assert module.__name__ == f"streams.detect.detectors.{slug.replace('/', '_').replace('-', '_')}.evaluate"
     assert slug in {condition.slug for condition in Condition if condition}
     assert module.__doc__ is not None and module.__doc__.startswith(f"{slug}: ")
 

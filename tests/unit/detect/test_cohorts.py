@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detect.cohorts import Cohort, Fault, Running, judged, merged, rates, ratio_interval
-from streams.detect.params import AllowedVersions, DriftParams, ns
+from streams.detect.detectors.fleet_version_drift.cohorts import (
+    Cohort,
+    Fault,
+    Running,
+    assess,
+    merge_counts,
+    rates,
+    ratio_interval,
+)
+from streams.detect.detectors.fleet_version_drift.params import AllowedVersions, DriftParams
+from streams.detect.thresholds import ns
 from streams.wire.models import Source, VersionCensus, VersionCount
 
 NIC = Cohort("nic", "", "MCX755106AS", Source.SOURCE_NIC)
@@ -35,17 +44,17 @@ def runs(**counts: int) -> dict[str, Running]:
 )
 def test_a_clear_majority_of_enough_devices_decides(counts: dict[str, int], drifting: tuple[str, ...]) -> None:
     """Where there is none, nothing drifts."""
-    assert judged(PARAMS, NIC, runs(**counts)).drifting == drifting
+    assert assess(PARAMS, NIC, runs(**counts)).drifting == drifting
 
 
 def test_an_allow_list_decides_before_the_majority() -> None:
     """What it names is right in however few, what it does not name is wrong in however many."""
     rule = AllowedVersions(kind="nic", model="mcx7*", versions=("28.41.*", "28.42.1000"))
     params = DriftParams(allowed=(rule, AllowedVersions(versions=("*",))))
-    verdict = judged(params, NIC, runs(**{"28.39.1002": 99, "28.41.1000": 1}))
+    verdict = assess(params, NIC, runs(**{"28.39.1002": 99, "28.41.1000": 1}))
     assert (verdict.drifting, verdict.expected, verdict.by_list) == (("28.39.1002",), "28.41.* or 28.42.1000", True)
     other = NIC._replace(model="BCM57608")
-    assert judged(params, other, runs(a=99, b=1)).drifting == ()
+    assert assess(params, other, runs(a=99, b=1)).drifting == ()
 
 
 def test_partitions_are_added_up() -> None:
@@ -58,7 +67,7 @@ def test_partitions_are_added_up() -> None:
         VersionCensus(0, 1, (count("new", 3, "a"), count("old", 1, "b"))),
         VersionCensus(1, 1, (count("new", 4, "c"),)),
     ]
-    (versions,) = merged(shards).values()
+    (versions,) = merge_counts(shards).values()
     assert {v: (r.devices, r.members) for v, r in versions.items()} == {
         "new": (7, {"a": 7, "c": 7}),
         "old": (1, {"b": 7}),

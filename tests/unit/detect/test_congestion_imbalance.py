@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from streams.detect.congestion_imbalance import SwitchUplinks, mark_of, step
 from streams.detect.correlate.stage import Correlate
+from streams.detect.detectors.congestion_imbalance.evaluate import SwitchUplinks, mark_of, step
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.detect import xids
+from streams.detect.evidence import xids
+from streams.detect.evidence.xids import Grade
 from streams.detect.params import DetectParams
-from streams.detect.xids import Grade
 from streams.wire.models import (
     Action,
     Cause,

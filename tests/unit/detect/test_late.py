@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from streams.detect.link import History
+from streams.detect.evidence.link_history import LinkHistory
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -38,7 +38,7 @@ def told(messages: Sequence[Message], *, killed: bool = False) -> list[Symptom]:
 
 def standing(symptoms: Sequence[Symptom]) -> list[Told]:
     """(kind, at, since, count) of those that a link's history keeps."""
-    history = History(Subject("link", Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1")))
+    history = LinkHistory(Subject("link", Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1")))
     for symptom in symptoms:
         history.add(symptom)
     return [(s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, s.count) for s in history.symptoms]

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.detect.correlate.stage import Correlate
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Cause, Condition, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
 from tests.unit.detect.test_measure import stage as measure_stage

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.heard import Hears
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, PortName

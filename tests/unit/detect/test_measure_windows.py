@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams, WindowParams
+from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, PeerWindow, RowKind, Samples, Source, Table, Window
 from streams.wire.topics import SUMMARIES

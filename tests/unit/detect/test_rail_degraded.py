@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from streams.detect.correlate.stage import Correlate
-from streams.detect.params import DetectParams, ns
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric

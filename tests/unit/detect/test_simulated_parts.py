@@ -13,8 +13,8 @@ from collectors.sim.faults import Fault, GpuFault, NarrowPcie, Reboot, Span, tru
 from collectors.sim.kernel_log_writer import kernel_log_lines
 from collectors.sim.sysfs_writer import host_tree, pci_address
 from collectors.sim.world import World
-from streams.detect import xids
-from streams.detect.xids import Grade
+from streams.detect.evidence import xids
+from streams.detect.evidence.xids import Grade
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score

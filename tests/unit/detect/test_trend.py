@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.detect.params import TrendParams, ns
-from streams.detect.trend import Point, fec_tail, fit, reach
+from streams.detect.evidence.params import TrendParams
+from streams.detect.evidence.trend import Point, fit, forecast_crossing, uncorrectable_probability
+from streams.detect.thresholds import ns
 
 HOUR = 3600.0
 PARAMS = TrendParams()
@@ -35,12 +36,12 @@ NOTHING: dict[str, list[Point]] = {
 @pytest.mark.parametrize("points", NOTHING.values(), ids=NOTHING)
 def test_it_abstains_where_the_points_do_not_carry_it(points: list[Point]) -> None:
     """Too few, too quick, not on a line, the wrong way, or too far."""
-    assert reach(PARAMS, points, 10) is None
+    assert forecast_crossing(PARAMS, points, 10) is None
 
 
 def test_points_on_a_line_say_when() -> None:
     """Of a straight line there is no doubt."""
-    found = reach(PARAMS, line(1, 2, 3, 4), 10)
+    found = forecast_crossing(PARAMS, line(1, 2, 3, 4), 10)
     assert found is not None
     assert (found.at_ns, found.earliest_ns, found.latest_ns) == pytest.approx((ns(9 * HOUR),) * 3)
 
@@ -52,7 +53,7 @@ def test_the_interval_holds_what_comes_nineteen_times_of_twenty(down: bool) -> N
     for _ in range(400):
         sign = -1 if down else 1
         points = line(*(sign * (n + chance.gauss(0, 0.2)) for n in range(8)))
-        if (found := reach(PARAMS, points, sign * 20.0)) is not None:
+        if (found := forecast_crossing(PARAMS, points, sign * 20.0)) is not None:
             said += 1
             held += found.earliest_ns <= ns(20 * HOUR) <= found.latest_ns
     assert said > 300
@@ -63,7 +64,10 @@ def test_the_interval_holds_what_comes_nineteen_times_of_twenty(down: bool) -> N
 @given(st.lists(st.floats(-100, 100), min_size=3, max_size=12), st.integers(0, 10**18))
 def test_a_shift_in_time_shifts_the_answer(levels: list[float], by_ns: int) -> None:
     """No forecast depends on when it is made."""
-    here, there = reach(PARAMS, line(*levels), 50), reach(PARAMS, [(at + by_ns, x) for at, x in line(*levels)], 50)
+    here, there = (
+        forecast_crossing(PARAMS, line(*levels), 50),
+        forecast_crossing(PARAMS, [(at + by_ns, x) for at, x in line(*levels)], 50),
+    )
     assert (here is None) == (there is None)
     if here is not None and there is not None:
         assert abs(there.at_ns - by_ns - here.at_ns) <= 10**6
@@ -77,10 +81,10 @@ def test_a_fit_of_two_points_is_none() -> None:
 def test_fec_bins_foretell_the_codewords_past_the_last() -> None:
     """The tail of a straight histogram, as a geometric sum; none of a histogram that rises or has too few bins."""
     bins = [1e12 * 0.1**n for n in range(16)]
-    found = fec_tail(bins)
+    found = uncorrectable_probability(bins)
     assert found is not None
     assert found[0] == pytest.approx(1e12 * 0.1**16 / (1 - 0.1) / sum(bins), rel=0.01)
     assert found[1] == pytest.approx(1.0)
-    assert fec_tail([1e12, 5, 3, 1]) is None
-    assert fec_tail([1e12, 1, 2, 3, 4, 5]) is None
-    assert fec_tail([0, 0, 0]) is None
+    assert uncorrectable_probability([1e12, 5, 3, 1]) is None
+    assert uncorrectable_probability([1e12, 1, 2, 3, 4, 5]) is None
+    assert uncorrectable_probability([0, 0, 0]) is None

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from streams.detect.attribute.stage import Attribute
+from streams.detect.detectors.fleet_version_drift.params import AllowedVersions, DriftParams
 from streams.detect.measure.stage import Measure
-from streams.detect.params import AllowedVersions, DetectParams, DriftParams
+from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from streams.config.settings import Settings
-from streams.detect.params import ns
+from streams.detect.thresholds import ns
 from streams.replay.backtest import Recording, run
 from streams.replay.driver import Driver, batches, event_time
 from streams.replay.results import read_findings

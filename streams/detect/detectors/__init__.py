@@ -1,0 +1,1 @@
+"""Detectors: one package for each condition."""

@@ -1,0 +1,197 @@
+"""Which windows of one end of a link speak against it, and which make a case; for link_degrading.py.
+
+A sign is a window in which something was wrong; it is a case where enough of them came together. Loss that follows
+the load is congestion and no sign. Each rule is a line of DETECTION 3, as DegradingParams has it.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from streams.detect.detectors.link_degrading.params import DegradingParams
+from streams.detect.evidence.trend import CrossingForecast, Point, forecast_crossing
+from streams.detect.evidence.window_history import Side, indexed_values, total, value
+from streams.detect.thresholds import ns
+from streams.fabric.catalogue import Metric
+from streams.wire.models import NO_INDEX, Window
+
+LOSSES = (Metric.RX_FCS_ERRORS, Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS)
+"""Frames lost to the fibre, each its own count of them: the largest is taken, never their sum."""
+
+LEVELS = {
+    Metric.RX_POWER_DBM: "receive power", Metric.TX_POWER_DBM: "transmit power",
+    Metric.MEDIA_SNR_DB: "SNR of the fibre", Metric.HOST_SNR_DB: "SNR towards the switch or host",
+}  # fmt: skip
+
+TREND = "trend"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleHit:
+    """A window that speaks against a side. `rule` is what was wrong, `observed` how much over the last `span_s`."""
+
+    side: Side
+    window: Window
+    rule: str
+    metric: Metric
+    observed: float
+    expected: float
+    is_case: bool
+    index: int = NO_INDEX
+    forecast: CrossingForecast | None = None
+
+
+def rule_hits(params: DegradingParams, side: Side, windows: Sequence[Window]) -> list[RuleHit]:
+    """All signs of one side, in order of event time."""
+    found: list[RuleHit] = []
+    for rule in _RULES:
+        found += rule(params, side, windows)
+    return sorted(found, key=lambda sign: (sign.window.begin_ns, sign.rule, sign.index))
+
+
+def loss(window: Window) -> tuple[Metric, float]:
+    """How many frames a window lost at least, and by which count; errors of any kind where none is better."""
+    known = [(count, metric) for metric in LOSSES if (count := value(window, metric)) is not None]
+    if known:
+        count, metric = max(known)
+        return metric, count
+    return Metric.RX_ERRORS, value(window, Metric.RX_ERRORS) or 0.0
+
+
+def _recent(params: DegradingParams, windows: Sequence[Window], window: Window) -> list[Window]:
+    first = bisect_right(windows, window.end_ns - ns(params.span_s), key=_end_ns)
+    return list(windows[first : bisect_right(windows, window.end_ns, key=_end_ns)])
+
+
+def _end_ns(window: Window) -> int:
+    return window.end_ns
+
+
+def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+    for window in windows:
+        metric, count = loss(window)
+        if not count:
+            continue
+        recent = _recent(params, windows, window)
+        if metric is Metric.RX_ERRORS and is_congestion(params, recent):
+            continue
+        losing = [lost for w in recent if (lost := loss(w)[1])]
+        packets = total(recent, Metric.RX_PACKETS)
+        lossy = not packets or sum(losing) / packets >= params.loss_ratio
+        case = len(losing) >= params.windows and sum(losing) >= params.errors and lossy
+        yield RuleHit(side, window, "losing", metric, sum(losing), float(params.errors), case)
+
+
+def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
+    """Whether errors that may be drops follow the load: corruption is stable over time and does not (CorrOpt).
+
+    Where the load does not vary enough to tell, errors beside discards are taken for drops.
+    """
+    losing = [w for w in windows if loss(w)[1]]
+    if not all(value(w, Metric.RX_DISCARDS) for w in losing):
+        return False
+    pairs = [(packets, loss(w)[1] / packets) for w in windows if (packets := value(w, Metric.RX_PACKETS))]
+    correlation = _correlation(pairs)
+    return correlation is None or correlation >= params.follows_load
+
+
+def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Pearson's; None of fewer than four pairs or where the load does not vary, 0 where the share lost does not."""
+    if len(pairs) < 4:
+        return None
+    means = [sum(p[i] for p in pairs) / len(pairs) for i in (0, 1)]
+    xx, yy = (sum((p[i] - means[i]) ** 2 for p in pairs) for i in (0, 1))
+    if xx <= (0.01 * means[0]) ** 2 * len(pairs):
+        return None
+    if yy <= (0.01 * means[1]) ** 2 * len(pairs):
+        return 0.0
+    return sum((x - means[0]) * (y - means[1]) for x, y in pairs) / math.sqrt(xx * yy)
+
+
+def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+    for window in windows:
+        ber = value(window, Metric.PRE_FEC_BER)
+        if ber is None or ber < params.ber_clear:
+            continue
+        failing = [w for w in _recent(params, windows, window) if (value(w, Metric.PRE_FEC_BER) or 0) >= params.ber]
+        case = ber >= params.ber and len(failing) >= params.windows
+        yield RuleHit(side, window, "noisy", Metric.PRE_FEC_BER, ber, params.ber, case)
+
+
+def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+    """Symbol errors where no BER is known, and link error recoveries."""
+    limits = {
+        Metric.RX_SYMBOL_ERRORS: params.symbols_per_min, Metric.LINK_ERROR_RECOVERIES: params.recoveries_per_min
+    }  # fmt: skip
+    for metric, limit in limits.items():
+        over = [w for w in windows if _a_minute(w, metric) >= limit]
+        for window in over:
+            if metric is Metric.RX_SYMBOL_ERRORS and value(window, Metric.PRE_FEC_BER) is not None:
+                continue
+            case = len(_recent(params, over, window)) >= params.windows
+            yield RuleHit(side, window, metric.name.lower(), metric, _a_minute(window, metric), limit, case)
+
+
+def _a_minute(window: Window, metric: Metric) -> float:
+    return (value(window, metric) or 0.0) * 60e9 / max(window.at_ns - window.since_ns, 1)
+
+
+def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+    """Power and SNR against the best that they were."""
+    for metric, index in _levels(windows):
+        best, dropped = -math.inf, []
+        for window in windows:
+            for lane, now, before in indexed_values(window, metric):
+                if lane != index:
+                    continue
+                best = max(best, now, before)
+                if best - now >= params.drop_clear_db:
+                    dropped.append((window, best - now))
+        for window, drop in dropped:
+            low = [w for w, d in dropped if d >= params.drop_db]
+            case = drop >= params.drop_db and len(_recent(params, low, window)) >= params.windows
+            yield RuleHit(side, window, "fading", metric, drop, params.drop_db, case, index)
+
+
+def _levels(windows: Sequence[Window]) -> list[tuple[Metric, int]]:
+    return sorted({(m, i) for w in windows for m, i in zip(w.metric, w.index, strict=True) if m in LEVELS})
+
+
+def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
+    """Each step of a level towards its limit from which on a forecast stands."""
+    for metric, index in [(Metric.PRE_FEC_BER, NO_INDEX), *_levels(windows)]:
+        points: list[Point] = []
+        best = -math.inf
+        for window in windows:
+            for lane, now, before in indexed_values(window, metric):
+                if lane != index or now == before or (metric is Metric.PRE_FEC_BER and min(now, before) <= 0):
+                    continue
+                best = max(best, now, before)
+                rises = metric is Metric.PRE_FEC_BER
+                level, was = (math.log10(now), math.log10(before)) if rises else (now, before)
+                if not _is_step(metric, level - was):
+                    continue
+                points = [*points, (window.at_ns, level)] if (level > was) is rises else []
+                limit = math.log10(params.ber) if rises else best - params.drop_db
+                if (found := forecast_crossing(params.trend, points, limit)) is not None:
+                    yield RuleHit(side, window, TREND, metric, now, params.ber if rises else limit, True, index, found)
+
+
+def has_step(window: Window) -> bool:
+    """Whether a level moved in it by a step."""
+    return any(
+        _is_step(metric, math.log10(now / before) if metric is Metric.PRE_FEC_BER else now - before)
+        for metric, now, before in zip(window.metric, window.value, window.before, strict=True)
+        if metric in LEVELS or (metric is Metric.PRE_FEC_BER and min(now, before) > 0)
+    )
+
+
+def _is_step(metric: Metric, moved: float) -> bool:
+    """`measure` tells a window for other reasons, too; a tenth less than its steps, for rounding."""
+    return abs(moved) >= (0.225 if metric is Metric.PRE_FEC_BER else 0.45)
+
+
+_RULES: tuple[Callable[[DegradingParams, Side, Sequence[Window]], Iterator[RuleHit]], ...] = (
+    _losing, _noisy, _counting, _fading, _trending,
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""rail/degraded."""
