@@ -1,24 +1,24 @@
-"""A ClickHouse that knows only which migrations were applied, and keeps what it was told to run."""
+"""A fake ClickHouse that records the applied migrations and the commands."""
 
 import re
 from typing import Any
 
 
 class FakeDatabase:
-    """Answers what migrations ask."""
+    """Responds to the queries of migrations."""
 
-    def __init__(self, *, there: bool = True) -> None:
-        self.there = there
+    def __init__(self, *, exists: bool = True) -> None:
+        self.exists = exists
         self.applied: dict[str, str] = {}
         self.commands: list[str] = []
         self.fails_at: str = ""
         self.settings: set[str] = set()
 
     def has_database(self) -> bool:
-        return self.there
+        return self.exists
 
     def ensure_database(self) -> None:
-        self.there = True
+        self.exists = True
 
     def query(self, sql: str, parameters: Any = None) -> Any:
         if "system.merge_tree_settings" in sql:
@@ -27,7 +27,7 @@ class FakeDatabase:
 
     def command(self, sql: str) -> None:
         if self.fails_at and self.fails_at in sql:
-            raise ConnectionError("away")
+            raise ConnectionError("unavailable")
         self.commands.append(sql)
         if sql.startswith("INSERT INTO schema_migrations"):
             name, digest = re.findall(r"'([^']+)'", sql)

@@ -1,4 +1,4 @@
-"""The private names of aiokafka that the fence stands on are there, and mean what it takes them for."""
+"""Tests that the private names of aiokafka that the fence uses exist and behave as it assumes."""
 
 import inspect
 
@@ -20,19 +20,19 @@ class _Response:
 
 
 class _Coordinator:
-    """A coordinator that answers every commit with one code."""
+    """A coordinator that responds to every commit with one code."""
 
     def __init__(self, code: int) -> None:
         self.code = code
         self.generation, self.member_id = 4, "me"
         self.sent: list[OffsetCommitRequest] = []
-        self.deaths = 0
+        self.lost_count = 0
 
     async def ensure_coordinator_known(self) -> None:
         return
 
     def coordinator_dead(self) -> None:
-        self.deaths += 1
+        self.lost_count += 1
 
     async def _send_req(self, request: OffsetCommitRequest) -> _Response:
         self.sent.append(request)
@@ -44,8 +44,8 @@ class _Consumer:
         self._coordinator = _Coordinator(code)
 
 
-def test_the_driver_has_the_names() -> None:
-    """The pinned aiokafka: a later one may rename them, and this says so before a sink does."""
+def test_the_driver_has_the_private_names() -> None:
+    """A later aiokafka may rename them; this test fails before a sink does."""
     source = inspect.getsource(GroupCoordinator.__init__)
     assert "self.generation" in source and "self.member_id" in source
     assert list(inspect.signature(GroupCoordinator._send_req).parameters) == ["self", "request"]
@@ -55,28 +55,28 @@ def test_the_driver_has_the_names() -> None:
     assert "self._coordinator" in inspect.getsource(AIOKafkaConsumer.start)
 
 
-async def test_a_commit_names_the_owner_of_its_assignment() -> None:
-    """What the consumer has become since does not matter."""
+async def test_a_commit_has_the_generation_and_member_of_its_assignment() -> None:
+    """Later changes of the consumer's membership do not matter."""
     consumer = _Consumer(0)
     fence = CommitFence.from_assignment(consumer, "g")
     consumer._coordinator.generation, consumer._coordinator.member_id = -1, ""
-    await fence.commit(AT, 5, "said")
+    await fence.commit(AT, 5, "metadata")
     sent = consumer._coordinator.sent[0]
     assert (sent._consumer_group_generation_id, sent._consumer_id) == (4, "me")
-    assert sent._topics == [("t", [(0, 5, "said")])]
+    assert sent._topics == [("t", [(0, 5, "metadata")])]
 
 
 @pytest.mark.parametrize("code", [UnknownMemberIdError.errno, IllegalGenerationError.errno, 27, 82])
-async def test_who_is_not_the_owner_has_lost(code: int) -> None:
-    """Unknown member, old generation, a rebalance that goes on, an instance that another has taken."""
+async def test_a_commit_without_ownership_raises_partition_lost(code: int) -> None:
+    """The codes are unknown member, old generation, rebalance in progress, fenced instance."""
     with pytest.raises(PartitionLost):
         await CommitFence.from_assignment(_Consumer(code), "g").commit(AT, 5, "")
 
 
 @pytest.mark.parametrize("code", [14, 15, 16])
-async def test_a_coordinator_that_is_away_is_asked_again(code: int) -> None:
-    """Loading, not available, elsewhere."""
+async def test_an_unavailable_coordinator_raises_retry(code: int) -> None:
+    """The codes are loading, not available, not the coordinator."""
     consumer = _Consumer(code)
     with pytest.raises(Retry):
         await CommitFence.from_assignment(consumer, "g").commit(AT, 5, "")
-    assert consumer._coordinator.deaths == (code == 16)
+    assert consumer._coordinator.lost_count == (code == 16)

@@ -1,4 +1,4 @@
-"""History is read in windows that hold about as many rows each, whatever the load was when."""
+"""Tests that history is read in windows of about equal numbers of rows, whatever the load was."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,12 +12,12 @@ S = 1_000_000_000
 BEGIN = 1_760_000_000 * S
 
 
-class _Counted:
-    """A ClickHouse that knows how many rows each second has, and is asked for messages of which it has none."""
+class _RowCounts:
+    """A ClickHouse with a number of rows for each second, and without any message."""
 
     def __init__(self, rows_of: dict[int, int]) -> None:
         self._rows_of = rows_of
-        self.asked: list[tuple[int, int]] = []
+        self.windows: list[tuple[int, int]] = []
 
     def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]:
         assert parameters is not None
@@ -30,19 +30,19 @@ class _Counted:
 
     def table(self, sql: str, parameters: dict[str, Any] | None = None) -> pa.Table:
         assert parameters is not None and "sample_messages" in sql
-        self.asked.append((parameters["since"], parameters["until"]))
+        self.windows.append((parameters["since"], parameters["until"]))
         names = ("kafka_partition", "kafka_offset", "rows")
         return pa.table({name: pa.array([], pa.int64()) for name in names})
 
 
 @pytest.mark.parametrize("rows", [78_600, 393_000, 1_500_000, 10])
-def test_a_window_has_no_more_rows_than_memory_is_meant_for(rows: int) -> None:
-    """A second that has more is a window by itself; the stretch is covered once, in no more windows than it takes."""
+def test_a_window_has_at_most_window_rows(rows: int) -> None:
+    """A second with more rows is a window by itself; the period is covered once, in few windows."""
     seconds = 1500
-    asks = _Counted({BEGIN // S + s: rows for s in range(seconds)})
-    assert list(history.messages(asks, BEGIN, BEGIN + seconds * S)) == []
-    assert (asks.asked[0][0], asks.asked[-1][1]) == (BEGIN, BEGIN + seconds * S)
-    assert all(one[1] == other[0] for one, other in zip(asks.asked, asks.asked[1:], strict=False))
-    most = max((until - since) // S * rows for since, until in asks.asked)
-    assert most <= max(history.WINDOW_ROWS, rows)
-    assert len(asks.asked) <= 3 + 2 * seconds * rows / history.WINDOW_ROWS
+    client = _RowCounts({BEGIN // S + s: rows for s in range(seconds)})
+    assert list(history.messages(client, BEGIN, BEGIN + seconds * S)) == []
+    assert (client.windows[0][0], client.windows[-1][1]) == (BEGIN, BEGIN + seconds * S)
+    assert all(one[1] == other[0] for one, other in zip(client.windows, client.windows[1:], strict=False))
+    largest = max((until - since) // S * rows for since, until in client.windows)
+    assert largest <= max(history.WINDOW_ROWS, rows)
+    assert len(client.windows) <= 3 + 2 * seconds * rows / history.WINDOW_ROWS

@@ -1,4 +1,4 @@
-"""Migrations: numbered, never changed, applied once, run again whole where one was cut short."""
+"""Tests migrations: numbered, never changed, applied once, and repeated whole after an interruption."""
 
 import re
 
@@ -16,30 +16,30 @@ TWO = Migration("0002_two", "CREATE TABLE IF NOT EXISTS c (x Int8);\n")
 
 
 def test_a_shipped_migration_never_changes() -> None:
-    """Each file has the digest that was recorded when it was shipped, and none is without one."""
+    """Each file has the digest that was recorded when it was shipped."""
     lines = [line.split() for line in (MIGRATIONS_DIR / "DIGESTS").read_text().splitlines()]
     recorded = {name: digest for digest, name in lines}
     assert recorded == {f"{migration.name}.sql": migration.digest for migration in shipped_migrations()}
 
 
 def test_numbers_are_in_order_and_without_gaps() -> None:
-    """0001, 0002 and so on."""
+    """They are 0001, 0002 and so on."""
     assert [migration.name[:4] for migration in shipped_migrations()] == [
         f"{i + 1:04d}" for i in range(len(shipped_migrations()))
     ]
 
 
-def test_every_statement_can_be_run_again() -> None:
-    """A migration that was cut short is run whole: it creates what is not there, sets what may be set, swaps all."""
+def test_every_statement_can_be_repeated() -> None:
+    """An interrupted migration is run whole: it creates what is missing, sets settings, or replaces a table."""
     for migration in shipped_migrations():
         plain = [s for s in migration.statements() if not re.match(r"ALTER TABLE \w+ MODIFY SETTING \w+ = ", s)]
         swapped = [s.split()[0] for s in plain if not re.match(r"CREATE (TABLE|VIEW) IF NOT EXISTS \w+", s)]
-        # A table made anew is emptied before it is filled, and takes its name only when it is full.
+        # A replacement table is emptied before it is filled, and takes its name only when it is full.
         assert swapped in ([], ["TRUNCATE", "INSERT", "EXCHANGE", "DROP"]), migration.name
 
 
-def test_a_setting_that_the_server_does_not_know_is_left_out() -> None:
-    """Each release of ClickHouse has settings that the one before refuses; the others are set."""
+def test_a_setting_that_the_server_lacks_is_skipped() -> None:
+    """Each release of ClickHouse has settings that earlier ones refuse; the others are set."""
     database = FakeDatabase()
     database.settings = {"old"}
     setting = "ALTER TABLE a MODIFY SETTING {} = 1;\n"
@@ -48,7 +48,7 @@ def test_a_setting_that_the_server_does_not_know_is_left_out() -> None:
 
 
 def test_rows_expire_by_arrival() -> None:
-    """No table's rows go by event time: history that is replayed would be gone on sight."""
+    """No TTL uses event time: replayed history would expire at once."""
     tables = [s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")]
     for statement in tables:
         assert "TTL toDateTime(arrived_at) +" in statement
@@ -57,9 +57,9 @@ def test_rows_expire_by_arrival() -> None:
 
 
 def test_every_metric_and_every_persisted_table_is_declared() -> None:
-    """A scalar metric of the catalogue is a column of samples; a table of the registry is created."""
+    """A scalar metric of the catalogue is a column of samples; a table of a persisted topic is created."""
     created = {s.split()[5]: s for m in shipped_migrations() for s in m.statements() if s.startswith("CREATE TABLE")}
-    created["samples"] = created.pop("samples_next")  # 0004 makes it anew
+    created["samples"] = created.pop("samples_next")  # 0004 replaces it
     assert {table for persisted in PERSISTED_TOPICS for table in persisted.tables} == set(created)
     columns = {line.split()[0] for line in created["samples"].splitlines()}
     for metric in Metric:
@@ -67,25 +67,25 @@ def test_every_metric_and_every_persisted_table_is_declared() -> None:
 
 
 def test_applying_twice_does_it_once() -> None:
-    """The second time there is nothing to do."""
-    database = FakeDatabase(there=False)
+    """The second call has nothing to apply."""
+    database = FakeDatabase(exists=False)
     assert apply(database, (ONE, TWO)) == (ONE, TWO)
-    ran = [command for command in database.commands if "IF NOT EXISTS" in command and "schema_" not in command]
-    assert [command.split()[5] for command in ran] == ["a", "b", "c"]
+    created = [command for command in database.commands if "IF NOT EXISTS" in command and "schema_" not in command]
+    assert [command.split()[5] for command in created] == ["a", "b", "c"]
     assert apply(database, (ONE, TWO)) == ()
 
 
-def test_asking_what_is_pending_runs_nothing() -> None:
-    """A dry run answers the same before and after, also where there is no database."""
-    for there in (True, False):
-        database = FakeDatabase(there=there)
+def test_listing_pending_migrations_changes_nothing() -> None:
+    """A dry run has the same result with and without a database."""
+    for exists in (True, False):
+        database = FakeDatabase(exists=exists)
         assert pending_migrations(database, (ONE, TWO)) == (ONE, TWO)
         assert not database.commands
-        assert database.there is there
+        assert database.exists is exists
 
 
-def test_one_that_was_cut_short_is_run_again() -> None:
-    """What was not recorded counts as not applied; what was recorded before it stays."""
+def test_an_interrupted_migration_is_repeated() -> None:
+    """A migration without a record is not applied; those recorded before it stay applied."""
     database = FakeDatabase()
     database.fails_at = "EXISTS c"
     with pytest.raises(ConnectionError):
@@ -95,7 +95,7 @@ def test_one_that_was_cut_short_is_run_again() -> None:
 
 
 def test_a_database_of_another_build_is_refused() -> None:
-    """A migration that was applied with other contents is named, and nothing is run."""
+    """The error names a migration that was applied with other contents, and nothing is run."""
     database = FakeDatabase()
     database.applied = {"0001_one": "f" * 64}
     with pytest.raises(Misconfigured, match="0001_one"):

@@ -1,4 +1,4 @@
-"""Messages of samples as columns, compared with a plain loop over their rows."""
+"""Tests samples messages as columns, compared with a plain loop over their rows."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ NS = 1_750_000_000_000_000_000
 
 
 def message(device: str, sequence: int, ports: int, counters: tuple[Metric, ...], *, delays: bool = False) -> Samples:
-    """A reading whose counters tell their place, every third of them absent, with a gauge and two lanes of another."""
+    """Return a message whose counters encode their place, every third absent, with a gauge and two lanes of another."""
     values = np.arange(len(counters) * ports, dtype=np.uint64).reshape(len(counters), ports) + np.uint64(
         sequence * 1000
     )
@@ -38,8 +38,8 @@ SENT = (
 )
 
 
-def built(messages: tuple[Samples, ...]) -> dict[str, TableRows]:
-    """The rows of one block, by table."""
+def build(messages: tuple[Samples, ...]) -> dict[str, TableRows]:
+    """Return the rows of one block, by table."""
     builder = SampleBuilder(SequenceDedup(10**9))
     for offset, one in enumerate(messages):
         builder.add(SourcedMessage(3, offset, 1000 + offset, one))
@@ -47,7 +47,7 @@ def built(messages: tuple[Samples, ...]) -> dict[str, TableRows]:
 
 
 def cells(column: Column) -> list[object]:
-    """A column's values as Python has them, None where absent."""
+    """Return a column's values as Python objects, None where absent."""
     match column:
         case LowCardinalityColumn(keys=keys, codes=codes):
             return [keys[code] for code in codes]
@@ -59,13 +59,13 @@ def cells(column: Column) -> list[object]:
 
 
 def table(rows: TableRows) -> list[dict[str, object]]:
-    """The rows as dicts."""
+    """Return the rows as dicts."""
     columns = [cells(column) for column in rows.columns]
     return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def plain(metrics: tuple[Metric, ...]) -> dict[tuple[object, ...], dict[str, object]]:
-    """What `samples` should hold, by device, sequence and row."""
+def expected_rows(metrics: tuple[Metric, ...]) -> dict[tuple[object, ...], dict[str, object]]:
+    """Return the expected rows of `samples`, by device, sequence and row."""
     out: dict[tuple[object, ...], dict[str, object]] = {}
     for offset, one in enumerate(SENT):
         for position, row in enumerate(one.row):
@@ -81,57 +81,57 @@ def plain(metrics: tuple[Metric, ...]) -> dict[tuple[object, ...], dict[str, obj
 
 
 def test_rows_are_those_of_a_plain_loop() -> None:
-    """Messages of two layouts and two sizes in one block: every value in its row, absent ones absent."""
+    """A block has messages of two layouts and two sizes: every value is in its row, and absent ones are absent."""
     metrics = (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_ERRORS, Metric.OPER_UP)
-    found = table(built(SENT)["samples"])
-    expected = plain(metrics)
+    found = table(build(SENT)["samples"])
+    expected = expected_rows(metrics)
     assert len(found) == len(expected) == 10
     for row in found:
-        wanted = expected[row["device"], row["sequence"], row["row"]]
-        assert {name: row[name] for name in wanted} == wanted
+        values = expected[row["device"], row["sequence"], row["row"]]
+        assert {name: row[name] for name in values} == values
 
 
-def test_messages_of_the_same_columns_stand_in_the_order_of_the_table() -> None:
-    """By device and time, whatever order they came in: the server then sorts nothing."""
-    sent = tuple(message(device, turn, 2, TWO) for turn in (1, 0) for device in ("leaf-2", "leaf-1"))
-    found = [(row["device"], row["sequence"], row["row"]) for row in table(built(sent)["samples"])]
+def test_messages_with_the_same_columns_are_in_table_order() -> None:
+    """They are sorted by device and time, whatever order they arrived in, so the server need not sort."""
+    messages = tuple(message(device, turn, 2, TWO) for turn in (1, 0) for device in ("leaf-2", "leaf-1"))
+    found = [(row["device"], row["sequence"], row["row"]) for row in table(build(messages)["samples"])]
     assert found == [
         (device, turn, f"Ethernet{port}") for device in ("leaf-1", "leaf-2") for turn in (0, 1) for port in (0, 1)
     ]
 
 
-def test_messages_of_other_columns_stand_where_their_first_device_does() -> None:
-    """Hosts before switches, where their names have it so, also where a switch spoke first."""
-    sent = (message("pod-1-t0", 0, 2, TWO), message("host-2", 0, 1, OTHER), message("host-1", 0, 1, OTHER))
-    found = [row["device"] for row in table(built(sent)["samples"])]
+def test_groups_with_other_columns_are_ordered_by_their_first_device() -> None:
+    """Hosts come before switches where their names sort so, even if a switch reported first."""
+    messages = (message("pod-1-t0", 0, 2, TWO), message("host-2", 0, 1, OTHER), message("host-1", 0, 1, OTHER))
+    found = [row["device"] for row in table(build(messages)["samples"])]
     assert found == ["host-1", "host-2", "pod-1-t0", "pod-1-t0"]
 
 
-def test_lanes_have_a_row_for_each_value_that_is_there() -> None:
-    """A lane that a port does not have has no row; a counter stands in `counter`, a gauge in `gauge`."""
-    found = table(built(SENT)["sample_lanes"])
+def test_lanes_have_a_row_for_each_present_value() -> None:
+    """A lane that a port lacks has no row; a counter is in `counter`, a gauge in `gauge`."""
+    found = table(build(SENT)["sample_lanes"])
     values = sorted(
         (row["device"], row["row"], row["metric"], row["index"], row["gauge"], row["counter"]) for row in found
     )
-    wanted = [
+    expected = [
         (one.device, row, "rx_power_dbm", index, level, None)
         for one in SENT
         for index, level, rows in ((0, -3.5, one.row), (1, -9.0, one.row[-1:]))
         for row in rows
     ]
-    assert values == sorted(wanted)
+    assert values == sorted(expected)
 
 
-def test_a_message_sent_again_makes_no_rows() -> None:
-    """The same run and sequence at another offset is the same reading."""
-    assert table(built((*SENT, SENT[0]))["samples"]) == table(built(SENT)["samples"])
-    assert len(table(built((*SENT, SENT[0]))["sample_messages"])) == len(SENT)
+def test_a_repeated_message_makes_no_rows() -> None:
+    """The same run and sequence at another offset are the same message."""
+    assert table(build((*SENT, SENT[0]))["samples"]) == table(build(SENT)["samples"])
+    assert len(table(build((*SENT, SENT[0]))["sample_messages"])) == len(SENT)
 
 
 @pytest.mark.parametrize("ports", [0, 1])
-def test_a_reading_without_rows_is_remembered_all_the_same(ports: int) -> None:
-    """A device that has no ports yet says so; sample_messages has its identity."""
-    rows = built((message("new", 0, ports, TWO),)) if ports else built((_empty(),))
+def test_a_message_without_rows_is_recorded(ports: int) -> None:
+    """A device without ports sends a message without rows; sample_messages has its identity."""
+    rows = build((message("new", 0, ports, TWO),)) if ports else build((_empty(),))
     assert ("samples" in rows) is bool(ports)
     assert table(rows["sample_messages"])[0]["rows"] == ports
 
