@@ -15,6 +15,7 @@ from streams.wire.models import (
     RemediationResult,
     Samples,
     Symptom,
+    SymptomsReplaced,
     VersionCensus,
     Window,
 )
@@ -29,6 +30,8 @@ def event_time_ns(message: Message) -> int | None:
         case Event(at_ns=at) | CollectorStatus(at_ns=at) | Symptom(at_ns=at) | Facts(observed_at_ns=at):
             return at
         case CablingReport(at_ns=at) | VersionCensus(at_ns=at):
+            return at
+        case SymptomsReplaced(since_ns=at):
             return at
         case Window(end_ns=at) | PeerWindow(end_ns=at):
             return at

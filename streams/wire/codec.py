@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Proto
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from streams.wire import models
+from streams.wire import models, symptoms
 from streams.wire.errors import Reject
 from streams.wire.repeating import Layouts, RowNames
 from streams.wire.stencils import Stencils
@@ -57,9 +57,10 @@ class _Field:
 class _Plan:
     """How a model goes over: all fields at once, then those that the wire has in another form."""
 
-    __slots__ = ("from_wire", "names", "of_message", "of_model", "to_wire")
+    __slots__ = ("from_wire", "names", "of_message", "of_model", "oneofs", "to_wire")
 
-    def __init__(self, fields: tuple[_Field, ...]) -> None:
+    def __init__(self, fields: tuple[_Field, ...], oneofs: tuple["_Oneof", ...] = ()) -> None:
+        self.oneofs = oneofs
         self.names = tuple(item.name for item in fields)
         self.of_model = _getter([item.attribute for item in fields])
         self.of_message = _getter(self.names)
@@ -69,6 +70,19 @@ class _Plan:
             for i, item in enumerate(fields)
             if item.optional or item.from_wire is not None
         )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Oneof:
+    """A oneof of messages: one attribute of the model, whose type chooses the field."""
+
+    place: int
+    """Among the model's fields."""
+    name: str
+    standin: str
+    """One of its fields, which stands for all in `_Plan.names`."""
+    field_of: Mapping[type, str]
+    model_of: Mapping[str, type]
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
@@ -133,10 +147,15 @@ def _plain_field(name: str, inner: Any, shape: str) -> _Field:
 def _plan(model: type) -> _Plan:
     descriptor = _generated_class(model.__name__).DESCRIPTOR
     hints = typing.get_type_hints(model)
-    fields = []
+    fields: list[_Field] = []
+    oneofs: list[_Oneof] = []
     for item in dataclasses.fields(model):
         name, inner = item.name, _inner(hints[item.name])
         wire = descriptor.fields_by_name.get(name)
+        if name in descriptor.oneofs_by_name:
+            oneofs.append(_oneof(len(fields), name, descriptor.oneofs_by_name[name].fields))
+            fields.append(_Field(name, oneofs[-1].standin, None, None))
+            continue
         if wire is None:
             stem = descriptor.fields_by_name[name.removesuffix("_ns")]
             assert stem.message_type is not None and stem.message_type.full_name == _TIMESTAMP, name
@@ -147,11 +166,16 @@ def _plan(model: type) -> _Plan:
             is_map = wire.message_type is not None
             shape = "map" if is_map else "repeated" if wire.is_repeated else "presence" if wire.has_presence else ""
             fields.append(_plain_field(name, inner, shape))
-    return _Plan(tuple(fields))
+    return _Plan(tuple(fields), tuple(oneofs))
+
+
+def _oneof(place: int, name: str, fields: Sequence[Any]) -> _Oneof:
+    model_of = {field.name: getattr(symptoms, field.message_type.name) for field in fields if field.message_type}
+    return _Oneof(place, name, fields[0].name, {model: field for field, model in model_of.items()}, model_of)
 
 
 def _models() -> tuple[type, ...]:
-    own = (getattr(models, name) for name in dir(models))
+    own = (getattr(module, name) for module in (models, symptoms) for name in dir(module))
     return tuple(
         model
         for model in own
@@ -167,12 +191,15 @@ def _filled(model: object) -> Proto:
     for name, convert in plan.to_wire:
         if (value := values[name]) is not None:
             values[name] = convert(value)
+    for oneof in plan.oneofs:
+        payload = values.pop(oneof.standin)
+        values[oneof.field_of[type(payload)]] = _filled(payload)
     return _CLASSES[kind](**values)
 
 
 def _read(model: type[Model], message: Proto) -> Model:
     plan = _PLANS[model]
-    if not plan.from_wire:
+    if not (plan.from_wire or plan.oneofs):
         return model(*plan.of_message(message))
     values = list(plan.of_message(message))
     for place, optional, convert in plan.from_wire:
@@ -180,6 +207,11 @@ def _read(model: type[Model], message: Proto) -> Model:
             values[place] = None
         elif convert is not None:
             values[place] = convert(values[place])
+    for oneof in plan.oneofs:
+        field = message.WhichOneof(oneof.name)
+        if field is None:
+            raise ValueError(f"no {oneof.name} that this version knows")
+        values[oneof.place] = _read(oneof.model_of[field], getattr(message, field))
     return model(*values)
 
 

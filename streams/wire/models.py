@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
 from streams.fabric.heard import Hears
+from streams.wire.symptoms import CongestionState, Payload, SymptomKind
 
 ABSENT_COUNTER = 2**64 - 1
 """A counter that the device did not report; an absent gauge is NaN."""
@@ -177,32 +178,11 @@ class ControlKind(IntEnum):
     ACKNOWLEDGE = 6
 
 
-class SymptomKind(IntEnum):
-    KIND_UNSPECIFIED = 0
-    WENT_DOWN = 1
-    CAME_UP = 2
-    ADMIN_DISABLED = 3
-    ADMIN_ENABLED = 4
-    DOWNS_COUNTED = 5
-    TRANSITIONS_COUNTED = 6
-    RESTARTED = 7
-    SOURCE_SILENT = 8
-    SOURCE_RESUMED = 9
-    GPU_XID = 10
-    GPU_ECC_COUNTED = 11
-    PCIE_DEGRADED = 12
-    PCIE_RESTORED = 13
-    PAUSE_RECEIVED_BEGAN = 20
-    PAUSE_SENT_BEGAN = 21
-    PAUSE_RECEIVED_ENDED = 22
-    PAUSE_SENT_ENDED = 23
-    PCIE_STALLED = 24
-    INCAST_BEGAN = 25
-    INCAST_ENDED = 26
-    THROTTLED_BY_PAUSE_BEGAN = 27
-    THROTTLED_BY_PAUSE_ENDED = 28
-    CNP_THROTTLED_BEGAN = 29
-    CNP_THROTTLED_ENDED = 30
+class PeerGroup(IntEnum):
+    """The ports of a device that a PeerWindow compares with each other."""
+
+    HOST_RAILS = 1
+    SWITCH_UPLINKS = 2
 
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
@@ -446,19 +426,39 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
+    """One observation of one port or device; `port` is empty for the device.
+
+    The change that it reports lies in (since_ns, at_ns], two readings of one source; `since_ns` is 0 where unknown, and
+    for congestion, whose payload has its own times.
+    """
+
     device: str
     port: str
-    kind: SymptomKind
+    payload: Payload
     at_ns: int
     since_ns: int = 0
     source: Source = Source.SOURCE_UNSPECIFIED
     by_event: bool = False
-    count: int = 0
-    boot_id: int = 0
-    collector: str = ""
-    collector_silent: bool = False
-    detail: str = ""
-    cadence_ns: int = 0
+    """The device reported it as it happened; else it follows from readings."""
+
+    @property
+    def kind(self) -> SymptomKind:
+        return self.payload.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SymptomsReplaced:
+    """Replaces every symptom of one state of a port, as one source reads it, whose `at_ns` is later than `since_ns`.
+
+    Sent where a late reading changes what the readings after it show. `replacements` may be empty.
+    """
+
+    device: str
+    port: str
+    source: Source
+    state: CongestionState
+    since_ns: int
+    replacements: tuple[Symptom, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,6 +480,7 @@ class Window:
 class PeerWindow:
     device: str
     source: Source
+    group: PeerGroup
     begin_ns: int
     end_ns: int
     since_ns: int
@@ -590,6 +591,7 @@ Message = (
     | Control
     | Progress
     | Symptom
+    | SymptomsReplaced
     | Window
     | PeerWindow
     | CablingReport

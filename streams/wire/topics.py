@@ -33,6 +33,7 @@ from streams.wire.models import (
     Samples,
     SnapshotChunk,
     Symptom,
+    SymptomsReplaced,
     VersionCensus,
     Window,
 )
@@ -87,7 +88,9 @@ COLLECTOR_STATUS = Topic("railsight.collector-status.v1", CollectorStatus, _TELE
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
 INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, Spread.ONE)
 JOBS = Topic("railsight.jobs.v1", Job, Spread.ONE)
-SYMPTOMS = Topic("railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress, CablingReport))
+SYMPTOMS = Topic(
+    "railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress, CablingReport, SymptomsReplaced)
+)
 SUMMARIES = Topic("railsight.summaries.v1", Window, Spread.POD, 6 * _HOUR, others=(Progress, PeerWindow, VersionCensus))
 EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom, VersionCensus))
 FINDINGS = Topic("railsight.findings.v1", Finding, Spread.ONE, 30 * _DAY, "railsight.finding.v1", json=True)
@@ -225,7 +228,9 @@ def _key_and_route(message: Message) -> tuple[str, str]:
             return f"{message.partition}/{message.epoch}/{message.sequence % 2}.{message.chunk}", ""
         case Rejected(topic=topic, partition=partition, offset=offset):
             return f"{topic}/{partition}/{offset}", ""
-        case Symptom(device=device) | Window(device=device) | PeerWindow(device=device) | CablingReport(device=device):
+        case Symptom(device=device) | SymptomsReplaced(device=device) | CablingReport(device=device):
+            return device, ""
+        case Window(device=device) | PeerWindow(device=device):
             return device, ""
         case _:
             return "", ""

@@ -46,8 +46,13 @@ from streams.runtime.admin import ensure_topics
 from streams.runtime.inventory_reader import InventoryReader
 from streams.simulation.clos import GenerateParams, generate
 from streams.wire.inventory_topic import to_chunks
-from streams.wire.models import Message, Source, Symptom, SymptomKind
+from streams.wire.models import (
+    Message,
+    Source,
+    Symptom,
+)
 from streams.wire.stage import Output, Stage
+from streams.wire.symptoms import PortChange, PortTransition
 from streams.wire.topics import EPISODES, FINDINGS, INVENTORY, Record, encode
 
 BEGIN_NS = ns(1_800_000_000)
@@ -246,15 +251,15 @@ def _symptoms(topology: Topology, down: int, back: int) -> Iterator[Symptom]:
     for number, cable in enumerate(chosen):
         at_ns = BEGIN_NS + number * 10_000_000
         if number * down // len(chosen) != (number + 1) * down // len(chosen):
-            yield _told(cable.lower, SymptomKind.WENT_DOWN, at_ns)
-            yield _told(cable.upper, SymptomKind.WENT_DOWN, at_ns + 1_000_000)
+            yield _told(cable.lower, PortChange.WENT_DOWN, at_ns)
+            yield _told(cable.upper, PortChange.WENT_DOWN, at_ns + 1_000_000)
         else:
-            yield _told(cable.lower, SymptomKind.WENT_DOWN, at_ns)
-            yield _told(cable.lower, SymptomKind.CAME_UP, at_ns + ns(5))
+            yield _told(cable.lower, PortChange.WENT_DOWN, at_ns)
+            yield _told(cable.lower, PortChange.CAME_UP, at_ns + ns(5))
 
 
-def _told(port: Port, kind: SymptomKind, at_ns: int) -> Symptom:
-    return Symptom(port.device, port.port, kind, at_ns, 0, Source.SOURCE_GNMI, True, 0)
+def _told(port: Port, change: PortChange, at_ns: int) -> Symptom:
+    return Symptom(port.device, port.port, PortTransition(change), at_ns, 0, Source.SOURCE_GNMI, True)
 
 
 def _fed(said: Said, stage: Stage, messages: Sequence[Message]) -> list[Output]:

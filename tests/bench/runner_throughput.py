@@ -33,8 +33,8 @@ from streams.runtime.bindings import Binding
 from streams.runtime.serve import Wiring, run_stages
 from streams.wire import topics
 from streams.wire.models import Event, EventKind, InventoryChunk, Job, Message, Progress, SnapshotChunk, Source, Symptom
-from streams.wire.models import SymptomKind as Kind
 from streams.wire.stage import Output
+from streams.wire.symptoms import PortChange, PortTransition
 from streams.wire.topics import Spread, Topic
 
 PARTITIONS = 4
@@ -73,7 +73,9 @@ class NumpyStage:
         self._counts += np.bincount(codes & 4095, minlength=4096)
         self.watermark_ns = max(self.watermark_ns, events[-1].at_ns)
         return [
-            Output(OUT, Symptom(event.device, event.port, Kind.WENT_DOWN, event.at_ns), event.device)
+            Output(
+                OUT, Symptom(event.device, event.port, PortTransition(PortChange.WENT_DOWN), event.at_ns), event.device
+            )
             for event in events
             if event.port
         ]

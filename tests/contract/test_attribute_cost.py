@@ -32,8 +32,8 @@ from streams.wire.models import (
     Status,
     Subject,
     Symptom,
-    SymptomKind,
 )
+from streams.wire.symptoms import SourceSilence
 from tests.bench.attribute_burst import episodes
 from tests.contract.test_healthy_path_cost import counting
 
@@ -91,11 +91,11 @@ def silences(top: Topology, count: int) -> Counter[str]:
     """Devices, hosts and switches, of which nothing is read any more."""
     devices = random.Random(1).sample(list(top.devices), count)
     told = [
-        Symptom(device, "", SymptomKind.SOURCE_SILENT, BEGIN_NS + ns(30), BEGIN_NS + number, Source.SOURCE_GNMI)
+        Symptom(device, "", SourceSilence(False), BEGIN_NS + ns(30), BEGIN_NS + number, Source.SOURCE_GNMI)
         for number, device in enumerate(devices)
     ]
     return calls(
-        top, told, [replace(symptom, kind=SymptomKind.SOURCE_RESUMED, at_ns=BEGIN_NS + ns(100)) for symptom in told]
+        top, told, [replace(symptom, payload=SourceSilence(True), at_ns=BEGIN_NS + ns(100)) for symptom in told]
     )
 
 

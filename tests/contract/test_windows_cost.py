@@ -21,7 +21,7 @@ from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
-from streams.wire.models import PeerWindow, Source
+from streams.wire.models import PeerGroup, PeerWindow, Source
 from tests.bench.windows_cost import Chain, made, play
 from tests.contract.test_healthy_path_cost import counting
 
@@ -120,8 +120,8 @@ def test_hosts_in_doubt_cost_the_same_each_however_many_they_are() -> None:
     def calls(count: int) -> int:
         windows = {
             host: PeerWindow(
-                host, Source.SOURCE_NIC, ns(60), ns(120), ns(55), ns(115), ports[host], (Metric.TX_BYTES,),
-                tuple(shares[i].tolist()),
+                host, Source.SOURCE_NIC, PeerGroup.HOST_RAILS, ns(60), ns(120), ns(55), ns(115), ports[host],
+                (Metric.TX_BYTES,), tuple(shares[i].tolist()),
             )
             for i, host in enumerate(hosts[:count])
         }  # fmt: skip

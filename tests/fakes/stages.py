@@ -4,10 +4,18 @@ from collections.abc import Sequence
 
 import orjson
 
+from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import IDLE_NS, Event, Message, Progress, Symptom, SymptomKind
+from streams.wire.models import (
+    IDLE_NS,
+    Event,
+    Message,
+    Progress,
+    Symptom,
+)
 from streams.wire.stage import Output
+from streams.wire.symptoms import CounterGrowth, GpuXid
 from streams.wire.topics import Topic
 
 BLOCK = 10
@@ -51,15 +59,8 @@ class CountingStage:
             counts[1] += event.code
             self._watermark_ns = max(self._watermark_ns, event.at_ns)
             if counts[0] % BLOCK == 0:
-                detail = self.adopted[-1]
-                said = Symptom(
-                    event.device,
-                    str(counts[0] // BLOCK),
-                    SymptomKind.DOWNS_COUNTED,
-                    event.at_ns,
-                    count=counts[1],
-                    detail=detail,
-                )
+                payload = GpuXid(counts[1], False, self.adopted[-1])  # a number and a text
+                said = Symptom(event.device, str(counts[0] // BLOCK), payload, event.at_ns)
                 outputs.append(Output(self._topic, said, event.device))
         return outputs
 
@@ -126,7 +127,7 @@ class WindowStage:
             end_ns = (int(window) + 1) * self._window_ns
             if end_ns <= watermark_ns:
                 seen = self._open.pop(key)
-                said = Symptom(device, window, SymptomKind.DOWNS_COUNTED, end_ns, count=len(seen))
+                said = Symptom(device, window, CounterGrowth(Metric.LINK_DOWN_EVENTS, len(seen)), end_ns)
                 outputs.append(Output(self._topic, said, device))
         return outputs
 
@@ -138,3 +139,10 @@ class WindowStage:
             self._watermark_ns, self._open, self.late = orjson.loads(data)
         except ValueError as error:
             raise Reject(f"not a window: {error}") from error
+
+
+def count_of(symptom: Symptom) -> int:
+    """Return the number that a symptom of one of these stages carries."""
+    payload = symptom.payload
+    assert isinstance(payload, GpuXid | CounterGrowth)
+    return payload.xid if isinstance(payload, GpuXid) else payload.growth

@@ -19,10 +19,21 @@ from streams.wire.models import (
     Samples,
     Source,
     Symptom,
-    SymptomKind,
     Table,
 )
 from streams.wire.stage import Output
+from streams.wire.symptoms import (
+    CnpThrottledBegan,
+    CongestionEnded,
+    CounterGrowth,
+    IncastBegan,
+    PauseBegan,
+    Payload,
+    PortChange,
+    PortTransition,
+    Restart,
+    ThrottledByPauseBegan,
+)
 from tests.worlds.small_fabric import topology
 
 T0 = 1_000_000
@@ -43,46 +54,60 @@ def after(at_ns: int | None) -> float | None:
     return None if at_ns is None else at_ns / 1e9 - T0
 
 
-def _symptom(port: str, kind: SymptomKind, t: float, since: float | None, source: Source, count: int) -> Symptom:
+def _symptom(port: str, payload: Payload, t: float, since: float | None, source: Source) -> Symptom:
     device, _, name = port.partition("/")
     since_ns = at(since) if since is not None else 0
     by_event = since is None
-    return Symptom(device, name, kind, at(t), since_ns, source, by_event, count)
+    return Symptom(device, name, payload, at(t), since_ns, source, by_event)
+
+
+def growth(symptom: Symptom) -> int:
+    """By how much a counter grew; 0 where the symptom is none of a counter."""
+    return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
+
+
+def span(symptom: Symptom) -> tuple[float | None, float | None]:
+    """When a state of a port began or was last active, and when that was observed."""
+    payload = symptom.payload
+    if isinstance(payload, CongestionEnded):
+        return after(payload.last_active_ns), after(symptom.at_ns)
+    assert isinstance(payload, PauseBegan | IncastBegan | ThrottledByPauseBegan | CnpThrottledBegan)
+    return after(payload.began_ns), after(symptom.at_ns)
 
 
 def down(port: str, t: float, since: float | None = None, source: Source = GNMI) -> Symptom:
     """It went down: told as it happened, or (with `since`) between two readings."""
-    return _symptom(port, SymptomKind.WENT_DOWN, t, since, source, 0)
+    return _symptom(port, PortTransition(PortChange.WENT_DOWN), t, since, source)
 
 
 def up(port: str, t: float, since: float | None = None, source: Source = GNMI) -> Symptom:
     """It came up."""
-    return _symptom(port, SymptomKind.CAME_UP, t, since, source, 0)
+    return _symptom(port, PortTransition(PortChange.CAME_UP), t, since, source)
 
 
 def off(port: str, t: float, since: float | None = None) -> Symptom:
     """A person disabled it."""
-    return _symptom(port, SymptomKind.ADMIN_DISABLED, t, since, GNMI, 0)
+    return _symptom(port, PortTransition(PortChange.ADMIN_DISABLED), t, since, GNMI)
 
 
 def on(port: str, t: float, since: float | None = None) -> Symptom:
     """A person enabled it."""
-    return _symptom(port, SymptomKind.ADMIN_ENABLED, t, since, GNMI, 0)
+    return _symptom(port, PortTransition(PortChange.ADMIN_ENABLED), t, since, GNMI)
 
 
 def counted(port: str, t: float, since: float, count: int, source: Source = GNMI) -> Symptom:
     """Its counter of downs grew."""
-    return _symptom(port, SymptomKind.DOWNS_COUNTED, t, since, source, count)
+    return _symptom(port, CounterGrowth(Metric.LINK_DOWN_EVENTS, count), t, since, source)
 
 
 def changed(port: str, t: float, since: float, count: int, source: Source = GNMI) -> Symptom:
     """Its counter of transitions grew."""
-    return _symptom(port, SymptomKind.TRANSITIONS_COUNTED, t, since, source, count)
+    return _symptom(port, CounterGrowth(Metric.LINK_TRANSITIONS, count), t, since, source)
 
 
 def restarted(device: str, t: float, since: float, boot_id: int = 0, *, by_event: bool = False) -> Symptom:
     """The device restarted between two readings."""
-    return Symptom(device, "", SymptomKind.RESTARTED, at(t), at(since), GNMI, by_event, boot_id=boot_id)
+    return Symptom(device, "", Restart(boot_id), at(t), at(since), GNMI, by_event)
 
 
 def flaps(port: str, *times: float, lasting: float = 2) -> list[Symptom]:

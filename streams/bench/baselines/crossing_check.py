@@ -10,7 +10,10 @@ from streams.bench.baselines.load import Crossing
 from streams.config.kafka import KafkaSettings
 from streams.fabric.catalogue import Metric
 from streams.wire import topics
-from streams.wire.models import Symptom, SymptomKind
+from streams.wire.models import (
+    Symptom,
+)
+from streams.wire.symptoms import SymptomKind
 from streams.wire.topics import Topic
 
 

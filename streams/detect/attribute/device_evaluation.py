@@ -19,7 +19,12 @@ from streams.detect.evidence.subjects import device_subject
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Episode, Symptom, SymptomKind
+from streams.wire import symptoms
+from streams.wire.models import (
+    Condition,
+    Episode,
+    Symptom,
+)
 
 
 class DeviceEvaluator:
@@ -38,15 +43,18 @@ class DeviceEvaluator:
         """Keep what concerns a device; False for a repetition."""
         state = self._kept.devices.setdefault(symptom.device, DeviceState())
         name = symptom.source.name
-        if symptom.kind is SymptomKind.RESTARTED:
-            restart = Restart(symptom.since_ns, symptom.at_ns, symptom.boot_id, symptom.by_event)
+        observed = symptom.payload
+        if isinstance(observed, symptoms.Restart):
+            restart = Restart(symptom.since_ns, symptom.at_ns, observed.ended_boot_id, symptom.by_event)
             if restart in state.restarts:
                 return False
             state.restarts.append(restart)
             return True
         silences = state.silences.setdefault(name, [])
-        if symptom.kind in (SymptomKind.SOURCE_SILENT, SymptomKind.SOURCE_RESUMED):
-            state.silences[name] = telemetry_stale.update_silences(self._params.stale, silences, symptom)
+        if isinstance(observed, symptoms.SourceSilence):
+            state.silences[name] = telemetry_stale.update_silences(
+                self._params.stale, silences, symptom.source, symptom.since_ns, symptom.at_ns, observed
+            )
         return state.silences[name] != silences
 
     def due(self) -> dict[str, None]:

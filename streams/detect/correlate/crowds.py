@@ -2,27 +2,29 @@
 
 from streams.detect.detectors.congestion_incast import evaluate as congestion_incast
 from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells
-from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.detectors.congestion_incast.evaluate import IncastSpells
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Episode, Subject, Symptom
+from streams.wire.models import Episode, Subject, Symptom, SymptomsReplaced
 
 NAME = "crowds in "
 """Before a pod's name, where what is due are its crowded links."""
 
-Crowds = dict[str, dict[str, LinkSpells]]
+Crowds = dict[str, dict[str, IncastSpells]]
 """Pod -> subject id -> what is known; none, on a healthy fabric."""
 
 _TOGETHER_NS = ns(10)
 """Those of a pod are looked at together so often: a load that crowds all would be looked at once for each otherwise."""
 
 
-def observe(crowds: Crowds, subject: Subject, symptom: Symptom, watermark_ns: int) -> tuple[str, int] | None:
+def observe(
+    crowds: Crowds, subject: Subject, observed: Symptom | SymptomsReplaced, watermark_ns: int
+) -> tuple[str, int] | None:
     """Take a symptom in; answers what to look at, and when."""
     pod = crowds.setdefault(subject.pod, {})
-    own = pod.get(subject.id) or LinkSpells(subject)
-    if not own.add(symptom):
+    own = pod.get(subject.id) or IncastSpells(subject)
+    if not own.add(observed):
         if not pod:
             del crowds[subject.pod]
         return None

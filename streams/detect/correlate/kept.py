@@ -19,7 +19,11 @@ from streams.detect.correlate.uplinks import Uneven
 from streams.detect.correlate.wires import Wires
 from streams.detect.evidence.link_history import Interval
 from streams.wire.errors import Reject
-from streams.wire.models import Source, Symptom, SymptomKind
+from streams.wire.models import (
+    Source,
+    Symptom,
+)
+from streams.wire.symptoms import SymptomKind
 
 
 @dataclass(slots=True)

@@ -14,7 +14,13 @@ from streams.detect.evidence.link_history import FOREVER, Interval
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port, port_id
-from streams.wire.models import Endpoint, Episode, Subject, Symptom, SymptomKind
+from streams.wire.models import (
+    Endpoint,
+    Episode,
+    Subject,
+    Symptom,
+)
+from streams.wire.symptoms import SymptomKind
 
 GPU = frozenset({SymptomKind.GPU_XID, SymptomKind.GPU_ECC_COUNTED})
 PCIE = frozenset({SymptomKind.PCIE_DEGRADED, SymptomKind.PCIE_RESTORED})

@@ -3,21 +3,32 @@
 from streams.detect.evidence.congestion_spells import LinkSpells
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.wire.models import Subject, Symptom, SymptomKind
+from streams.wire.models import (
+    Subject,
+    Symptom,
+    SymptomsReplaced,
+)
+from streams.wire.symptoms import CnpThrottledBegan, CongestionState
 
-KINDS = frozenset({SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED})
+STATE = CongestionState.CNP_THROTTLED
 
-Slowed = dict[str, dict[str, LinkSpells]]
+Slowed = dict[str, dict[str, LinkSpells[CnpThrottledBegan]]]
 """Pod -> subject id -> what is known; none, on a healthy fabric."""
 
 
 def observe(
-    params: DetectParams, slowed: Slowed, subject: Subject, symptom: Symptom, watermark_ns: int, *, needed: bool
+    params: DetectParams,
+    slowed: Slowed,
+    subject: Subject,
+    observed: Symptom | SymptomsReplaced,
+    watermark_ns: int,
+    *,
+    needed: bool,
 ) -> bool:
     """Take a symptom in; answers whether it was new. What is long over goes unless the pod has a crowded port."""
     pod = slowed.setdefault(subject.pod, {})
-    own = pod.get(subject.id) or LinkSpells(subject)
-    if is_new := own.add(symptom):
+    own = pod.get(subject.id) or LinkSpells[CnpThrottledBegan](subject)
+    if is_new := own.add(observed):
         pod[subject.id] = own
     if not needed:
         old_ns = watermark_ns - ns(params.incast.remember_s)

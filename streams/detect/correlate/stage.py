@@ -26,14 +26,16 @@ from streams.wire.models import (
     CablingReport,
     Episode,
     Message,
+    PeerGroup,
     PeerWindow,
     Subject,
     Symptom,
-    SymptomKind,
+    SymptomsReplaced,
     VersionCensus,
     Window,
 )
 from streams.wire.stage import Output
+from streams.wire.symptoms import Congestion, CongestionState, SymptomKind
 from streams.wire.topics import EPISODES
 
 Looked = tuple[list[Episode], int]
@@ -119,10 +121,13 @@ class Correlate:
         kept = self._kept
         if isinstance(message, Symptom):
             return self._symptom(message) if message.port else self._of_device(message)
+        if isinstance(message, SymptomsReplaced):
+            subject = self._subject(Port(message.device, message.port))
+            return self._congestion(message.state, subject, message)
         if isinstance(message, Window):
             state = links.state_of(kept.links, self._subject(Port(message.device, message.port)))
             return self._look((state.history.subject.id,) if state.minutes.add(message) else ())
-        if isinstance(message, PeerWindow) and uplinks.is_switch(self._topology, message.device):
+        if isinstance(message, PeerWindow) and message.group is PeerGroup.SWITCH_UPLINKS:
             return self._look(uplinks.observe(self._params, kept.uneven, self._topology, self._unsettled, message))
         if isinstance(message, PeerWindow):
             later = pod_rails.observe(self._params, kept.rails, self._topology.pod_of(message.device), message)
@@ -145,25 +150,30 @@ class Correlate:
 
     def _symptom(self, symptom: Symptom) -> list[Output]:
         kept, subject = self._kept, self._subject(Port(symptom.device, symptom.port))
-        if symptom.kind in congestion_pfc_storm.KINDS:
-            return self._look(storms.observe(kept.held, subject, symptom))
-        if symptom.kind in congestion_incast.KINDS:
-            self._look_later(crowds.observe(kept.crowded, subject, symptom, kept.watermark_ns))
-            return []
-        if symptom.kind in congestion_collapse.KINDS:
-            self._look_later(stifles.observe(kept.stifled, subject, symptom, kept.watermark_ns))
-            self._blame_again(subject.pod)
-            return []
-        if symptom.kind in senders.KINDS:
-            needed = subject.pod in kept.crowded
-            if senders.observe(self._params, kept.slowed, subject, symptom, kept.watermark_ns, needed=needed):
-                self._blame_again(subject.pod)
-            return []
+        if isinstance(symptom.payload, Congestion):
+            return self._congestion(symptom.payload.state, subject, symptom)
         if symptom.kind in parts.KINDS:
             part = kept.parts.add(symptom, subject)
             return self._look((parts.NAME + part,) if part else ())
         state = links.state_of(kept.links, subject)
         return self._look((subject.id,) if state.history.add(symptom) else ())
+
+    def _congestion(
+        self, state: CongestionState, subject: Subject, observed: Symptom | SymptomsReplaced
+    ) -> list[Output]:
+        kept = self._kept
+        if state in congestion_pfc_storm.STATES:
+            return self._look(storms.observe(kept.held, subject, observed))
+        if state is congestion_incast.STATE:
+            self._look_later(crowds.observe(kept.crowded, subject, observed, kept.watermark_ns))
+        elif state is congestion_collapse.STATE:
+            self._look_later(stifles.observe(kept.stifled, subject, observed, kept.watermark_ns))
+            self._blame_again(subject.pod)
+        elif state is senders.STATE:
+            needed = subject.pod in kept.crowded
+            if senders.observe(self._params, kept.slowed, subject, observed, kept.watermark_ns, needed=needed):
+                self._blame_again(subject.pod)
+        return []
 
     def _blame_again(self, pod: str) -> None:
         """Who is slowed or stifled beside a crowded port is a part of what is said of it."""

@@ -1,12 +1,11 @@
 """The hosts' links of some pods that are paused and send far less than before: a pod's are concluded on together."""
 
 from streams.detect.detectors.congestion_collapse import evaluate as congestion_collapse
-from streams.detect.detectors.congestion_collapse.evaluate import PodSpells
-from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.detectors.congestion_collapse.evaluate import PodSpells, ThrottledSpells
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Episode, Subject, Symptom
+from streams.wire.models import Episode, Subject, Symptom, SymptomsReplaced
 
 NAME = "stifled in "
 """Before a pod's name, where what is due are its stifled links."""
@@ -18,13 +17,15 @@ _TOGETHER_NS = ns(10)
 """Those of a pod are looked at together so often: a collapse of all would be looked at once for each otherwise."""
 
 
-def observe(stifles: Stifles, subject: Subject, symptom: Symptom, watermark_ns: int) -> tuple[str, int] | None:
+def observe(
+    stifles: Stifles, subject: Subject, observed: Symptom | SymptomsReplaced, watermark_ns: int
+) -> tuple[str, int] | None:
     """Take a symptom in; answers what to look at, and when."""
     pod = stifles.get(subject.pod) or PodSpells(
         Subject(f"pod:{subject.pod}", role="pod", pod=subject.pod, site=subject.site)
     )
-    own = pod.links.get(subject.id) or LinkSpells(subject)
-    if not own.add(symptom):
+    own = pod.links.get(subject.id) or ThrottledSpells(subject)
+    if not own.add(observed):
         return None
     pod.links[subject.id] = own
     stifles[subject.pod] = pod

@@ -4,22 +4,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from streams.detect.detectors.congestion_pfc_storm import evaluate as congestion_pfc_storm
-from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.detectors.congestion_pfc_storm.evaluate import StormSpells
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
-from streams.wire.models import Episode, Subject, Symptom
+from streams.wire.models import Episode, Subject, Symptom, SymptomsReplaced
 
 NAME = "storm at "
 """Before a subject's id, where what is due is a storm and no other detector of the link."""
 
-Storms = dict[str, LinkSpells]
+Storms = dict[str, StormSpells]
 """Subject id -> what is known; none, on a healthy fabric."""
 
 
-def observe(storms: Storms, subject: Subject, symptom: Symptom) -> dict[str, None]:
+def observe(storms: Storms, subject: Subject, observed: Symptom | SymptomsReplaced) -> dict[str, None]:
     """Take a symptom in; answers what to look at."""
-    own = storms.setdefault(subject.id, LinkSpells(subject))
-    if own.add(symptom):
+    own = storms.setdefault(subject.id, StormSpells(subject))
+    if own.add(observed):
         return {NAME + subject.id: None}
     if own.is_closed:
         del storms[subject.id]

@@ -18,12 +18,6 @@ Uneven = dict[str, SwitchUplinks]
 """Switch -> what is known; none, on a healthy fabric."""
 
 
-def is_switch(topology: Topology, device: str) -> bool:
-    """Whether a window of several ports is one of uplinks, and not of rails."""
-    known = topology.devices.get(device)
-    return known is not None and known.kind == "switch"
-
-
 def observe(
     params: DetectParams,
     uneven: Uneven,

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 
 from streams.detect.evidence.params import LinkParams
 from streams.detect.thresholds import ns
-from streams.wire.models import IDLE_NS, Coverage, Endpoint, Source, Subject, Symptom, SymptomKind
+from streams.wire.models import (
+    IDLE_NS,
+    Coverage,
+    Endpoint,
+    Source,
+    Subject,
+    Symptom,
+)
+from streams.wire.symptoms import CounterGrowth, SymptomKind
 
 Interval = tuple[int, int]
 """[begin, end) in event time, ns; FOREVER as end while it lasts."""
@@ -116,9 +124,14 @@ def supersedes(fine: Symptom, wide: Symptom) -> bool:
     return wide.since_ns <= fine.since_ns and fine.at_ns <= wide.at_ns and spans[0] != spans[1]
 
 
+def growth_of(symptom: Symptom) -> int:
+    """Return by how much a counter grew; 0 where the symptom is none of a counter."""
+    return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
+
+
 def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int]:
     return (
-        symptom.at_ns, symptom.kind, symptom.device, symptom.port, symptom.source, symptom.by_event, symptom.count,
+        symptom.at_ns, symptom.kind, symptom.device, symptom.port, symptom.source, symptom.by_event, growth_of(symptom),
         symptom.since_ns,
     )  # fmt: skip
 

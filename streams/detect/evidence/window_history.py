@@ -12,7 +12,13 @@ from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory,
 from streams.detect.evidence.params import LinkParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
-from streams.wire.models import NO_INDEX, Endpoint, Source, SymptomKind, Window
+from streams.wire.models import (
+    NO_INDEX,
+    Endpoint,
+    Source,
+    Window,
+)
+from streams.wire.symptoms import SymptomKind
 
 WEEK_NS = ns(7 * 86_400)
 _WHOLE_NS = ns(3600)

@@ -24,19 +24,11 @@ from streams.detect.measure.slowed import Slowed
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Source, Symptom, SymptomKind
+from streams.wire.models import Source, Symptom, SymptomsReplaced
+from streams.wire.symptoms import Congestion, CongestionState
 
 _MOST_GAPS = 512
 """Kept at once, so that an outage of all costs no memory: of more, a late reading is not compared."""
-
-_OVER = {
-    SymptomKind.PAUSE_RECEIVED_BEGAN: SymptomKind.PAUSE_RECEIVED_ENDED,
-    SymptomKind.PAUSE_SENT_BEGAN: SymptomKind.PAUSE_SENT_ENDED,
-    SymptomKind.PCIE_STALLED: SymptomKind.PAUSE_SENT_ENDED,
-    SymptomKind.INCAST_BEGAN: SymptomKind.INCAST_ENDED,
-    SymptomKind.THROTTLED_BY_PAUSE_BEGAN: SymptomKind.THROTTLED_BY_PAUSE_ENDED,
-    SymptomKind.CNP_THROTTLED_BEGAN: SymptomKind.CNP_THROTTLED_ENDED,
-}
 
 _Key = tuple[str, Source]
 _Ports = dict[tuple[str, int], Held]
@@ -81,7 +73,7 @@ class Ongoing:
                     gap.told.append(symptom)
         return noticed
 
-    def late(self, taken: Taken, topology: Topology) -> Iterator[Noticed]:
+    def late(self, taken: Taken, topology: Topology) -> Iterator[tuple[int, SymptomsReplaced]]:
         """A message that is older than its device's last."""
         slot, samples = taken.slot, taken.samples
         gap = self._gaps.get((samples.device, samples.source))
@@ -94,9 +86,11 @@ class Ongoing:
         now = _by_port(gap.told)
         for key in dict.fromkeys((*before, *now)):
             if (told := now.get(key, [])) != before.get(key):
-                port, over = key
-                anew = Symptom(samples.device, port, over, gap.since_ns, gap.since_ns, samples.source, count=len(told))
-                yield from ((taken.number, symptom) for symptom in (anew, *told))
+                port, state = key
+                yield (
+                    taken.number,
+                    SymptomsReplaced(samples.device, port, samples.source, state, gap.since_ns, tuple(told)),
+                )
 
     def _look(self, wave: Wave, topology: Topology) -> list[Noticed]:
         noticed = self._pauses.of(wave, topology)
@@ -173,11 +167,12 @@ def _copied(ports: _Ports) -> _Ports:
     return {place: replace(held) for place, held in ports.items()}
 
 
-def _by_port(told: list[Symptom]) -> dict[tuple[str, SymptomKind], list[Symptom]]:
-    """By port, and by what tells that it is over."""
-    found: dict[tuple[str, SymptomKind], list[Symptom]] = {}
+def _by_port(told: list[Symptom]) -> dict[tuple[str, CongestionState], list[Symptom]]:
+    """By port and state."""
+    found: dict[tuple[str, CongestionState], list[Symptom]] = {}
     for symptom in told:
-        found.setdefault((symptom.port, _OVER.get(symptom.kind, symptom.kind)), []).append(symptom)
+        assert isinstance(symptom.payload, Congestion)
+        found.setdefault((symptom.port, symptom.payload.state), []).append(symptom)
     return found
 
 

@@ -13,25 +13,26 @@ from streams.detect.measure.blocks import Cells, Column, Fit, PerFit
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.pauses import QUANTA_BITS, speeds_of
 from streams.detect.measure.ports import Noticed
-from streams.detect.measure.reading import Reading
+from streams.detect.measure.reading import Reading, in_millionths
 from streams.detect.measure.readings import Wave
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.rows import HOST_LINK
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, SymptomKind
-
-MARKED, DROPPED, PAUSES, STALLS = "marked", "dropped", "pauses", "stalls"
-"""Why more comes than goes in: the last two are the host's doing."""
+from streams.wire.models import NO_INDEX
+from streams.wire.symptoms import CongestionEnded, CongestionState, IncastBegan, IncastReason
 
 _INTO_HOST = (Metric.RX_BYTES, Metric.RX_PACKETS)
 _OUT_OF_SWITCH = (Metric.TX_BYTES, Metric.TX_PACKETS)
-_SIGNS: dict[Metric, tuple[str, bool]] = {
-    Metric.ROCE_ECN_MARKED_PACKETS: (MARKED, True), Metric.PORT_ECN_MARKED_PACKETS: (MARKED, False),
-    Metric.TX_DISCARDS: (DROPPED, False), Metric.PFC_TX_PAUSE_USECONDS: (PAUSES, True),
-    Metric.PFC_TX_FRAMES: (PAUSES, True), Metric.PAUSE_TX_FRAMES: (PAUSES, True),
-}  # fmt: skip
+_SIGNS: dict[Metric, tuple[IncastReason, bool]] = {
+    Metric.ROCE_ECN_MARKED_PACKETS: (IncastReason.MARKED, True),
+    Metric.PORT_ECN_MARKED_PACKETS: (IncastReason.MARKED, False),
+    Metric.TX_DISCARDS: (IncastReason.DROPPED, False),
+    Metric.PFC_TX_PAUSE_USECONDS: (IncastReason.PAUSED_BY_HOST, True),
+    Metric.PFC_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
+    Metric.PAUSE_TX_FRAMES: (IncastReason.PAUSED_BY_HOST, True),
+}
 """What grows, why, and whether a host counts it; else the switch at the other end does."""
 
 _Columns = dict[Column, int]
@@ -73,7 +74,7 @@ class Crowds:
         change, own = wave.counters, self._params
         (why, by_host), (grew, growth) = _SIGNS[metric], grown
         enough: Any
-        if why == MARKED:
+        if why == IncastReason.MARKED:
             packets = change.fit.at.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
             if packets is None:
                 return
@@ -109,16 +110,18 @@ class Crowds:
             return
         share, why, since_ns = verdict
         name = samples.row[row]
-        if not why:
+        if why is None:
             if (over := self.held.over(samples, name)) is not None:
-                yield reading.shows(port, SymptomKind.INCAST_ENDED, over.last_ns)
+                yield reading.shows(port, CongestionEnded(CongestionState.INCAST, over.last_ns))
             return
         held = self.held.goes_on(samples, name, since_ns, taken.at_ns)
         if held.has_lasted(ns(self._params.sustained_s)):
-            yield reading.shows(port, SymptomKind.INCAST_BEGAN, held.since_ns, round(share * 1e6), why)
+            yield reading.shows(port, IncastBegan(held.since_ns, in_millionths(share), why))
 
-    def _verdict(self, reading: Reading, columns: _Columns, *, at_host: bool) -> tuple[float, str, int] | None:
-        """By how much, why ("" where it is not crowded), and since when; None where nothing was read to tell by."""
+    def _verdict(
+        self, reading: Reading, columns: _Columns, *, at_host: bool
+    ) -> tuple[float, IncastReason | None, int] | None:
+        """By how much, why (None where it is not crowded), and since when; None where nothing was read to tell by."""
         own = self._params
         octets, packets = (reading.grown(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
         if octets is None or reading.speed_bps <= 0:
@@ -126,22 +129,34 @@ class Crowds:
         since_ns = reading.taken.at_ns - round(octets[1] * 1e9)
         full = octets[0] * 8 >= own.full * reading.speed_bps * octets[1]
         silent = octets[0] * 8 <= self._storm.traffic * reading.speed_bps * octets[1]  # paused so, it is a storm
-        found: tuple[float, str] = (0.0, "")
+        found: tuple[float, int] = (0.0, 0)
         for metric, index in columns:
             why, counted_by_host = _SIGNS[metric]
             grown = reading.grown(metric, index) if counted_by_host == at_host else None
             if grown is None:
                 continue
-            if why == PAUSES:
+            if why == IncastReason.PAUSED_BY_HOST:
                 lasting = 1e-6 if metric is Metric.PFC_TX_PAUSE_USECONDS else QUANTA_BITS / reading.speed_bps
                 share = min(1.0, grown[0] * lasting / grown[1])
                 if share >= own.pauses and not silent:
-                    found = max(found, (share, STALLS if reading.stalled() >= own.stalled else PAUSES))
-            elif full and why == MARKED and packets is not None and grown[0] >= own.marked * packets[0] > 0:
-                found = max(found, (grown[0] / packets[0], MARKED))
-            elif full and why == DROPPED and grown[0] >= own.drops_per_s * grown[1]:
-                found = max(found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, DROPPED))
-        return found[0], found[1], since_ns
+                    found = max(
+                        found,
+                        (
+                            share,
+                            IncastReason.STALLED_ON_PCIE
+                            if reading.stalled() >= own.stalled
+                            else IncastReason.PAUSED_BY_HOST,
+                        ),
+                    )
+            elif (
+                full and why == IncastReason.MARKED and packets is not None and grown[0] >= own.marked * packets[0] > 0
+            ):
+                found = max(found, (grown[0] / packets[0], IncastReason.MARKED))
+            elif full and why == IncastReason.DROPPED and grown[0] >= own.drops_per_s * grown[1]:
+                found = max(
+                    found, (min(1.0, grown[0] / packets[0]) if packets and packets[0] else 0.0, IncastReason.DROPPED)
+                )
+        return found[0], IncastReason(found[1]) if found[1] else None, since_ns
 
 
 def _columns_of(fit: Fit) -> _Columns:

@@ -14,7 +14,8 @@ from streams.detect.measure.blocks import Column, Fit, Places, Stack, is_absent
 from streams.detect.measure.ports import COUNTS, OF_GPUS, STATES, Notable, Noticed
 from streams.detect.measure.readings import Taken
 from streams.detect.measure.recent import Step, Value
-from streams.wire.models import RowKind, Symptom, SymptomKind, Table
+from streams.wire.models import RowKind, Symptom, Table
+from streams.wire.symptoms import CounterGrowth, Payload, PortTransition
 
 _COUNTED = {RowKind.ROW_KIND_PORT: COUNTS, RowKind.ROW_KIND_GPU: OF_GPUS}
 
@@ -51,16 +52,17 @@ def told(taken: Taken, rows: Places, notable: Notable) -> Iterator[Noticed]:
         of_states = _table(taken, slot.block.gauges, samples.gauges, rows)
         for column, (off, on) in STATES.items():
             for row, step in _steps(of_states, column):
-                symptom = _symptom(taken, row, notable, off if step.after <= 0 else on, step, 0)
+                symptom = _symptom(taken, row, notable, PortTransition(off if step.after <= 0 else on), step)
                 if step.since_ns or (step.after <= 0 and notable.tells(symptom)):
                     yield taken.number, symptom
     if taken.at_ns < slot.recent.life_ns:
         return
     of_counts = _table(taken, slot.block.counters, samples.counters, rows)
-    for column, kind in _COUNTED.get(samples.row_kind, {}).items():
+    for column in _COUNTED.get(samples.row_kind, ()):
         for row, step in _steps(of_counts, column):
             if step.since_ns and step.after > step.before:
-                yield taken.number, _symptom(taken, row, notable, kind, step, int(step.after - step.before))
+                growth = CounterGrowth(column[0], int(step.after - step.before))
+                yield taken.number, _symptom(taken, row, notable, growth, step)
 
 
 def _table(taken: Taken, stack: Stack, table: Table, rows: Places) -> _Table:
@@ -79,5 +81,5 @@ def _steps(table: _Table, column: Column) -> Iterator[tuple[int, Step]]:
             yield row, step
 
 
-def _symptom(taken: Taken, row: int, notable: Notable, kind: SymptomKind, step: Step, count: int) -> Symptom:
-    return notable.symptom(taken.samples, row, kind, step, count)
+def _symptom(taken: Taken, row: int, notable: Notable, payload: Payload, step: Step) -> Symptom:
+    return notable.symptom(taken.samples, row, payload, step)

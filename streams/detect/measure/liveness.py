@@ -12,7 +12,8 @@ import numpy as np
 
 from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.thresholds import ns
-from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom, SymptomKind
+from streams.wire.models import IDLE_NS, CollectorStatus, Source, Symptom
+from streams.wire.symptoms import SourceSilence
 
 LEARN = 3
 """Intervals needed before a cadence is taken from them: fewer are met by chance when a recording begins in a hole."""
@@ -201,11 +202,13 @@ class Liveness:
 
     def _silent(self, heard: Heard, last_ns: int) -> Symptom:
         at_ns = last_ns + heard.limit_ns
-        return Symptom(
-            heard.device, "", SymptomKind.SOURCE_SILENT, at_ns, since_ns=last_ns, source=heard.source,
-            boot_id=heard.boot_id,
-            collector=heard.collector, collector_silent=self._collector_silent(heard, at_ns),
-            detail=heard.unreachable, cadence_ns=heard.known_cadence_ns, count=self._others(heard),
+        silence = self._silence(heard, at_ns, heard.boot_id, has_resumed=False)
+        return Symptom(heard.device, "", silence, at_ns, last_ns, heard.source)
+
+    def _silence(self, heard: Heard, limit_at_ns: int, boot_id: int, *, has_resumed: bool) -> SourceSilence:
+        return SourceSilence(
+            has_resumed, heard.collector, self._collector_silent(heard, limit_at_ns), heard.unreachable,
+            self._others(heard), heard.known_cadence_ns, boot_id,
         )  # fmt: skip
 
     def _others(self, heard: Heard) -> int:
@@ -227,12 +230,8 @@ class Liveness:
         newest_ns = max(at_ns, heard.last_ns)
         heard.gaps = [gap for gap in heard.gaps if newest_ns - gap[1] <= self._lateness_ns]
         heard.gaps.append((last_ns, at_ns))
-        limit_at = last_ns + heard.limit_ns
-        return Symptom(
-            heard.device, "", SymptomKind.SOURCE_RESUMED, at_ns, since_ns=last_ns, source=heard.source, boot_id=boot_id,
-            collector=heard.collector, collector_silent=self._collector_silent(heard, limit_at),
-            detail=heard.unreachable, cadence_ns=heard.known_cadence_ns, count=self._others(heard),
-        )  # fmt: skip
+        silence = self._silence(heard, last_ns + heard.limit_ns, boot_id, has_resumed=True)
+        return Symptom(heard.device, "", silence, at_ns, last_ns, heard.source)
 
 
 def _learn(heard: Heard, interval: int) -> None:

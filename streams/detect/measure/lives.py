@@ -6,12 +6,13 @@ A reading from in between may come late; it says in which part of that time it w
 from collections.abc import Iterator
 
 from streams.detect.measure.liveness import Heard
-from streams.wire.models import Symptom, SymptomKind
+from streams.wire.models import Symptom
+from streams.wire.symptoms import Restart
 
 
-def restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False, detail: str = "") -> Symptom:
+def restarted(heard: Heard, at_ns: int, since_ns: int, *, by_event: bool = False) -> Symptom:
     """The life that ended names the restart."""
-    return _told(heard, at_ns, since_ns, heard.boot_id, by_event=by_event, detail=detail)
+    return _told(heard, at_ns, since_ns, heard.boot_id, by_event=by_event)
 
 
 def begun(heard: Heard, at_ns: int, boot_id: int, lateness_ns: int) -> Symptom:
@@ -30,10 +31,5 @@ def late(heard: Heard, at_ns: int, boot_id: int) -> Iterator[Symptom]:
             yield _told(heard, span[1], span[0], ended)
 
 
-def _told(
-    heard: Heard, at_ns: int, since_ns: int, boot_id: int, *, by_event: bool = False, detail: str = ""
-) -> Symptom:
-    return Symptom(
-        heard.device, "", SymptomKind.RESTARTED, at_ns, since_ns=since_ns, source=heard.source, by_event=by_event,
-        boot_id=boot_id, detail=detail,
-    )  # fmt: skip
+def _told(heard: Heard, at_ns: int, since_ns: int, boot_id: int, *, by_event: bool = False) -> Symptom:
+    return Symptom(heard.device, "", Restart(boot_id), at_ns, since_ns, heard.source, by_event)

@@ -15,13 +15,14 @@ from streams.detect.detectors.congestion_pfc_storm.params import StormParams
 from streams.detect.measure.blocks import Cells, Change, Fit, PerFit, Places
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
-from streams.detect.measure.reading import Reading
+from streams.detect.measure.reading import Reading, in_millionths
 from streams.detect.measure.readings import Wave
 from streams.detect.measure.stifled import Stifled
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, SymptomKind
+from streams.wire.models import NO_INDEX
+from streams.wire.symptoms import CongestionEnded, CongestionState, PauseBegan, PauseDirection, PcieStall
 
 QUANTA_BITS = 65535 * 512
 """A pause frame stops the far side for as long as this many bits take, at most (IEEE 802.1Qbb)."""
@@ -38,18 +39,18 @@ class Way(NamedTuple):
     useconds: Metric
     transitions: Metric
     stopped: Metric
-    begun: SymptomKind
-    over: SymptomKind
+    direction: PauseDirection
+    state: CongestionState
 
 
 WAYS = (
     Way(
         (Metric.PFC_RX_FRAMES, Metric.PAUSE_RX_FRAMES), Metric.PFC_RX_PAUSE_USECONDS, Metric.PFC_RX_TRANSITIONS,
-        Metric.TX_BYTES, SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED,
+        Metric.TX_BYTES, PauseDirection.RECEIVED, CongestionState.PAUSE_RECEIVED,
     ),
     Way(
         (Metric.PFC_TX_FRAMES, Metric.PAUSE_TX_FRAMES), Metric.PFC_TX_PAUSE_USECONDS, Metric.PFC_TX_TRANSITIONS,
-        Metric.RX_BYTES, SymptomKind.PAUSE_SENT_BEGAN, SymptomKind.PAUSE_SENT_ENDED,
+        Metric.RX_BYTES, PauseDirection.SENT, CongestionState.PAUSE_SENT,
     ),
 )  # fmt: skip
 _IS_PAUSED = 0
@@ -138,14 +139,14 @@ class Pauses:
         port = topology.port(samples.device, row)
         if not paused:
             if (over := self.held.over(samples, row, reading.way)) is not None:
-                yield reading.shows(port, way.over, over.last_ns)
+                yield reading.shows(port, CongestionEnded(way.state, over.last_ns))
             return
         held = self.held.goes_on(samples, row, since_ns, taken.at_ns, reading.way)
         if held.has_lasted(ns(self._params.sustained_s * self._params.paused)):
-            detail = "" if priority == NO_INDEX else f"priority {priority}"
-            yield reading.shows(port, way.begun, held.since_ns, round(paused * 1e6), detail)
-            if way.begun is SymptomKind.PAUSE_SENT_BEGAN and (stalled := reading.stalled()) >= self._params.stalled:
-                yield reading.shows(port, SymptomKind.PCIE_STALLED, held.since_ns, round(stalled * 1e6))
+            counted = None if priority == NO_INDEX else priority
+            yield reading.shows(port, PauseBegan(way.direction, held.since_ns, in_millionths(paused), counted))
+            if way.direction is PauseDirection.SENT and (stalled := reading.stalled()) >= self._params.stalled:
+                yield reading.shows(port, PcieStall(held.since_ns, in_millionths(stalled)))
 
     def _shares(self, reading: Reading, about: _About) -> dict[int, tuple[float, float]]:
         """By priority: for which share of the time it was paused, and in how many seconds; empty where unknown."""

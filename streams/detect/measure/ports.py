@@ -9,22 +9,20 @@ from dataclasses import replace
 import numpy as np
 
 from streams.detect.measure.blocks import Cells, Change, is_absent
-from streams.detect.measure.readings import Wave
+from streams.detect.measure.readings import Taken, Wave
 from streams.detect.measure.recent import Step, Value
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Samples, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, Samples, Symptom
+from streams.wire.symptoms import CounterGrowth, Payload, PfcWatchdogStorm, PortChange, PortTransition, SymptomKind
 
 STATES = {
-    (Metric.OPER_UP, NO_INDEX): (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP),
-    (Metric.ADMIN_UP, NO_INDEX): (SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED),
+    (Metric.OPER_UP, NO_INDEX): (PortChange.WENT_DOWN, PortChange.CAME_UP),
+    (Metric.ADMIN_UP, NO_INDEX): (PortChange.ADMIN_DISABLED, PortChange.ADMIN_ENABLED),
 }
-COUNTS = {
-    (Metric.LINK_DOWN_EVENTS, NO_INDEX): SymptomKind.DOWNS_COUNTED,
-    (Metric.LINK_TRANSITIONS, NO_INDEX): SymptomKind.TRANSITIONS_COUNTED,
-}
-OF_GPUS = {(Metric.GPU_ECC_UNCORRECTED, NO_INDEX): SymptomKind.GPU_ECC_COUNTED}
+COUNTS = ((Metric.LINK_DOWN_EVENTS, NO_INDEX), (Metric.LINK_TRANSITIONS, NO_INDEX))
+OF_GPUS = ((Metric.GPU_ECC_UNCORRECTED, NO_INDEX),)
 _QUEUES = 8
 """Of a port: one for each priority."""
 
@@ -41,12 +39,12 @@ class Notable:
     def of(self, wave: Wave) -> list[Noticed]:
         """What a wave shows; the symptoms of one message are in the order of metrics and rows."""
         noticed: list[Noticed] = []
-        for column, kinds in STATES.items():
+        for column, changes in STATES.items():
             if (position := wave.gauges.fit.at.get(column)) is not None:
-                noticed += self._states(wave, position, *kinds)
-        for column, kind in COUNTS.items():
+                noticed += self._states(wave, position, *changes)
+        for column in COUNTS:
             if (position := wave.counters.fit.at.get(column)) is not None:
-                noticed += self._grown(wave, position, kind)
+                noticed += self._counted(wave, position, column[0])
         for queue in range(_QUEUES):
             if (position := wave.counters.fit.at.get((Metric.PFC_WATCHDOG_STORMS, queue))) is not None:
                 noticed += self._storms(wave, position, queue)
@@ -54,16 +52,22 @@ class Notable:
 
     def _storms(self, wave: Wave, position: int, queue: int) -> Iterator[Noticed]:
         """What a switch's own watchdog counted is known of the moment at which it is read, as if it had told of it."""
-        for number, counted in self._grown(wave, position, SymptomKind.PAUSE_RECEIVED_BEGAN):
-            yield number, replace(counted, since_ns=0, by_event=True, count=0, detail=f"queue {queue}")
+        for taken, row, step in self._grown(wave, position):
+            storm = self.symptom(taken.samples, row, PfcWatchdogStorm(queue, ""), step)
+            yield taken.number, replace(storm, since_ns=0, by_event=True)
 
     def of_gpus(self, wave: Wave) -> Iterator[Noticed]:
         """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""
-        for column, kind in OF_GPUS.items():
+        for column in OF_GPUS:
             if (position := wave.counters.fit.at.get(column)) is not None:
-                yield from self._grown(wave, position, kind)
+                yield from self._counted(wave, position, column[0])
 
-    def _grown(self, wave: Wave, position: int, kind: SymptomKind) -> Iterator[Noticed]:
+    def _counted(self, wave: Wave, position: int, counter: Metric) -> Iterator[Noticed]:
+        for taken, row, step in self._grown(wave, position):
+            growth = CounterGrowth(counter, int(step.after - step.before))
+            yield taken.number, self.symptom(taken.samples, row, growth, step)
+
+    def _grown(self, wave: Wave, position: int) -> Iterator[tuple[Taken, int, Step]]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""
         now, before = wave.counters.values[:, position], wave.counters.before(position)
         differs = now != before
@@ -73,10 +77,9 @@ class Notable:
             value, was = int(now[message, row]), int(before[message, row])
             step = stepped(wave, wave.counters, position, (message, row), (was, value))
             if value > was:
-                taken = wave.taken[message]
-                yield taken.number, self.symptom(taken.samples, row, kind, step, value - was)
+                yield wave.taken[message], row, step
 
-    def _states(self, wave: Wave, position: int, off: SymptomKind, on: SymptomKind) -> Iterator[Noticed]:
+    def _states(self, wave: Wave, position: int, off: PortChange, on: PortChange) -> Iterator[Noticed]:
         now, before = wave.gauges.values[:, position], wave.gauges.before(position)
         differs = now != before
         if not np.count_nonzero(differs):
@@ -87,7 +90,7 @@ class Notable:
             value, was = float(now[message, row]), float(before[message, row])
             step = stepped(wave, wave.gauges, position, (message, row), (was, value))
             taken = wave.taken[message]
-            symptom = self.symptom(taken.samples, row, on if value > 0 else off, step, 0)
+            symptom = self.symptom(taken.samples, row, PortTransition(on if value > 0 else off), step)
             if not first[message, row] or self.tells(symptom):
                 yield taken.number, symptom
 
@@ -96,10 +99,10 @@ class Notable:
         known = self._topology.cable_at(Port(first.device, first.port)) is not None
         return known or first.kind is SymptomKind.ADMIN_DISABLED
 
-    def symptom(self, samples: Samples, row: int, kind: SymptomKind, step: Step, count: int) -> Symptom:
+    def symptom(self, samples: Samples, row: int, payload: Payload, step: Step) -> Symptom:
         """What was seen of a row between two readings."""
         port = self._topology.port(samples.device, samples.row[row]).port
-        return Symptom(samples.device, port, kind, step.told_ns, step.since_ns, source=samples.source, count=count)
+        return Symptom(samples.device, port, payload, step.told_ns, step.since_ns, samples.source)
 
 
 def stepped(wave: Wave, change: Change, position: int, at: tuple[int, int], values: tuple[Value, Value]) -> Step:

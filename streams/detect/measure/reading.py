@@ -10,7 +10,8 @@ from streams.detect.measure.ports import Noticed
 from streams.detect.measure.readings import Taken, Wave
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
-from streams.wire.models import NO_INDEX, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, Symptom
+from streams.wire.symptoms import Congestion
 
 PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
 """In which of its seconds a NIC stalled on PCIe."""
@@ -44,14 +45,17 @@ class Reading:
             return None
         return float(now - was), seconds
 
-    def shows(self, port: Port, kind: SymptomKind, since_ns: int, count: int = 0, detail: str = "") -> Noticed:
-        """It tells of its port what began then, or was last so then."""
+    def shows(self, port: Port, payload: Congestion) -> Noticed:
+        """The symptom that this reading shows at its port."""
         taken = self.taken
-        source = taken.samples.source
-        told = Symptom(port.device, port.port, kind, taken.at_ns, since_ns, source, count=count, detail=detail)
-        return taken.number, told
+        return taken.number, Symptom(port.device, port.port, payload, taken.at_ns, source=taken.samples.source)
 
     def stalled(self) -> float:
         """For which share of the time its NIC stalled on PCIe; NaN where nobody counts it."""
         grown = (self.grown(metric) for metric in PCIE_STALLS)
         return max((min(1.0, one[0] / one[1]) for one in grown if one is not None), default=math.nan)
+
+
+def in_millionths(ratio: float) -> float:
+    """Return a ratio as it is sent, rounded to millionths."""
+    return round(ratio * 1e6) / 1e6

@@ -8,7 +8,8 @@ from streams.detect.measure.census import Counted
 from streams.detect.params import DetectParams
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import CablingReport, Facts, Symptom, SymptomKind, VersionCensus
+from streams.wire.models import CablingReport, Facts, Symptom, VersionCensus
+from streams.wire.symptoms import SymptomKind
 
 
 class Selves:

@@ -16,7 +16,8 @@ from streams.detect.measure.readings import Wave
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, SymptomKind
+from streams.wire.models import NO_INDEX
+from streams.wire.symptoms import CnpThrottledBegan, CongestionEnded, CongestionState
 
 
 class Slowed:
@@ -57,10 +58,10 @@ class Slowed:
         port = topology.port(samples.device, name)
         if grown[0] < self._params.cnp_per_s * grown[1]:
             if (ended := self.held.over(samples, name)) is not None:
-                yield reading.shows(port, SymptomKind.CNP_THROTTLED_ENDED, ended.last_ns)
+                yield reading.shows(port, CongestionEnded(CongestionState.CNP_THROTTLED, ended.last_ns))
             return
         if self.held.at(samples, name) is None and topology.host_link_at(port) is None:
             return
         held = self.held.goes_on(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
         if held.has_lasted(ns(self._params.cnp_s)):
-            yield reading.shows(port, SymptomKind.CNP_THROTTLED_BEGAN, held.since_ns, round(grown[0] / grown[1]))
+            yield reading.shows(port, CnpThrottledBegan(held.since_ns, round(grown[0] / grown[1])))

@@ -36,30 +36,31 @@ from streams.wire.models import (
     EventKind,
     Facts,
     Message,
+    PeerGroup,
     PeerWindow,
     Progress,
     RowKind,
     Samples,
     Source,
     Symptom,
-    SymptomKind,
+    SymptomsReplaced,
     VersionCensus,
     Window,
 )
 from streams.wire.stage import Output
+from streams.wire.symptoms import Payload, PfcWatchdogStorm, PortChange, PortTransition, Restart
 from streams.wire.topics import SUMMARIES, SYMPTOMS
 
-_EVENTS = {
-    EventKind.LINK_DOWN: SymptomKind.WENT_DOWN,
-    EventKind.LINK_UP: SymptomKind.CAME_UP,
-    EventKind.ADMIN_DOWN: SymptomKind.ADMIN_DISABLED,
-    EventKind.ADMIN_UP: SymptomKind.ADMIN_ENABLED,
-    EventKind.PFC_STORM: SymptomKind.PAUSE_RECEIVED_BEGAN,
+_TRANSITIONS = {
+    EventKind.LINK_DOWN: PortTransition(PortChange.WENT_DOWN),
+    EventKind.LINK_UP: PortTransition(PortChange.CAME_UP),
+    EventKind.ADMIN_DOWN: PortTransition(PortChange.ADMIN_DISABLED),
+    EventKind.ADMIN_UP: PortTransition(PortChange.ADMIN_ENABLED),
 }
 _OF_GPUS = (EventKind.GPU_XID, EventKind.LOG)
 
 
-Said = Symptom | Window | PeerWindow | CablingReport | VersionCensus
+Said = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport | VersionCensus
 _FLEET = "fleet"
 """Where what concerns all pods goes."""
 
@@ -151,12 +152,14 @@ class Measure:
             taken = group[told.message]
             self._noticed.append((taken.number, self._window(taken.slot, told)))
         of = [self._speeds_of(group[message].slot) for message in closed.messages.tolist()]
-        for compare, kind in ((self._rates.rails, "host"), (self._uplinks, "switch")):
+        for compare, kind, peers in (
+            (self._rates.rails, "host", PeerGroup.HOST_RAILS), (self._uplinks, "switch", PeerGroup.SWITCH_UPLINKS)
+        ):  # fmt: skip
             own = [i for i, known in enumerate(of) if known is not None and known[0] == kind]
             if own:
                 speeds = np.stack([known[1] for known in of if known is not None and known[0] == kind])
                 for message, compared in compare(windows, closed, own, speeds):
-                    self._noticed.append((group[message].number, self._rails(group[message].slot, compared)))
+                    self._noticed.append((group[message].number, self._rails(group[message].slot, compared, peers)))
 
     def _uplinks(
         self, windows: Windows, closed: Closed, switches: Sequence[int], speeds: npt.NDArray[np.float64]
@@ -185,11 +188,11 @@ class Measure:
             known = self._speeds[slot.device, slot.source] = slot.rows, own
         return known[1]
 
-    def _rails(self, slot: Slot, compared: Compared) -> PeerWindow:
+    def _rails(self, slot: Slot, compared: Compared, group: PeerGroup) -> PeerWindow:
         begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns
         ports = tuple(self._topology.port(slot.device, row).port for row in slot.rows)
         return PeerWindow(
-            slot.device, slot.source, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
+            slot.device, slot.source, group, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
             compared.metrics, compared.values,
         )  # fmt: skip
 
@@ -211,7 +214,9 @@ class Measure:
         if noticed or self._selves.counted.is_news:
             noticed = [*noticed, *self._selves.heed(noticed, watermark)]
         return [
-            Output(SYMPTOMS if isinstance(said, Symptom | CablingReport) else SUMMARIES, said, key=pod)
+            Output(
+                SYMPTOMS if isinstance(said, Symptom | SymptomsReplaced | CablingReport) else SUMMARIES, said, key=pod
+            )
             for said in noticed
             for pod in self._pods(said)
         ]
@@ -220,9 +225,9 @@ class Measure:
         """A port's symptoms go to its link's home, a restart wherever the device has links, silence to its own pod."""
         if isinstance(symptom, VersionCensus):
             return (_FLEET,)
-        if isinstance(symptom, Symptom | Window | CablingReport) and symptom.port:
+        if isinstance(symptom, Symptom | SymptomsReplaced | Window | CablingReport) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
-        if isinstance(symptom, Symptom) and symptom.kind is SymptomKind.RESTARTED:
+        if isinstance(symptom, Symptom) and isinstance(symptom.payload, Restart):
             return sorted(self._topology.pods_touching(symptom.device))
         return (self._topology.pod_of(symptom.device),)
 
@@ -258,13 +263,16 @@ class Measure:
         if event.kind is EventKind.DEVICE_REBOOT:
             heard = self._liveness.sources.get((event.device, event.source)) or Heard(event.device, event.source, 0)
             since_ns = min(heard.last_ns, at_ns)
-            return [*symptoms, lives.restarted(heard, at_ns, since_ns, by_event=True, detail=event.detail)]
+            return [*symptoms, lives.restarted(heard, at_ns, since_ns, by_event=True)]
         if event.kind in _OF_GPUS and event.port:
             return [*symptoms, *gpu_said(event, at_ns)]
-        if (kind := _EVENTS.get(event.kind)) is None or not event.port:
+        payload: Payload | None = _TRANSITIONS.get(event.kind)
+        if event.kind is EventKind.PFC_STORM:
+            payload = PfcWatchdogStorm(None, event.detail)
+        if payload is None or not event.port:
             return symptoms
         port = self._topology.port(event.device, event.port).port
-        told = Symptom(event.device, port, kind, at_ns, source=event.source, by_event=True, detail=event.detail)
+        told = Symptom(event.device, port, payload, at_ns, source=event.source, by_event=True)
         return [*symptoms, told, *self._words.take(event, at_ns, self._readings, self._topology)]
 
     def snapshot(self) -> bytes:

@@ -14,11 +14,12 @@ from streams.detect.detectors.congestion_pfc_storm.params import StormParams
 from streams.detect.measure.blocks import is_absent
 from streams.detect.measure.held import HeldPorts
 from streams.detect.measure.ports import Noticed
-from streams.detect.measure.reading import Reading
+from streams.detect.measure.reading import Reading, in_millionths
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, SymptomKind
+from streams.wire.models import NO_INDEX
+from streams.wire.symptoms import CongestionEnded, CongestionState, ThrottledByPauseBegan
 
 
 class Stifled:
@@ -48,15 +49,15 @@ class Stifled:
         port = topology.port(samples.device, row)
         if not is_so:
             if (ended := self.held.over(samples, row)) is not None:
-                yield reading.shows(port, SymptomKind.THROTTLED_BY_PAUSE_ENDED, ended.last_ns)
+                yield reading.shows(port, CongestionEnded(CongestionState.THROTTLED_BY_PAUSE, ended.last_ns))
             return
         if fallen is None and topology.host_link_at(port) is None:
             return
         fallen = self.held.goes_on(samples, row, taken.at_ns - round(sent[1] * 1e9), taken.at_ns)
         fallen.before_bps = before_bps
         if fallen.has_lasted(ns(self._params.sustained_s)):
-            kept, detail = round(rate_bps / before_bps * 1e6), f"paused {paused:.0%} of the time"
-            yield reading.shows(port, SymptomKind.THROTTLED_BY_PAUSE_BEGAN, fallen.since_ns, kept, detail)
+            began = ThrottledByPauseBegan(fallen.since_ns, in_millionths(rate_bps / before_bps), paused)
+            yield reading.shows(port, began)
 
     def _before_bps(self, reading: Reading) -> float:
         """What it sent from the end of the last window that is final up to this reading; 0 where nobody knows."""

@@ -7,6 +7,7 @@ Decided for whole messages by array arithmetic; kept is only what is low. A NIC'
 step over it, as late.py has it; a GPU's does not, because which of the readings beside it said something is not kept.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,8 @@ from streams.detect.measure.readings import Taken, Wave
 from streams.detect.measure.recent import Step
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom
+from streams.wire.symptoms import PcieLink, PcieLinkState
 
 WIDTH = (Metric.PCIE_WIDTH_LANES, NO_INDEX)
 _COLUMNS = (
@@ -82,12 +84,11 @@ class Trained:
                 slot.place, int(fit.places[fit.at[WIDTH]]), own_row
             ):
                 continue
-            details = {newest: _detail(stack.place_of, stack.values[slot.place, :, own_row])}
-            details[value] = _detail(fit.at, values[0, :, row])
+            links = {newest: _link(stack.place_of, stack.values[slot.place, :, own_row])}
+            links[value] = _link(fit.at, values[0, :, row])
             for step in slot.recent.split((WIDTH, name), taken.at_ns, taken.told_ns(row), value, newest):
                 if step.since_ns or step.after < _WHOLE:
-                    detail = details.get(int(step.after), "")
-                    yield taken.number, _symptom(samples, row, topology, step, detail)
+                    yield taken.number, _symptom(samples, row, topology, step, links.get(int(step.after)))
 
     def _fell(self, wave: Wave, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]) -> Iterator[Noticed]:
         for message, row in zip(*(places.tolist() for places in np.nonzero(low)), strict=True):
@@ -97,8 +98,7 @@ class Trained:
             if (before := own.get(place, _WHOLE)) == part:
                 continue
             own[place] = part
-            detail = _detail(wave.gauges.fit.at, wave.gauges.values[message, :, row])
-            yield self._changed(wave, topology, (message, row), (before, part), detail)
+            yield self._changed(wave, topology, (message, row), (before, part))
 
     def _rose(self, wave: Wave, topology: Topology, share: Cells) -> Iterator[Noticed]:
         for message, taken in enumerate(wave.taken):
@@ -107,17 +107,18 @@ class Trained:
                 continue
             for row in np.flatnonzero(share[message] >= _FULL).tolist():
                 if (before := own.pop(_place(taken.samples, row), None)) is not None:
-                    yield self._changed(wave, topology, (message, row), (before, _WHOLE), "")
+                    yield self._changed(wave, topology, (message, row), (before, _WHOLE))
             if not own:
                 del self.low[taken.samples.device]
 
     @staticmethod
-    def _changed(wave: Wave, topology: Topology, at: tuple[int, int], parts: tuple[int, int], detail: str) -> Noticed:
+    def _changed(wave: Wave, topology: Topology, at: tuple[int, int], parts: tuple[int, int]) -> Noticed:
         """A link is trained to another part of what it can carry than before."""
         message, row = at
         taken, position = wave.taken[message], wave.gauges.fit.at[WIDTH]
         step = stepped(wave, wave.gauges, position, at, parts)
-        return taken.number, _symptom(taken.samples, row, topology, step, detail)
+        link = _link(wave.gauges.fit.at, wave.gauges.values[message, :, row])
+        return taken.number, _symptom(taken.samples, row, topology, step, link)
 
     def dump(self) -> list[list[Any]]:
         """For a snapshot."""
@@ -144,21 +145,18 @@ def _part(share: float) -> int:
     return _WHOLE if share >= _FULL else max(1, round(_WHOLE * float(share)))
 
 
-def _detail(at: Mapping[Column, int], values: npt.NDArray[Any]) -> str:
-    """How a link is trained, by the values of its row; empty where it is full."""
-    lanes, rate, most, best = (float(values[at[column]]) for column in _COLUMNS)
-    if lanes * rate >= _FULL * most * best:
-        return ""
-    return f"x{lanes:.0f} of x{most:.0f} lanes at {rate:g} of {best:g} GT/s"
+def _link(at: Mapping[Column, int], values: npt.NDArray[Any]) -> PcieLink | None:
+    """Return how a link is trained, by the values of its row; None where one of them is absent."""
+    width, speed, width_max, speed_max = (float(values[at[column]]) for column in _COLUMNS)
+    if math.isnan(width + speed + width_max + speed_max):
+        return None
+    return PcieLink(round(width), round(width_max), speed, speed_max)
 
 
-def _symptom(samples: Samples, row: int, topology: Topology, step: Step, detail: str) -> Symptom:
-    kind = SymptomKind.PCIE_DEGRADED if step.after < _WHOLE else SymptomKind.PCIE_RESTORED
+def _symptom(samples: Samples, row: int, topology: Topology, step: Step, link: PcieLink | None) -> Symptom:
     port = topology.port(samples.device, samples.row[row]).port
-    return Symptom(
-        samples.device, port, kind, step.told_ns, since_ns=step.since_ns, source=samples.source, count=int(step.after),
-        detail=detail,
-    )  # fmt: skip
+    payload = PcieLinkState(step.after / _WHOLE, link)
+    return Symptom(samples.device, port, payload, step.told_ns, step.since_ns, samples.source)
 
 
 def _unlike(share: Cells, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -18,7 +18,8 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Source, Symptom, SymptomKind
+from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Source, Symptom
+from streams.wire.symptoms import GpuXid, PortTransition
 
 _UP: Column = (Metric.OPER_UP, NO_INDEX)
 _ADMIN: Column = (Metric.ADMIN_UP, NO_INDEX)
@@ -158,8 +159,8 @@ def _row(slot: Slot, name: str, port: str, topology: Topology) -> str | None:
 
 def _symptom(slot: Slot, cell: Cell, word: Word, topology: Topology) -> Symptom:
     column, row = cell
-    kind: SymptomKind = STATES[column][not word.is_on]
-    return Symptom(slot.device, topology.port(slot.device, row).port, kind, word.first_ns, source=slot.source)
+    transition = PortTransition(STATES[column][not word.is_on])
+    return Symptom(slot.device, topology.port(slot.device, row).port, transition, word.first_ns, source=slot.source)
 
 
 def gpu_said(event: Event, at_ns: int) -> list[Symptom]:
@@ -167,9 +168,5 @@ def gpu_said(event: Event, at_ns: int) -> list[Symptom]:
     code = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
     if code is None:
         return []
-    return [
-        Symptom(
-            event.device, event.port, SymptomKind.GPU_XID, at_ns, source=event.source, by_event=True, count=code,
-            detail=event.detail,
-        )
-    ]  # fmt: skip
+    payload = GpuXid(code, xids.is_recovered(code, event.detail), event.detail)
+    return [Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)]

@@ -74,165 +74,608 @@ Global___Progress: _TypeAlias = Progress  # noqa: Y015
 
 @_typing.final
 class Symptom(_message.Message):
-    """One notable thing at one port or device, as `measure` saw it. Topic railsight.symptoms.v1, key pod."""
+    """One observation of `measure` at one port or device. Topic railsight.symptoms.v1, key pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    class _Kind:
-        ValueType = _typing.NewType("ValueType", _builtins.int)
-        V: _TypeAlias = ValueType  # noqa: Y015
-
-    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Symptom._Kind.ValueType], _builtins.type):
-        DESCRIPTOR: _descriptor.EnumDescriptor
-        KIND_UNSPECIFIED: Symptom._Kind.ValueType  # 0
-        WENT_DOWN: Symptom._Kind.ValueType  # 1
-        """oper state, by an event or between two readings"""
-        CAME_UP: Symptom._Kind.ValueType  # 2
-        ADMIN_DISABLED: Symptom._Kind.ValueType  # 3
-        ADMIN_ENABLED: Symptom._Kind.ValueType  # 4
-        DOWNS_COUNTED: Symptom._Kind.ValueType  # 5
-        """LINK_DOWN_EVENTS grew by `count`"""
-        TRANSITIONS_COUNTED: Symptom._Kind.ValueType  # 6
-        """LINK_TRANSITIONS grew by `count`"""
-        RESTARTED: Symptom._Kind.ValueType  # 7
-        """the device; between since_ns and at_ns"""
-        SOURCE_SILENT: Symptom._Kind.ValueType  # 8
-        """a source of the device; since_ns is its last sample"""
-        SOURCE_RESUMED: Symptom._Kind.ValueType  # 9
-        """the source is back; since_ns is its last sample before"""
-        GPU_XID: Symptom._Kind.ValueType  # 10
-        """`port` is the GPU's PCI address, `count` the Xid"""
-        GPU_ECC_COUNTED: Symptom._Kind.ValueType  # 11
-        """GPU_ECC_UNCORRECTED grew by `count`"""
-        PCIE_DEGRADED: Symptom._Kind.ValueType  # 12
-        """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
-        PCIE_RESTORED: Symptom._Kind.ValueType  # 13
-        """and is not any more"""
-        PAUSE_RECEIVED_BEGAN: Symptom._Kind.ValueType  # 20
-        """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
-        PAUSE_SENT_BEGAN: Symptom._Kind.ValueType  # 21
-        """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
-        PAUSE_RECEIVED_ENDED: Symptom._Kind.ValueType  # 22
-        """at at_ns; it was still so at since_ns"""
-        PAUSE_SENT_ENDED: Symptom._Kind.ValueType  # 23
-        PCIE_STALLED: Symptom._Kind.ValueType  # 24
-        """beside PAUSE_SENT_BEGAN: its NIC waits for its host (PCIe) for `count` millionths of the time"""
-        INCAST_BEGAN: Symptom._Kind.ValueType  # 25
-        """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
-        INCAST_ENDED: Symptom._Kind.ValueType  # 26
-        """at at_ns; it was still so at since_ns"""
-        THROTTLED_BY_PAUSE_BEGAN: Symptom._Kind.ValueType  # 27
-        """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
-        THROTTLED_BY_PAUSE_ENDED: Symptom._Kind.ValueType  # 28
-        """at at_ns; it was still so at since_ns"""
-        CNP_THROTTLED_BEGAN: Symptom._Kind.ValueType  # 29
-        """a host's port is told to slow down, `count` times a second, from since_ns on"""
-        CNP_THROTTLED_ENDED: Symptom._Kind.ValueType  # 30
-        """at at_ns; it was still so at since_ns"""
-
-    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
-    KIND_UNSPECIFIED: Symptom.Kind.ValueType  # 0
-    WENT_DOWN: Symptom.Kind.ValueType  # 1
-    """oper state, by an event or between two readings"""
-    CAME_UP: Symptom.Kind.ValueType  # 2
-    ADMIN_DISABLED: Symptom.Kind.ValueType  # 3
-    ADMIN_ENABLED: Symptom.Kind.ValueType  # 4
-    DOWNS_COUNTED: Symptom.Kind.ValueType  # 5
-    """LINK_DOWN_EVENTS grew by `count`"""
-    TRANSITIONS_COUNTED: Symptom.Kind.ValueType  # 6
-    """LINK_TRANSITIONS grew by `count`"""
-    RESTARTED: Symptom.Kind.ValueType  # 7
-    """the device; between since_ns and at_ns"""
-    SOURCE_SILENT: Symptom.Kind.ValueType  # 8
-    """a source of the device; since_ns is its last sample"""
-    SOURCE_RESUMED: Symptom.Kind.ValueType  # 9
-    """the source is back; since_ns is its last sample before"""
-    GPU_XID: Symptom.Kind.ValueType  # 10
-    """`port` is the GPU's PCI address, `count` the Xid"""
-    GPU_ECC_COUNTED: Symptom.Kind.ValueType  # 11
-    """GPU_ECC_UNCORRECTED grew by `count`"""
-    PCIE_DEGRADED: Symptom.Kind.ValueType  # 12
-    """the PCIe link of a port or GPU is below what it can do; `detail` says how"""
-    PCIE_RESTORED: Symptom.Kind.ValueType  # 13
-    """and is not any more"""
-    PAUSE_RECEIVED_BEGAN: Symptom.Kind.ValueType  # 20
-    """the far side pauses it and it sends nothing, from since_ns on; `detail` is the priority"""
-    PAUSE_SENT_BEGAN: Symptom.Kind.ValueType  # 21
-    """it pauses the far side and receives nothing; `count` of both: millionths of the time"""
-    PAUSE_RECEIVED_ENDED: Symptom.Kind.ValueType  # 22
-    """at at_ns; it was still so at since_ns"""
-    PAUSE_SENT_ENDED: Symptom.Kind.ValueType  # 23
-    PCIE_STALLED: Symptom.Kind.ValueType  # 24
-    """beside PAUSE_SENT_BEGAN: its NIC waits for its host (PCIe) for `count` millionths of the time"""
-    INCAST_BEGAN: Symptom.Kind.ValueType  # 25
-    """more comes to this end of a host's link than goes in, from since_ns on; `detail` says how"""
-    INCAST_ENDED: Symptom.Kind.ValueType  # 26
-    """at at_ns; it was still so at since_ns"""
-    THROTTLED_BY_PAUSE_BEGAN: Symptom.Kind.ValueType  # 27
-    """a host's port is paused in part and sends `count` millionths of what it sent before since_ns"""
-    THROTTLED_BY_PAUSE_ENDED: Symptom.Kind.ValueType  # 28
-    """at at_ns; it was still so at since_ns"""
-    CNP_THROTTLED_BEGAN: Symptom.Kind.ValueType  # 29
-    """a host's port is told to slow down, `count` times a second, from since_ns on"""
-    CNP_THROTTLED_ENDED: Symptom.Kind.ValueType  # 30
-    """at at_ns; it was still so at since_ns"""
-
     DEVICE_FIELD_NUMBER: _builtins.int
     PORT_FIELD_NUMBER: _builtins.int
-    KIND_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     AT_NS_FIELD_NUMBER: _builtins.int
     SINCE_NS_FIELD_NUMBER: _builtins.int
-    SOURCE_FIELD_NUMBER: _builtins.int
     BY_EVENT_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    BOOT_ID_FIELD_NUMBER: _builtins.int
-    COLLECTOR_FIELD_NUMBER: _builtins.int
-    COLLECTOR_SILENT_FIELD_NUMBER: _builtins.int
-    DETAIL_FIELD_NUMBER: _builtins.int
-    CADENCE_NS_FIELD_NUMBER: _builtins.int
+    PORT_TRANSITION_FIELD_NUMBER: _builtins.int
+    COUNTER_GROWTH_FIELD_NUMBER: _builtins.int
+    RESTART_FIELD_NUMBER: _builtins.int
+    SOURCE_SILENCE_FIELD_NUMBER: _builtins.int
+    GPU_XID_FIELD_NUMBER: _builtins.int
+    PCIE_LINK_STATE_FIELD_NUMBER: _builtins.int
+    PAUSE_BEGAN_FIELD_NUMBER: _builtins.int
+    PFC_WATCHDOG_STORM_FIELD_NUMBER: _builtins.int
+    PCIE_STALL_FIELD_NUMBER: _builtins.int
+    INCAST_BEGAN_FIELD_NUMBER: _builtins.int
+    THROTTLED_BY_PAUSE_BEGAN_FIELD_NUMBER: _builtins.int
+    CNP_THROTTLED_BEGAN_FIELD_NUMBER: _builtins.int
+    CONGESTION_ENDED_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     port: _builtins.str
-    """empty: the device"""
-    kind: Global___Symptom.Kind.ValueType
-    at_ns: _builtins.int
-    since_ns: _builtins.int
-    """the reading before; it happened after that. 0 where unknown"""
+    """empty: the device; of a GPU its PCI address"""
     source: _telemetry_pb2.Source.ValueType
+    at_ns: _builtins.int
+    """event time of the reading or event that shows it"""
+    since_ns: _builtins.int
+    """the reading before: the change lies in (since_ns, at_ns]; 0 where unknown, and for congestion"""
     by_event: _builtins.bool
-    """told by the device as it happened, not read from a state"""
-    count: _builtins.int
-    """of what was counted; SOURCE_SILENT: other sources of the device that are live"""
-    boot_id: _builtins.int
-    """RESTARTED: of the life that ended, 0 where unknown"""
-    collector: _builtins.str
-    collector_silent: _builtins.bool
-    """SOURCE_SILENT: the collector says nothing either"""
-    detail: _builtins.str
-    cadence_ns: _builtins.int
+    """reported by the device as it happened; else it follows from readings"""
+    @_builtins.property
+    def port_transition(self) -> Global___PortTransition: ...
+    @_builtins.property
+    def counter_growth(self) -> Global___CounterGrowth: ...
+    @_builtins.property
+    def restart(self) -> Global___Restart: ...
+    @_builtins.property
+    def source_silence(self) -> Global___SourceSilence: ...
+    @_builtins.property
+    def gpu_xid(self) -> Global___GpuXid: ...
+    @_builtins.property
+    def pcie_link_state(self) -> Global___PcieLinkState: ...
+    @_builtins.property
+    def pause_began(self) -> Global___PauseBegan: ...
+    @_builtins.property
+    def pfc_watchdog_storm(self) -> Global___PfcWatchdogStorm: ...
+    @_builtins.property
+    def pcie_stall(self) -> Global___PcieStall: ...
+    @_builtins.property
+    def incast_began(self) -> Global___IncastBegan: ...
+    @_builtins.property
+    def throttled_by_pause_began(self) -> Global___ThrottledByPauseBegan: ...
+    @_builtins.property
+    def cnp_throttled_began(self) -> Global___CnpThrottledBegan: ...
+    @_builtins.property
+    def congestion_ended(self) -> Global___CongestionEnded: ...
     def __init__(
         self,
         *,
         device: _builtins.str = ...,
         port: _builtins.str = ...,
-        kind: Global___Symptom.Kind.ValueType = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
         at_ns: _builtins.int = ...,
         since_ns: _builtins.int = ...,
-        source: _telemetry_pb2.Source.ValueType = ...,
         by_event: _builtins.bool = ...,
-        count: _builtins.int = ...,
-        boot_id: _builtins.int = ...,
-        collector: _builtins.str = ...,
-        collector_silent: _builtins.bool = ...,
-        detail: _builtins.str = ...,
-        cadence_ns: _builtins.int = ...,
+        port_transition: Global___PortTransition | None = ...,
+        counter_growth: Global___CounterGrowth | None = ...,
+        restart: Global___Restart | None = ...,
+        source_silence: Global___SourceSilence | None = ...,
+        gpu_xid: Global___GpuXid | None = ...,
+        pcie_link_state: Global___PcieLinkState | None = ...,
+        pause_began: Global___PauseBegan | None = ...,
+        pfc_watchdog_storm: Global___PfcWatchdogStorm | None = ...,
+        pcie_stall: Global___PcieStall | None = ...,
+        incast_began: Global___IncastBegan | None = ...,
+        throttled_by_pause_began: Global___ThrottledByPauseBegan | None = ...,
+        cnp_throttled_began: Global___CnpThrottledBegan | None = ...,
+        congestion_ended: Global___CongestionEnded | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended"]  # noqa: Y015
+    _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
+
+Global___Symptom: _TypeAlias = Symptom  # noqa: Y015
+
+@_typing.final
+class PortTransition(_message.Message):
+    """The operational or administrative state of a port changed, or was read for the first time (since_ns 0)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Change:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ChangeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PortTransition._Change.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        CHANGE_UNSPECIFIED: PortTransition._Change.ValueType  # 0
+        WENT_DOWN: PortTransition._Change.ValueType  # 1
+        CAME_UP: PortTransition._Change.ValueType  # 2
+        ADMIN_DISABLED: PortTransition._Change.ValueType  # 3
+        ADMIN_ENABLED: PortTransition._Change.ValueType  # 4
+
+    class Change(_Change, metaclass=_ChangeEnumTypeWrapper): ...
+    CHANGE_UNSPECIFIED: PortTransition.Change.ValueType  # 0
+    WENT_DOWN: PortTransition.Change.ValueType  # 1
+    CAME_UP: PortTransition.Change.ValueType  # 2
+    ADMIN_DISABLED: PortTransition.Change.ValueType  # 3
+    ADMIN_ENABLED: PortTransition.Change.ValueType  # 4
+
+    CHANGE_FIELD_NUMBER: _builtins.int
+    change: Global___PortTransition.Change.ValueType
+    def __init__(
+        self,
+        *,
+        change: Global___PortTransition.Change.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "boot_id", b"boot_id", "by_event", b"by_event", "cadence_ns", b"cadence_ns", "collector", b"collector", "collector_silent", b"collector_silent", "count", b"count", "detail", b"detail", "device", b"device", "kind", b"kind", "port", b"port", "since_ns", b"since_ns", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Symptom: _TypeAlias = Symptom  # noqa: Y015
+Global___PortTransition: _TypeAlias = PortTransition  # noqa: Y015
+
+@_typing.final
+class CounterGrowth(_message.Message):
+    """A counter grew since the reading before: LINK_DOWN_EVENTS, LINK_TRANSITIONS or GPU_ECC_UNCORRECTED."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTER_FIELD_NUMBER: _builtins.int
+    GROWTH_FIELD_NUMBER: _builtins.int
+    counter: _metric_pb2.Metric.ValueType
+    growth: _builtins.int
+    def __init__(
+        self,
+        *,
+        counter: _metric_pb2.Metric.ValueType = ...,
+        growth: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counter", b"counter", "growth", b"growth"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CounterGrowth: _TypeAlias = CounterGrowth  # noqa: Y015
+
+@_typing.final
+class Restart(_message.Message):
+    """The device restarted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENDED_BOOT_ID_FIELD_NUMBER: _builtins.int
+    ended_boot_id: _builtins.int
+    """of the boot that ended, 0 where unknown"""
+    def __init__(
+        self,
+        *,
+        ended_boot_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_boot_id", b"ended_boot_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Restart: _TypeAlias = Restart  # noqa: Y015
+
+@_typing.final
+class SourceSilence(_message.Message):
+    """A source of the device delivered nothing since since_ns: it is silent (at_ns is when the limit passed), or it resumed at
+    at_ns.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HAS_RESUMED_FIELD_NUMBER: _builtins.int
+    COLLECTOR_FIELD_NUMBER: _builtins.int
+    COLLECTOR_SILENT_FIELD_NUMBER: _builtins.int
+    COLLECTOR_ERROR_FIELD_NUMBER: _builtins.int
+    LIVE_SOURCES_FIELD_NUMBER: _builtins.int
+    CADENCE_NS_FIELD_NUMBER: _builtins.int
+    BOOT_ID_FIELD_NUMBER: _builtins.int
+    has_resumed: _builtins.bool
+    collector: _builtins.str
+    collector_silent: _builtins.bool
+    """the collector sends no status either"""
+    collector_error: _builtins.str
+    """the reason for which the collector does not reach the device"""
+    live_sources: _builtins.int
+    """other sources of the device that are live"""
+    cadence_ns: _builtins.int
+    """between two readings, as configured or learned; 0 where unknown"""
+    boot_id: _builtins.int
+    """of the last sample before, 0 where unknown"""
+    def __init__(
+        self,
+        *,
+        has_resumed: _builtins.bool = ...,
+        collector: _builtins.str = ...,
+        collector_silent: _builtins.bool = ...,
+        collector_error: _builtins.str = ...,
+        live_sources: _builtins.int = ...,
+        cadence_ns: _builtins.int = ...,
+        boot_id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["boot_id", b"boot_id", "cadence_ns", b"cadence_ns", "collector", b"collector", "collector_error", b"collector_error", "collector_silent", b"collector_silent", "has_resumed", b"has_resumed", "live_sources", b"live_sources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SourceSilence: _TypeAlias = SourceSilence  # noqa: Y015
+
+@_typing.final
+class GpuXid(_message.Message):
+    """The driver reported an Xid of a GPU."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    XID_FIELD_NUMBER: _builtins.int
+    NEEDS_NOTHING_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    xid: _builtins.int
+    needs_nothing: _builtins.bool
+    """the driver reports that the GPU needs no action any more"""
+    message: _builtins.str
+    """the driver's line, for people"""
+    def __init__(
+        self,
+        *,
+        xid: _builtins.int = ...,
+        needs_nothing: _builtins.bool = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "needs_nothing", b"needs_nothing", "xid", b"xid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GpuXid: _TypeAlias = GpuXid  # noqa: Y015
+
+@_typing.final
+class PcieLink(_message.Message):
+    """Negotiated width and speed of a PCIe link, and the lesser of its own and its slot's maximum."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WIDTH_LANES_FIELD_NUMBER: _builtins.int
+    WIDTH_MAX_LANES_FIELD_NUMBER: _builtins.int
+    SPEED_GTPS_FIELD_NUMBER: _builtins.int
+    SPEED_MAX_GTPS_FIELD_NUMBER: _builtins.int
+    width_lanes: _builtins.int
+    width_max_lanes: _builtins.int
+    speed_gtps: _builtins.float
+    speed_max_gtps: _builtins.float
+    def __init__(
+        self,
+        *,
+        width_lanes: _builtins.int = ...,
+        width_max_lanes: _builtins.int = ...,
+        speed_gtps: _builtins.float = ...,
+        speed_max_gtps: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["speed_gtps", b"speed_gtps", "speed_max_gtps", b"speed_max_gtps", "width_lanes", b"width_lanes", "width_max_lanes", b"width_max_lanes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PcieLink: _TypeAlias = PcieLink  # noqa: Y015
+
+@_typing.final
+class PcieLinkState(_message.Message):
+    """The PCIe link of a NIC or GPU is degraded, or restored (capacity_ratio 1)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CAPACITY_RATIO_FIELD_NUMBER: _builtins.int
+    LINK_FIELD_NUMBER: _builtins.int
+    capacity_ratio: _builtins.float
+    """of what it can carry"""
+    @_builtins.property
+    def link(self) -> Global___PcieLink:
+        """absent where a late reading divides a change and its values are not retained"""
+
+    def __init__(
+        self,
+        *,
+        capacity_ratio: _builtins.float = ...,
+        link: Global___PcieLink | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["link", b"link"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["capacity_ratio", b"capacity_ratio", "link", b"link"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PcieLinkState: _TypeAlias = PcieLinkState  # noqa: Y015
+
+@_typing.final
+class PauseBegan(_message.Message):
+    """A port is paused, or pauses its peer, nearly all the time and has no traffic in that direction."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Direction:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _DirectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PauseBegan._Direction.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        DIRECTION_UNSPECIFIED: PauseBegan._Direction.ValueType  # 0
+        RECEIVED: PauseBegan._Direction.ValueType  # 1
+        SENT: PauseBegan._Direction.ValueType  # 2
+
+    class Direction(_Direction, metaclass=_DirectionEnumTypeWrapper): ...
+    DIRECTION_UNSPECIFIED: PauseBegan.Direction.ValueType  # 0
+    RECEIVED: PauseBegan.Direction.ValueType  # 1
+    SENT: PauseBegan.Direction.ValueType  # 2
+
+    DIRECTION_FIELD_NUMBER: _builtins.int
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    PAUSED_RATIO_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    direction: Global___PauseBegan.Direction.ValueType
+    began_ns: _builtins.int
+    paused_ratio: _builtins.float
+    """share of the time between the last two readings"""
+    priority: _builtins.int
+    """802.1p; absent: 802.3x pause of the whole port"""
+    def __init__(
+        self,
+        *,
+        direction: Global___PauseBegan.Direction.ValueType = ...,
+        began_ns: _builtins.int = ...,
+        paused_ratio: _builtins.float = ...,
+        priority: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "priority", b"priority"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "began_ns", b"began_ns", "direction", b"direction", "paused_ratio", b"paused_ratio", "priority", b"priority"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+
+Global___PauseBegan: _TypeAlias = PauseBegan  # noqa: Y015
+
+@_typing.final
+class PfcWatchdogStorm(_message.Message):
+    """The PFC watchdog of a switch reported that a queue is paused without end. It has no duration."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUEUE_FIELD_NUMBER: _builtins.int
+    REPORT_FIELD_NUMBER: _builtins.int
+    queue: _builtins.int
+    """absent where it is an event"""
+    report: _builtins.str
+    """text of the event, for people"""
+    def __init__(
+        self,
+        *,
+        queue: _builtins.int | None = ...,
+        report: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_queue", b"_queue", "queue", b"queue"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_queue", b"_queue", "queue", b"queue", "report", b"report"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__queue: _TypeAlias = _typing.Literal["queue"]  # noqa: Y015
+    _WhichOneofArgType__queue: _TypeAlias = _typing.Literal["_queue", b"_queue"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__queue) -> _WhichOneofReturnType__queue | None: ...
+
+Global___PfcWatchdogStorm: _TypeAlias = PfcWatchdogStorm  # noqa: Y015
+
+@_typing.final
+class PcieStall(_message.Message):
+    """The NIC of a port that sends pause waited for PCIe; the PauseBegan beside it has the same began_ns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    STALLED_RATIO_FIELD_NUMBER: _builtins.int
+    began_ns: _builtins.int
+    stalled_ratio: _builtins.float
+    """share of the time"""
+    def __init__(
+        self,
+        *,
+        began_ns: _builtins.int = ...,
+        stalled_ratio: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "stalled_ratio", b"stalled_ratio"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PcieStall: _TypeAlias = PcieStall  # noqa: Y015
+
+@_typing.final
+class IncastBegan(_message.Message):
+    """More arrives for this end of a host's link than it drains."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Reason:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _ReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[IncastBegan._Reason.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        REASON_UNSPECIFIED: IncastBegan._Reason.ValueType  # 0
+        DROPPED: IncastBegan._Reason.ValueType  # 1
+        MARKED: IncastBegan._Reason.ValueType  # 2
+        PAUSED_BY_HOST: IncastBegan._Reason.ValueType  # 3
+        STALLED_ON_PCIE: IncastBegan._Reason.ValueType  # 4
+        """paused by the host, whose NIC waits for PCIe"""
+
+    class Reason(_Reason, metaclass=_ReasonEnumTypeWrapper): ...
+    REASON_UNSPECIFIED: IncastBegan.Reason.ValueType  # 0
+    DROPPED: IncastBegan.Reason.ValueType  # 1
+    MARKED: IncastBegan.Reason.ValueType  # 2
+    PAUSED_BY_HOST: IncastBegan.Reason.ValueType  # 3
+    STALLED_ON_PCIE: IncastBegan.Reason.ValueType  # 4
+    """paused by the host, whose NIC waits for PCIe"""
+
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    RATIO_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    began_ns: _builtins.int
+    ratio: _builtins.float
+    """of packets marked or dropped; of the time where the host pauses"""
+    reason: Global___IncastBegan.Reason.ValueType
+    def __init__(
+        self,
+        *,
+        began_ns: _builtins.int = ...,
+        ratio: _builtins.float = ...,
+        reason: Global___IncastBegan.Reason.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "ratio", b"ratio", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IncastBegan: _TypeAlias = IncastBegan  # noqa: Y015
+
+@_typing.final
+class ThrottledByPauseBegan(_message.Message):
+    """A host's port is paused for a part of the time and sends much less than before."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    TX_RATIO_FIELD_NUMBER: _builtins.int
+    PAUSED_RATIO_FIELD_NUMBER: _builtins.int
+    began_ns: _builtins.int
+    tx_ratio: _builtins.float
+    """of the rate before began_ns"""
+    paused_ratio: _builtins.float
+    """share of the time"""
+    def __init__(
+        self,
+        *,
+        began_ns: _builtins.int = ...,
+        tx_ratio: _builtins.float = ...,
+        paused_ratio: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "paused_ratio", b"paused_ratio", "tx_ratio", b"tx_ratio"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ThrottledByPauseBegan: _TypeAlias = ThrottledByPauseBegan  # noqa: Y015
+
+@_typing.final
+class CnpThrottledBegan(_message.Message):
+    """A host's port is throttled by congestion notifications."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BEGAN_NS_FIELD_NUMBER: _builtins.int
+    CNP_PER_S_FIELD_NUMBER: _builtins.int
+    began_ns: _builtins.int
+    cnp_per_s: _builtins.int
+    def __init__(
+        self,
+        *,
+        began_ns: _builtins.int = ...,
+        cnp_per_s: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["began_ns", b"began_ns", "cnp_per_s", b"cnp_per_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CnpThrottledBegan: _TypeAlias = CnpThrottledBegan  # noqa: Y015
+
+@_typing.final
+class CongestionEnded(_message.Message):
+    """A state of a port is over at at_ns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _State:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CongestionEnded._State.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        STATE_UNSPECIFIED: CongestionEnded._State.ValueType  # 0
+        PAUSE_RECEIVED: CongestionEnded._State.ValueType  # 1
+        PAUSE_SENT: CongestionEnded._State.ValueType  # 2
+        INCAST: CongestionEnded._State.ValueType  # 3
+        THROTTLED_BY_PAUSE: CongestionEnded._State.ValueType  # 4
+        CNP_THROTTLED: CongestionEnded._State.ValueType  # 5
+
+    class State(_State, metaclass=_StateEnumTypeWrapper): ...
+    STATE_UNSPECIFIED: CongestionEnded.State.ValueType  # 0
+    PAUSE_RECEIVED: CongestionEnded.State.ValueType  # 1
+    PAUSE_SENT: CongestionEnded.State.ValueType  # 2
+    INCAST: CongestionEnded.State.ValueType  # 3
+    THROTTLED_BY_PAUSE: CongestionEnded.State.ValueType  # 4
+    CNP_THROTTLED: CongestionEnded.State.ValueType  # 5
+
+    STATE_FIELD_NUMBER: _builtins.int
+    LAST_ACTIVE_NS_FIELD_NUMBER: _builtins.int
+    state: Global___CongestionEnded.State.ValueType
+    last_active_ns: _builtins.int
+    """the last reading that showed it"""
+    def __init__(
+        self,
+        *,
+        state: Global___CongestionEnded.State.ValueType = ...,
+        last_active_ns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_active_ns", b"last_active_ns", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CongestionEnded: _TypeAlias = CongestionEnded  # noqa: Y015
+
+@_typing.final
+class SymptomsReplaced(_message.Message):
+    """Replaces every symptom of one state of a port, as one source reads it, whose at_ns is later than since_ns: a late
+    reading changed what the readings after it show. In railsight.symptoms.v1, key pod, with the header
+    type=symptomsreplaced.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DEVICE_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    SINCE_NS_FIELD_NUMBER: _builtins.int
+    REPLACEMENTS_FIELD_NUMBER: _builtins.int
+    device: _builtins.str
+    port: _builtins.str
+    source: _telemetry_pb2.Source.ValueType
+    state: Global___CongestionEnded.State.ValueType
+    since_ns: _builtins.int
+    @_builtins.property
+    def replacements(self) -> _containers.RepeatedCompositeFieldContainer[Global___Symptom]:
+        """in the order of at_ns; may be empty"""
+
+    def __init__(
+        self,
+        *,
+        device: _builtins.str = ...,
+        port: _builtins.str = ...,
+        source: _telemetry_pb2.Source.ValueType = ...,
+        state: Global___CongestionEnded.State.ValueType = ...,
+        since_ns: _builtins.int = ...,
+        replacements: _abc.Iterable[Global___Symptom] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["device", b"device", "port", b"port", "replacements", b"replacements", "since_ns", b"since_ns", "source", b"source", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SymptomsReplaced: _TypeAlias = SymptomsReplaced  # noqa: Y015
 
 @_typing.final
 class Window(_message.Message):
@@ -303,14 +746,31 @@ Global___Window: _TypeAlias = Window  # noqa: Y015
 
 @_typing.final
 class PeerWindow(_message.Message):
-    """What one source read of all ports of a host in one window of event time: what rails are compared by, so told of the
-    healthy, too. Topic railsight.summaries.v1, key pod, with the header type=peerwindow. Said once, when it is final.
+    """The readings of one source of all ports of a device in one window of event time: of a host, whose rails are compared,
+    or of a switch, whose uplinks are. Sent for healthy devices, too, once, when the window is final.
+    Topic railsight.summaries.v1, key pod, with the header type=peerwindow.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Group:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _GroupEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PeerWindow._Group.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        GROUP_UNSPECIFIED: PeerWindow._Group.ValueType  # 0
+        HOST_RAILS: PeerWindow._Group.ValueType  # 1
+        SWITCH_UPLINKS: PeerWindow._Group.ValueType  # 2
+
+    class Group(_Group, metaclass=_GroupEnumTypeWrapper): ...
+    GROUP_UNSPECIFIED: PeerWindow.Group.ValueType  # 0
+    HOST_RAILS: PeerWindow.Group.ValueType  # 1
+    SWITCH_UPLINKS: PeerWindow.Group.ValueType  # 2
+
     DEVICE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     BEGIN_NS_FIELD_NUMBER: _builtins.int
     END_NS_FIELD_NUMBER: _builtins.int
     SINCE_NS_FIELD_NUMBER: _builtins.int
@@ -320,6 +780,7 @@ class PeerWindow(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     source: _telemetry_pb2.Source.ValueType
+    group: Global___PeerWindow.Group.ValueType
     begin_ns: _builtins.int
     """the window is [begin, end)"""
     end_ns: _builtins.int
@@ -340,6 +801,7 @@ class PeerWindow(_message.Message):
         *,
         device: _builtins.str = ...,
         source: _telemetry_pb2.Source.ValueType = ...,
+        group: Global___PeerWindow.Group.ValueType = ...,
         begin_ns: _builtins.int = ...,
         end_ns: _builtins.int = ...,
         since_ns: _builtins.int = ...,
@@ -350,7 +812,7 @@ class PeerWindow(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "begin_ns", b"begin_ns", "device", b"device", "end_ns", b"end_ns", "group", b"group", "metric", b"metric", "port", b"port", "since_ns", b"since_ns", "source", b"source", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -4,7 +4,13 @@ import pytest
 
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Event, EventKind, Source, Symptom, SymptomKind
+from streams.wire.models import (
+    Event,
+    EventKind,
+    Source,
+    Symptom,
+)
+from streams.wire.symptoms import PortChange, PortTransition
 from streams.wire.topics import Spread, Topic
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
 from tests.fakes.stages import CountingStage, WindowStage
@@ -23,7 +29,12 @@ def symptoms() -> list[Step]:
     steps: list[Step] = []
     for second in range(1, 6):
         at = second * SECOND
-        steps.append([Symptom(f"d{n % 2}", str(n), SymptomKind.WENT_DOWN, at + n * SECOND // 10) for n in range(9)])
+        steps.append(
+            [
+                Symptom(f"d{n % 2}", str(n), PortTransition(PortChange.WENT_DOWN), at + n * SECOND // 10)
+                for n in range(9)
+            ]
+        )
         steps.append(at + SECOND // 2)
     return [*steps, 7 * SECOND]
 

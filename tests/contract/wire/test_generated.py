@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from streams.fabric.catalogue import CATALOGUE, Metric
-from streams.wire import codec, models
-from streams.wire.v1 import findings_pb2, metric_pb2, telemetry_pb2
+from streams.wire import codec, models, symptoms
+from streams.wire.v1 import findings_pb2, internal_pb2, metric_pb2, telemetry_pb2
 
 ROOT = Path(__file__).parents[3]
 
@@ -43,6 +43,15 @@ def test_every_enum_of_the_wire_is_the_models() -> None:
     }
     for ours, theirs in pairs.items():
         assert {item.name: item.value for item in ours} == dict(theirs.items()), ours
+    required = {
+        models.PeerGroup: internal_pb2.PeerWindow.Group,
+        symptoms.PortChange: internal_pb2.PortTransition.Change,
+        symptoms.PauseDirection: internal_pb2.PauseBegan.Direction,
+        symptoms.IncastReason: internal_pb2.IncastBegan.Reason,
+        symptoms.CongestionState: internal_pb2.CongestionEnded.State,
+    }
+    for ours, theirs in required.items():  # a message that leaves it out is rejected
+        assert {item.name: item.value for item in ours} == {k: v for k, v in theirs.items() if v}, ours
 
 
 def test_every_field_of_the_wire_is_in_the_model() -> None:
@@ -51,4 +60,7 @@ def test_every_field_of_the_wire_is_in_the_model() -> None:
         own = {field.name for field in dataclasses.fields(model)}
         stems = {name.removesuffix("_ns") for name in own}
         wire = set(message.DESCRIPTOR.fields_by_name)
+        for oneof in message.DESCRIPTOR.oneofs_by_name.values():
+            if oneof.name in own:
+                wire -= {field.name for field in oneof.fields}
         assert {name for name in wire if name not in own and name not in stems} == set(), model

@@ -1,12 +1,21 @@
 """What was once written into a topic is read for ever: every golden file, decoded and encoded again."""
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
+from typing import get_args
 
+import orjson
 import pytest
+from pydantic import TypeAdapter
 
+from streams.fabric.catalogue import Metric
+from streams.wire import codec
+from streams.wire.errors import Reject
+from streams.wire.models import Message, Symptom
+from streams.wire.symptoms import Payload
 from streams.wire.topics import BY_NAME, TOPICS, decode, encode
-from tests.fixtures.wire_examples import EXAMPLES, FIRST, GOLDEN, Golden
+from streams.wire.v1 import internal_pb2
+from tests.fixtures.wire_examples import EXAMPLES, FIRST, GOLDEN, PAYLOADS, SYMPTOM, Golden
 
 FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix in (".hex", ".json"))
 
@@ -44,9 +53,35 @@ def test_every_message_of_every_topic_has_golden_bytes() -> None:
     assert {golden.path.name for golden in FIRST} <= {path.name for path in FILES}
 
 
-@pytest.mark.parametrize("model", EXAMPLES, ids=lambda model: model.__name__)
-def test_examples_leave_no_field_at_its_default(model: type) -> None:
+@pytest.mark.parametrize("example", [*EXAMPLES.values(), *PAYLOADS], ids=lambda example: type(example).__name__)
+def test_examples_leave_no_field_at_its_default(example: Message | Payload) -> None:
     """A field that no example sets would be golden by accident only."""
-    example = EXAMPLES[model]
-    for field in fields(model):
+    for field in fields(example):
         assert getattr(example, field.name) not in (None, (), {}, ""), field.name
+
+
+def test_every_payload_of_a_symptom_has_an_example() -> None:
+    """The golden bytes of SymptomsReplaced hold one symptom of every payload."""
+    assert {type(payload) for payload in PAYLOADS} == set(get_args(Payload))
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda payload: type(payload).__name__)
+def test_a_payload_in_a_snapshot_is_read_back_as_its_own_type(payload: Payload) -> None:
+    """Snapshots of stages hold symptoms as JSON without a discriminator: no payload has all fields of another."""
+    symptom = replace(SYMPTOM, payload=payload)
+    assert TypeAdapter(Symptom).validate_json(orjson.dumps(symptom)) == symptom
+    names = {field.name for field in fields(payload)}
+    others = [{field.name for field in fields(other)} for other in PAYLOADS if other is not payload]
+    assert not any(names <= other for other in others)
+
+
+def test_a_symptom_without_a_known_payload_is_rejected() -> None:
+    """A payload of a later version is not read as an empty one."""
+    with pytest.raises(Reject, match="payload"):
+        codec.from_bytes(Symptom, internal_pb2.Symptom(device="leaf1", at_ns=1).SerializeToString())
+    unset = internal_pb2.Symptom(device="leaf1", port_transition=internal_pb2.PortTransition())
+    with pytest.raises(Reject):
+        codec.from_bytes(Symptom, unset.SerializeToString())
+    uncounted = internal_pb2.CounterGrowth(counter=int(Metric.RX_BYTES), growth=1)  # type: ignore[arg-type]
+    with pytest.raises(Reject, match="RX_BYTES"):
+        codec.from_bytes(Symptom, internal_pb2.Symptom(device="leaf1", counter_growth=uncounted).SerializeToString())

@@ -36,7 +36,7 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.topics import Spread, Topic
-from tests.fakes.stages import BLOCK, CountingStage, WindowStage
+from tests.fakes.stages import BLOCK, CountingStage, WindowStage, count_of
 
 if TYPE_CHECKING:
     from streams.runtime.fold import MakeStage
@@ -271,7 +271,9 @@ async def assert_exact(rig: Rig, within_s: float, *workers: Worker) -> None:
         return set(await symptoms_of(rig, rig.symptoms)) >= set(expected)
 
     await until(complete, within_s, f"{len(expected)} outputs", every_s=0.5, workers=workers)
-    found = {key: {said.count for said in all_said} for key, all_said in (await symptoms_of(rig, rig.symptoms)).items()}
+    found = {
+        key: {count_of(said) for said in all_said} for key, all_said in (await symptoms_of(rig, rig.symptoms)).items()
+    }
     assert found == {key: {count} for key, count in expected.items()}
 
 

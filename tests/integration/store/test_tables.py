@@ -18,6 +18,7 @@ from streams.store.sample_layout import column_name, is_scalar
 from streams.wire import models, topics
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Endpoint, Finding, Message, Subject
+from streams.wire.symptoms import PortChange, PortTransition
 from streams.wire.topics import Record, Topic
 from tests.integration.store.rig import NS, Database, Rig, producing, until
 
@@ -70,7 +71,7 @@ SPOKEN: tuple[tuple[Topic, Message], ...] = (
     (topics.REMEDIATION_RESULTS, models.RemediationResult("r", models.Outcome.DONE, NS, "robot")),
     (topics.CONTROLS, models.Control("k", models.ControlKind.ACKNOWLEDGE, "finding-1", NS)),
     (topics.PROGRESS, models.Progress("measure", 0, 1, models.IDLE_NS)),
-    (topics.SYMPTOMS, models.Symptom("s", "q", models.SymptomKind.WENT_DOWN, NS)),
+    (topics.SYMPTOMS, models.Symptom("s", "q", PortTransition(PortChange.WENT_DOWN), NS)),
     (topics.JOBS, models.Job("train", "h", NS)),
     *((topics.INVENTORY, chunk) for chunk in to_chunks(INVENTORY, NS)),
 )

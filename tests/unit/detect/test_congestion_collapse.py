@@ -12,9 +12,10 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
-from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, SymptomKind
+from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status
+from streams.wire.symptoms import SymptomKind, ThrottledByPauseBegan
 from tests.worlds.live_stages import final_findings, histories, in_order, run, shuffled
-from tests.worlds.observations import NIC, Cells, after, at, samples
+from tests.worlds.observations import NIC, Cells, after, at, samples, span
 from tests.worlds.small_world import findings, measured, play
 
 SPEED = 400e9
@@ -158,9 +159,10 @@ def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None
     rows = [*readings(ALL, hosts=POD1[:1])]
     said = measured(TOP, rows)
     assert [s.kind for s in said] == [SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED]
-    assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(200, 260), (400, 410)]
-    assert said[0].count == pytest.approx(250_000, rel=0.01)
-    assert said[0].detail == "paused 60% of the time"
+    assert [span(s) for s in said] == [(200, 260), (400, 410)]
+    assert isinstance(said[0].payload, ThrottledByPauseBegan)
+    assert said[0].payload.tx_ratio == pytest.approx(0.25, rel=0.01)
+    assert f"{said[0].payload.paused_ratio:.0%}" == "60%"
     for t in (200, 210, 250, 260, 410):
         assert measured(TOP, rows, restart_at=t) == said
 

@@ -12,7 +12,7 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import Condition, Endpoint, Finding, PeerWindow, Severity, Source, Status, Subject
+from streams.wire.models import Condition, Endpoint, Finding, PeerGroup, PeerWindow, Severity, Source, Status, Subject
 from tests.worlds.observations import SNMP, after, at, episodes, last, samples
 from tests.worlds.small_fabric import link, topology
 
@@ -135,7 +135,18 @@ def test_two_sources_are_one_window() -> None:
         values = (first, 2e12, 2e12, 2e12, SPEED, SPEED, SPEED, SPEED)
         metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
         begin = at(60 * n)
-        return PeerWindow(LEAF, source, begin, begin + 60 * 10**9, begin, begin + 60 * 10**9, UPLINKS, metrics, values)
+        return PeerWindow(
+            LEAF,
+            source,
+            PeerGroup.SWITCH_UPLINKS,
+            begin,
+            begin + 60 * 10**9,
+            begin,
+            begin + 60 * 10**9,
+            UPLINKS,
+            metrics,
+            values,
+        )
 
     params, told = DetectParams(), []
     rows = [window(n, source, 2.9e12 if source is Source.SOURCE_GNMI else 2e12) for n in range(6)

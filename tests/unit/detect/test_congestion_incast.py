@@ -12,7 +12,8 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
-from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom, SymptomKind
+from streams.wire.models import Cause, Condition, Finding, Samples, Severity, Status, Symptom
+from streams.wire.symptoms import SymptomKind
 from tests.worlds.observations import GNMI, NIC, Cells, after, at, samples
 from tests.worlds.small_world import findings, play
 

@@ -24,9 +24,9 @@ from streams.wire.models import (
     Severity,
     Source,
     Status,
-    SymptomKind,
 )
-from tests.worlds.observations import NIC, Cells, after, at, samples
+from streams.wire.symptoms import SymptomKind
+from tests.worlds.observations import NIC, Cells, after, at, samples, span
 from tests.worlds.small_world import SmallWorld, findings, measured, play, statuses
 
 SPEED = 400e9
@@ -240,7 +240,7 @@ def test_it_is_told_when_it_begins_and_when_it_ends() -> None:
     """Two symptoms for a minute of storm, however often it is read, and the same over a restart."""
     said = measured(TOP, readings(STORMS["by frames"], cadence=1))
     assert [s.kind for s in said] == [SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED]
-    assert [(after(s.since_ns), after(s.at_ns)) for s in said] == [(100, 103), (160, 161)]
+    assert [span(s) for s in said] == [(100, 103), (160, 161)]
     for t in (102, 103, 104, 130, 161):
         assert measured(TOP, readings(STORMS["by frames"], cadence=1), restart_at=t) == said
 

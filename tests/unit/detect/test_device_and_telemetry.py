@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from streams.wire.models import Cause, Condition, EventKind, Finding, Remediation, Severity, Status, Symptom, Verdict
+from streams.wire.symptoms import SourceSilence
 from tests.unit.detect.test_measure import UP, stage, told
 from tests.worlds import small_world
 from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
@@ -241,7 +242,8 @@ def test_a_successor_of_the_worker_judges_the_collector_as_its_predecessor_would
         second.restore(first.snapshot())
         assert told(second, doubts[taken_over:]) == []
         (silent,) = [o.message for o in second.advance(at(71)) if isinstance(o.message, Symptom)]
-        assert silent.collector_silent is dead
+        assert isinstance(silent.payload, SourceSilence)
+        assert silent.payload.collector_silent is dead
 
 
 def test_silence_alone_is_not_a_dead_device(statuses: Statuses) -> None:
@@ -266,4 +268,5 @@ def test_a_gap_is_told_of_once(noticed: bool, kinds: list[str]) -> None:
         *(o.message.kind.name for o in clock if isinstance(o.message, Symptom)),
         *(s.kind.name for s in heard),
     ] == kinds
-    assert {(after(s.since_ns), s.cadence_ns) for s in heard} == {(40, 10_000_000_000)}
+    silences = {(after(s.since_ns), s.payload.cadence_ns) for s in heard if isinstance(s.payload, SourceSilence)}
+    assert silences == {(40, 10_000_000_000)}

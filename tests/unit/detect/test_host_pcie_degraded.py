@@ -7,7 +7,8 @@ import pytest
 
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
-from streams.wire.models import Cause, Finding, Message, Samples, Severity, Status, Symptom, SymptomKind
+from streams.wire.models import Cause, Finding, Message, Samples, Severity, Status, Symptom
+from streams.wire.symptoms import PcieLinkState, SymptomKind
 from tests.worlds.host_world import FULL, GPUS, Pcie, pcie
 from tests.worlds.live_stages import final_findings, run, shuffled
 from tests.worlds.observations import after
@@ -103,7 +104,7 @@ def test_it_is_told_of_changes_only() -> None:
     stage = Measure(DetectParams())
     messages = [m for t in ROUNDS for m in (nics(t, mlx5_3=NARROW),) * 2] + [nics(600)]
     told = [o.message for m in messages for o in stage.process([m])]
-    assert [(s.kind, s.port, s.count) for s in told if isinstance(s, Symptom)] == [
+    assert [(s.kind, s.port, _permille(s)) for s in told if isinstance(s, Symptom)] == [
         (SymptomKind.PCIE_DEGRADED, "mlx5_3", 500), (SymptomKind.PCIE_RESTORED, "mlx5_3", 1000),
     ]  # fmt: skip
 
@@ -160,4 +161,9 @@ def test_what_a_late_reading_says(messages: list[Message], said: list[tuple[Symp
     """What it would have said in its time, where the readings beside it are known, and so once."""
     stage = Measure(DetectParams())
     told = [o.message for m in (*messages, messages[-1]) for o in stage.process([m])]
-    assert [(s.kind, after(s.at_ns), s.count) for s in told if isinstance(s, Symptom)] == said
+    assert [(s.kind, after(s.at_ns), _permille(s)) for s in told if isinstance(s, Symptom)] == said
+
+
+def _permille(symptom: Symptom) -> int:
+    assert isinstance(symptom.payload, PcieLinkState)
+    return round(symptom.payload.capacity_ratio * 1000)

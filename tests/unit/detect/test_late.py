@@ -10,7 +10,8 @@ from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Endpoint, Message, Subject, Symptom
-from tests.worlds.observations import HOST, LEAF, SNMP, after, counted, down, samples
+from streams.wire.symptoms import Restart
+from tests.worlds.observations import HOST, LEAF, SNMP, after, counted, down, growth, samples
 from tests.worlds.small_fabric import topology
 
 UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
@@ -41,7 +42,9 @@ def standing(symptoms: Sequence[Symptom]) -> list[Told]:
     history = LinkHistory(Subject("link", Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1")))
     for symptom in symptoms:
         history.add(symptom)
-    return [(s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, s.count) for s in history.symptoms]
+    return [
+        (s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, growth(s)) for s in history.symptoms
+    ]
 
 
 def read(t: float, up: float, downs: float = 0, delay_us: int = 0) -> Message:
@@ -98,7 +101,11 @@ def test_a_restart_is_told_again_by_a_reading_from_in_between() -> None:
         said += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and not o.message.port]
         state, own = own.snapshot(), stage()
         own.restore(state)
-    spans = [(s.kind.name, after(s.since_ns), after(s.at_ns), s.boot_id) for s in said]
+    spans = [
+        (s.kind.name, after(s.since_ns), after(s.at_ns), s.payload.ended_boot_id)
+        for s in said
+        if isinstance(s.payload, Restart)
+    ]
     assert spans == [("RESTARTED", 0, 40, 7), ("RESTARTED", 20, 40, 7), ("RESTARTED", 20, 30, 7)]
 
 

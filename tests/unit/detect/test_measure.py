@@ -17,10 +17,10 @@ from streams.wire.models import (
     Progress,
     Source,
     Symptom,
-    SymptomKind,
 )
+from streams.wire.symptoms import Restart, SymptomKind
 from streams.wire.topics import SYMPTOMS
-from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
+from tests.worlds.observations import GNMI, SNMP, after, at, event, growth, samples
 from tests.worlds.small_fabric import inventory, topology
 
 UP, ADMIN, DOWNS, TURNS = Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS
@@ -44,7 +44,9 @@ def told(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
 
 def brief(symptoms: Sequence[Symptom]) -> list[Told]:
     """(port, kind, at, since, count) of each."""
-    return [(s.port, s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, s.count) for s in symptoms]
+    return [
+        (s.port, s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, growth(s)) for s in symptoms
+    ]
 
 
 QUIET: dict[str, list[Message]] = {
@@ -134,7 +136,7 @@ def test_a_restart_is_named_by_the_life_that_ended() -> None:
     own = stage()
     first = told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}, boot_id=7), event("p1-l0", 5, EventKind.DEVICE_REBOOT)])
     again = told(own, [samples("p1-l0", 20, {UP: {"d1": 1}}, boot_id=8)])
-    assert [s.boot_id for s in (*first, *again)] == [7, 7]
+    assert [s.payload.ended_boot_id for s in (*first, *again) if isinstance(s.payload, Restart)] == [7, 7]
 
 
 def test_symptoms_go_to_the_home_pods() -> None:

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, Message, RowKind, Samples, Source, Symptom, SymptomKind, Table
+from streams.wire.models import (
+    ABSENT_COUNTER,
+    Message,
+    RowKind,
+    Samples,
+    Source,
+    Symptom,
+    Table,
+)
 from streams.wire.stage import Output
+from streams.wire.symptoms import SymptomKind
+from tests.worlds.observations import growth
 from tests.worlds.small_fabric import topology
 
 TOP = topology()
@@ -130,7 +140,7 @@ def _none_late(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _brief(symptom: Symptom) -> tuple[Any, ...]:
-    return (symptom.device, symptom.port, symptom.kind, symptom.at_ns, symptom.since_ns, symptom.count)
+    return (symptom.device, symptom.port, symptom.kind, symptom.at_ns, symptom.since_ns, growth(symptom))
 
 
 def _modelled(messages: Sequence[Message]) -> Iterator[tuple[Any, ...]]:

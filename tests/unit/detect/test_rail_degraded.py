@@ -12,7 +12,8 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
-from streams.wire.models import Cause, Condition, Finding, PeerWindow, Source, Status, Symptom, SymptomKind
+from streams.wire.models import Cause, Condition, Finding, PeerGroup, PeerWindow, Source, Status, Symptom
+from streams.wire.symptoms import SourceSilence
 from tests.worlds.observations import after, at, down, episodes, last, off, on, up
 
 TOP = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), at(0)))
@@ -43,8 +44,8 @@ def minutes(says: Says, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[P
             begin = at(20 + 60 * n)
             made.append(
                 PeerWindow(
-                    host, Source.SOURCE_NIC, begin, begin + ns(60), begin - ns(10), begin + ns(50),
-                    tuple(f"mlx5_{rail}" for rail in range(8)), METRICS,
+                    host, Source.SOURCE_NIC, PeerGroup.HOST_RAILS, begin, begin + ns(60), begin - ns(10),
+                    begin + ns(50), tuple(f"mlx5_{rail}" for rail in range(8)), METRICS,
                     tuple(cell[metric] * (_noise(host, rail) if metric is TX else 1.0)
                           for metric in METRICS for rail, cell in enumerate(cells)),
                 )
@@ -70,7 +71,7 @@ def told(
     stage.begin(1)
     outputs = stage.adopt(TOP)
     outputs += stage.process(
-        [Symptom(host, "", SymptomKind.SOURCE_SILENT, at(0), source=Source.SOURCE_NIC) for host in silent]
+        [Symptom(host, "", SourceSilence(False), at(0), source=Source.SOURCE_NIC) for host in silent]
     )
     outputs += stage.process(symptoms)
     for window in sorted(windows, key=lambda w: w.end_ns):
@@ -173,7 +174,7 @@ def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
 def test_it_stays_open_while_nobody_reads_the_host() -> None:
     """Missing is not healthy; of a host that is read, `measure` tells for ten minutes what is still bad."""
     windows = [w for w in minutes(slow(0.7)) if w.device != BAD[0] or w.begin_ns < at(20 + 60 * 6)]
-    silence = Symptom(BAD[0], "", SymptomKind.SOURCE_SILENT, at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)
+    silence = Symptom(BAD[0], "", SourceSilence(False), at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)
     assert {f.status for f in told(windows, symptoms=[silence])} <= {Status.OPEN, Status.UPDATED}
     (final,) = last(told(windows))
     assert (final.status, final.final, after(final.resolved_at_ns)) == (Status.RESOLVED, True, 20 + 60 * 6)

@@ -8,7 +8,7 @@ import pytest
 from streams.wire.models import Condition, EventKind, Finding, Message, Source
 from tests.unit.detect.test_late import UP, Told, told
 from tests.worlds.live_stages import final_findings, in_order, run
-from tests.worlds.observations import GNMI, SNMP, after, event, samples
+from tests.worlds.observations import GNMI, SNMP, after, event, growth, samples
 from tests.worlds.small_fabric import topology
 
 DOWN, RISEN = EventKind.LINK_DOWN, EventKind.LINK_UP
@@ -28,7 +28,7 @@ def word(t: float, kind: EventKind = DOWN) -> Message:
 def states(messages: Sequence[Message]) -> list[Told]:
     """What is told of readings, and not as it happened."""
     return [
-        (s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, s.count)
+        (s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, growth(s))
         for s in told(messages)
         if not s.by_event
     ]

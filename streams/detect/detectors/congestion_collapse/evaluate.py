@@ -33,15 +33,18 @@ from streams.wire.models import (
     Finding,
     Severity,
     Subject,
-    SymptomKind,
 )
+from streams.wire.symptoms import CongestionState, ThrottledByPauseBegan
 
 SLUG = "congestion/collapse"
 VERSION = "1"
-KINDS = frozenset({SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED})
+STATE = CongestionState.THROTTLED_BY_PAUSE
 
 _ALL_TOLD = 0.9
 """Confidence: who is stifled counts pause and traffic itself; why all of them are, nobody does."""
+
+
+ThrottledSpells = LinkSpells[ThrottledByPauseBegan]
 
 
 @dataclass(slots=True)
@@ -49,7 +52,7 @@ class PodSpells:
     """One pod: its links that are stifled, and what was said."""
 
     subject: Subject
-    links: dict[str, LinkSpells] = field(default_factory=dict)
+    links: dict[str, ThrottledSpells] = field(default_factory=dict)
     state: PublishedEpisodes = ()
 
     @property
@@ -62,8 +65,8 @@ class _ThrottledLink(NamedTuple):
     """One host's link that was stifled once."""
 
     cable: Cable
-    own: LinkSpells
-    run: list[Spell]
+    own: ThrottledSpells
+    run: list[Spell[ThrottledByPauseBegan]]
 
     @property
     def host(self) -> str:
@@ -241,7 +244,7 @@ def _conclusion(
     hosts = tuple(sorted({one.host for one in everyone.values()}))
     told = sorted(min(one.told_ns for one in widest.fallen if one.host == host) for host in widest.fallen_hosts)
     detected_ns = told[min(widest.enough(params), len(told)) - 1]
-    sends = sum(one.run[0].share for one in everyone.values()) / len(everyone)
+    sends = sum(one.run[0].began.tx_ratio for one in everyone.values()) / len(everyone)
     last_ns = end_ns if end_ns != FOREVER else max(spell.reported_ns for one in everyone.values() for spell in one.run)
     count = len(widest.fallen_hosts)
     rails = _rails(part)
@@ -301,9 +304,10 @@ def _evidence(
             f"{group.name}: {hosts} of its {group.hosts} hosts here", metric="hosts", observed=float(hosts),
             expected=float(group.enough(params)), comparison="threshold", peers=group.hosts,
         )  # fmt: skip
-    worst = min(links.values(), key=lambda one: (one.run[0].share, one.cable.id))
+    worst = min(links.values(), key=lambda one: (one.run[0].began.tx_ratio, one.cable.id))
     spell = worst.run[0]
     yield Evidence(
-        f"{spell.reporter.device}/{spell.reporter.port} is {spell.detail} and sends {spell.share:.0%} of that",
+        f"{spell.reporter.device}/{spell.reporter.port} is paused {spell.began.paused_ratio:.0%} of the time"
+        f" and sends {spell.began.tx_ratio:.0%} of that",
         metric="pfc_rx_frames", at=spell.reporter, window_start_ns=spell.begin_ns, window_end_ns=window[1],
     )  # fmt: skip

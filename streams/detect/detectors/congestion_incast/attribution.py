@@ -8,21 +8,23 @@ hosts of other jobs at the same leaf that are paused and send far less meanwhile
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from streams.detect.evidence.congestion_spells import LinkSpells
+from streams.detect.evidence.congestion_spells import Began, LinkSpells, Spell
 from streams.fabric.topology import Cable, Topology
 from streams.wire.models import Endpoint, Evidence
+from streams.wire.symptoms import CnpThrottledBegan, ThrottledByPauseBegan
 
 _NAMED = 8
 
-Links = Mapping[str, LinkSpells]
+Slowed = Mapping[str, LinkSpells[CnpThrottledBegan]]
+Stifled = Mapping[str, LinkSpells[ThrottledByPauseBegan]]
 """Subject id -> what is known of a host's link."""
 
 
 class ConcurrentSpells(NamedTuple):
     """What else goes on in a pod that has a crowded port: links that are slowed, and that are stifled."""
 
-    cnp_throttled: Links
-    pause_throttled: Links
+    cnp_throttled: Slowed
+    pause_throttled: Stifled
 
 
 NO_CONCURRENT = ConcurrentSpells({}, {})
@@ -44,8 +46,8 @@ def attribute_incast(
     own = set(topology.jobs_on([host], span[0]))
     others = {other for job in own for other in topology.placement.hosts_of(job, span[0])} - {host}
     slowed = {
-        cable.lower.device: rate
-        for cable, rate in _during(topology, beside.cnp_throttled.values(), span)
+        cable.lower.device: max(spell.began.cnp_per_s for spell in spells)
+        for cable, spells in _during(topology, beside.cnp_throttled.values(), span)
         if cable.rail == receiver.rail and cable.lower.device != host
     }
     senders = tuple(sorted(slowed.keys() & others))
@@ -60,13 +62,15 @@ def attribute_incast(
     return IncastCause(senders, victims, tuple(_said(topology, at, span, (own, others, far), slowed, senders, victims)))
 
 
-def _during(topology: Topology, links: Iterable[LinkSpells], span: tuple[int, int]) -> Iterator[tuple[Cable, float]]:
-    """The links of which this was so at any time of a span, with the most that was counted."""
+def _during(
+    topology: Topology, links: Iterable[LinkSpells[Began]], span: tuple[int, int]
+) -> Iterator[tuple[Cable, list[Spell[Began]]]]:
+    """The links of which this was so at any time of a span, with the spells of then."""
     for link in links:
         cable = topology.cables.get(link.subject.id)
         spells = [s for s in link.spells if s.begin_ns <= span[1] and span[0] <= s.end_ns]
         if cable is not None and spells:
-            yield cable, max(spell.share for spell in spells) * 1e6
+            yield cable, spells
 
 
 def _said(
@@ -74,7 +78,7 @@ def _said(
     at: Endpoint,
     span: tuple[int, int],
     group: tuple[set[str], set[str], int],
-    slowed: Mapping[str, float],
+    slowed: Mapping[str, int],
     senders: tuple[str, ...],
     victims: tuple[str, ...],
 ) -> Iterator[Evidence]:
@@ -88,7 +92,7 @@ def _said(
         most = max(slowed[sender] for sender in senders)
         yield Evidence(
             f"job {job} receives on {at.device}; senders, most likely: {_named(senders)}, "
-            f"which are told to slow down up to {most:.0f} times a second meanwhile{away}",
+            f"which are told to slow down up to {most} times a second meanwhile{away}",
             metric="cnp_handled", at=at, observed=float(len(senders)), comparison="peers", peers=len(others) - far,
         )  # fmt: skip
     else:

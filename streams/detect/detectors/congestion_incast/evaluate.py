@@ -12,7 +12,6 @@ from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
 from streams.detect.evidence.congestion_spells import LinkSpells, Spell, ends_at_ns, group_spells
 from streams.detect.evidence.episodes import Conclusion, finding_defaults, next_final_ns, prune, reconcile
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.measure.crowds import DROPPED, PAUSES, STALLS
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
@@ -26,25 +25,31 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    SymptomKind,
 )
+from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason
 
 SLUG = "congestion/incast"
 VERSION = "1"
-KINDS = frozenset({SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED})
+STATE = CongestionState.INCAST
+
+IncastSpells = LinkSpells[IncastBegan]
 
 _ALL = ""
 """The one state of a link's: which end told does not matter."""
 
-_METRICS = {DROPPED: "tx_discards", PAUSES: "pfc_tx_frames", STALLS: "pcie_stalled_write_seconds"}
+_BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE)
+_METRICS = {
+    IncastReason.DROPPED: "tx_discards", IncastReason.PAUSED_BY_HOST: "pfc_tx_frames",
+    IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _Crowd:
     """One link for one time, and how many of its peers are crowded when it is told."""
 
-    link: LinkSpells
-    run: list[Spell]
+    link: IncastSpells
+    run: list[Spell[IncastBegan]]
 
     @property
     def begin_ns(self) -> int:
@@ -60,11 +65,15 @@ class _Crowd:
 
     @property
     def by_host(self) -> bool:
-        return any(spell.detail in (PAUSES, STALLS) for spell in self.run)
+        return any(spell.began.reason in _BY_HOST for spell in self.run)
 
 
 def step(
-    params: DetectParams, topology: Topology, pod: Mapping[str, LinkSpells], beside: ConcurrentSpells, watermark_ns: int
+    params: DetectParams,
+    topology: Topology,
+    pod: Mapping[str, IncastSpells],
+    beside: ConcurrentSpells,
+    watermark_ns: int,
 ) -> tuple[list[Episode], int]:
     """Conclude on all links of a pod that are crowded; answers what changed, and when to look again."""
     quiet_ns = ns(params.incast.quiet_s)
@@ -93,7 +102,7 @@ def step(
     return episodes, due_ns
 
 
-def _was_decided(params: DetectParams, own: LinkSpells, crowd: _Crowd, watermark_ns: int) -> bool:
+def _was_decided(params: DetectParams, own: IncastSpells, crowd: _Crowd, watermark_ns: int) -> bool:
     """Whether it is long over and was none: its peers of then may be forgotten before it is."""
     final_ns = ends_at_ns(ns(params.incast.quiet_s), crowd.run) + ns(params.lateness_s)
     was_one = any(said.overlaps(crowd.begin_ns, crowd.end_ns) for said in own.published.get(_ALL, ()))
@@ -133,15 +142,15 @@ def _conclusion(
     tellers = list(dict.fromkeys(spell.reporter for spell in run))
     ends = [end for end in (host, leaf) if end is not None]
     last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
-    worst = max(run, key=lambda spell: (spell.detail in (PAUSES, STALLS), spell.share))
+    worst = max(run, key=lambda spell: (spell.began.reason in _BY_HOST, spell.began.ratio))
     cable = topology.cables.get(own.subject.id)
     blamed = attribute_incast(topology, cable, (crowd.begin_ns, crowd.end_ns), beside) if cable is not None else None
     cause = Cause.CONGESTION
-    headline = f"more comes to {name} than goes in: its link is full and {worst.share:.0%} of the packets are "
-    headline += "dropped" if worst.detail == DROPPED else "marked"
+    headline = f"more comes to {name} than goes in: its link is full and {worst.began.ratio:.0%} of the packets are "
+    headline += "dropped" if worst.began.reason is IncastReason.DROPPED else "marked"
     if crowd.by_host:
-        cause = Cause.PCIE if worst.detail == STALLS else Cause.NIC
-        headline = f"{name} pauses the fabric {worst.share:.0%} of the time: its host takes no more"
+        cause = Cause.PCIE if worst.began.reason is IncastReason.STALLED_ON_PCIE else Cause.NIC
+        headline = f"{name} pauses the fabric {worst.began.ratio:.0%} of the time: its host takes no more"
     finding = Finding(
         **finding_defaults(params, SLUG, VERSION),
         condition=Condition.CONGESTION_INCAST,
@@ -167,20 +176,24 @@ def _conclusion(
     return Conclusion(crowd.begin_ns, min(crowd.end_ns, FOREVER - 1), finding, str(crowd.begin_ns), final_at)
 
 
-def _evidence(params: DetectParams, crowd: _Crowd, worst: Spell, headline: str, last_ns: int) -> Iterator[Evidence]:
-    limits = {DROPPED: params.incast.drops_per_s, PAUSES: params.incast.pauses, STALLS: params.incast.pauses}
+def _evidence(
+    params: DetectParams, crowd: _Crowd, worst: Spell[IncastBegan], headline: str, last_ns: int
+) -> Iterator[Evidence]:
+    limits = dict.fromkeys(_BY_HOST, params.incast.pauses)
     default = "roce_ecn_marked_packets" if worst.reporter == crowd.link.subject.a else "port_ecn_marked_packets"
     yield Evidence(
         statement=f"{worst.reporter.device}/{worst.reporter.port} counts it: {headline}",
-        metric=_METRICS.get(worst.detail, default),
+        metric=_METRICS.get(worst.began.reason, default),
         at=worst.reporter,
-        observed=worst.share,
-        expected=limits.get(worst.detail, params.incast.marked) if worst.detail != DROPPED else None,
+        observed=worst.began.ratio,
+        expected=limits.get(worst.began.reason, params.incast.marked)
+        if worst.began.reason is not IncastReason.DROPPED
+        else None,
         comparison="threshold",
         window_start_ns=crowd.begin_ns,
         window_end_ns=last_ns,
     )
-    if worst.detail == STALLS:
+    if worst.began.reason is IncastReason.STALLED_ON_PCIE:
         yield Evidence(
             f"its NIC waits for PCIe {params.incast.stalled:.0%} of the time and more: its host is the cause",
             at=worst.reporter,

@@ -22,21 +22,17 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    SymptomKind,
 )
+from streams.wire.symptoms import CongestionState, PauseBegan, PfcWatchdogStorm
 
 SLUG = "congestion/pfc-storm"
 VERSION = "1"
 
-KINDS = frozenset(
-    {
-        SymptomKind.PAUSE_RECEIVED_BEGAN,
-        SymptomKind.PAUSE_SENT_BEGAN,
-        SymptomKind.PAUSE_RECEIVED_ENDED,
-        SymptomKind.PAUSE_SENT_ENDED,
-        SymptomKind.PCIE_STALLED,
-    }
-)
+STATES = (CongestionState.PAUSE_RECEIVED, CongestionState.PAUSE_SENT)
+
+
+StormSpells = LinkSpells[PauseBegan | PfcWatchdogStorm]
+StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
 
 
 def pauser_of(finding: Finding) -> str:
@@ -51,9 +47,9 @@ def paused_of(finding: Finding) -> str:
     return next((device for device in ends if device != pauser_of(finding)), "")
 
 
-def step(params: DetectParams, own: LinkSpells, watermark_ns: int) -> tuple[list[Episode], int]:
+def step(params: DetectParams, own: StormSpells, watermark_ns: int) -> tuple[list[Episode], int]:
     """Conclude from the spells; answers what changed, and the watermark at which to look again."""
-    by_pauser: dict[Endpoint, list[Spell]] = {}
+    by_pauser: dict[Endpoint, list[StormSpell]] = {}
     for spell in own.spells:
         by_pauser.setdefault(own.pause_origin(spell), []).append(spell)
     quiet_ns = ns(params.storm.quiet_s)
@@ -74,7 +70,7 @@ def step(params: DetectParams, own: LinkSpells, watermark_ns: int) -> tuple[list
 
 
 def _conclusion(
-    params: DetectParams, own: LinkSpells, pauser: Endpoint, run: Sequence[Spell], watermark_ns: int
+    params: DetectParams, own: StormSpells, pauser: Endpoint, run: Sequence[StormSpell], watermark_ns: int
 ) -> Conclusion:
     begin_ns, end_ns = run[0].begin_ns, max(spell.end_ns for spell in run)
     free_ns = ends_at_ns(ns(params.storm.quiet_s), run)
@@ -88,8 +84,8 @@ def _conclusion(
     at_host = own.subject.role == HOST_LINK and own.subject.a is not None and pauser == own.subject.a
     paused = next((end for end in ends if end != pauser), None)
     victim = f"{paused.device}/{paused.port}" if paused is not None else "the far end"
-    worst = max(run, key=lambda spell: spell.share)
-    of = f" ({worst.detail})" if worst.detail else ""
+    worst = max(run, key=_paused_ratio)
+    of = f" ({queue})" if (queue := _queue(worst.began)) else ""
     last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
     finding = Finding(
         **finding_defaults(params, SLUG, VERSION),
@@ -110,11 +106,23 @@ def _conclusion(
     return Conclusion(begin_ns, min(end_ns, FOREVER - 1), finding, f"{begin_ns}/{pauser.device}", final_at)
 
 
-def _how_long(worst: Spell) -> str:
-    return "without end, as its watchdog says" if worst.is_instant else f"{worst.share:.0%} of the time"
+def _paused_ratio(spell: StormSpell) -> float:
+    """Return the share of the time; 0 where a watchdog reported it."""
+    return spell.began.paused_ratio if isinstance(spell.began, PauseBegan) else 0.0
 
 
-def _watchdog(pauser: Endpoint, teller: Endpoint, run: Sequence[Spell], last_ns: int) -> Evidence:
+def _queue(began: PauseBegan | PfcWatchdogStorm) -> str:
+    """Return the name of the queue or priority; empty where the whole port is paused."""
+    if isinstance(began, PauseBegan):
+        return "" if began.priority is None else f"priority {began.priority}"
+    return began.report if began.queue is None else f"queue {began.queue}"
+
+
+def _how_long(worst: StormSpell) -> str:
+    return "without end, as its watchdog says" if worst.is_instant else f"{_paused_ratio(worst):.0%} of the time"
+
+
+def _watchdog(pauser: Endpoint, teller: Endpoint, run: Sequence[StormSpell], last_ns: int) -> Evidence:
     return Evidence(
         statement=f"the PFC watchdog of {teller.device}/{teller.port} finds it held without end",
         metric="pfc_watchdog_storms",
@@ -125,7 +133,7 @@ def _watchdog(pauser: Endpoint, teller: Endpoint, run: Sequence[Spell], last_ns:
 
 
 def _evidence(
-    params: DetectParams, pauser: Endpoint, run: Sequence[Spell], worst: Spell, stalls: float, last_ns: int
+    params: DetectParams, pauser: Endpoint, run: Sequence[StormSpell], worst: StormSpell, stalls: float, last_ns: int
 ) -> Iterator[Evidence]:
     """The end that pauses comes first: it is what the root is followed by."""
     if worst.is_instant:
@@ -134,11 +142,11 @@ def _evidence(
     tellers = {spell.reporter for spell in run}
     told = "both ends count it" if len(tellers) > 1 else f"{worst.reporter.device}/{worst.reporter.port} counts it"
     yield Evidence(
-        statement=f"{pauser.device}/{pauser.port} pauses the far side {worst.share:.0%} of the time and less than "
-        f"{params.storm.traffic:.0%} of its speed comes in; {told}",
-        metric=("pfc" if worst.detail else "pause") + ("_rx_frames" if worst.is_paused else "_tx_frames"),
+        statement=f"{pauser.device}/{pauser.port} pauses the far side {_paused_ratio(worst):.0%} of the time and "
+        f"less than {params.storm.traffic:.0%} of its speed comes in; {told}",
+        metric=("pfc" if _queue(worst.began) else "pause") + ("_rx_frames" if worst.is_paused else "_tx_frames"),
         at=pauser,
-        observed=worst.share,
+        observed=_paused_ratio(worst),
         expected=params.storm.paused,
         comparison="threshold",
         window_start_ns=run[0].begin_ns,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from streams.detect.evidence import xids
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
-from streams.detect.evidence.link_history import FOREVER, Interval, supersedes
+from streams.detect.evidence.link_history import FOREVER, Interval, growth_of, supersedes
 from streams.detect.evidence.xids import Grade
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
@@ -24,8 +24,8 @@ from streams.wire.models import (
     Severity,
     Subject,
     Symptom,
-    SymptomKind,
 )
+from streams.wire.symptoms import GpuXid
 
 SLUG = "host/gpu-fault"
 VERSION = "1"
@@ -66,17 +66,23 @@ class GpuState:
 
 def is_relevant(symptom: Symptom) -> bool:
     """Whether it says anything of the GPU."""
-    code = code_of(symptom)
-    return xids.grade(code) is not Grade.NONE or xids.is_recovered(code, symptom.detail)
+    return xids.grade(code_of(symptom)) is not Grade.NONE or _is_recovered(symptom)
 
 
 def code_of(symptom: Symptom) -> int:
     """The Xid, or what stands for counted ECC errors."""
-    return xids.ECC if symptom.kind is SymptomKind.GPU_ECC_COUNTED else symptom.count
+    return symptom.payload.xid if isinstance(symptom.payload, GpuXid) else xids.ECC
+
+
+def _is_recovered(symptom: Symptom) -> bool:
+    return isinstance(symptom.payload, GpuXid) and symptom.payload.needs_nothing
 
 
 def _order(symptom: Symptom) -> tuple[int, int, int, str]:
-    return symptom.at_ns, symptom.kind, symptom.count, symptom.detail
+    payload = symptom.payload
+    if isinstance(payload, GpuXid):
+        return symptom.at_ns, symptom.kind, payload.xid, payload.message
+    return symptom.at_ns, symptom.kind, growth_of(symptom), ""
 
 
 def step(
@@ -102,7 +108,7 @@ Run = tuple[list[Symptom], int, int]
 def _runs(params: DetectParams, symptoms: Sequence[Symptom], restarts: Sequence[int]) -> list[Run]:
     runs: list[list[Symptom]] = []
     for symptom in symptoms:
-        if xids.is_recovered(code_of(symptom), symptom.detail):
+        if _is_recovered(symptom):
             continue
         if runs and symptom.at_ns < _end(params, runs[-1], symptoms, restarts)[1]:
             runs[-1].append(symptom)
@@ -116,7 +122,7 @@ def _end(
 ) -> tuple[int, int]:
     """When a fault was over, and when that is known: by a restart, the driver's word, or quiet."""
     last = run[-1].at_ns
-    told = [s.at_ns for s in symptoms if xids.is_recovered(code_of(s), s.detail) and s.at_ns >= last]
+    told = [s.at_ns for s in symptoms if _is_recovered(s) and s.at_ns >= last]
     told += [at_ns for at_ns in restarts if at_ns > last]
     own = params.gpu
     needs_reset = max(xids.grade(code_of(symptom)) for symptom in run) >= Grade.UNCORRECTABLE
@@ -141,7 +147,7 @@ def _conclusion(
         observed_at_ns=over_ns or last.at_ns,
         resolved_at_ns=over_ns,
         detected_at_ns=first.at_ns,
-        summary=f"GPU {at.port} of {at.device}: {_headline(code, worst.count)}",
+        summary=f"GPU {at.port} of {at.device}: {_headline(code, growth_of(worst))}",
         cause=xids.cause(code),
         evidence=tuple(_evidence(at, run)),
         confidence=1.0,
@@ -165,7 +171,7 @@ def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
         by_code.setdefault(code_of(symptom), []).append(symptom)
     graded = sorted(by_code.items(), key=lambda item: (-xids.grade(item[0]), item[1][0].at_ns, item[0]))
     for code, told in graded[:_MOST_EVIDENCE]:
-        count = sum(s.count for s in told) if code == xids.ECC else len(told)
+        count = sum(map(growth_of, told)) if code == xids.ECC else len(told)
         said = _headline(code, count)
         yield Evidence(
             statement=f"{said}, told {len(told)} times" if len(told) > 1 and code != xids.ECC else said,

@@ -5,7 +5,6 @@ Opens when it has been low for `open_after_s`, unlike the like parts of its host
 suffers by it shows in rail_degraded.py, which has this for its parent.
 """
 
-import re
 from bisect import insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -25,16 +24,14 @@ from streams.wire.models import (
     Severity,
     Subject,
     Symptom,
-    SymptomKind,
 )
+from streams.wire.symptoms import PcieLink, PcieLinkState, SymptomKind
 
 SLUG = "host/pcie-degraded"
 VERSION = "1"
 
 _CAPACITY = 64
 """Changes kept of one link: one that trains anew each minute stays one episode, and is dated as it began."""
-
-_DETAIL = re.compile(r"x(\d+) of x(\d+)")
 
 
 @dataclass(slots=True)
@@ -68,8 +65,16 @@ class PcieState:
         return any(s.begin_ns <= symptom.at_ns <= s.end_ns and not s.episode.finding.final for s in self.state)
 
 
-def _order(symptom: Symptom) -> tuple[int, int, int]:
-    return symptom.at_ns, symptom.kind, symptom.count
+def _order(symptom: Symptom) -> tuple[int, int, float]:
+    return symptom.at_ns, symptom.kind, _capacity(symptom)
+
+
+def _capacity(symptom: Symptom) -> float:
+    return symptom.payload.capacity_ratio if isinstance(symptom.payload, PcieLinkState) else 1.0
+
+
+def _link(symptom: Symptom) -> PcieLink | None:
+    return symptom.payload.link if isinstance(symptom.payload, PcieLinkState) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ def _spells(params: DetectParams, symptoms: Sequence[Symptom]) -> list[_Spell]:
         elif last is None or (last.end_ns != FOREVER and symptom.at_ns >= last.end_ns + ns(params.pcie.full_s)):
             spells.append(_Spell(symptom.at_ns, FOREVER, symptom))
         else:
-            spells[-1] = _Spell(last.begin_ns, FOREVER, min(last.worst, symptom, key=lambda s: (s.count, s.at_ns)))
+            spells[-1] = _Spell(last.begin_ns, FOREVER, min(last.worst, symptom, key=lambda s: (_capacity(s), s.at_ns)))
     return spells
 
 
@@ -118,7 +123,7 @@ def _conclusion(params: DetectParams, subject: Subject, spell: _Spell, opens_ns:
     full_ns = spell.end_ns + ns(params.pcie.full_s) if spell.end_ns != FOREVER else FOREVER
     over = full_ns <= watermark_ns
     at = subject.a or Endpoint("")
-    share = spell.worst.count / 1000
+    share, trained = _capacity(spell.worst), _described(_link(spell.worst))
     finding = Finding(
         **finding_defaults(params, SLUG, VERSION),
         condition=Condition.HOST_PCIE_DEGRADED,
@@ -128,11 +133,11 @@ def _conclusion(params: DetectParams, subject: Subject, spell: _Spell, opens_ns:
         observed_at_ns=spell.end_ns if over else opens_ns,
         resolved_at_ns=spell.end_ns if over else None,
         detected_at_ns=opens_ns,
-        summary=f"PCIe of {at.device}/{at.port} trained at {spell.worst.detail}",
+        summary=f"PCIe of {at.device}/{at.port} trained at {trained}",
         cause=Cause.PCIE_WIDTH if _is_narrow(spell.worst) else Cause.PCIE_SPEED,
         evidence=(
             Evidence(
-                statement=f"{at.device}/{at.port} trained at {spell.worst.detail}: {share:.0%} of what it can carry",
+                statement=f"{at.device}/{at.port} trained at {trained}: {share:.0%} of what it can carry",
                 metric="pcie_width_lanes" if _is_narrow(spell.worst) else "pcie_speed_gtps",
                 at=at,
                 observed=share,
@@ -150,7 +155,15 @@ def _conclusion(params: DetectParams, subject: Subject, spell: _Spell, opens_ns:
     return Conclusion(spell.begin_ns, end_ns, finding, str(spell.begin_ns), final_at)
 
 
+def _described(link: PcieLink | None) -> str:
+    if link is None:
+        return "less than its maximum"
+    return (
+        f"x{link.width_lanes} of x{link.width_max_lanes} lanes at {link.speed_gtps:g} of {link.speed_max_gtps:g} GT/s"
+    )
+
+
 def _is_narrow(symptom: Symptom) -> bool:
     """Whether lanes are missing."""
-    said = _DETAIL.search(symptom.detail)
-    return said is not None and int(said[1]) < int(said[2])
+    link = _link(symptom)
+    return link is not None and link.width_lanes < link.width_max_lanes

@@ -19,8 +19,8 @@ from streams.wire.models import (
     Evidence,
     Finding,
     Severity,
-    SymptomKind,
 )
+from streams.wire.symptoms import SymptomKind
 
 SLUG = "link/down"
 VERSION = "1"

@@ -14,7 +14,14 @@ from itertools import accumulate
 from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
 from streams.detect.detectors.link_flap.params import FLAP_PRESETS, FlapPreset
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
-from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory, excused_intervals, overlaps_any
+from streams.detect.evidence.link_history import (
+    FOREVER,
+    Interval,
+    LinkHistory,
+    excused_intervals,
+    growth_of,
+    overlaps_any,
+)
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.wire.models import (
@@ -26,8 +33,8 @@ from streams.wire.models import (
     Finding,
     Severity,
     Symptom,
-    SymptomKind,
 )
+from streams.wire.symptoms import SymptomKind
 
 SLUG = "link/flap"
 VERSION = "1"
@@ -80,11 +87,7 @@ def step(
     What people did at its ends until `worked_on_ns` is no history of the link: it does not count with what comes later.
     """
     spans = excused_intervals(params.link, history, restarts)
-    seen = [
-        s
-        for s in history.symptoms
-        if _counts(s) and not overlaps_any(spans, s.since_ns if s.count else s.at_ns, s.at_ns)
-    ]
+    seen = [s for s in history.symptoms if _counts(s) and not overlaps_any(spans, _begin_ns(s), s.at_ns)]
     tellers = {
         name: _tellers(preset, history, [*spans, *_booting(preset, history, restarts)], watermark_ns)
         for name in params.flap.presets
@@ -111,6 +114,11 @@ def _counts(symptom: Symptom) -> bool:
     if symptom.kind in (SymptomKind.WENT_DOWN, SymptomKind.CAME_UP):
         return symptom.by_event or symptom.since_ns > 0
     return symptom.kind in _DOWNS
+
+
+def _begin_ns(symptom: Symptom) -> int:
+    """Return when the downs of a symptom began at the earliest."""
+    return symptom.since_ns if growth_of(symptom) else symptom.at_ns
 
 
 def _runs(seen: list[Symptom], quiet_ns: int) -> Iterator[list[Symptom]]:
@@ -156,9 +164,7 @@ def _tellers(preset: FlapPreset, history: LinkHistory, spans: list[Interval], wa
             told = defaultdict(list)
             for s in history.at(end):
                 if s.kind in _DOWNS and _counts(s):
-                    told[s.kind, s.by_event, int(s.source)].append(
-                        (s.since_ns if s.count else s.at_ns, s.at_ns, s.count or 1)
-                    )
+                    told[s.kind, s.by_event, int(s.source)].append((_begin_ns(s), s.at_ns, growth_of(s) or 1))
         for (kind, by_event, _), downs in told.items():
             kept = [
                 (at, n, since if preset.outage_s else at)

@@ -23,9 +23,8 @@ from streams.wire.models import (
     Severity,
     Source,
     Subject,
-    Symptom,
-    SymptomKind,
 )
+from streams.wire.symptoms import SourceSilence
 
 SLUG = "telemetry/stale"
 VERSION = "1"
@@ -42,7 +41,7 @@ class Silence:
     boot_id: int = 0
     collector: str = ""
     collector_silent: bool = False
-    detail: str = ""
+    collector_error: str = ""
     others: int = 0
     """Sources of the device that were heard at `told_ns`."""
 
@@ -59,19 +58,20 @@ def step(
     return reconcile(state, conclusions, watermark_ns)
 
 
-def update_silences(params: StaleParams, silences: list[Silence], symptom: Symptom) -> list[Silence]:
+def update_silences(
+    params: StaleParams, silences: list[Silence], source: Source, since_ns: int, at_ns: int, observed: SourceSilence
+) -> list[Silence]:
     """The silences of a source after it fell silent or was heard again; the latter may be the first word of a gap."""
-    heard = symptom.kind is SymptomKind.SOURCE_RESUMED
-    if heard and symptom.at_ns - symptom.since_ns <= params.limit_ns(symptom.cadence_ns):
+    heard, limit_ns = observed.has_resumed, params.limit_ns(observed.cadence_ns)
+    if heard and at_ns - since_ns <= limit_ns:
         # What was late fills the gap: there was no silence.
-        return [silence for silence in silences if silence.since_ns != symptom.since_ns]
-    if any(s.since_ns == symptom.since_ns for s in silences):
-        own = symptom.since_ns if heard else -1
-        return [replace(s, resumed_ns=symptom.at_ns) if s.since_ns == own else s for s in silences]
-    told_ns = min(symptom.at_ns, symptom.since_ns + params.limit_ns(symptom.cadence_ns)) if heard else symptom.at_ns
+        return [silence for silence in silences if silence.since_ns != since_ns]
+    if any(s.since_ns == since_ns for s in silences):
+        return [replace(s, resumed_ns=at_ns) if heard and s.since_ns == since_ns else s for s in silences]
+    told_ns = min(at_ns, since_ns + limit_ns) if heard else at_ns
     silence = Silence(
-        symptom.source, symptom.since_ns, told_ns, symptom.at_ns if heard else FOREVER, symptom.boot_id,
-        symptom.collector, symptom.collector_silent, symptom.detail, symptom.count,
+        source, since_ns, told_ns, at_ns if heard else FOREVER, observed.boot_id, observed.collector,
+        observed.collector_silent, observed.collector_error, observed.live_sources,
     )  # fmt: skip
     return [*silences, silence]
 
@@ -79,7 +79,7 @@ def update_silences(params: StaleParams, silences: list[Silence], symptom: Sympt
 def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Conclusion:
     over = silence.resumed_ns != FOREVER
     device = subject.a.device if subject.a else ""
-    said = f"; collector {silence.collector} says: {silence.detail}" if silence.detail else ""
+    said = f"; collector {silence.collector} says: {silence.collector_error}" if silence.collector_error else ""
     if silence.collector_silent:
         said = f"; its collector {silence.collector} is silent too"
     evidence = Evidence(
@@ -92,7 +92,7 @@ def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Con
         window_end_ns=silence.resumed_ns if over else silence.detected_ns,
         collector=silence.collector,
         source=silence.source,
-        error=silence.detail,
+        error=silence.collector_error,
     )
     finding = Finding(
         **finding_defaults(params, SLUG, VERSION),

@@ -1,0 +1,281 @@
+"""The payloads of a Symptom: one class for each thing that `measure` observes, field for field as in internal.proto.
+
+A field has one meaning, its unit is in its name, and a ratio is between 0 and 1. `kind` follows from the payload, so
+that consumers branch on one enum; a payload of congestion also has the `state` that it begins, ends or belongs to.
+No payload has all field names of another, so that a snapshot in JSON is read back without a discriminator.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar
+
+from streams.fabric.catalogue import Metric
+
+
+class SymptomKind(IntEnum):
+    """The kind of a symptom, derived from its payload and not on the wire. It orders observations of one moment."""
+
+    WENT_DOWN = 1
+    CAME_UP = 2
+    ADMIN_DISABLED = 3
+    ADMIN_ENABLED = 4
+    DOWNS_COUNTED = 5
+    TRANSITIONS_COUNTED = 6
+    RESTARTED = 7
+    SOURCE_SILENT = 8
+    SOURCE_RESUMED = 9
+    GPU_XID = 10
+    GPU_ECC_COUNTED = 11
+    PCIE_DEGRADED = 12
+    PCIE_RESTORED = 13
+    PAUSE_RECEIVED_BEGAN = 14
+    PAUSE_RECEIVED_ENDED = 15
+    PAUSE_SENT_BEGAN = 16
+    PAUSE_SENT_ENDED = 17
+    PFC_WATCHDOG_STORM = 18
+    PCIE_STALLED = 19
+    INCAST_BEGAN = 20
+    INCAST_ENDED = 21
+    THROTTLED_BY_PAUSE_BEGAN = 22
+    THROTTLED_BY_PAUSE_ENDED = 23
+    CNP_THROTTLED_BEGAN = 24
+    CNP_THROTTLED_ENDED = 25
+
+
+class PortChange(IntEnum):
+    """A change of the operational or of the administrative state of a port."""
+
+    WENT_DOWN = 1
+    CAME_UP = 2
+    ADMIN_DISABLED = 3
+    ADMIN_ENABLED = 4
+
+
+class PauseDirection(IntEnum):
+    """The direction of pause frames (IEEE 802.1Qbb or 802.3x), as the port sees them."""
+
+    RECEIVED = 1
+    SENT = 2
+
+
+class IncastReason(IntEnum):
+    """The counter that shows more traffic for a port than it drains. The last two are caused by the host."""
+
+    DROPPED = 1
+    MARKED = 2
+    PAUSED_BY_HOST = 3
+    STALLED_ON_PCIE = 4
+
+
+class CongestionState(IntEnum):
+    """A state of a port that begins and ends."""
+
+    PAUSE_RECEIVED = 1
+    PAUSE_SENT = 2
+    INCAST = 3
+    THROTTLED_BY_PAUSE = 4
+    CNP_THROTTLED = 5
+
+
+GROWTH_KINDS = {
+    Metric.LINK_DOWN_EVENTS: SymptomKind.DOWNS_COUNTED,
+    Metric.LINK_TRANSITIONS: SymptomKind.TRANSITIONS_COUNTED,
+    Metric.GPU_ECC_UNCORRECTED: SymptomKind.GPU_ECC_COUNTED,
+}
+_CHANGED = {change: SymptomKind[change.name] for change in PortChange}
+_ENDED = {state: SymptomKind[f"{state.name}_ENDED"] for state in CongestionState}
+_PAUSES = {direction: CongestionState[f"PAUSE_{direction.name}"] for direction in PauseDirection}
+_PAUSE_BEGAN = {direction: SymptomKind[f"PAUSE_{direction.name}_BEGAN"] for direction in PauseDirection}
+
+
+@dataclass(frozen=True, slots=True)
+class PortTransition:
+    """The state of a port changed, or was read for the first time where the symptom's `since_ns` is 0."""
+
+    change: PortChange
+
+    @property
+    def kind(self) -> SymptomKind:
+        return _CHANGED[self.change]
+
+
+@dataclass(frozen=True, slots=True)
+class CounterGrowth:
+    """A counter of link downs, link transitions or uncorrectable ECC errors grew by `growth` since the last reading."""
+
+    counter: Metric
+    growth: int
+
+    def __post_init__(self) -> None:
+        if self.counter not in GROWTH_KINDS:
+            raise ValueError(f"no symptom follows from the growth of {self.counter.name}")
+
+    @property
+    def kind(self) -> SymptomKind:
+        return GROWTH_KINDS[self.counter]
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The device restarted; `ended_boot_id` is the boot that ended, 0 where unknown."""
+
+    kind: ClassVar = SymptomKind.RESTARTED
+    ended_boot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSilence:
+    """A source of the device delivered nothing since the symptom's `since_ns`.
+
+    SOURCE_SILENT: it is silent, `at_ns` is when the limit passed. SOURCE_RESUMED: it delivered again at `at_ns`.
+    """
+
+    has_resumed: bool
+    collector: str = ""
+    collector_silent: bool = False
+    """The collector sends no status either."""
+    collector_error: str = ""
+    """The reason for which the collector does not reach the device, in its own text."""
+    live_sources: int = 0
+    """Other sources of the device that are live."""
+    cadence_ns: int = 0
+    """Interval between two readings, as configured or learned; 0 where unknown."""
+    boot_id: int = 0
+    """Boot of the last sample before, 0 where unknown."""
+
+    @property
+    def kind(self) -> SymptomKind:
+        return SymptomKind.SOURCE_RESUMED if self.has_resumed else SymptomKind.SOURCE_SILENT
+
+
+@dataclass(frozen=True, slots=True)
+class GpuXid:
+    """The driver reported an Xid of a GPU; the symptom's port is the GPU's PCI address."""
+
+    kind: ClassVar = SymptomKind.GPU_XID
+    xid: int
+    needs_nothing: bool
+    """The driver reports that the GPU needs no action any more (Xid 154)."""
+    message: str
+    """The driver's line of the kernel log, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLink:
+    """Negotiated width and speed of a PCIe link, and the lesser of its own and its slot's maximum."""
+
+    width_lanes: int
+    width_max_lanes: int
+    speed_gtps: float
+    speed_max_gtps: float
+
+
+@dataclass(frozen=True, slots=True)
+class PcieLinkState:
+    """The PCIe link of a NIC or GPU trained to `capacity_ratio` of what it can carry; 1: it is restored.
+
+    `link` is None where a late reading divides a change and the values at its end are not retained.
+    """
+
+    capacity_ratio: float
+    link: PcieLink | None
+
+    @property
+    def kind(self) -> SymptomKind:
+        return SymptomKind.PCIE_DEGRADED if self.capacity_ratio < 1 else SymptomKind.PCIE_RESTORED
+
+
+@dataclass(frozen=True, slots=True)
+class PauseBegan:
+    """A port is paused (RECEIVED) or pauses its peer (SENT) nearly all the time since `began_ns`, without traffic."""
+
+    direction: PauseDirection
+    began_ns: int
+    paused_ratio: float
+    """Share of the time between the last two readings."""
+    priority: int | None
+    """802.1p priority; None: 802.3x pause of the whole port."""
+
+    @property
+    def kind(self) -> SymptomKind:
+        return _PAUSE_BEGAN[self.direction]
+
+    @property
+    def state(self) -> CongestionState:
+        return _PAUSES[self.direction]
+
+
+@dataclass(frozen=True, slots=True)
+class PfcWatchdogStorm:
+    """The PFC watchdog of a switch reported at `at_ns` that a queue is paused without end. It has no duration."""
+
+    kind: ClassVar = SymptomKind.PFC_WATCHDOG_STORM
+    state: ClassVar = CongestionState.PAUSE_RECEIVED
+    queue: int | None
+    """None where the report is an event, whose text is in `report`."""
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class PcieStall:
+    """The NIC of a port that sends pause waited for PCIe for `stalled_ratio` of the time.
+
+    `began_ns` is that of the PauseBegan beside it.
+    """
+
+    kind: ClassVar = SymptomKind.PCIE_STALLED
+    state: ClassVar = CongestionState.PAUSE_SENT
+    began_ns: int
+    stalled_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class IncastBegan:
+    """More arrives for this end of a host's link than it drains, since `began_ns`.
+
+    `ratio`: share of packets marked or dropped, or share of the time in which the host pauses.
+    """
+
+    kind: ClassVar = SymptomKind.INCAST_BEGAN
+    state: ClassVar = CongestionState.INCAST
+    began_ns: int
+    ratio: float
+    reason: IncastReason
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledByPauseBegan:
+    """A host's port is paused part of the time and sends `tx_ratio` of what it sent before `began_ns`."""
+
+    kind: ClassVar = SymptomKind.THROTTLED_BY_PAUSE_BEGAN
+    state: ClassVar = CongestionState.THROTTLED_BY_PAUSE
+    began_ns: int
+    tx_ratio: float
+    paused_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class CnpThrottledBegan:
+    """A host's port handles `cnp_per_s` congestion notifications a second since `began_ns`."""
+
+    kind: ClassVar = SymptomKind.CNP_THROTTLED_BEGAN
+    state: ClassVar = CongestionState.CNP_THROTTLED
+    began_ns: int
+    cnp_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class CongestionEnded:
+    """A state of a port is over at `at_ns`; `last_active_ns` is the last reading that showed it."""
+
+    state: CongestionState
+    last_active_ns: int
+
+    @property
+    def kind(self) -> SymptomKind:
+        return _ENDED[self.state]
+
+
+CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | ThrottledByPauseBegan | CnpThrottledBegan
+Congestion = CongestionBegan | PcieStall | CongestionEnded
+Payload = PortTransition | CounterGrowth | Restart | SourceSilence | GpuXid | PcieLinkState | Congestion
