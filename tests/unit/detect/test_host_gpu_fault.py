@@ -176,7 +176,7 @@ def test_a_driver_that_repeats_itself_keeps_state_bounded() -> None:
 def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:
     """Every number in the page's table, in the row of its grade."""
     names = {"off the bus": Grade.OFF_BUS, "uncorrectable": Grade.UNCORRECTABLE, "contained": Grade.CONTAINED,
-             "corrected": Grade.CORRECTED, "the program's own doing": Grade.NONE}  # fmt: skip
+             "corrected": Grade.CORRECTED, "caused by the application": Grade.NONE}  # fmt: skip
     listed: dict[int, Grade] = {}
     for row in re.findall(r"^\| ([^|]+) \| ([^|]+) \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
         for grade in (g for name, g in names.items() if row[0].startswith(name)):
