@@ -35,7 +35,7 @@ def verdicts(report: Report) -> Iterator[Verdict]:
     yield Verdict(
         PROMISE,
         f"every injected fault found: {faults.found} of {faults.injected};"
-        f" invented {len(faults.invented)}, paged in vain {faults.false_pages}",
+        f" invented {len(faults.invented)}, false pages {faults.false_pages}",
         faults.found == faults.injected and not faults.invented and not faults.false_pages,
     )
     growing = [stage.stage for stage in report.stages if stage.grows]
