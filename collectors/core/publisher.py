@@ -21,8 +21,8 @@ from collectors.core.gathering import Gathering
 from collectors.core.spec import Core
 from collectors.core.spooled import buffer_of
 from streams.wire.errors import Misconfigured
-from streams.wire.patient import patient
-from streams.wire.topics import Partitions, Record, Spread
+from streams.wire.producer_backoff import throttle_metadata_refresh
+from streams.wire.topics import Partitions, PartitionScheme, Record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,7 +194,7 @@ class KafkaPublisher:
                 linger_ms=_LINGER_MS,
                 max_batch_size=_BATCH_BYTES,
             )
-            patient(producer, _RETRY_S)
+            throttle_metadata_refresh(producer, _RETRY_S)
             try:
                 await producer.start()
             except IncompatibleBrokerVersion as error:
@@ -208,9 +208,9 @@ class KafkaPublisher:
     async def _check_partitions(self, producer: AIOKafkaProducer, window: Sequence[Held]) -> None:
         """A device's partition is a promise to every consumer: refuse a topic of another number of partitions."""
         for topic in {held.record.topic for held in window}:
-            if topic.name in self._checked or topic.spread is Spread.ONE:
+            if topic.name in self._checked or topic.scheme is PartitionScheme.SINGLE:
                 continue
-            found, wanted = len(await producer.partitions_for(topic.name)), self._partitions.of(topic)
+            found, wanted = len(await producer.partitions_for(topic.name)), self._partitions.count(topic)
             if found != wanted:
                 raise Misconfigured(f"{topic.name} has {found} partitions where {wanted} are configured")
             self._checked.add(topic.name)

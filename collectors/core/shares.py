@@ -39,7 +39,7 @@ class Shares(ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, core: Core, group: str, session_s: float, assign: Assign) -> None:
         assert core.client_options is not None, "shares are Kafka's"
         self._options = dict(core.client_options)
-        self._wanted = core.partitions.of(TARGETS)
+        self._wanted = core.partitions.count(TARGETS)
         self._group = group
         self._session_s = session_s
         self._assign = assign

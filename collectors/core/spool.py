@@ -15,7 +15,7 @@ import orjson
 
 from collectors.core.buffer import Held
 from streams.wire.errors import Misconfigured
-from streams.wire.topics import BY_NAME, Record, Spread, Topic
+from streams.wire.topics import BY_NAME, PartitionScheme, Record, Topic
 
 _TABLE = """CREATE TABLE IF NOT EXISTS held (
     id INTEGER PRIMARY KEY AUTOINCREMENT, size INTEGER NOT NULL, rows INTEGER NOT NULL, topic TEXT NOT NULL,
@@ -95,7 +95,7 @@ class Spool:
         room = _READ_BYTES
         rows = self._opened().execute(_SELECT, (limit,))
         for _, size, rows_in_it, topic, spread, route, headers, key, value in rows:
-            known = BY_NAME.get(topic) or Topic(topic, None, Spread(spread))
+            known = BY_NAME.get(topic) or Topic(topic, None, PartitionScheme(spread))
             own = tuple((name, bytes.fromhex(data)) for name, data in orjson.loads(headers))
             found.append(Held(Record(known, key, value, own, route), rows_in_it))
             room -= size
@@ -164,6 +164,6 @@ def _row(held: Held) -> tuple[object, ...]:
     record = held.record
     headers = orjson.dumps([(name, data.hex()) for name, data in record.headers])
     return (
-        held.size, held.rows, record.topic.name, record.topic.spread.value, record.route, headers, record.key,
+        held.size, held.rows, record.topic.name, record.topic.scheme.value, record.route, headers, record.key,
         record.value,
     )  # fmt: skip

@@ -29,7 +29,7 @@ async def read_targets(
     """
     core = means.core
     is_shared = bool(params.share_group) and core.client_options is not None
-    roster = Roster[Target](core.partitions.of(TARGETS) if is_shared else None)
+    roster = Roster[Target](core.partitions.count(TARGETS) if is_shared else None)
     roster.configure(targets(params))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(roster.run(read))

@@ -12,7 +12,7 @@ from collectors.core.targets import read_targets
 from collectors.gnmi.device import DeviceReader
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.read import credentials
-from streams.wire.loops import new_loop
+from streams.wire.event_loop import new_loop
 from streams.wire.models import Source
 
 

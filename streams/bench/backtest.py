@@ -44,9 +44,9 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
     from streams.bench.recording import write_recording
     from streams.config.settings import Settings
     from streams.detect.thresholds import ns
-    from streams.fabric.folder import write_folder
-    from streams.instrument.garbage import sought_seldom
-    from streams.instrument.pages import keep_pages
+    from streams.fabric.inventory_folder import write_folder
+    from streams.instrument.garbage import relaxed_gc
+    from streams.instrument.pages import retain_malloc_pages
     from streams.replay import backtest as own
     from streams.replay.driver import Driver, batches
     from streams.replay.recording import RejectedRows
@@ -63,13 +63,13 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
 
     def speed(work: Callable[[], Any]) -> tuple[float, float]:
         began_s, cpu_s = time.perf_counter(), time.process_time()
-        with sought_seldom():  # as the whole does it by itself
+        with relaxed_gc():  # as the whole does it by itself
             work()
         spent_s = time.process_time() - cpu_s, time.perf_counter() - began_s
         return made.port_samples / spent_s[0], made.port_samples / spent_s[1]
 
     out = folder / "found.jsonl"
-    keep_pages()  # as the command does
+    retain_malloc_pages()  # as the command does
     whole, whole_wall = speed(lambda: own.run(source, settings, out))
     # KiB on Linux; after the whole run, before all messages are held at once for the stages alone.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -23,7 +23,7 @@ class GroupLag:
         self._partitions = [
             TopicPartition(topic.name, partition)
             for topic in _TELEMETRY
-            for partition in range(kafka.partitions.of(topic))
+            for partition in range(kafka.partitions.count(topic))
         ]
 
     async def lag_of(self, group: str) -> int | None:

@@ -58,7 +58,7 @@ def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, sample
     partitions = max(8, _PARTITIONS_A_WORKER * workers)
     bytes_per_s = report["stored"]["kafka_bytes"][samples.name] / report["load"]["port_samples_sent"] * rate
     brokers = max(_LEAST_BROKERS, ceil(cores["broker"] * terms.kafka_copies / terms.broker_cores))
-    kept_bytes = min(bytes_per_s * (samples.kept_s or 0), (samples.kept_bytes or inf) * partitions)
+    kept_bytes = min(bytes_per_s * (samples.retention_s or 0), (samples.retention_bytes or inf) * partitions)
     row_bytes = next(
         table["bytes"] / table["rows"] for table in report["stored"]["tables"] if table["table"] == "samples"
     )

@@ -31,14 +31,14 @@ def backtest(
     With --against, both configurations are run over the same messages, and it is said which findings appear with
     --config, which disappear, and which change; what is written is that of --config.
     """
-    from streams.instrument.pages import keep_pages
+    from streams.instrument.pages import retain_malloc_pages
     from streams.replay.backtest import Recording, run, run_history
     from streams.report import render_differences
     from streams.wire.errors import Misconfigured
 
     if inventory is None or out is None:
         raise Misconfigured("backtest needs --inventory and --out")
-    keep_pages()
+    retain_malloc_pages()
     settings, other = settings_of(config), None if against is None else settings_of(against)
     if samples and since is None and until is None:
         recording = Recording(tuple(samples), tuple(events or ()), facts, status, controls, inventory)

@@ -12,7 +12,7 @@ import typer
 
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.fabric.checks import Problem
-from streams.fabric.inventory import Inventory, digest, examine, write_folder
+from streams.fabric.inventory import Inventory, digest, validate, write_folder
 from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
 from streams.simulation.clos import generate as made_by
@@ -53,7 +53,7 @@ def generate(
 @inventory.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
     """Say everything that is wrong with an inventory, or stands against itself in it; exit 1 if anything does."""
-    examined = examine(folder, time.time_ns())
+    examined = validate(folder, time.time_ns())
     if not examined.problems:
         _say(examined.inventory, folder, "fine", as_json)
         return
@@ -86,9 +86,9 @@ def apply(
 
 
 def _read(folder: Path) -> Inventory:
-    examined = examine(folder, time.time_ns())
+    examined = validate(folder, time.time_ns())
     _warn(examined.problems)
-    if examined.impossible:
+    if examined.errors:
         raise typer.Exit(1)
     return examined.inventory
 

@@ -26,7 +26,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass
-class Gathered:
+class CollectedErrors:
     """What was read so far: the settings as a tree, and a line for each problem."""
 
     tree: dict[str, Any] = field(default_factory=dict)
@@ -38,7 +38,7 @@ def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str]
 
     Sections that are `unread` (`collect`, `collect.snmp`) belong to another process that shares the file.
     """
-    gathered = gather(model, path, environ)
+    gathered = collect_errors(model, path, environ)
     for section in unread:
         *outer, last = section.split(".")
         place = gathered.tree
@@ -51,9 +51,9 @@ def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str]
     return checked
 
 
-def gather(model: type[BaseModel], path: Path | None, environ: Mapping[str, str]) -> Gathered:
+def collect_errors(model: type[BaseModel], path: Path | None, environ: Mapping[str, str]) -> CollectedErrors:
     """Read both sources without judging more than their form."""
-    gathered = Gathered()
+    gathered = CollectedErrors()
     if path is not None:
         _take_file(gathered, path)
         _refuse_secrets(gathered, model, gathered.tree, ())
@@ -64,18 +64,18 @@ def gather(model: type[BaseModel], path: Path | None, environ: Mapping[str, str]
     return gathered
 
 
-def validated(model: type[Model], gathered: Gathered) -> Model | None:
+def validated(model: type[Model], gathered: CollectedErrors) -> Model | None:
     """The tree as the model, or None, with a line for each problem added to `gathered`."""
     try:
         return model.model_validate(gathered.tree)
     except ValidationError as error:
         # Never the input: it may be a secret, or the address with one in it.
         details = error.errors(include_input=False, include_url=False, include_context=False)
-        gathered.problems += [_said(model, detail) for detail in details]
+        gathered.problems += [_describe(model, detail) for detail in details]
     return None
 
 
-def _take_file(gathered: Gathered, path: Path) -> None:
+def _take_file(gathered: CollectedErrors, path: Path) -> None:
     try:
         gathered.tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -86,7 +86,7 @@ def _take_file(gathered: Gathered, path: Path) -> None:
         gathered.problems.append(f"{path}: {error}")
 
 
-def _take_variable(gathered: Gathered, name: str, value: str) -> None:
+def _take_variable(gathered: CollectedErrors, name: str, value: str) -> None:
     *sections, key = name.removeprefix(PREFIX).lower().split("__")
     place = gathered.tree
     for section in sections:
@@ -110,7 +110,9 @@ def _plain(value: str) -> Any:
     return value
 
 
-def _refuse_secrets(gathered: Gathered, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]) -> None:
+def _refuse_secrets(
+    gathered: CollectedErrors, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]
+) -> None:
     for section, inner, held in _sections(model, tree, at):
         for name in secrets_of(inner):
             if name in held:
@@ -121,7 +123,9 @@ def _refuse_secrets(gathered: Gathered, model: type[BaseModel], tree: Mapping[st
                 del held[name]
 
 
-def _read_secrets(gathered: Gathered, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]) -> None:
+def _read_secrets(
+    gathered: CollectedErrors, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]
+) -> None:
     for section, inner, held in _sections(model, tree, at):
         for name in secrets_of(inner):
             if (key := f"{name}_file") in held and key not in inner.model_fields:
@@ -162,7 +166,7 @@ def _is_model(part: Any) -> bool:
     return isinstance(part, type) and issubclass(part, BaseModel)
 
 
-def _said(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
+def _describe(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
     where = tuple(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         near = difflib.get_close_matches(where[-1], _names_at(model, where[:-1]), n=1)

@@ -8,8 +8,8 @@ forbidden.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from streams.fabric.rows import HOST_LINK
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Verdict
 
 TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK)
@@ -34,7 +34,7 @@ class GuardResult:
     surviving: float | None = None
 
 
-def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str], floor: float) -> GuardResult:
+def surviving_capacity(topology: Topology, cable: TopologyLink, missing: Collection[str], floor: float) -> GuardResult:
     """Would every group that this link belongs to keep its floor without it?
 
     A host link needs the host to keep another plane of the rail; otherwise a person decides. `missing` are the ids of
@@ -50,7 +50,7 @@ def surviving_capacity(topology: Topology, cable: Cable, missing: Collection[str
     own = topology.uplinks_of[cable.lower.device]
     surviving = sum(c.id != cable.id and c.id not in missing for c in own) / len(own)
     if cable.plane is not None:
-        surviving = min(surviving, topology.share_of_plane(cable, missing))
+        surviving = min(surviving, topology.remaining_plane_ratio(cable, missing))
     if surviving < floor:
         return GuardResult(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
     return GuardResult(surviving=surviving)

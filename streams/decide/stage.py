@@ -17,7 +17,7 @@ from streams.decide.params import DecideParams
 from streams.decide.policy import Rule, rule_for
 from streams.fabric.ids import Port, remediation_id
 from streams.fabric.inventory import Inventory
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.errors import Reject
 from streams.wire.models import (
     Action,
@@ -138,7 +138,7 @@ class Decide:
             case = self._state.cases[finding.id] = Case(finding, due_ns)
         case.finding = finding
         outputs = self._withdraw(case) if finding.status is Status.RETRACTED or finding.parent_id else []
-        if finding.over:
+        if finding.is_closed:
             outputs += self._over(case)
         return outputs
 
@@ -170,7 +170,13 @@ class Decide:
     def _decide(self, case: Case) -> list[Output]:
         finding = case.finding
         rule = rule_for(finding)
-        if rule is None or finding.parent_id or finding.over or finding.shadow or finding.severity is Severity.INFO:
+        if (
+            rule is None
+            or finding.parent_id
+            or finding.is_closed
+            or finding.shadow
+            or finding.severity is Severity.INFO
+        ):
             return []
         ruling = self._rule(rule, finding)
         verdict = ruling.verdict or (Verdict.APPROVED if self._params.mode == "act" else Verdict.SHADOW)
@@ -249,7 +255,7 @@ class Decide:
         if remediation.action in guards.TAKES_LINK_OUT:
             kept.drained[target.id] = remediation.id
             case = kept.cases.get(remediation.finding_ids[0])
-            if case is None or case.finding.over:
+            if case is None or case.finding.is_closed:
                 outputs += self._restore(remediation.finding_ids[0], target, remediation.id)
         return outputs
 
@@ -275,20 +281,20 @@ class Decide:
         """Links that carry nothing: down, behind a device that is gone, drained, or decided to be."""
         missing = set(self._state.drained)
         for case in self._state.cases.values():
-            if case.finding.over:
+            if case.finding.is_closed:
                 continue
             if case.finding.condition is Condition.LINK_DOWN:
                 missing.add(case.finding.subject.id)
             elif case.finding.condition is Condition.DEVICE_DOWN and case.finding.subject.a is not None:
-                cables: Iterable[Cable] = self._topology.cables_of.get(case.finding.subject.a.device, ())
+                cables: Iterable[TopologyLink] = self._topology.links_of.get(case.finding.subject.a.device, ())
                 missing |= {cable.id for cable in cables}
         decided = (r for r in self._state.remediations.values() if r.verdict is Verdict.APPROVED)
         missing |= {r.target.id for r in decided if r.action in guards.TAKES_LINK_OUT}
         return frozenset(missing)
 
-    def _cable(self, finding: Finding) -> Cable | None:
+    def _cable(self, finding: Finding) -> TopologyLink | None:
         end = finding.subject.a
-        return self._topology.cable_at(Port(end.device, end.port)) if end and end.port else None
+        return self._topology.link_at(Port(end.device, end.port)) if end and end.port else None
 
     def snapshot(self) -> bytes:
         return orjson.dumps(self._state)

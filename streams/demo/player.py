@@ -90,6 +90,6 @@ async def play(tape: Playback, kafka: KafkaSettings, speed: float) -> int:
 async def publish_end_of_time(kafka: KafkaSettings, watermark_ns: int) -> None:
     """Tell every partition of samples that nothing before `watermark_ns` comes any more."""
     async with open_producer(kafka) as producer:
-        for partition in range(kafka.partitions.of(SAMPLES)):
+        for partition in range(kafka.partitions.count(SAMPLES)):
             progress = Progress(STAGE, partition, 1, watermark_ns)
             await (await send(producer, encode(SAMPLES, progress, key=f"{STAGE}/{partition}"), partition))

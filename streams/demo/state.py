@@ -61,7 +61,7 @@ class DemoState:
     @property
     def open_findings(self) -> list[Finding]:
         """The open findings: root findings first, then by severity."""
-        unresolved = [finding for finding in self.findings.values() if not finding.over]
+        unresolved = [finding for finding in self.findings.values() if not finding.is_closed]
         return sorted(unresolved, key=lambda f: (bool(f.parent_id), -f.severity, f.started_at_ns))
 
     def worst_by_device(self) -> dict[str, Finding]:

@@ -14,10 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from streams.fabric.graph import ABSENT, NONE, Floats, Graph, Ints, Mask
+from streams.fabric.graph import ABSENT, NO_LINKS, Floats, Graph, Ints, Mask
 from streams.fabric.topology import Topology
 
-_LEAST = 1e-12
+_ROUNDING = 1e-12
 """Below this a share is what rounding left."""
 
 
@@ -30,7 +30,7 @@ class Impact(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Loss:
+class CapacityLoss:
     """What going links take from hosts, by their numbers.
 
     `share` is what each loses of what it was built with, `left` what it keeps of that.
@@ -40,14 +40,14 @@ class Loss:
     graph: Graph
     host: Ints
     share: Floats
-    left: Floats
+    remaining: Floats
     rails_down: Ints
     capacity: Floats
     """Of each of these hosts, in bits a second, or in links."""
     fabric_capacity: float
     links: Ints
     """The links upwards of these hosts."""
-    of_links: Floats
+    link_loss: Floats
     """What each of them lost of what it carries in health."""
 
     @property
@@ -57,17 +57,17 @@ class Loss:
             return Impact.DOWN
         return Impact.DEGRADED if len(self.host) else Impact.NONE
 
-    def hosts(self, least: float = 0.0) -> tuple[str, ...]:
+    def hosts(self, min_share: float = 0.0) -> tuple[str, ...]:
         """The hosts that lose something, and at least this share, sorted."""
-        return tuple(sorted(self.graph.names[number] for number in self.host[self.share >= least].tolist()))
+        return tuple(sorted(self.graph.names[number] for number in self.host[self.share >= min_share].tolist()))
 
     @property
-    def cut_off(self) -> tuple[str, ...]:
+    def isolated_hosts(self) -> tuple[str, ...]:
         """The hosts that lost something and keep nothing, sorted."""
-        return tuple(sorted(self.graph.names[number] for number in self.host[self.left <= _LEAST].tolist()))
+        return tuple(sorted(self.graph.names[number] for number in self.host[self.remaining <= _ROUNDING].tolist()))
 
     @property
-    def rails(self) -> tuple[tuple[str, int], ...]:
+    def lost_rails(self) -> tuple[tuple[str, int], ...]:
         """The hosts' rails that keep no plane, sorted."""
         return tuple(sorted((self.graph.names[host], rail) for host, rail in self.rails_down.tolist()))
 
@@ -76,52 +76,52 @@ class Loss:
         """In the hosts that lose something."""
         return int(self.graph.gpus[self.host].sum())
 
-    def of_each(self, name: Literal["rail", "plane"]) -> dict[int, float]:
+    def ratio_by(self, name: Literal["rail", "plane"]) -> dict[int, float]:
         """By rail or plane, what these hosts lose of what they have there; those that lose nothing are left out."""
         of = getattr(self.graph, name)[self.links] + 1  # ABSENT is the first
         speed = self.graph.speed[self.links]
         had = np.bincount(of, speed)
-        lost = np.bincount(of, speed * self.of_links)
-        return {int(n) - 1: float(lost[n] / had[n]) for n in np.flatnonzero(lost > _LEAST * had)}
+        lost = np.bincount(of, speed * self.link_loss)
+        return {int(n) - 1: float(lost[n] / had[n]) for n in np.flatnonzero(lost > _ROUNDING * had)}
 
     @property
-    def of_theirs(self) -> float:
+    def affected_ratio(self) -> float:
         """The share of the capacity of these hosts."""
         total = float(self.capacity.sum())
         return float((self.share * self.capacity).sum()) / total if total else 0.0
 
     @property
-    def of_fabric(self) -> float:
+    def fabric_ratio(self) -> float:
         """The share of the capacity of all hosts."""
         return float((self.share * self.capacity).sum()) / self.fabric_capacity if self.fabric_capacity else 0.0
 
 
-def lose(graph: Graph, links: Ints, broken: Ints = NONE) -> Loss:
+def capacity_loss(graph: Graph, links: Ints, broken: Ints = NO_LINKS) -> CapacityLoss:
     """What hosts lose when these links go; what `broken` ones took already is not counted again."""
-    was_there = np.ones(len(graph.cables), np.bool_)
+    was_there = np.ones(len(graph.links), np.bool_)
     was_there[broken] = False
     is_there = was_there.copy()
     is_there[links] = False
-    before = _shares(graph, was_there, broken)
-    after = _shares(graph, is_there, np.concatenate((links, broken)))
+    before = _remaining_shares(graph, was_there, broken)
+    after = _remaining_shares(graph, is_there, np.concatenate((links, broken)))
     lost = before - after
-    hosts = np.flatnonzero((lost > _LEAST) & graph.is_host)
-    above, starts, _ = _upwards(graph, hosts)
+    hosts = np.flatnonzero((lost > _ROUNDING) & graph.is_host)
+    above, starts, _ = _uplinks(graph, hosts)
     kept = before[graph.upper[above]] * was_there[above]
     keeps = after[graph.upper[above]] * is_there[above]
-    down = _rails(graph, hosts, above, starts, kept, keeps)
+    down = _lost_rails(graph, hosts, above, starts, kept, keeps)
     capacity = np.add.reduceat(graph.speed[above], starts) if len(above) else np.zeros(0)
-    return Loss(
+    return CapacityLoss(
         graph, hosts, lost[hosts], after[hosts], down, capacity, graph.host_capacity, above, kept - keeps
     )  # fmt: skip
 
 
-def jobs_behind(topology: Topology, loss: Loss, at_ns: int, least: float = 0.0) -> tuple[str, ...]:
+def jobs_affected(topology: Topology, loss: CapacityLoss, at_ns: int, min_share: float = 0.0) -> tuple[str, ...]:
     """The jobs on hosts that lose at least this share, at a time, sorted."""
-    return topology.jobs_on(loss.hosts(least), at_ns)
+    return topology.jobs_on(loss.hosts(min_share), at_ns)
 
 
-def paths_up(graph: Graph, device: str, missing: Ints = NONE) -> tuple[int, int]:
+def uplink_paths(graph: Graph, device: str, missing: Ints = NO_LINKS) -> tuple[int, int]:
     """How many ways there are from a device to the top of the fabric without these links, and with all of them.
 
     A device with nothing above it is the top, with one way. Unknown devices have none of none.
@@ -129,13 +129,13 @@ def paths_up(graph: Graph, device: str, missing: Ints = NONE) -> tuple[int, int]
     number = graph.number.get(device)
     if number is None:
         return 0, 0
-    cone = _cone(graph, np.array([number], np.int64))
+    cone = _with_ancestors(graph, np.array([number], np.int64))
     left, built = (np.ones(len(graph.names), np.int64) for _ in range(2))
-    is_there = np.ones(len(graph.cables), np.bool_)
+    is_there = np.ones(len(graph.links), np.bool_)
     is_there[missing] = False
     for rank in np.unique(graph.rank[cone])[::-1]:
         devices = cone[graph.rank[cone] == rank]
-        links, starts, devices = _upwards(graph, devices)
+        links, starts, devices = _uplinks(graph, devices)
         if len(devices):
             left[devices] = np.add.reduceat(left[graph.upper[links]] * is_there[links], starts)
             built[devices] = np.add.reduceat(built[graph.upper[links]], starts)
@@ -145,44 +145,44 @@ def paths_up(graph: Graph, device: str, missing: Ints = NONE) -> tuple[int, int]
 def devices_above(graph: Graph, devices: Iterable[str]) -> tuple[str, ...]:
     """All that lies on the ways from these devices to the top, sorted; not they themselves."""
     own = np.array([number for name in devices if (number := graph.number.get(name)) is not None], np.int64)
-    return tuple(sorted(graph.names[number] for number in np.setdiff1d(_cone(graph, own), own).tolist()))
+    return tuple(sorted(graph.names[number] for number in np.setdiff1d(_with_ancestors(graph, own), own).tolist()))
 
 
-def _cone(graph: Graph, devices: Ints) -> Ints:
+def _with_ancestors(graph: Graph, devices: Ints) -> Ints:
     """These devices and all above them."""
     found = edge = np.unique(devices)
     while len(edge):
-        links = graph.above(edge)
+        links = graph.uplinks_of(edge)
         edge = np.setdiff1d(graph.upper[links[graph.is_up[links]]], found)
         found = np.union1d(found, edge)
     return found
 
 
-def _upwards(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
+def _uplinks(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
     """The links up of devices, where those of each begin, and the devices that have any."""
-    links = graph.above(devices)
+    links = graph.uplinks_of(devices)
     links = links[graph.is_up[links]]
     lower = graph.lower[links]  # one device after the other
     starts = np.flatnonzero(np.diff(lower, prepend=ABSENT))
     return links, starts, lower[starts]
 
 
-def _shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
+def _remaining_shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
     """Of each device the share of its ways upwards that is left; computed from the top for those below what went."""
     shares = np.ones(len(graph.names))
     waiting: dict[int, list[Ints]] = {}
-    _wait(graph, waiting, gone)
+    _enqueue_lower_ends(graph, waiting, gone)
     while waiting:
         rank = max(waiting)
-        links, starts, devices = _upwards(graph, np.unique(np.concatenate(waiting.pop(rank))))
+        links, starts, devices = _uplinks(graph, np.unique(np.concatenate(waiting.pop(rank))))
         speed = graph.speed[links]
         left = np.add.reduceat(speed * is_there[links] * shares[graph.upper[links]], starts)
         shares[devices] = left / np.add.reduceat(speed, starts)
-        _wait(graph, waiting, graph.below(devices))
+        _enqueue_lower_ends(graph, waiting, graph.downlinks_of(devices))
     return shares
 
 
-def _wait(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
+def _enqueue_lower_ends(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
     """Put the lower ends of links among the devices to compute, by rank: a cable touches a few of thousands."""
     lower = np.unique(graph.lower[links[graph.is_up[links]]])
     ranks = graph.rank[lower]
@@ -190,7 +190,7 @@ def _wait(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
         waiting.setdefault(rank, []).append(lower[ranks == rank])
 
 
-def _rails(graph: Graph, hosts: Ints, links: Ints, starts: Ints, kept: Floats, keeps: Floats) -> Ints:
+def _lost_rails(graph: Graph, hosts: Ints, links: Ints, starts: Ints, kept: Floats, keeps: Floats) -> Ints:
     """The pairs of host and rail that kept something before and keep nothing after, by the hosts' links upwards."""
     if not len(links):
         return np.zeros((0, 2), np.int64)
@@ -199,5 +199,5 @@ def _rails(graph: Graph, hosts: Ints, links: Ints, starts: Ints, kept: Floats, k
     width = int(rails.max()) + 2  # ABSENT is the first
     cell = place * width + rails + 1
     had, has = np.bincount(cell, kept), np.bincount(cell, keeps)
-    host, rail = np.divmod(np.flatnonzero((had > _LEAST) & (has <= _LEAST)), width)
+    host, rail = np.divmod(np.flatnonzero((had > _ROUNDING) & (has <= _ROUNDING)), width)
     return np.stack((hosts[host], rail - 1), axis=1)

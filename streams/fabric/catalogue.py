@@ -110,7 +110,7 @@ class Metric(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
+class MetricSpec:
     """How to read one metric.
 
     `unit` is that of the value as it travels; `index` says what the column index counts (lane, priority, queue,
@@ -122,15 +122,15 @@ class Meaning:
     index: str | None = None
 
 
-def _counter(unit: str, index: str | None = None) -> Meaning:
-    return Meaning(counter=True, unit=unit, index=index)
+def _counter(unit: str, index: str | None = None) -> MetricSpec:
+    return MetricSpec(counter=True, unit=unit, index=index)
 
 
-def _gauge(unit: str, index: str | None = None) -> Meaning:
-    return Meaning(counter=False, unit=unit, index=index)
+def _gauge(unit: str, index: str | None = None) -> MetricSpec:
+    return MetricSpec(counter=False, unit=unit, index=index)
 
 
-CATALOGUE: dict[Metric, Meaning] = {
+CATALOGUE: dict[Metric, MetricSpec] = {
     Metric.RX_BYTES: _counter("bytes"),
     Metric.TX_BYTES: _counter("bytes"),
     Metric.RX_PACKETS: _counter("packets"),

@@ -15,37 +15,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streams.fabric.ids import tier_rank
-from streams.fabric.rows import Device
+from streams.fabric.inventory_rows import Device
 
 if TYPE_CHECKING:
-    from streams.fabric.topology import Cable
+    from streams.fabric.topology import TopologyLink
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-Likeness = Literal["role", "tier", "pod", "plane", "rail", "lower"]
+EquivalenceKey = Literal["role", "tier", "pod", "plane", "rail", "lower"]
 """In what peers are alike; `tier` and `lower` are the tier and the name of the end nearer to the hosts."""
 
 ABSENT = -1
 """Stands for a rail or a plane that the inventory does not say."""
 
-NONE: Ints = np.zeros(0, np.int64)
+NO_LINKS: Ints = np.zeros(0, np.int64)
 
 
 class Graph:
     """Columns over links (`lower`, `upper`, …) and over devices (`rank`, `is_host`, …)."""
 
-    def __init__(self, devices: Mapping[str, Device], uplinks_of: Mapping[str, Sequence["Cable"]]) -> None:
+    def __init__(self, devices: Mapping[str, Device], uplinks_of: Mapping[str, Sequence["TopologyLink"]]) -> None:
         self.names = tuple(devices)
         self.number: dict[str, int] = {name: number for number, name in enumerate(self.names)}
         self._devices = tuple(devices.values())
         ups = [uplinks_of.get(name, ()) for name in self.names]
-        self.cables: tuple[Cable, ...] = tuple(chain.from_iterable(ups))
-        self.first_up = _starts(np.fromiter(map(len, ups), np.int64, len(ups)))
-        _, _, uppers, roles, rails, planes, pods, speeds = (list(map(itemgetter(n), self.cables)) for n in range(8))
-        self.lower: Ints = np.repeat(np.arange(len(self.names)), np.diff(self.first_up))
-        self.upper: Ints = _coded(list(map(itemgetter(0), uppers)), self.number)
+        self.links: tuple[TopologyLink, ...] = tuple(chain.from_iterable(ups))
+        self.first_uplink = _starts(np.fromiter(map(len, ups), np.int64, len(ups)))
+        _, _, uppers, roles, rails, planes, pods, speeds = (list(map(itemgetter(n), self.links)) for n in range(8))
+        self.lower: Ints = np.repeat(np.arange(len(self.names)), np.diff(self.first_uplink))
+        self.upper: Ints = _encoded(list(map(itemgetter(0), uppers)), self.number)
         self.role, self.roles = _distinct(roles)
         self.pod, self.pods = _distinct(pods)
         self.rail, self.plane = _numbers(rails), _numbers(planes)
@@ -58,10 +58,10 @@ class Graph:
         self.gpus: Ints = np.array([device.gpus for device in self._devices], np.int64)
         self.is_up: Mask = (self.rank[self.upper] > self.rank[self.lower]) & ~self.is_host[self.upper]
         """Whether a link leads upwards; one between two of a tier is a way across."""
-        self._orders: dict[tuple[Likeness, ...], tuple[Ints, Ints, Ints]] = {}
+        self._orders: dict[tuple[EquivalenceKey, ...], tuple[Ints, Ints, Ints]] = {}
 
     @cached_property
-    def _down(self) -> tuple[Ints, Ints]:
+    def _downlinks(self) -> tuple[Ints, Ints]:
         """The links by their upper end, and where those of each device begin."""
         order = np.argsort(self.upper, kind="stable")
         return order, _starts(np.bincount(self.upper, minlength=len(self.names)))
@@ -71,37 +71,37 @@ class Graph:
         """What all hosts have upwards together."""
         return float(self.speed[self.is_up & self.is_host[self.lower]].sum())
 
-    def number_of(self, cable: "Cable") -> int:
+    def number_of(self, link: "TopologyLink") -> int:
         """The number of a link of this fabric; raises ValueError or KeyError on another's."""
-        device = self.number[cable.lower.device]
-        return self.cables.index(cable, int(self.first_up[device]), int(self.first_up[device + 1]))
+        device = self.number[link.lower.device]
+        return self.links.index(link, int(self.first_uplink[device]), int(self.first_uplink[device + 1]))
 
-    def numbers_of(self, cables: Iterable["Cable"]) -> Ints:
+    def numbers_of(self, links: Iterable["TopologyLink"]) -> Ints:
         """The numbers of links, in their order."""
-        return np.fromiter(map(self.number_of, cables), np.int64)
+        return np.fromiter(map(self.number_of, links), np.int64)
 
-    def cables_at(self, links: Ints) -> tuple["Cable", ...]:
+    def links_at(self, links: Ints) -> tuple["TopologyLink", ...]:
         """The links of these numbers."""
-        return tuple(map(self.cables.__getitem__, links.tolist()))
+        return tuple(map(self.links.__getitem__, links.tolist()))
 
-    def above(self, devices: Ints) -> Ints:
+    def uplinks_of(self, devices: Ints) -> Ints:
         """The links whose lower end is on these devices, one device after the other."""
-        return ranges(self.first_up[devices], self.first_up[devices + 1])
+        return concatenated_ranges(self.first_uplink[devices], self.first_uplink[devices + 1])
 
-    def below(self, devices: Ints) -> Ints:
+    def downlinks_of(self, devices: Ints) -> Ints:
         """The links whose upper end is on these devices."""
-        order, starts = self._down
-        links: Ints = order[ranges(starts[devices], starts[devices + 1])]
+        order, starts = self._downlinks
+        links: Ints = order[concatenated_ranges(starts[devices], starts[devices + 1])]
         return links
 
-    def at(self, devices: Ints) -> Ints:
+    def links_of(self, devices: Ints) -> Ints:
         """The links that end at these devices, each once."""
-        return np.unique(np.concatenate((self.above(devices), self.below(devices))))
+        return np.unique(np.concatenate((self.uplinks_of(devices), self.downlinks_of(devices))))
 
-    def of_hosts(self, hosts: Iterable[str], rail: int | None = None, plane: int | None = None) -> Ints:
+    def links_of_hosts(self, hosts: Iterable[str], rail: int | None = None, plane: int | None = None) -> Ints:
         """The links upwards of these hosts, of one rail or plane where one is given; unknown hosts have none."""
         known = [number for host in hosts if (number := self.number.get(host)) is not None]
-        links = self.above(np.array(known, np.int64))
+        links = self.uplinks_of(np.array(known, np.int64))
         wanted = np.ones(len(links), np.bool_)
         if rail is not None:
             wanted &= self.rail[links] == rail
@@ -109,17 +109,17 @@ class Graph:
             wanted &= self.plane[links] == plane
         return links[wanted]
 
-    def like(self, link: int, alike: Collection[Likeness]) -> Ints:
+    def equivalent_links(self, link: int, equal_in: Collection[EquivalenceKey]) -> Ints:
         """The other links that are alike in these, in their order."""
-        keys, order, ordered = self._order(tuple(sorted(set(alike))))
+        keys, order, ordered = self._order(tuple(sorted(set(equal_in))))
         first = int(np.searchsorted(ordered, keys[link]))
         found = order[first : int(np.searchsorted(ordered, keys[link], side="right"))]
-        return without(found, link)
+        return excluding(found, link)
 
-    def _order(self, by: tuple[Likeness, ...]) -> tuple[Ints, Ints, Ints]:
+    def _order(self, by: tuple[EquivalenceKey, ...]) -> tuple[Ints, Ints, Ints]:
         """A key for each link, equal where these are; the links in the order of the keys; the keys in that order."""
         if by not in self._orders:
-            keys = np.zeros(len(self.cables), np.int64)
+            keys = np.zeros(len(self.links), np.int64)
             for name in by:
                 column = self._column(name)
                 keys = keys * (int(column.max(initial=0)) + 2) + column + 1
@@ -127,35 +127,35 @@ class Graph:
             self._orders[by] = (keys, order, keys[order])
         return self._orders[by]
 
-    def _column(self, name: Likeness) -> Ints:
+    def _column(self, name: EquivalenceKey) -> Ints:
         return self.rank[self.lower] if name == "tier" else getattr(self, name)
 
     @cached_property
     def _groups(self) -> dict[tuple[str, ...], tuple[str, ...]]:
         found: dict[tuple[str, ...], list[str]] = {}
         for device in self._devices:
-            found.setdefault(_sort(device), []).append(device.name)
+            found.setdefault(_device_group(device), []).append(device.name)
         return {sort: tuple(names) for sort, names in found.items()}
 
-    def devices_like(self, name: str) -> tuple[str, ...]:
+    def equivalent_devices(self, name: str) -> tuple[str, ...]:
         """The other devices of its kind, tier, pod and plane."""
         number = self.number.get(name)
-        of_its_sort = () if number is None else self._groups[_sort(self._devices[number])]
+        of_its_sort = () if number is None else self._groups[_device_group(self._devices[number])]
         return tuple(other for other in of_its_sort if other != name)
 
 
-def _sort(device: Device) -> tuple[str, ...]:
+def _device_group(device: Device) -> tuple[str, ...]:
     return device.kind, device.tier, device.pod, str(device.plane)
 
 
-def ranges(starts: Ints, stops: Ints) -> Ints:
+def concatenated_ranges(starts: Ints, stops: Ints) -> Ints:
     """All numbers from each start up to its stop, one range after the other."""
     lengths = stops - starts
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
 
 
-def without(links: Ints, link: int) -> Ints:
+def excluding(links: Ints, link: int) -> Ints:
     """All but one."""
     kept: Ints = links[links != link]
     return kept
@@ -165,14 +165,14 @@ def _starts(lengths: Ints) -> Ints:
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
 
 
-def _coded(values: Sequence[Any], number: Mapping[Any, int]) -> Ints:
+def _encoded(values: Sequence[Any], number: Mapping[Any, int]) -> Ints:
     return np.fromiter(map(number.__getitem__, values), np.int64, len(values))
 
 
 def _distinct(values: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
     names = tuple(dict.fromkeys(values))
-    return _coded(values, {name: number for number, name in enumerate(names)}), names
+    return _encoded(values, {name: number for number, name in enumerate(names)}), names
 
 
 def _numbers(values: Sequence[int | None]) -> Ints:
-    return _coded(values, {value: ABSENT if value is None else value for value in set(values)})
+    return _encoded(values, {value: ABSENT if value is None else value for value in set(values)})

@@ -12,28 +12,48 @@ import cramjam
 import orjson
 from pydantic import ValidationError
 
-from streams.fabric.checks import Tables, contradictions
-from streams.fabric.folder import TABLES, Examined, InvalidInventory, examine, read_folder, write_folder
-from streams.fabric.rows import ROW_OF, Device, Inventory, Job, Link, PortName, from_columns, from_rows
+from streams.fabric.checks import Tables, find_problems
+from streams.fabric.inventory_folder import (
+    TABLES,
+    InvalidInventory,
+    ValidationReport,
+    read_folder,
+    validate,
+    write_folder,
+)
+from streams.fabric.inventory_rows import ROW_OF, Device, Inventory, Job, Link, PortName, from_columns, from_rows
 
 __all__ = [
-    "TABLES", "Device", "Examined", "InvalidInventory", "Inventory", "Job", "Link", "PortName", "check", "digest",
-    "examine", "pack", "read_folder", "unpack", "write_folder",
+    "TABLES",
+    "Device",
+    "InvalidInventory",
+    "Inventory",
+    "Job",
+    "Link",
+    "PortName",
+    "ValidationReport",
+    "check",
+    "digest",
+    "pack",
+    "read_folder",
+    "unpack",
+    "validate",
+    "write_folder",
 ]  # fmt: skip
 
 
 def check(inventory: Inventory, now_ns: int = 0) -> list[str]:
     """What is wrong between rows that are right one by one; a line each, none if all is well."""
-    return [str(problem) for problem in contradictions(Tables(inventory, now_ns))]
+    return [str(problem) for problem in find_problems(Tables(inventory, now_ns))]
 
 
 def pack(inventory: Inventory) -> tuple[str, bytes]:
     """One version as (digest, bytes): the columns of every table as JSON, compressed; the digest is of the JSON."""
-    plain = _plain(inventory)
+    plain = _serialized(inventory)
     return hashlib.sha256(plain).hexdigest(), bytes(cramjam.zstd.compress(plain))
 
 
-def _plain(inventory: Inventory) -> bytes:
+def _serialized(inventory: Inventory) -> bytes:
     columns = {
         table: dict(zip(ROW_OF[table]._fields, zip(*rows, strict=True), strict=True))
         for table in TABLES
@@ -46,7 +66,7 @@ def unpack(data: bytes) -> Inventory:
     """The inverse of `pack`; raises ValueError on bytes that `pack` did not write."""
     try:
         tables: dict[str, dict[str, list[Any]]] = orjson.loads(bytes(cramjam.zstd.decompress(data)))
-        return Inventory(**{table: _unpacked(table, columns) for table, columns in tables.items()})
+        return Inventory(**{table: _unpacked_rows(table, columns) for table, columns in tables.items()})
     except (
         cramjam.DecompressionError,
         orjson.JSONDecodeError,
@@ -58,7 +78,7 @@ def unpack(data: bytes) -> Inventory:
         raise ValueError(f"not a packed inventory: {error}") from error
 
 
-def _unpacked(table: str, columns: Mapping[str, list[Any]]) -> tuple[Any, ...]:
+def _unpacked_rows(table: str, columns: Mapping[str, list[Any]]) -> tuple[Any, ...]:
     rows = from_columns(table, columns)
     if rows is None:
         rows = from_rows(table, (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)))
@@ -67,4 +87,4 @@ def _unpacked(table: str, columns: Mapping[str, list[Any]]) -> tuple[Any, ...]:
 
 def digest(inventory: Inventory) -> str:
     """The digest that names this version."""
-    return hashlib.sha256(_plain(inventory)).hexdigest()
+    return hashlib.sha256(_serialized(inventory)).hexdigest()

@@ -10,17 +10,17 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from streams.fabric.graph import Graph, Likeness
+from streams.fabric.graph import EquivalenceKey, Graph
 from streams.fabric.ids import Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
-from streams.fabric.placement import Placement
-from streams.fabric.rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.job_placement import JobPlacement
 
-PEERS: tuple[Likeness, ...] = ("role", "tier", "pod", "plane", "rail")
+PEERS: tuple[EquivalenceKey, ...] = ("role", "tier", "pod", "plane", "rail")
 """What links have in common that carry the same kind of traffic in the same place."""
 
 
-class Cable(NamedTuple):
+class TopologyLink(NamedTuple):
     """A link as the pipeline uses it: `lower` is the end nearer to the hosts (ties by name)."""
 
     id: str
@@ -46,28 +46,28 @@ class Topology:
 
     def __init__(self, inventory: Inventory, digest: str = "") -> None:
         self.digest = digest
-        self._joined_to: Topology | None = None
-        self._made: dict[str, Graph] = {}
+        self._derived_from: Topology | None = None
+        self._graph_cache: dict[str, Graph] = {}
         self.devices: dict[str, Device] = {device.name: device for device in inventory.devices}
         self._port_names = {(n.device, n.alias): n.port for n in inventory.ports}
         self.jobs = inventory.jobs
-        self.placement = Placement(inventory.jobs)
-        self.cables: dict[str, Cable] = {}
-        self._by_port: dict[Port, Cable] = {}
-        cables_of: dict[str, list[Cable]] = defaultdict(list)
-        uplinks_of: dict[str, list[Cable]] = defaultdict(list)
-        for cable in self._cables(inventory):
+        self.placement = JobPlacement(inventory.jobs)
+        self.links: dict[str, TopologyLink] = {}
+        self._by_port: dict[Port, TopologyLink] = {}
+        cables_of: dict[str, list[TopologyLink]] = defaultdict(list)
+        uplinks_of: dict[str, list[TopologyLink]] = defaultdict(list)
+        for cable in self._links(inventory):
             lower, upper = cable.lower, cable.upper
-            self.cables[cable.id] = self._by_port[lower] = self._by_port[upper] = cable
+            self.links[cable.id] = self._by_port[lower] = self._by_port[upper] = cable
             uplinks_of[lower.device].append(cable)
             cables_of[lower.device].append(cable)
             if upper.device != lower.device:
                 cables_of[upper.device].append(cable)
-        self.cables_of = {device: tuple(cables) for device, cables in cables_of.items()}
+        self.links_of = {device: tuple(cables) for device, cables in cables_of.items()}
         self.uplinks_of = {device: tuple(cables) for device, cables in uplinks_of.items()}
-        self._paths = Counter((cable.role, cable.pod, cable.plane) for cable in self.cables.values())
+        self._group_sizes = Counter((cable.role, cable.pod, cable.plane) for cable in self.links.values())
 
-    def _cables(self, inventory: Inventory) -> Iterable[Cable]:
+    def _links(self, inventory: Inventory) -> Iterable[TopologyLink]:
         """A line for each link; what does not depend on the link is looked up before."""
         rank = {device.name: tier_rank(device.tier) for device in inventory.devices}
         plane_of = {device.name: device.plane for device in inventory.devices}
@@ -80,44 +80,44 @@ class Topology:
             if plane is None:
                 plane = plane_of[upper.device]  # noqa: PLW2901 — the row's own, or that of the switch it leads to
             pod = pod_of[lower.device]
-            yield Cable(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps)
+            yield TopologyLink(link_id(lower, upper), lower, upper, role, rail, plane, pod, speed_bps)
 
     @property
     def graph(self) -> Graph:
         """The same as arrays; made when first asked for, once for all that differ only in their jobs."""
-        made = self._made.get("graph")
+        made = self._graph_cache.get("graph")
         if made is None:
-            made = self._made["graph"] = Graph(self.devices, self.uplinks_of)
+            made = self._graph_cache["graph"] = Graph(self.devices, self.uplinks_of)
         return made
 
-    def ends_of(self, identity: str) -> tuple[Port, Port] | None:
+    def endpoints_of(self, identity: str) -> tuple[Port, Port] | None:
         """Both ends of a link by its id, the lower first; None of an unknown one."""
-        cable = self.cables.get(identity)
+        cable = self.links.get(identity)
         return None if cable is None else (cable.lower, cable.upper)
 
-    def peers_of(self, cable: Cable, alike: Collection[Likeness] = PEERS) -> tuple[Cable, ...]:
+    def peers_of(self, link: TopologyLink, equal_in: Collection[EquivalenceKey] = PEERS) -> tuple[TopologyLink, ...]:
         """The other links that are alike in these: by default what may be compared with it.
 
         Of a host link the same rail and plane of the other hosts of its pod; `("lower", "role")` are its host's other
         rails and planes.
         """
         graph = self.graph
-        return graph.cables_at(graph.like(graph.number_of(cable), alike))
+        return graph.links_at(graph.equivalent_links(graph.number_of(link), equal_in))
 
-    def port(self, device: str, name: str) -> Port:
+    def resolve_port(self, device: str, name: str) -> Port:
         """The port that a source calls `name`."""
         return Port(device, self._port_names.get((device, name), name))
 
-    def cable_at(self, port: Port) -> Cable | None:
+    def link_at(self, port: Port) -> TopologyLink | None:
         """The link that ends at this port, or None where the inventory has none."""
         return self._by_port.get(port)
 
-    def host_link_at(self, port: Port) -> Cable | None:
+    def host_link_at(self, port: Port) -> TopologyLink | None:
         """The link of which this port is the host's end; None where it is no such end."""
         cable = self._by_port.get(port)
         return cable if cable is not None and cable.role == HOST_LINK and port == cable.lower else None
 
-    def maintained_until_ns(self, devices: Iterable[str]) -> int:
+    def maintenance_until_ns(self, devices: Iterable[str]) -> int:
         """Until when people work at any of these; 0 where at none."""
         known = (self.devices.get(device) for device in devices)
         untils = (one.maintenance_until for one in known if one is not None and one.maintenance_until is not None)
@@ -138,25 +138,25 @@ class Topology:
         cable = self._by_port.get(port)
         return cable.pod if cable else self.pod_of(port.device)
 
-    def pods_touching(self, device: str) -> frozenset[str]:
+    def pods_of_links(self, device: str) -> frozenset[str]:
         """The home pods of all links of a device, and its own."""
-        return frozenset({self.pod_of(device), *(cable.pod for cable in self.cables_of.get(device, ()))})
+        return frozenset({self.pod_of(device), *(cable.pod for cable in self.links_of.get(device, ()))})
 
-    def share_of_plane(self, cable: Cable, missing: Collection[str]) -> float:
+    def remaining_plane_ratio(self, link: TopologyLink, missing: Collection[str]) -> float:
         """What is left, without this link and the missing ones, of its pod's links of its role in its plane.
 
         `missing` are ids of links; the time is theirs, not that of the thousands of links of a pod.
         """
-        group = (cable.role, cable.pod, cable.plane)
-        gone = (self.cables.get(identity) for identity in {cable.id, *missing})
+        group = (link.role, link.pod, link.plane)
+        gone = (self.links.get(identity) for identity in {link.id, *missing})
         lost = sum(c is not None and (c.role, c.pod, c.plane) == group for c in gone)
-        return (self._paths[group] - lost) / self._paths[group]
+        return (self._group_sizes[group] - lost) / self._group_sizes[group]
 
     def with_jobs(self, jobs: tuple[Job, ...]) -> "Topology":
         """The same fabric with these jobs; all other look-ups are shared."""
         fresh = copy.copy(self)
-        fresh._joined_to = self  # noqa: SLF001 — lives as long, so that whoever keeps it weakly finds it
-        fresh.jobs, fresh.placement = jobs, Placement(jobs)
+        fresh._derived_from = self  # noqa: SLF001 — lives as long, so that whoever keeps it weakly finds it
+        fresh.jobs, fresh.placement = jobs, JobPlacement(jobs)
         return fresh
 
     def jobs_on(self, devices: Iterable[str], at_ns: int) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_AFTER = (5_000, 10, 100)
+_THRESHOLDS = (5_000, 10, 100)
 """A batch is tens of thousands of objects without cycles, and what the stages know of a fabric's devices hundreds of
 thousands that stay: by the interpreter's own thresholds the collector goes through them again and again. With rarer
 looks at what is young a worker grew by 390 MiB a minute at the largest fabric. A look at all of it stops the worker
@@ -12,10 +12,10 @@ for 0.2 s there and finds nothing, but for the stages of partitions that went to
 
 
 @contextmanager
-def sought_seldom() -> Iterator[None]:
+def relaxed_gc() -> Iterator[None]:
     """Until the end of this."""
     was = gc.get_threshold()
-    gc.set_threshold(*_AFTER)
+    gc.set_threshold(*_THRESHOLDS)
     try:
         yield
     finally:

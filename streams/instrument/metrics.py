@@ -50,7 +50,7 @@ class Metrics(Protocol):
         ...
 
 
-class Silent:
+class NullMetrics:
     """For whoever does not ask."""
 
     def count(self, name: Counter, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:

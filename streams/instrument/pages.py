@@ -3,10 +3,10 @@
 import ctypes
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # glibc's malloc.h
-_KEPT_BYTES, _MAPPED_BYTES = 256 << 20, 32 << 20
+_TRIM_THRESHOLD_BYTES, _MMAP_THRESHOLD_BYTES = 256 << 20, 32 << 20
 
 
-def keep_pages() -> None:
+def retain_malloc_pages() -> None:
     """Let malloc keep the pages that a block was in for the next one, where the C library is glibc.
 
     Mapping and clearing them anew for each MiB cost an eighth of the embedded ClickHouse's CPU for inserts (1.07 and
@@ -18,6 +18,6 @@ def keep_pages() -> None:
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
         mallopt(_M_ARENA_MAX, 1)

@@ -62,7 +62,7 @@ class Notifier:
             self._next_control_ns = 0
         elif message.revision > self._revision(message.id):
             self._to_evaluate[message.id] = None
-            if message.over:
+            if message.is_closed:
                 self._end(message, message.resolved_at_ns or arrived_ns)
             else:
                 self._update_open(message, arrived_ns)

@@ -23,7 +23,7 @@ from streams.notify.open_findings import OpenFindings
 from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Control, Finding, Rejected
-from streams.wire.patient import patient
+from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import BY_NAME, CONTROLS, FINDINGS, FINDINGS_OPEN, REJECTED, decode, encode
 
 GROUP = "railsight-notify"
@@ -69,7 +69,7 @@ class NotifyService:
         async with AsyncExitStack() as stack:
             self._alertmanager = await stack.enter_async_context(Alertmanager(self._params))
             self._producer = AIOKafkaProducer(**self._kafka, acks="all", enable_idempotence=True)
-            patient(self._producer)
+            throttle_metadata_refresh(self._producer)
             findings = AIOKafkaConsumer(
                 **self._kafka, group_id=GROUP, enable_auto_commit=False, auto_offset_reset="latest"
             )

@@ -11,10 +11,10 @@ from streams.config.settings import Settings
 from streams.config.stages import stage_factory
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import InvalidInventory, digest, read_folder
-from streams.fabric.placement import FOREVER, Stay
-from streams.fabric.rows import Job
+from streams.fabric.inventory_rows import Job
+from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.fabric.topology import Topology
-from streams.instrument.garbage import sought_seldom
+from streams.instrument.garbage import relaxed_gc
 from streams.replay import difference, recording, results
 from streams.replay.difference import Differences
 from streams.replay.driver import Conclusion, Driver, Stages, batches, event_time
@@ -118,9 +118,9 @@ def run_history(
         clickhouse.close()
 
 
-def _placed(topology: Topology, told: Iterable[Stay]) -> tuple[Job, ...]:
+def _placed(topology: Topology, told: Iterable[JobAllocation]) -> tuple[Job, ...]:
     """The inventory's jobs, and those that were told of one by one."""
-    own = topology.placement.told(told).stays
+    own = topology.placement.apply(told).allocations
     return tuple(
         Job(stay.job, stay.device, _when(stay.start_ns), None if stay.end_ns == FOREVER else _when(stay.end_ns))
         for stay in own
@@ -142,7 +142,7 @@ def _run(
     own, other = _Run(settings, topology), None if against is None else _Run(against, topology)
     count = 0
     try:
-        with sought_seldom(), out.open("w", encoding="utf-8") as file:
+        with relaxed_gc(), out.open("w", encoding="utf-8") as file:
             for batch in batches(messages):
                 count += len(batch)
                 results.write(own.take(batch), file)

@@ -83,7 +83,7 @@ def _overlap(one: Finding, other: Finding) -> bool:
 _COMPARED: dict[str, Callable[[Finding], Any]] = {
     "severity": lambda f: f.severity.name.lower(),
     "detected after": lambda f: f"{((f.detected_at_ns or f.started_at_ns) - f.started_at_ns) / 1e9:g}s",
-    "status": lambda f: "over" if f.over else "open",
+    "status": lambda f: "over" if f.is_closed else "open",
     "cause": lambda f: f.cause.label,
     "occurrences": lambda f: f.occurrences or 0,
 }

@@ -157,7 +157,7 @@ def score(revisions: Iterable[Finding], truths: Sequence[Truth], hold_s: float =
 def _paged(retracted: Finding, revisions: Iterable[Finding], hold_s: float) -> bool:
     """Whether an earlier revision was a page (DETECTION 3a) that stood for `hold_s` of event time."""
     own = [f for f in revisions if f.id == retracted.id and f.status is not Status.RETRACTED]
-    pages = [f for f in own if f.severity is Severity.CRITICAL and not f.parent_id and not f.shadow and not f.over]
+    pages = [f for f in own if f.severity is Severity.CRITICAL and not f.parent_id and not f.shadow and not f.is_closed]
     said_ns = min((f.detected_at_ns or f.started_at_ns for f in pages), default=None)
     return said_ns is not None and retracted.observed_at_ns - said_ns >= hold_s * 1e9
 

@@ -39,8 +39,8 @@ def _settings(topic: Topic) -> dict[str, str]:
     if topic in SNAPSHOTS.values():
         # A snapshot a second is soon compacted away, so that a successor reads megabytes and not a day's worth.
         extra = {"segment.bytes": str(16 << 20), "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.1"}
-        return topic.settings() | extra
-    return topic.settings()
+        return topic.broker_config() | extra
+    return topic.broker_config()
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def _states(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list
     there = set(await admin.list_topics())
     described = await admin.describe_topics([topic.name for topic in wanted if topic.name in there] or None)
     counts = {entry["topic"]: len(entry["partitions"]) for entry in described}
-    return [TopicState(topic, kafka.partitions.of(topic), counts.get(topic.name)) for topic in wanted]
+    return [TopicState(topic, kafka.partitions.count(topic), counts.get(topic.name)) for topic in wanted]
 
 
 async def ensure_topics(
@@ -130,7 +130,7 @@ async def _create(admin: AIOKafkaAdminClient, kafka: KafkaSettings, wanted: list
         [
             NewTopic(
                 topic.name,
-                num_partitions=kafka.partitions.of(topic),
+                num_partitions=kafka.partitions.count(topic),
                 replication_factor=kafka.replication,
                 topic_configs=_settings(topic),
             )

@@ -42,7 +42,7 @@ class Binding:
 
     def partitions(self, partitions: Partitions) -> int:
         """How many partitions its inputs have."""
-        return partitions.of(self.inputs[0])
+        return partitions.count(self.inputs[0])
 
 
 BINDINGS: dict[str, Binding] = {

@@ -20,7 +20,7 @@ from streams.runtime.chunk import Chunk, Cut
 from streams.runtime.inbox import Input
 from streams.runtime.pace import Pace
 from streams.runtime.reading import AWAY
-from streams.wire.fetched import arrive, take
+from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
 
 log = logging.getLogger(__name__)
 
@@ -106,9 +106,9 @@ class BulkReader:
             self._news.clear()
             await _within(self._news, _QUIET_WAIT_S)
             return
-        await arrive(consumer, _QUIET_WAIT_S)
+        await wait_for_fetch(consumer, _QUIET_WAIT_S)
         fetched = {}
-        for tp, records in take(consumer):
+        for tp, records in drain_fetched(consumer):
             fetched[tp] = records
             await asyncio.sleep(0)
         if self._group.generation() != generation:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from streams.wire.fetched import Fetched
+from streams.wire.batch_fetch import FetchedRecord
 
 CHUNK_RECORDS = 250
 """Bounds how long one chunk keeps a process from all else, an event on its way included: of samples of the largest
@@ -21,7 +21,7 @@ class Chunk:
     partition: int
     start: int
     end: int
-    records: Sequence[Fetched]
+    records: Sequence[FetchedRecord]
     highwater: int
 
 
@@ -33,7 +33,7 @@ class Cut:
     """Where each partition is read from next; forgotten where nothing is known of what was read before."""
 
     def chunks(
-        self, topic: str, partition: int, records: Sequence[Fetched], highwater: int | None = None
+        self, topic: str, partition: int, records: Sequence[FetchedRecord], highwater: int | None = None
     ) -> Iterator[Chunk]:
         """What a fetch brought of a partition."""
         for i in range(0, len(records), CHUNK_RECORDS):

@@ -17,7 +17,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage
 
 from streams.runtime.chunk import Chunk, Cut
-from streams.wire.loops import new_loop
+from streams.wire.event_loop import new_loop
 
 FETCH_WAIT_S = 0.4
 """How long a fetch is waited for, and so a seek for the fetch."""

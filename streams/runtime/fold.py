@@ -17,8 +17,8 @@ from streams.runtime.snapshots import SCHEMA
 from streams.runtime.versions import Versions
 from streams.runtime.watermarks import Upstreams
 from streams.wire import topics
+from streams.wire.batch_fetch import FetchedRecord
 from streams.wire.errors import Reject
-from streams.wire.fetched import Fetched
 from streams.wire.models import IDLE_NS, Message, Progress, Rejected, Snapshot
 from streams.wire.stage import Output, Stage
 from streams.wire.topics import Partitions, Record, Topic
@@ -76,7 +76,7 @@ class Fold:
             None
             if up is None
             else Upstreams(
-                up.stage, self._partitions.of(up.inputs), tuple(topic.name for topic in up.topics), self._barrier
+                up.stage, self._partitions.count(up.inputs), tuple(topic.name for topic in up.topics), self._barrier
             )
         )
 
@@ -175,7 +175,7 @@ class Fold:
         return [
             topic.name
             for topic in self.binding.inputs
-            if topic.kept_s is not None and self.positions[topic.name] < self._highwater[topic.name]
+            if topic.retention_s is not None and self.positions[topic.name] < self._highwater[topic.name]
         ]
 
     @property
@@ -220,9 +220,9 @@ class Fold:
     def _next_offset(self) -> dict[str, int]:
         return {f"{topic}/{self.partition}": position for topic, position in self.positions.items()}
 
-    def _decode(self, topic: Topic, record: Fetched, records: list[Record]) -> Message | None:
+    def _decode(self, topic: Topic, record: FetchedRecord, records: list[Record]) -> Message | None:
         """The message of a record; None for a tombstone, and where it was rejected."""
-        if record.value is None and topic.kept_s is None:
+        if record.value is None and topic.retention_s is None:
             return None
         try:
             return topics.decode(topic, record.value, record.headers)

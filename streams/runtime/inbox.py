@@ -54,7 +54,7 @@ class Inbox:
         self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUED)
         self._merge = Merge([topic.name for topic in binding.inputs])
         # Nobody waits for a compacted topic: the record at its end may be gone.
-        self._timed = {topic.name for topic in binding.inputs if topic.kept_s is not None}
+        self._timed = {topic.name for topic in binding.inputs if topic.retention_s is not None}
         self._expected: dict[str, int] = {}
         self._asked: dict[str, tuple[int, float]] = {}
         self._since: float | None = None

@@ -74,7 +74,7 @@ class InventoryReader:
     def _add(self, chunk: InventoryChunk) -> None:
         if self.versions.holds(chunk.digest, chunk.effective_ns):
             return  # told again: the topic was read from its beginning once more
-        data = self._assembler.whole(chunk)
+        data = self._assembler.add_chunk(chunk)
         if data is not None:
             make = functools.partial(topology_of, chunk.digest, data)
             self._waiting.append(Version(chunk.effective_ns, chunk.digest, make))

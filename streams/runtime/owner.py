@@ -209,7 +209,7 @@ class Owner:
         records, at = [], []
         for topic in targets:
             record = topics.encode(topic, progress, key=f"{progress.stage}/{progress.partition}")
-            for partition in range(self._around.kafka.partitions.of(topic)):
+            for partition in range(self._around.kafka.partitions.count(topic)):
                 records.append(record)
                 at.append(partition)
         await self._outbox.send(records, at)

@@ -23,7 +23,7 @@ from streams.runtime.fold import Fold, MakeStage
 from streams.runtime.inbox import Input
 from streams.runtime.owner import Owner, Surroundings
 from streams.runtime.versions import Versions
-from streams.wire.patient import patient
+from streams.wire.producer_backoff import throttle_metadata_refresh
 
 if TYPE_CHECKING:
     from faust.types import TP
@@ -192,6 +192,6 @@ class Runner:
     def _producer(self) -> Any:
         producer = self.app.producer._producer  # noqa: SLF001 — Faust's own send hides when a delivery failed
         if producer is not None and producer is not self._patient:
-            patient(producer)
+            throttle_metadata_refresh(producer)
             self._patient = producer
         return producer

@@ -16,8 +16,8 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.embedded.folders import data_folder, prepare
 from streams.instrument.clock import Clock
-from streams.instrument.garbage import sought_seldom
-from streams.instrument.metrics import Metrics, Silent
+from streams.instrument.garbage import relaxed_gc
+from streams.instrument.metrics import Metrics, NullMetrics
 from streams.runtime.admin import ensure_topics, until_ready
 from streams.runtime.bindings import BINDINGS, Binding
 from streams.runtime.fold import MakeStage
@@ -26,7 +26,7 @@ from streams.runtime.prometheus import Exposed
 from streams.runtime.quiet import quieten
 from streams.runtime.runner import Runner, end_process
 from streams.runtime.wall_clock import WallClock
-from streams.wire.loops import new_loop
+from streams.wire.event_loop import new_loop
 from streams.wire.topics import INVENTORY, JOBS, TOPICS, Topic
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def run_stages(
     """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where nobody answers."""
     quieten()
     sys.setswitchinterval(_SWITCH_S)
-    with sought_seldom(), asyncio.Runner(loop_factory=new_loop) as runner:
+    with relaxed_gc(), asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(_until_signalled(stages, kafka, runtime, wiring or Wiring(), clock or WallClock()))
 
 
@@ -88,7 +88,7 @@ async def serve(
     """
     data = runtime.data or data_folder() / "faust"
     prepare(data, purpose="folder of Faust", needs_bytes=0)
-    metrics: Metrics = Silent()
+    metrics: Metrics = NullMetrics()
     if runtime.metrics_port is not None:
         metrics = Exposed(runtime.metrics_host, runtime.metrics_port)
     if not await _unless(stop, _prepare(kafka, runtime, wiring)):

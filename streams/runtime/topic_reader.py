@@ -27,7 +27,7 @@ def kafka_errors_as_retry(kafka: KafkaSettings) -> Iterator[None]:
 async def read_to_end(kafka: KafkaSettings, topic: Topic) -> AsyncIterator[Any]:
     """Yield the records of a topic up to its current end, partition by partition; raise Retry."""
     with kafka_errors_as_retry(kafka):
-        for partition in range(kafka.partitions.of(topic)):
+        for partition in range(kafka.partitions.count(topic)):
             async for record in read_whole(kafka, topic.name, partition):
                 yield record
 

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Protocol
 
 from streams.fabric.inventory import Device, Link
-from streams.fabric.rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK
 
 
 class PlanesAt(Enum):

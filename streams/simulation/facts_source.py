@@ -48,7 +48,7 @@ class FactsSource:
         plant = self._world.plant
         name, is_host = plant.devices[device], plant.is_host[device]
         own = [(c.lower, c.upper) if c.lower.device == name else (c.upper, c.lower)
-               for c in self._topology.cables_of.get(name, ())]  # fmt: skip
+               for c in self._topology.links_of.get(name, ())]  # fmt: skip
         heard = [(near, self._heard_by(near, far, at_ns)) for near, far in own]
         neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in heard)
         kind = NIC if is_host else OPTICS

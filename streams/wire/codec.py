@@ -22,8 +22,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from streams.wire import models, symptoms
 from streams.wire.errors import Reject
-from streams.wire.repeating import Layouts, RowNames
-from streams.wire.stencils import Stencils
+from streams.wire.interning import ColumnLayoutCache, RowNameCache
+from streams.wire.samples_template_decoder import TemplateDecoder
 from streams.wire.v1 import findings_pb2, internal_pb2, telemetry_pb2
 
 Model = TypeVar("Model")
@@ -54,7 +54,7 @@ class _Field:
     """Where it is not there, it is None."""
 
 
-class _Plan:
+class _ConversionPlan:
     """How a model goes over: all fields at once, then those that the wire has in another form."""
 
     __slots__ = ("from_wire", "names", "of_message", "of_model", "oneofs", "to_wire")
@@ -91,7 +91,7 @@ def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
     return get if len(names) > 1 else lambda of: (get(of),)
 
 
-class _Members(dict[int, IntEnum]):
+class _EnumMembers(dict[int, IntEnum]):
     """The members of an enum by number; a look-up costs a tenth of the enum's own call."""
 
     def __init__(self, enum: type[IntEnum]) -> None:
@@ -125,26 +125,26 @@ def _timestamp_field(attribute: str, name: str) -> _Field:
 
 def _message_field(name: str, inner: type, repeated: bool) -> _Field:
     def read(value: Any) -> Any:
-        return _read(inner, value)
+        return _from_proto(inner, value)
 
     def read_all(value: Any) -> Any:
-        return tuple(_read(inner, item) for item in value)
+        return tuple(_from_proto(inner, item) for item in value)
 
     def write_all(value: Any) -> Any:
-        return [_filled(item) for item in value]
+        return [_to_proto(item) for item in value]
 
-    return _Field(name, name, write_all, read_all) if repeated else _Field(name, name, _filled, read, optional=True)
+    return _Field(name, name, write_all, read_all) if repeated else _Field(name, name, _to_proto, read, optional=True)
 
 
 def _plain_field(name: str, inner: Any, shape: str) -> _Field:
     read: Callable[[Any], Any] | None = {"map": dict, "repeated": tuple}.get(shape)
     if isinstance(inner, type) and issubclass(inner, IntEnum):
-        member = _Members(inner).__getitem__
+        member = _EnumMembers(inner).__getitem__
         read = member if read is None else lambda numbers: tuple(map(member, numbers))
     return _Field(name, name, None, read, optional=shape == "presence")
 
 
-def _plan(model: type) -> _Plan:
+def _plan(model: type) -> _ConversionPlan:
     descriptor = _generated_class(model.__name__).DESCRIPTOR
     hints = typing.get_type_hints(model)
     fields: list[_Field] = []
@@ -166,7 +166,7 @@ def _plan(model: type) -> _Plan:
             is_map = wire.message_type is not None
             shape = "map" if is_map else "repeated" if wire.is_repeated else "presence" if wire.has_presence else ""
             fields.append(_plain_field(name, inner, shape))
-    return _Plan(tuple(fields), tuple(oneofs))
+    return _ConversionPlan(tuple(fields), tuple(oneofs))
 
 
 def _oneof(place: int, name: str, fields: Sequence[Any]) -> _Oneof:
@@ -183,7 +183,7 @@ def _models() -> tuple[type, ...]:
     )
 
 
-def _filled(model: object) -> Proto:
+def _to_proto(model: object) -> Proto:
     """The generated message; a value of None leaves its field out."""
     kind = type(model)
     plan = _PLANS[kind]
@@ -193,11 +193,11 @@ def _filled(model: object) -> Proto:
             values[name] = convert(value)
     for oneof in plan.oneofs:
         payload = values.pop(oneof.standin)
-        values[oneof.field_of[type(payload)]] = _filled(payload)
+        values[oneof.field_of[type(payload)]] = _to_proto(payload)
     return _CLASSES[kind](**values)
 
 
-def _read(model: type[Model], message: Proto) -> Model:
+def _from_proto(model: type[Model], message: Proto) -> Model:
     plan = _PLANS[model]
     if not (plan.from_wire or plan.oneofs):
         return model(*plan.of_message(message))
@@ -211,11 +211,11 @@ def _read(model: type[Model], message: Proto) -> Model:
         field = message.WhichOneof(oneof.name)
         if field is None:
             raise ValueError(f"no {oneof.name} that this version knows")
-        values[oneof.place] = _read(oneof.model_of[field], getattr(message, field))
+        values[oneof.place] = _from_proto(oneof.model_of[field], getattr(message, field))
     return model(*values)
 
 
-_PLANS: Mapping[type, _Plan] = {model: _plan(model) for model in _models()}
+_PLANS: Mapping[type, _ConversionPlan] = {model: _plan(model) for model in _models()}
 _CLASSES: Mapping[type, type[Proto]] = {model: _generated_class(model.__name__) for model in (*_PLANS, models.Samples)}
 
 
@@ -223,28 +223,28 @@ def to_bytes(model: models.Message) -> bytes:
     """The protobuf bytes of a message; maps are in key order, so that equal messages have equal bytes."""
     if isinstance(model, models.Samples):
         return _samples_to_bytes(model)
-    return _filled(model).SerializeToString(deterministic=True)
+    return _to_proto(model).SerializeToString(deterministic=True)
 
 
 def from_bytes(model: type[Model], data: bytes) -> Model:
     """Read a message; raises Reject on bytes that are not one."""
-    if model is models.Samples and (known := _STENCILS.read(data)) is not None:
+    if model is models.Samples and (known := _STENCILS.decode(data)) is not None:
         return typing.cast("Model", known)
     message = _CLASSES[model]()
     try:
         message.ParseFromString(data)
         if model is models.Samples:
             samples = _samples(typing.cast("telemetry_pb2.Samples", message))
-            _STENCILS.learn(data, samples)
+            _STENCILS.add(data, samples)
             return typing.cast("Model", samples)
-        return _read(model, message)
+        return _from_proto(model, message)
     except (DecodeError, ValueError) as error:
         raise Reject(f"not a {model.__name__}: {error}") from error
 
 
 def to_json(model: models.Message) -> bytes:
     """The canonical JSON of the message (lowerCamelCase, RFC 3339, 64-bit integers as strings), on one line."""
-    return json_format.MessageToJson(_filled(model), indent=None, ensure_ascii=False).encode()
+    return json_format.MessageToJson(_to_proto(model), indent=None, ensure_ascii=False).encode()
 
 
 def from_json(model: type[Model], data: bytes | str) -> Model:
@@ -254,7 +254,7 @@ def from_json(model: type[Model], data: bytes | str) -> Model:
         raise Reject(f"not a {model.__name__}: it is no JSON object")
     try:
         json_format.Parse(data, message, ignore_unknown_fields=True)
-        return _read(model, message)
+        return _from_proto(model, message)
     except (json_format.ParseError, ValueError) as error:
         raise Reject(f"not a {model.__name__}: {error}") from error
 
@@ -284,9 +284,9 @@ _SAMPLES_SCALARS = (
 )  # fmt: skip
 _SOURCES = {int(source): source for source in models.Source}
 _ROW_KINDS = {int(kind): kind for kind in models.RowKind}
-_LAYOUTS = Layouts()
-_ROW_NAMES = RowNames()
-_STENCILS = Stencils()
+_LAYOUTS = ColumnLayoutCache()
+_ROW_NAMES = RowNameCache()
+_STENCILS = TemplateDecoder()
 
 
 def _samples(message: telemetry_pb2.Samples) -> models.Samples:
@@ -308,7 +308,7 @@ def _samples(message: telemetry_pb2.Samples) -> models.Samples:
         message.received_at_ns,
         message.boot_id,
         _ROW_KINDS[row_kind] if row_kind in _ROW_KINDS else models.RowKind(row_kind),
-        _ROW_NAMES.of(device, source, row_kind, digest, names),
+        _ROW_NAMES.get(device, source, row_kind, digest, names),
         digest,
         _table(device, message.counters, rows, counter=True),
         _table(device, message.gauges, rows, counter=False),
@@ -329,8 +329,10 @@ def _table(device: str, table: telemetry_pb2.Table, rows: int, *, counter: bool)
             f"Samples of {device}: {name} have {len(data)} bytes and {len(index)} indices"
             f" for {columns} columns of {rows} rows"
         )
-    layout = _LAYOUTS.of(numbers, index)
+    layout = _LAYOUTS.get(numbers, index)
     if not (layout.counters if counter else layout.gauges):
         raise Reject(f"Samples of {device}: {'counters' if counter else 'gauges'} hold a metric of the other kind")
     values: npt.NDArray[Any] = np.ndarray((columns, rows), _COUNTER if counter else _GAUGE, data)
-    return models.Table(layout.metric, layout.index, values if layout.kept is None else values[list(layout.kept)])
+    return models.Table(
+        layout.metric, layout.index, values if layout.known_columns is None else values[list(layout.known_columns)]
+    )

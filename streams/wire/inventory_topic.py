@@ -38,10 +38,10 @@ class Assembler:
 
         Raises Reject where the version's data are not what its digest names.
         """
-        data = self.whole(chunk)
+        data = self.add_chunk(chunk)
         return None if data is None else (chunk.effective_ns, topology_of(chunk.digest, data))
 
-    def whole(self, chunk: InventoryChunk) -> bytes | None:
+    def add_chunk(self, chunk: InventoryChunk) -> bytes | None:
         """Take a chunk; answer the data of the version that it completes, for `topology_of`."""
         parts = self._parts.setdefault(chunk.digest, {})
         parts[chunk.chunk] = chunk

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
-from streams.fabric.heard import Hears
+from streams.fabric.lldp_verdict import NeighborMatch
 from streams.wire.symptoms import CongestionState, Payload, SymptomKind
 
 ABSENT_COUNTER = 2**64 - 1
@@ -368,7 +368,7 @@ class Finding:
     dashboard_url: str = ""
 
     @property
-    def over(self) -> bool:
+    def is_closed(self) -> bool:
         """No longer true: resolved, or never was."""
         return self.status in (Status.RESOLVED, Status.RETRACTED)
 
@@ -495,7 +495,7 @@ class CablingReport:
     device: str
     port: str
     source: Source
-    neighbor_match: Hears
+    neighbor_match: NeighborMatch
     at_ns: int
     remote_device: str = ""
     remote_port: str = ""

@@ -44,12 +44,12 @@ _HOUR = 3600
 _DAY = 24 * _HOUR
 
 
-class Spread(Enum):
+class PartitionScheme(Enum):
     """What a topic's number of partitions follows."""
 
     TELEMETRY = "telemetry"  # one number for samples, events, facts and status, fixed for the life of v1
     POD = "pod"
-    ONE = "one"  # totally ordered: DESIGN 2.2
+    SINGLE = "one"  # totally ordered: DESIGN 2.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,55 +61,71 @@ class Topic:
 
     name: str
     model: type[Message] | None
-    spread: Spread
-    kept_s: int | None = None
+    scheme: PartitionScheme
+    retention_s: int | None = None
     ce_type: str = ""
     json: bool = False
-    others: tuple[type[Message], ...] = ()
+    other_models: tuple[type[Message], ...] = ()
     """What else may stand in it, told apart by the header `type`."""
-    kept_bytes: int | None = None
+    retention_bytes: int | None = None
 
-    def settings(self) -> dict[str, str]:
+    def broker_config(self) -> dict[str, str]:
         """Kafka's own settings. Retention goes by arrival, so that replayed history is not expired on sight."""
         settings = {"message.timestamp.type": "LogAppendTime"}
-        if self.kept_s is None:
+        if self.retention_s is None:
             return settings | {"cleanup.policy": "compact", "max.message.bytes": str(4 << 20)}
-        bounded = {} if self.kept_bytes is None else {"retention.bytes": str(self.kept_bytes)}
-        return settings | {"cleanup.policy": "delete", "retention.ms": str(self.kept_s * 1000)} | bounded
+        bounded = {} if self.retention_bytes is None else {"retention.bytes": str(self.retention_bytes)}
+        return settings | {"cleanup.policy": "delete", "retention.ms": str(self.retention_s * 1000)} | bounded
 
 
-_TELEMETRY = Spread.TELEMETRY
+_TELEMETRY = PartitionScheme.TELEMETRY
 # DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (tests/bench/broker_cost.py): 356
 # or 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an hour of it plain, which ClickHouse may be away; 4 h with snappy.
-SAMPLES = Topic("railsight.samples.v1", Samples, _TELEMETRY, 6 * _HOUR, others=(Progress,), kept_bytes=8 << 30)
+SAMPLES = Topic(
+    "railsight.samples.v1", Samples, _TELEMETRY, 6 * _HOUR, other_models=(Progress,), retention_bytes=8 << 30
+)
 EVENTS = Topic("railsight.events.v1", Event, _TELEMETRY, 7 * _DAY)
 FACTS = Topic("railsight.facts.v1", Facts, _TELEMETRY)
 COLLECTOR_STATUS = Topic("railsight.collector-status.v1", CollectorStatus, _TELEMETRY)
 TARGETS = Topic("railsight.targets.v1", None, _TELEMETRY, _DAY)
-INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, Spread.ONE)
-JOBS = Topic("railsight.jobs.v1", Job, Spread.ONE)
+INVENTORY = Topic("railsight.inventory.v1", InventoryChunk, PartitionScheme.SINGLE)
+JOBS = Topic("railsight.jobs.v1", Job, PartitionScheme.SINGLE)
 SYMPTOMS = Topic(
-    "railsight.symptoms.v1", Symptom, Spread.POD, 6 * _HOUR, others=(Progress, CablingReport, SymptomsReplaced)
+    "railsight.symptoms.v1",
+    Symptom,
+    PartitionScheme.POD,
+    6 * _HOUR,
+    other_models=(Progress, CablingReport, SymptomsReplaced),
 )
-SUMMARIES = Topic("railsight.summaries.v1", Window, Spread.POD, 6 * _HOUR, others=(Progress, PeerWindow, VersionCensus))
-EPISODES = Topic("railsight.episodes.v1", Episode, Spread.ONE, 7 * _DAY, others=(Progress, Symptom, VersionCensus))
-FINDINGS = Topic("railsight.findings.v1", Finding, Spread.ONE, 30 * _DAY, "railsight.finding.v1", json=True)
-FINDINGS_OPEN = Topic("railsight.findings-open.v1", Finding, Spread.ONE, None, "railsight.finding.v1", json=True)
-PROGRESS = Topic("railsight.progress.v1", Progress, Spread.ONE, _HOUR)
+SUMMARIES = Topic(
+    "railsight.summaries.v1", Window, PartitionScheme.POD, 6 * _HOUR, other_models=(Progress, PeerWindow, VersionCensus)
+)
+EPISODES = Topic(
+    "railsight.episodes.v1", Episode, PartitionScheme.SINGLE, 7 * _DAY, other_models=(Progress, Symptom, VersionCensus)
+)
+FINDINGS = Topic("railsight.findings.v1", Finding, PartitionScheme.SINGLE, 30 * _DAY, "railsight.finding.v1", json=True)
+FINDINGS_OPEN = Topic(
+    "railsight.findings-open.v1", Finding, PartitionScheme.SINGLE, None, "railsight.finding.v1", json=True
+)
+PROGRESS = Topic("railsight.progress.v1", Progress, PartitionScheme.SINGLE, _HOUR)
 REMEDIATIONS = Topic(
-    "railsight.remediations.v1", Remediation, Spread.ONE, 30 * _DAY, "railsight.remediation.v1", json=True
+    "railsight.remediations.v1", Remediation, PartitionScheme.SINGLE, 30 * _DAY, "railsight.remediation.v1", json=True
 )
 REMEDIATIONS_OPEN = Topic(
-    "railsight.remediations-open.v1", Remediation, Spread.ONE, None, "railsight.remediation.v1", json=True
+    "railsight.remediations-open.v1", Remediation, PartitionScheme.SINGLE, None, "railsight.remediation.v1", json=True
 )
-REMEDIATION_RESULTS = Topic("railsight.remediation-results.v1", RemediationResult, Spread.ONE, 30 * _DAY, json=True)
-CONTROLS = Topic("railsight.controls.v1", Control, Spread.ONE, json=True)
-REJECTED = Topic("railsight.rejected.v1", Rejected, Spread.ONE, 7 * _DAY)
+REMEDIATION_RESULTS = Topic(
+    "railsight.remediation-results.v1", RemediationResult, PartitionScheme.SINGLE, 30 * _DAY, json=True
+)
+CONTROLS = Topic("railsight.controls.v1", Control, PartitionScheme.SINGLE, json=True)
+REJECTED = Topic("railsight.rejected.v1", Rejected, PartitionScheme.SINGLE, 7 * _DAY)
 
 STAGES = ("measure", "correlate", "attribute", "decide")
 SNAPSHOTS = {
     stage: Topic(f"railsight.snapshots.{stage}.v1", SnapshotChunk, spread)
-    for stage, spread in zip(STAGES, (_TELEMETRY, Spread.POD, Spread.ONE, Spread.ONE), strict=True)
+    for stage, spread in zip(
+        STAGES, (_TELEMETRY, PartitionScheme.POD, PartitionScheme.SINGLE, PartitionScheme.SINGLE), strict=True
+    )
 }
 
 TOPICS: tuple[Topic, ...] = (
@@ -127,9 +143,11 @@ class Partitions:
     telemetry: int = 8
     pod: int = 4
 
-    def of(self, topic: Topic) -> int:
+    def count(self, topic: Topic) -> int:
         """The number of partitions of a topic."""
-        return {Spread.TELEMETRY: self.telemetry, Spread.POD: self.pod, Spread.ONE: 1}[topic.spread]
+        return {PartitionScheme.TELEMETRY: self.telemetry, PartitionScheme.POD: self.pod, PartitionScheme.SINGLE: 1}[
+            topic.scheme
+        ]
 
 
 def partition_of(name: str, partitions: int) -> int:
@@ -149,7 +167,7 @@ class Record:
 
     def partition(self, partitions: Partitions) -> int:
         """The partition that it goes to."""
-        return partition_of(self.route or self.key.decode(), partitions.of(self.topic))
+        return partition_of(self.route or self.key.decode(), partitions.count(self.topic))
 
 
 def encode(
@@ -167,7 +185,7 @@ def encode(
     if topic.ce_type and isinstance(message, Finding | Remediation):
         headers = _cloud_event(topic.ce_type, message, cluster)
     elif topic.model is None or not isinstance(message, topic.model):
-        headers = (("type", _type_of(type(message).__name__)),)
+        headers = (("type", _type_header_value(type(message).__name__)),)
     value = codec.to_json(message) if topic.json else codec.to_bytes(message)
     return Record(topic, key.encode(), value, headers, (own_route or key) if route is None else route)
 
@@ -184,20 +202,20 @@ def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> Message:
     model = topic.model
     for name, data in headers:
         if name == "type" and data:
-            model = next((other for other in topic.others if _type_of(other.__name__) == data), None)
+            model = next((other for other in topic.other_models if _type_header_value(other.__name__) == data), None)
             break
     if model is None:
-        raise Reject(f"{topic.name} holds no {_named(headers)}")
+        raise Reject(f"{topic.name} holds no {_type_header(headers)}")
     return codec.from_json(model, value) if topic.json else codec.from_bytes(model, value)
 
 
 @cache
-def _type_of(name: str) -> bytes:
+def _type_header_value(name: str) -> bytes:
     """What the header says of a message of this name."""
     return name.lower().encode()
 
 
-def _named(headers: Headers) -> str:
+def _type_header(headers: Headers) -> str:
     """What the header says that a record is."""
     return next((data.decode(errors="replace") for name, data in headers if name == "type" and data), "message")
 

@@ -24,7 +24,7 @@ def episodes(top: Topology, count: int, chance: random.Random) -> list[Finding]:
     leaves = [device.name for device in top.devices.values() if device.tier == "T0"]
     found: list[Finding] = []
     for leaf in leaves:
-        for cable in top.cables_of[leaf]:
+        for cable in top.links_of[leaf]:
             far = cable.lower if cable.upper.device == leaf else cable.upper
             begin = _T0 + chance.randrange(10 * _S)
             subject = Subject(cable.id, Endpoint(*cable.lower), Endpoint(*cable.upper), cable.role, pod=cable.pod)

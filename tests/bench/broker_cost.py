@@ -165,8 +165,8 @@ async def make_topics(bootstrap: str, extra: dict[str, str]) -> None:
     """The topics as the product makes them."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
-    wanted = {TOPIC: topics.SAMPLES.settings() | extra, STATUSES: topics.COLLECTOR_STATUS.settings()}
-    wanted[SNAPSHOTS] = topics.SNAPSHOTS["measure"].settings() | SNAPSHOT_SETTINGS
+    wanted = {TOPIC: topics.SAMPLES.broker_config() | extra, STATUSES: topics.COLLECTOR_STATUS.broker_config()}
+    wanted[SNAPSHOTS] = topics.SNAPSHOTS["measure"].broker_config() | SNAPSHOT_SETTINGS
     answer = await admin.create_topics([NewTopic(n, PARTITIONS, 1, topic_configs=s) for n, s in wanted.items()])
     await admin.close()
     assert {error[1] for error in answer.topic_errors} == {0}, answer

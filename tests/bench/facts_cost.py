@@ -28,13 +28,13 @@ BEGIN_NS = ns(1_800_000_000)
 
 def all_facts(topology: Topology, hour: int, moved: int = 0) -> list[Facts]:
     """Each device's word; of the first `moved` links the ends hear each other's neighbours, two by two."""
-    far = {end: cable.far_end(end) for cable in topology.cables.values() for end in (cable.lower, cable.upper)}
-    cables = list(topology.cables.values())[: 2 * moved]
+    far = {end: cable.far_end(end) for cable in topology.links.values() for end in (cable.lower, cable.upper)}
+    cables = list(topology.links.values())[: 2 * moved]
     for one, other in zip(cables[::2], cables[1::2], strict=True):
         far |= {one.lower: other.upper, other.lower: one.upper, one.upper: other.lower, other.upper: one.lower}
     facts = []
     for number, (name, device) in enumerate(topology.devices.items()):
-        cables_of = topology.cables_of.get(name, ())
+        cables_of = topology.links_of.get(name, ())
         ends = [cable.lower if cable.lower.device == name else cable.upper for cable in cables_of]
         is_host = device.kind == "host"
         parts = tuple(Component(end.port, "nic", "MCX7", f"{name}{end.port}", "28.41.1000") for end in ends if is_host)
@@ -55,7 +55,7 @@ def main() -> None:
     shards = [Selves(DetectParams(), n) for n in range(asked.partitions)]
     for shard in shards:
         shard.adopt(topology, BEGIN_NS)
-    said: dict[str, float] = {"devices": len(topology.devices), "ends": 2 * len(topology.cables)}
+    said: dict[str, float] = {"devices": len(topology.devices), "ends": 2 * len(topology.links)}
     for hour, (step, moved) in enumerate((("first", 0), ("again", 0), ("100 swaps", 100))):
         facts = all_facts(topology, hour, moved)
         owners = [shards[partition_of(fact.device, asked.partitions)] for fact in facts]

@@ -34,13 +34,13 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
-from streams.fabric.capacity import jobs_behind, lose, paths_up
+from streams.fabric.capacity import capacity_loss, jobs_affected, uplink_paths
 from streams.fabric.graph import Graph
-from streams.fabric.heard import Told
 from streams.fabric.ids import Port
 from streams.fabric.inventory import check, pack, read_folder, unpack, write_folder
-from streams.fabric.observed import Observed
-from streams.fabric.things import links_with
+from streams.fabric.lldp_observations import LldpObservations
+from streams.fabric.lldp_verdict import LldpNeighbor
+from streams.fabric.subject_links import links_of_subject
 from streams.fabric.topology import Topology
 from streams.runtime.admin import ensure_topics
 from streams.runtime.inventory_reader import InventoryReader
@@ -184,19 +184,19 @@ async def _taken(reader: InventoryReader, records: Sequence[Record], pauses: lis
 
 def _look_ups(topology: Topology) -> Said:
     hosts = [device.name for device in topology.devices.values() if device.kind == "host"][:LOOKUPS]
-    ports = [cable.upper for cable in list(topology.cables.values())[:LOOKUPS]]
+    ports = [cable.upper for cable in list(topology.links.values())[:LOOKUPS]]
     tops = [name for name, device in topology.devices.items() if device.kind == "switch"][-100:]
     return {
         "jobs_on_us": _each(lambda name: topology.jobs_on((name,), BEGIN_NS), hosts),
-        "cable_at_us": _each(topology.cable_at, ports),
-        "pods_touching_us": _each(topology.pods_touching, tops),
+        "cable_at_us": _each(topology.link_at, ports),
+        "pods_touching_us": _each(topology.pods_of_links, tops),
     }
 
 
 def _questions(topology: Topology, graph: Graph) -> Said:
     """What the arrays answer, in microseconds; the first question for peers makes their index."""
     said: Said = {}
-    cables = list(topology.cables.values())[:: len(topology.cables) // LOOKUPS]
+    cables = list(topology.links.values())[:: len(topology.links) // LOOKUPS]
     with _timed(said, "first_peers_s"):
         topology.peers_of(cables[0])
     said["peers_us"] = _each(topology.peers_of, cables)
@@ -204,12 +204,15 @@ def _questions(topology: Topology, graph: Graph) -> Said:
              if any(d.tier == tier for d in topology.devices.values())}  # fmt: skip
     things = {"link": cables[0].id, "plane": "plane:0", "pod": f"pod:{tiers['T0'].pod}"}
     for name, subject in (things | {tier: f"device:{device.name}" for tier, device in tiers.items()}).items():
-        said[f"lose_{name}_us"] = _each(lambda one: lose(graph, links_with(topology, one)).hosts(), [subject] * 5)
+        said[f"lose_{name}_us"] = _each(
+            lambda one: capacity_loss(graph, links_of_subject(topology, one)).hosts(), [subject] * 5
+        )
         said[f"jobs_behind_{name}_us"] = _each(
-            lambda one: jobs_behind(topology, lose(graph, links_with(topology, one)), BEGIN_NS), [subject] * 5
+            lambda one: jobs_affected(topology, capacity_loss(graph, links_of_subject(topology, one)), BEGIN_NS),
+            [subject] * 5,
         )
     said["paths_up_us"] = _each(
-        lambda one: paths_up(graph, one, links_with(topology, things["link"])), [tiers["T0"].name] * 5
+        lambda one: uplink_paths(graph, one, links_of_subject(topology, things["link"])), [tiers["T0"].name] * 5
     )
     return said | _observed(topology)
 
@@ -217,16 +220,16 @@ def _questions(topology: Topology, graph: Graph) -> Said:
 def _observed(topology: Topology) -> Said:
     """Every device tells all its neighbours; then verdicts on all links, and on one."""
     said: Said = {}
-    told: dict[str, list[Told]] = {}
-    for cable in topology.cables.values():
+    told: dict[str, list[LldpNeighbor]] = {}
+    for cable in topology.links.values():
         for near, far in ((cable.lower, cable.upper), (cable.upper, cable.lower)):
-            told.setdefault(near.device, []).append(Told(near.port, *far))
-    observed = Observed(topology)
+            told.setdefault(near.device, []).append(LldpNeighbor(near.port, *far))
+    observed = LldpObservations(topology)
     with _timed(said, "hear_all_s"):
         for device, neighbors in told.items():
-            observed.take(device, 1, BEGIN_NS, neighbors)
+            observed.set_neighbors(device, 1, BEGIN_NS, neighbors)
     said["verdicts_us"] = _each(observed.verdicts, [None] * 5)
-    said["verdict_us"] = _each(observed.verdict, list(topology.cables.values())[:LOOKUPS])
+    said["verdict_us"] = _each(observed.verdict, list(topology.links.values())[:LOOKUPS])
     return said
 
 
@@ -246,7 +249,7 @@ def _spans(call: Callable[[Any], object], over: Iterable[Any]) -> list[float]:
 
 def _symptoms(topology: Topology, down: int, back: int) -> Iterator[Symptom]:
     """Host links and fabric links alike, spread over the fabric."""
-    cables = list(topology.cables.values())
+    cables = list(topology.links.values())
     chosen = cables[:: max(1, len(cables) // (down + back))][: down + back]
     for number, cable in enumerate(chosen):
         at_ns = BEGIN_NS + number * 10_000_000

@@ -37,13 +37,13 @@ from streams.runtime.serve import Wiring, run_stages
 from streams.wire import topics
 from streams.wire.models import Event, EventKind, Message, Progress, Source
 from streams.wire.stage import Output
-from streams.wire.topics import Spread, Topic
+from streams.wire.topics import PartitionScheme, Topic
 from tests.bench.runner_throughput import BESIDE, IN, INVENTORY, JOBS, OUT, SNAPSHOTS, NumpyStage, answers
 
 PARTITIONS = 8
 FLUSH_S = 0.02
 """Collectors send what they have read in the meantime: some forty messages at once at the full load."""
-BULK = Topic("bench.bulk", Event, Spread.TELEMETRY, 3600, others=(Progress,))
+BULK = Topic("bench.bulk", Event, PartitionScheme.TELEMETRY, 3600, other_models=(Progress,))
 WIRING = Wiring(
     {"measure": Binding("measure", (BULK, IN), SNAPSHOTS, None, (), BESIDE, bulk=(BULK,))},
     (BULK, IN, OUT, BESIDE, SNAPSHOTS, INVENTORY, JOBS, topics.REJECTED),

@@ -35,15 +35,17 @@ from streams.wire import topics
 from streams.wire.models import Event, EventKind, InventoryChunk, Job, Message, Progress, SnapshotChunk, Source, Symptom
 from streams.wire.stage import Output
 from streams.wire.symptoms import PortChange, PortTransition
-from streams.wire.topics import Spread, Topic
+from streams.wire.topics import PartitionScheme, Topic
 
 PARTITIONS = 4
 SECOND = 10**9
-IN = Topic("bench.in", Event, Spread.TELEMETRY, 3600, others=(Progress,))
-OUT = Topic("bench.out", Symptom, Spread.ONE, 3600, others=(Progress,))
-BESIDE = Topic("bench.progress", Progress, Spread.ONE, 3600)
-SNAPSHOTS = Topic("bench.snapshots", SnapshotChunk, Spread.TELEMETRY)
-INVENTORY, JOBS = (Topic(f"bench.{name}", model, Spread.ONE) for name, model in (("i", InventoryChunk), ("j", Job)))
+IN = Topic("bench.in", Event, PartitionScheme.TELEMETRY, 3600, other_models=(Progress,))
+OUT = Topic("bench.out", Symptom, PartitionScheme.SINGLE, 3600, other_models=(Progress,))
+BESIDE = Topic("bench.progress", Progress, PartitionScheme.SINGLE, 3600)
+SNAPSHOTS = Topic("bench.snapshots", SnapshotChunk, PartitionScheme.TELEMETRY)
+INVENTORY, JOBS = (
+    Topic(f"bench.{name}", model, PartitionScheme.SINGLE) for name, model in (("i", InventoryChunk), ("j", Job))
+)
 WIRING = Wiring(
     {"measure": Binding("measure", (IN,), SNAPSHOTS, None, (), BESIDE)},
     (IN, OUT, BESIDE, SNAPSHOTS, INVENTORY, JOBS, topics.REJECTED),

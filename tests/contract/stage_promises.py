@@ -135,7 +135,7 @@ class StagePromises:
         last: dict[str, int] = {}
         for output in outputs:
             # An open topic repeats the revision that the other one has.
-            if isinstance(output.message, Finding | Remediation) and output.topic.kept_s is not None:
+            if isinstance(output.message, Finding | Remediation) and output.topic.retention_s is not None:
                 assert output.message.revision > last.get(output.message.id, 0)
                 last[output.message.id] = output.message.revision
 

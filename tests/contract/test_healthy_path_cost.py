@@ -23,9 +23,9 @@ from streams.store.rows.deduplication import SequenceDedup
 from streams.store.rows.row_builder import SourcedMessage
 from streams.store.rows.sample_rows import SampleBuilder
 from streams.wire import topics
-from streams.wire.fetched import take
+from streams.wire.batch_fetch import drain_fetched
 from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table
-from tests.unit.wire.test_fetched import IN, Consumer, batch
+from tests.unit.wire.test_batch_fetch import IN, Consumer, batch
 
 ROWS = (8, 128)
 SMALL, LARGE = 16, 64
@@ -187,7 +187,7 @@ async def test_no_record_is_met_in_taking_what_was_fetched(count: int) -> None:
     consumer = Consumer()
     consumer.fetched(IN, batch(0, *range(count)), 0)
     with counting() as counted:
-        ((_, taken),) = take(consumer)
+        ((_, taken),) = drain_fetched(consumer)
     assert len(taken) == count
     assert counted.total() <= FETCHED_CALLS_A_BATCH, counted
 
@@ -259,7 +259,7 @@ class _AskingForEachRow(Measure):
         for message in batch:
             assert isinstance(message, Samples)
             for row in message.row:
-                self._topology.port(message.device, row)
+                self._topology.resolve_port(message.device, row)
         return super().process(batch)
 
 

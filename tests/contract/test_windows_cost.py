@@ -114,7 +114,7 @@ def test_hosts_in_doubt_cost_the_same_each_however_many_they_are() -> None:
     inventory = generate(GenerateParams(gpus=1024))
     topology = Topology(inventory)
     hosts = [device.name for device in inventory.devices if device.kind == "host"]
-    ports = {host: tuple(cable.lower.port for cable in topology.cables_of[host]) for host in hosts}
+    ports = {host: tuple(cable.lower.port for cable in topology.links_of[host]) for host in hosts}
     shares = np.random.default_rng(1).uniform(0.99, 1.0, (len(hosts), 8)) * np.linspace(0.2, 1, 8) * 25e9 * 60
 
     def calls(count: int) -> int:

@@ -186,7 +186,7 @@ async def _readings(bootstrap: str) -> dict[Identity, int]:
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        everything = [TopicPartition(SAMPLES.name, p) for p in range(Partitions().of(SAMPLES))]
+        everything = [TopicPartition(SAMPLES.name, p) for p in range(Partitions().count(SAMPLES))]
         consumer.assign(everything)
         ends = await consumer.end_offsets(everything)
         for tp in everything:

@@ -20,7 +20,7 @@ from streams.runtime.topic_reader import read_to_end
 from streams.runtime.topic_writer import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Finding, Progress
-from streams.wire.topics import TOPICS, Spread
+from streams.wire.topics import TOPICS, PartitionScheme
 from tests.e2e.processes import Marked, railsight, until
 from tests.e2e.test_played import FLAPPER, said_at_least
 
@@ -30,7 +30,7 @@ pytestmark = [
 ]
 
 KEPT = {topics.INVENTORY, topics.JOBS}
-DERIVED = [topic for topic in TOPICS if topic.spread is not Spread.TELEMETRY or "snapshots" in topic.name]
+DERIVED = [topic for topic in TOPICS if topic.scheme is not PartitionScheme.TELEMETRY or "snapshots" in topic.name]
 
 
 async def _forget_conclusions(kafka: KafkaSettings) -> None:

@@ -28,7 +28,7 @@ class FactsWorld(SmallWorld):
     def other_messages(self, until: float) -> Iterator[Message]:
         """What all devices say of themselves, again and again."""
         for step in range(int(until // FACTS_S) + 1):
-            for device in self.topology.cables_of:
+            for device in self.topology.links_of:
                 if not self.is_silent(device, step * FACTS_S):
                     yield self.facts(device, step * FACTS_S + 0.5)
 
@@ -50,12 +50,12 @@ class FactsWorld(SmallWorld):
         return Component(port.port, "nic", NIC_MODEL, f"{port.device}-{port.port}", running)
 
     def _ports(self, device: str) -> list[Port]:
-        cables = self.topology.cables_of[device]
+        cables = self.topology.links_of[device]
         return [end for cable in cables for end in (cable.lower, cable.upper) if end.device == device]
 
     def _neighbor(self, port: Port, t: float) -> Neighbor | None:
         moved = self._moved(port, t)
-        cable = self.topology.cable_at(moved)
+        cable = self.topology.link_at(moved)
         assert cable is not None
         # Of a cable that was moved, the other end hears where it was moved to.
         far = self._moved(cable.far_end(moved), t)

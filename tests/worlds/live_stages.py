@@ -68,7 +68,7 @@ class LiveStages:
             message = output.message
             if message is None:
                 continue
-            if isinstance(message, Finding | Remediation) and output.topic.kept_s is not None:
+            if isinstance(message, Finding | Remediation) and output.topic.retention_s is not None:
                 self.published.append(message)
             if (reader := READER.get(output.topic)) is not None:
                 self._pass_on(self.stages[reader].process([message]))

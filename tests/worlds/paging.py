@@ -28,7 +28,7 @@ def arrivals(
 
     A message comes up to 2 s after it was read, one in twenty up to 15 s.
     """
-    for device, cables in world.topology.cables_of.items():
+    for device, cables in world.topology.links_of.items():
         if readers and device not in readers:
             continue
         is_host = world.topology.devices[device].kind == "host"

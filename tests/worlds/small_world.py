@@ -62,7 +62,7 @@ class SmallWorld:
         """Each device's readings, every ROUND_S."""
         t = phase
         while t <= until:
-            for device, cables in self.topology.cables_of.items():
+            for device, cables in self.topology.links_of.items():
                 if self.is_silent(device, t):
                     continue
                 states: dict[str, float | None] = {}
@@ -144,7 +144,7 @@ class SmallWorld:
         }
 
     def _far(self, device: str, port: str) -> str:
-        cable = self.topology.cable_at(Port(device, port))
+        cable = self.topology.link_at(Port(device, port))
         assert cable is not None
         far = cable.far_end(Port(device, port))
         return f"{far.device}/{far.port}"
@@ -186,7 +186,7 @@ Statuses = Callable[..., Iterator[CollectorStatus]]
 
 def statuses(world: SmallWorld, until: float, *, dies: Callable[[str], float] = _never) -> Iterator[CollectorStatus]:
     """What collectors say, each until it dies: they hold what went silent for reachable, and say it once they doubt."""
-    said = {device: StatusSchedule(device, ROUND_S) for device in world.topology.cables_of}
+    said = {device: StatusSchedule(device, ROUND_S) for device in world.topology.links_of}
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
         for device, schedule in said.items():
@@ -202,7 +202,7 @@ def statuses_each_round(
     """As recordings have them: one a device and round, until its collector dies."""
     for step in range(int(until // ROUND_S) + 1):
         t = step * ROUND_S
-        yield from (status(device, t) for device in world.topology.cables_of if t < dies(device))
+        yield from (status(device, t) for device in world.topology.links_of if t < dies(device))
 
 
 def recorded(world: SmallWorld, until: float) -> Iterator[Message]:

@@ -29,7 +29,7 @@ from collectors.gnmi.bench.load import CADENCE_NS, LEAVES, UPDATES
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.v1 import gnmi_pb2
-from streams.wire.loops import new_loop
+from streams.wire.event_loop import new_loop
 
 _POLL_S = 0.02
 

@@ -21,7 +21,7 @@ async def read_crossings(kafka: KafkaSettings, topic: Topic) -> list[Crossing]:
     """The crossings in a topic of answers, up to its end now."""
     found: list[Crossing] = []
     async with AIOKafkaConsumer(**kafka.client_options(), auto_offset_reset="earliest") as consumer:
-        places = [TopicPartition(topic.name, partition) for partition in range(kafka.partitions.of(topic))]
+        places = [TopicPartition(topic.name, partition) for partition in range(kafka.partitions.count(topic))]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         left = {at for at in places if ends[at]}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from streams.wire.topics import SYMPTOMS, Spread, Topic
+from streams.wire.topics import SYMPTOMS, PartitionScheme, Topic
 
 _PACKAGE = "streams.bench.baselines"
 _HOUR_S = 3600
@@ -40,7 +40,7 @@ class Baseline:
         """Where it writes what it found: railsight in its own topic."""
         if self.program == "railsight_measure":
             return SYMPTOMS
-        return Topic(f"bench.{self.program}", None, Spread.POD, _HOUR_S)
+        return Topic(f"bench.{self.program}", None, PartitionScheme.POD, _HOUR_S)
 
 
 BASELINES: tuple[Baseline, ...] = (

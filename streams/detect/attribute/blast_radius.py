@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from streams.detect.attribute.outages import Outages, span_of
 from streams.detect.detectors.link_degrading.evaluate import loses_traffic
-from streams.fabric.capacity import Impact, Loss, lose
-from streams.fabric.graph import NONE
+from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss
+from streams.fabric.graph import NO_LINKS
 from streams.fabric.ids import Port
-from streams.fabric.rows import HOST_LINK
-from streams.fabric.things import links_with, links_with_all
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.subject_links import links_of_subject, links_of_subjects
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import BlastRadius, Cause, Condition, Evidence, Finding, Severity, Subject
 
 _NAMED_FROM = 0.01
@@ -32,9 +32,9 @@ _NOTHING_LOST = (
 )  # fmt: skip
 
 
-def cable_of(topology: Topology, subject: Subject) -> Cable | None:
+def cable_of(topology: Topology, subject: Subject) -> TopologyLink | None:
     """The link of a subject, under the inventory in effect."""
-    return topology.cable_at(Port(subject.a.device, subject.a.port)) if subject.a and subject.a.port else None
+    return topology.link_at(Port(subject.a.device, subject.a.port)) if subject.a and subject.a.port else None
 
 
 class SeverityRater:
@@ -78,7 +78,7 @@ class SeverityRater:
         """A job ran on it when it began, or while it was so."""
         return bool(jobs_of(self.topology, [host], finding, self.now_ns))
 
-    def _keeps(self, device: str, without: dict[str, Cable], finding: Finding) -> bool:
+    def _keeps(self, device: str, without: dict[str, TopologyLink], finding: Finding) -> bool:
         """Whether a device keeps what it needs without these of its links upwards, at all times while it was so."""
         begin_ns, end_ns = span_of(finding)
         own = self.topology.uplinks_of.get(device, ())
@@ -89,7 +89,7 @@ class SeverityRater:
         return kept >= self.floor * len(own)
 
     def _keeps_a_plane(
-        self, own: Sequence[Cable], gone: Cable, without: Collection[str], begin_ns: int, end_ns: int
+        self, own: Sequence[TopologyLink], gone: TopologyLink, without: Collection[str], begin_ns: int, end_ns: int
     ) -> bool:
         """Whether the host always has another plane of that link's rail."""
         others = [
@@ -107,8 +107,8 @@ class SeverityRater:
         known = self.topology.devices.get(device)
         if known is None or known.kind == "host":
             return False
-        below: dict[str, dict[str, Cable]] = {}
-        for cable in self.topology.cables_of.get(device, ()):
+        below: dict[str, dict[str, TopologyLink]] = {}
+        for cable in self.topology.links_of.get(device, ()):
             if cable.upper.device == device:
                 below.setdefault(cable.lower.device, {})[cable.id] = cable
         return any(not self._keeps(lower, cables, finding) for lower, cables in below.items())
@@ -174,11 +174,15 @@ class BlastRadiusEstimator:
 
     def _reach(self, things: Sequence[str], beside: Sequence[str]) -> HostImpact:
         graph = self._topology.graph
-        links = links_with(self._topology, things[0]) if len(things) == 1 else links_with_all(self._topology, things)
-        loss = lose(graph, links, links_with_all(self._topology, beside) if beside else NONE)
+        links = (
+            links_of_subject(self._topology, things[0])
+            if len(things) == 1
+            else links_of_subjects(self._topology, things)
+        )
+        loss = capacity_loss(graph, links, links_of_subjects(self._topology, beside) if beside else NO_LINKS)
         hosts = loss.hosts(_NAMED_FROM)
         gpus = int(graph.gpus[[graph.number[host] for host in hosts]].sum()) if hosts else 0
-        return HostImpact(hosts, gpus, loss.of_theirs, _said(loss))
+        return HostImpact(hosts, gpus, loss.affected_ratio, _said(loss))
 
 
 def _thing(topology: Topology, finding: Finding) -> str:
@@ -189,24 +193,25 @@ def _thing(topology: Topology, finding: Finding) -> str:
     return f"device:{finding.subject.a.device}" if finding.subject.a else finding.subject.id
 
 
-def _said(loss: Loss) -> str:
+def _said(loss: CapacityLoss) -> str:
     """The loss in one sentence."""
     if loss.impact is Impact.NONE:
         return ""
     count = len(loss.host)
     who = loss.hosts()[0] if count == 1 else f"{count} hosts"
-    lost = (
-        f"{who} lose{'s' * (count == 1)} {_percent(loss.of_theirs)} of what {'it has' if count == 1 else 'they have'}"
-    )
+    had = "it has" if count == 1 else "they have"
+    lost = f"{who} lose{'s' * (count == 1)} {_percent(loss.affected_ratio)} of what {had}"
     if count > 1:
-        lost += f", {_percent(loss.of_fabric)} of the fabric"
-    planes = loss.of_each("plane")
+        lost += f", {_percent(loss.fabric_ratio)} of the fabric"
+    planes = loss.ratio_by("plane")
     planes.pop(-1, None)
     if planes and len(planes) <= 4:
         lost += f" ({', '.join(f'{_percent(share)} of plane {plane}' for plane, share in sorted(planes.items()))})"
     if loss.impact is Impact.DOWN:
         rails = len(loss.rails_down)
-        named = f"rail {loss.rails[0][1]}" if rails == 1 else f"{rails} of {'its' if count == 1 else 'their'} rails"
+        named = (
+            f"rail {loss.lost_rails[0][1]}" if rails == 1 else f"{rails} of {'its' if count == 1 else 'their'} rails"
+        )
         return f"{lost}; {named} keep{'s' * (rails == 1)} no plane: down"
     return f"{lost}; every rail keeps a plane: degraded, not down"
 

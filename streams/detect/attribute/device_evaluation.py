@@ -66,7 +66,7 @@ class DeviceEvaluator:
 
     def evaluate(self, device: str) -> list[Episode]:
         """Let the detectors look at a device; answers what changed."""
-        links = len(self._topology.cables_of.get(device, ()))
+        links = len(self._topology.links_of.get(device, ()))
         state = self._kept.devices.get(device)
         enough = (
             0 if state is not None else max(self._params.grouping.links, self._params.grouping.device_ratio * links)
@@ -91,7 +91,7 @@ class DeviceEvaluator:
 
     def _beyond(self, device: str) -> tuple[dict[str, list[Silence]], ...]:
         """The silences of the devices at the other ends of its links, one for each link."""
-        cables = self._topology.cables_of.get(device, ())
+        cables = self._topology.links_of.get(device, ())
         ends = (c.upper.device if c.lower.device == device else c.lower.device for c in cables)
         return tuple(self._kept.devices[end].silences for end in ends if end in self._kept.devices)
 

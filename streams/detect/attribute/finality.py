@@ -25,7 +25,7 @@ def next_evaluation_ns(params: DetectParams, cases: Mapping[str, Case], case: Ca
     own = case.episode.finding
     if own.status is Status.RETRACTED:
         return case.retracted_ns + ns(params.lateness_s)
-    if own.over:
+    if own.is_closed:
         return _settled_ns(params, own)
     if own.condition in OUTLIVING and case.published is not None and case.published.parent_id:
         parent = cases.get(case.published.parent_id)

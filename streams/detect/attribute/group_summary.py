@@ -45,7 +45,7 @@ def group_finding(topology: Topology, cases: CaseIndex, group: Group) -> Finding
     kind, name = group.key[0], group.key[1] if len(group.key) > 1 else ""
     known = topology.devices.get(name)
     whole = {
-        "links": len(topology.cables_of.get(name, ())),
+        "links": len(topology.links_of.get(name, ())),
         "pod": cases.device_count(group.key),
         "plane": cases.device_count(group.key),
         "unseen": len(topology.devices),

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.evidence.link_history import FOREVER, Interval, merge_intervals
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Condition, Finding
 
 
@@ -30,10 +30,10 @@ class Outages:
         """What it says of links was not so before; answers the devices whose links upwards these are."""
         lower: tuple[str, ...] = ()
         if finding.condition is Condition.LINK_DOWN:
-            cable = self._topology.cables.get(finding.subject.id)
+            cable = self._topology.links.get(finding.subject.id)
             lower = (cable.lower.device,) if cable else ()
         elif finding.condition is Condition.DEVICE_DOWN and finding.subject.a is not None:
-            cables = self._topology.cables_of.get(finding.subject.a.device, ())
+            cables = self._topology.links_of.get(finding.subject.a.device, ())
             lower = tuple(dict.fromkeys(cable.lower.device for cable in cables))
         for device in lower:
             self._made.pop(device, None)
@@ -79,7 +79,7 @@ class Outages:
             most = max(most, count)
         return most
 
-    def broken(self, cables: Iterable[Cable], at_ns: int) -> list[Cable]:
+    def broken(self, cables: Iterable[TopologyLink], at_ns: int) -> list[TopologyLink]:
         """Those of these links that were broken at a time."""
         return [
             cable

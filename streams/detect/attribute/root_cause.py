@@ -126,7 +126,7 @@ def cause_with_parent(own: Finding, parent: Finding | None) -> Cause:
 
 def in_maintenance(topology: Topology, own: Finding) -> bool:
     """Whether a person was at work at one of its ends when it began, as the inventory says."""
-    return own.started_at_ns < topology.maintained_until_ns(devices_of(own))
+    return own.started_at_ns < topology.maintenance_until_ns(devices_of(own))
 
 
 def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:

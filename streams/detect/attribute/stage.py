@@ -181,7 +181,7 @@ class Attribute:
         return cable_swaps.swap_cycle(self._kept.cases, self._cases.findings_at, self._ends, finding)
 
     def _ends(self, subject_id: str) -> list[str]:
-        cable = self._topology.cables.get(subject_id)
+        cable = self._topology.links.get(subject_id)
         return [] if cable is None else [cable.lower.device, cable.upper.device]
 
     def _take(self, episode: Episode) -> bool:
@@ -230,7 +230,7 @@ class Attribute:
             self._kept.fleet.note(finding)
             self._schedule(identity, case)
             outputs.append(Output(FINDINGS, finding))
-            outputs.append(Output(FINDINGS_OPEN, None if finding.over else finding, key=finding.id))
+            outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
         return outputs
 
     def _finding(self, case: Case) -> Finding:

@@ -91,7 +91,7 @@ def look(
     state = links.get(name)
     if state is None:
         return [], FOREVER
-    worked_on_ns = topology.maintained_until_ns(end.device for end in state.history.ends())
+    worked_on_ns = topology.maintenance_until_ns(end.device for end in state.history.ends())
     episodes, due_ns = state.look(params, restarts, worked_on_ns, watermark_ns)
     if due_ns == FOREVER and state.is_blank:
         del links[name]

@@ -7,7 +7,7 @@ from streams.wire.models import Endpoint, Subject
 
 def port_subject(topology: Topology, port: Port) -> Subject:
     """The link that ends there, where it belongs to its lower end; or the port."""
-    cable = topology.cable_at(port)
+    cable = topology.link_at(port)
     device = topology.devices.get(cable.lower.device if cable else port.device)
     site, team = (device.site, device.team) if device else ("", "")
     if cable is None:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from streams.detect.detectors.link_miscabled.params import MiscabledParams
 from streams.detect.thresholds import ns
-from streams.fabric.heard import Hears, Told
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
-from streams.fabric.spoken import Names
+from streams.fabric.lldp_verdict import LldpNeighbor, NeighborMatch
+from streams.fabric.name_resolution import NameResolver
 from streams.fabric.topology import Topology
 from streams.wire.models import CablingReport, Facts, Source
 
@@ -21,14 +21,14 @@ _MOST = 1024
 """Neighbours of one device that are looked at: the largest switch has 512 ports."""
 
 
-_LAST: list[tuple[Topology, Names]] = []
+_LAST: list[tuple[Topology, NameResolver]] = []
 """The names of the newest inventory that was asked: they are some megabytes at the largest fabric."""
 
 
 class Other(NamedTuple):
     """What a port hears that is not what it should; `heard` NOTHING: the inventory has no link there."""
 
-    heard: Hears
+    heard: NeighborMatch
     device: str
     port: str
 
@@ -51,7 +51,7 @@ class Cablings:
     def __init__(self, params: MiscabledParams) -> None:
         self._params = params
         self._topology = Topology(Inventory())
-        self._known: Names | None = None
+        self._known: NameResolver | None = None
         self._said: dict[tuple[str, Source], Said] = {}
         self._moved: dict[Port, int] = {}
         self._restored: str | None = None
@@ -60,11 +60,11 @@ class Cablings:
         """What a device says that it hears."""
         key = facts.device, facts.source
         said = self._said.get(key)
-        if not (facts.neighbors or said) or facts.device not in self._topology.cables_of:
+        if not (facts.neighbors or said) or facts.device not in self._topology.links_of:
             return []
         local = {name: (part.name, *part.alias) for part in facts.components for name in (part.name, *part.alias)}
         heard = [
-            Told(self._port(facts.device, each.port, local), each.remote_device, each.remote_port)
+            LldpNeighbor(self._port(facts.device, each.port, local), each.remote_device, each.remote_port)
             for each in facts.neighbors[:_MOST]
         ]
         fresh = self._judged(facts.device, facts.observed_at_ns, heard)
@@ -78,39 +78,39 @@ class Cablings:
     def _port(self, device: str, said: str, local: dict[str, tuple[str, ...]]) -> str:
         """A device's own port by any of its names, as far as the inventory or the same Facts know it."""
         for name in (said, *local.get(said, ())):
-            port = self._topology.port(device, name)
-            if self._topology.cable_at(port) is not None:
+            port = self._topology.resolve_port(device, name)
+            if self._topology.link_at(port) is not None:
                 return port.port
         return said
 
-    def _judged(self, device: str, at_ns: int, heard: list[Told]) -> Said:
+    def _judged(self, device: str, at_ns: int, heard: list[LldpNeighbor]) -> Said:
         expected: dict[str, None] = {}
         others: dict[str, Other] = {}
         for told in heard:
             own = Port(device, told.port)
-            cable = self._topology.cable_at(own)
+            cable = self._topology.link_at(own)
             if cable is None:
-                others[told.port] = Other(Hears.NOTHING, told.remote_device, told.remote_port)
+                others[told.port] = Other(NeighborMatch.NO_NEIGHBOR, told.remote_device, told.remote_port)
                 continue
             far = cable.far_end(own)
             if far == (told.remote_device, told.remote_port):
                 expected[told.port] = None
                 continue
-            hears, meant = self._names().heard(cable, far, told)
-            if hears is Hears.EXPECTED:
+            hears, meant = self._names().match_neighbor(cable, far, told)
+            if hears is NeighborMatch.EXPECTED:
                 expected[told.port] = None
-            elif hears is Hears.ANOTHER or told.port not in others:
+            elif hears is NeighborMatch.UNEXPECTED or told.port not in others:
                 others[told.port] = Other(hears, *(meant or (told.remote_device, told.remote_port)))
         for port in expected:  # who hears what it should, and others beside, hears what it should
             others.pop(port, None)
-        whole = len(expected) == len(self._topology.cables_of[device])
+        whole = len(expected) == len(self._topology.links_of[device])
         return Said(at_ns, None if whole else tuple(expected), others)
 
-    def _names(self) -> Names:
+    def _names(self) -> NameResolver:
         """All names of the inventory, made when one is first asked for, once for all partitions of this process."""
         if self._known is None:
             if not _LAST or _LAST[0][0] is not self._topology:
-                _LAST[:] = [(self._topology, Names(self._topology))]
+                _LAST[:] = [(self._topology, NameResolver(self._topology))]
             self._known = _LAST[0][1]
         return self._known
 
@@ -118,31 +118,31 @@ class Cablings:
         """What differs from what was told of its ports."""
         before, said.told, said.silent = said.told, {}, False
         for port, other in said.others.items():
-            if other.heard is not Hears.ANOTHER:
+            if other.heard is not NeighborMatch.UNEXPECTED:
                 continue
             said.told[port] = (self._topology.subject_id(Port(key[0], port)), other.device, other.port)
             if before.get(port) != said.told[port]:
-                yield self._cabling(key, port, Hears.ANOTHER, at_ns, other)
+                yield self._cabling(key, port, NeighborMatch.UNEXPECTED, at_ns, other)
         for port in before:
             if port not in said.told:
                 yield self._cabling(key, port, self._now(said, port), at_ns)
 
-    def _now(self, said: Said, port: str) -> Hears:
+    def _now(self, said: Said, port: str) -> NeighborMatch:
         if said.expected is None or port in said.expected:
-            return Hears.EXPECTED
-        return said.others[port].heard if port in said.others else Hears.NOTHING
+            return NeighborMatch.EXPECTED
+        return said.others[port].heard if port in said.others else NeighborMatch.NO_NEIGHBOR
 
     def _late(self, key: tuple[str, Source], said: Said, late: Said) -> list[CablingReport]:
         """What came after something newer: it is told with what followed, so that the order decides nothing."""
         found = []
         for port, other in late.others.items():
-            if other.heard is Hears.ANOTHER:
-                found.append(self._cabling(key, port, Hears.ANOTHER, late.at_ns, other))
+            if other.heard is NeighborMatch.UNEXPECTED:
+                found.append(self._cabling(key, port, NeighborMatch.UNEXPECTED, late.at_ns, other))
                 found.append(self._cabling(key, port, self._now(said, port), said.at_ns, said.others.get(port)))
         return found
 
     def _cabling(
-        self, key: tuple[str, Source], port: str, hears: Hears, at_ns: int, other: Other | None = None
+        self, key: tuple[str, Source], port: str, hears: NeighborMatch, at_ns: int, other: Other | None = None
     ) -> CablingReport:
         moved_ns = self._moved.get(Port(key[0], port), 0)
         if moved_ns and at_ns >= moved_ns + ns(self._params.moved_s):
@@ -156,7 +156,7 @@ class Cablings:
         if said is None or said.silent or not said.told:
             return []
         ports, said.told, said.silent = list(said.told), {}, True
-        return [self._cabling((device, source), port, Hears.NOTHING, at_ns) for port in ports]
+        return [self._cabling((device, source), port, NeighborMatch.NO_NEIGHBOR, at_ns) for port in ports]
 
     def back(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
         """And who is heard again says again what it said last."""
@@ -169,20 +169,20 @@ class Cablings:
         restored, self._restored = self._restored, None
         if restored is not None and restored != topology.digest:
             self._said = {}  # under another inventory than this; what is heard is said again
-        if restored is not None or old.cables is topology.cables:
+        if restored is not None or old.links is topology.links:
             return []
         self._known = None
         told: list[CablingReport] = []
         for key, said in list(self._said.items()):
-            before, after = old.cables_of.get(key[0], ()), topology.cables_of.get(key[0], ())
+            before, after = old.links_of.get(key[0], ()), topology.links_of.get(key[0], ())
             if before == after:
                 continue
             here_ns = max(at_ns, said.at_ns)
             were, are = _ends(key[0], before), _ends(key[0], after)
             self._moved |= {Port(key[0], port): here_ns for port, far in are.items() if were.get(port) != far}
             expected = were if said.expected is None else {port: were[port] for port in said.expected}
-            heard = [Told(port, *far) for port, far in expected.items()]
-            heard += [Told(port, other.device, other.port) for port, other in said.others.items()]
+            heard = [LldpNeighbor(port, *far) for port, far in expected.items()]
+            heard += [LldpNeighbor(port, other.device, other.port) for port, other in said.others.items()]
             if not after:
                 del self._said[key]
                 continue
@@ -216,7 +216,7 @@ class Cablings:
             self._said[device, Source(source)] = Said(
                 int(at_ns),
                 None if expected is None else tuple(expected),
-                {port: Other(Hears(heard), *names) for port, (heard, *names) in others.items()},
+                {port: Other(NeighborMatch(heard), *names) for port, (heard, *names) in others.items()},
                 {port: (link, far, at) for port, (link, far, at) in told.items()},
                 bool(silent),
             )

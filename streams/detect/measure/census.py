@@ -13,8 +13,8 @@ from zlib import crc32
 
 from streams.detect.detectors.fleet_version_drift.params import DriftParams
 from streams.detect.thresholds import ns
-from streams.fabric.rows import Device
-from streams.fabric.selves import completed
+from streams.fabric.inventory_rows import Device
+from streams.fabric.reported_identity import with_reported_fields
 from streams.fabric.topology import Topology
 from streams.wire.models import IDLE_NS, Facts, Source, VersionCensus, VersionCount
 
@@ -200,6 +200,6 @@ def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable
         if part.kind in kinds and part.firmware and part.part_number:
             counts[part.kind, "", part.part_number, part.firmware] += 1
     if "os" in kinds and facts.os_version and device is not None and device.kind == "switch":
-        row = completed(device, facts)
+        row = with_reported_fields(device, facts)
         counts["os", row.vendor, row.model, facts.os_version] = 1
     return (Runs(*key, count) for key, count in sorted(counts.items()))

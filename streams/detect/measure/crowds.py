@@ -18,7 +18,7 @@ from streams.detect.measure.readings import Wave
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
-from streams.fabric.rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX
 from streams.wire.symptoms import CongestionEnded, CongestionState, IncastBegan, IncastReason
@@ -100,8 +100,8 @@ class Crowds:
     def _look(self, wave: Wave, message: int, row: int, columns: _Columns, topology: Topology) -> Iterator[Noticed]:
         taken = wave.taken[message]
         samples = taken.samples
-        port = topology.port(samples.device, samples.row[row])
-        cable = topology.cable_at(port)
+        port = topology.resolve_port(samples.device, samples.row[row])
+        cable = topology.link_at(port)
         if cable is None or cable.role != HOST_LINK:
             return
         reading = Reading(wave, message, row, 0, float(cable.speed_bps or _speed(wave, message, row)))

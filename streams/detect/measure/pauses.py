@@ -119,7 +119,7 @@ class Pauses:
             np.broadcast_to(speeds_of(wave, unknown=np.nan), (len(wave.taken), len(samples.row)))[message, row]
         )
         if not speed > 0:
-            cable = topology.cable_at(topology.port(samples.device, samples.row[row]))
+            cable = topology.link_at(topology.resolve_port(samples.device, samples.row[row]))
             speed = float(cable.speed_bps or 0) if cable is not None else 0.0
         return Reading(wave, message, row, way, speed)
 
@@ -136,7 +136,7 @@ class Pauses:
         if verdict is None:
             return
         paused, priority, since_ns = verdict
-        port = topology.port(samples.device, row)
+        port = topology.resolve_port(samples.device, row)
         if not paused:
             if (over := self.held.over(samples, row, reading.way)) is not None:
                 yield reading.shows(port, CongestionEnded(way.state, over.last_ns))

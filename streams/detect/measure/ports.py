@@ -96,12 +96,12 @@ class Notable:
 
     def tells(self, first: Symptom) -> bool:
         """Whether a first reading of a port that is off is notable: an unused port of no known link is not."""
-        known = self._topology.cable_at(Port(first.device, first.port)) is not None
+        known = self._topology.link_at(Port(first.device, first.port)) is not None
         return known or first.kind is SymptomKind.ADMIN_DISABLED
 
     def symptom(self, samples: Samples, row: int, payload: Payload, step: Step) -> Symptom:
         """What was seen of a row between two readings."""
-        port = self._topology.port(samples.device, samples.row[row]).port
+        port = self._topology.resolve_port(samples.device, samples.row[row]).port
         return Symptom(samples.device, port, payload, step.told_ns, step.since_ns, samples.source)
 
 

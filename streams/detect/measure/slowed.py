@@ -55,7 +55,7 @@ class Slowed:
         if grown is None:
             return
         name = samples.row[row]
-        port = topology.port(samples.device, name)
+        port = topology.resolve_port(samples.device, name)
         if grown[0] < self._params.cnp_per_s * grown[1]:
             if (ended := self.held.over(samples, name)) is not None:
                 yield reading.shows(port, CongestionEnded(CongestionState.CNP_THROTTLED, ended.last_ns))

@@ -176,7 +176,7 @@ class Measure:
             device = self._topology.devices.get(slot.device)
             own: _Speeds | None = None
             if device is not None:
-                cables = [self._topology.cable_at(self._topology.port(slot.device, row)) for row in slot.rows]
+                cables = [self._topology.link_at(self._topology.resolve_port(slot.device, row)) for row in slot.rows]
                 compared = [
                     c is not None and (c.rail is not None if device.kind == "host" else c.lower.device == slot.device)
                     for c in cables
@@ -190,14 +190,14 @@ class Measure:
 
     def _rails(self, slot: Slot, compared: Compared, group: PeerGroup) -> PeerWindow:
         begin_ns, width_ns = compared.number * self._rates.clock.width_ns, self._rates.clock.width_ns
-        ports = tuple(self._topology.port(slot.device, row).port for row in slot.rows)
+        ports = tuple(self._topology.resolve_port(slot.device, row).port for row in slot.rows)
         return PeerWindow(
             slot.device, slot.source, group, begin_ns, begin_ns + width_ns, compared.since_ns, compared.at_ns, ports,
             compared.metrics, compared.values,
         )  # fmt: skip
 
     def _window(self, slot: Slot, told: Told) -> Window:
-        port = self._topology.port(slot.device, slot.rows[told.row]).port
+        port = self._topology.resolve_port(slot.device, slot.rows[told.row]).port
         begin_ns, width_ns = told.number * self._rates.clock.width_ns, self._rates.clock.width_ns
         values = told.values.values()
         return Window(
@@ -228,7 +228,7 @@ class Measure:
         if isinstance(symptom, Symptom | SymptomsReplaced | Window | CablingReport) and symptom.port:
             return (self._topology.home_pod(Port(symptom.device, symptom.port)),)
         if isinstance(symptom, Symptom) and isinstance(symptom.payload, Restart):
-            return sorted(self._topology.pods_touching(symptom.device))
+            return sorted(self._topology.pods_of_links(symptom.device))
         return (self._topology.pod_of(symptom.device),)
 
     def _samples(self, number: int, samples: Samples) -> None:
@@ -271,7 +271,7 @@ class Measure:
             payload = PfcWatchdogStorm(None, event.detail)
         if payload is None or not event.port:
             return symptoms
-        port = self._topology.port(event.device, event.port).port
+        port = self._topology.resolve_port(event.device, event.port).port
         told = Symptom(event.device, port, payload, at_ns, source=event.source, by_event=True)
         return [*symptoms, told, *self._words.take(event, at_ns, self._readings, self._topology)]
 

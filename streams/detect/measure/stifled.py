@@ -46,7 +46,7 @@ class Stifled:
             and before_bps >= self._params.busy * reading.speed_bps
             and rate_bps > self._storm.traffic * reading.speed_bps
         )
-        port = topology.port(samples.device, row)
+        port = topology.resolve_port(samples.device, row)
         if not is_so:
             if (ended := self.held.over(samples, row)) is not None:
                 yield reading.shows(port, CongestionEnded(CongestionState.THROTTLED_BY_PAUSE, ended.last_ns))

@@ -154,7 +154,7 @@ def _link(at: Mapping[Column, int], values: npt.NDArray[Any]) -> PcieLink | None
 
 
 def _symptom(samples: Samples, row: int, topology: Topology, step: Step, link: PcieLink | None) -> Symptom:
-    port = topology.port(samples.device, samples.row[row]).port
+    port = topology.resolve_port(samples.device, samples.row[row]).port
     payload = PcieLinkState(step.after / _WHOLE, link)
     return Symptom(samples.device, port, payload, step.told_ns, step.since_ns, samples.source)
 

@@ -53,7 +53,7 @@ class Words:
         if event.kind not in _SAID:
             return
         column, is_on = _SAID[event.kind]
-        port = topology.port(event.device, event.port).port
+        port = topology.resolve_port(event.device, event.port).port
         for source in Source:
             slot = readings.slots.get((event.device, source, RowKind.ROW_KIND_PORT))
             row = _row(slot, event.port, port, topology) if slot is not None else None
@@ -154,13 +154,15 @@ class Words:
 def _row(slot: Slot, name: str, port: str, topology: Topology) -> str | None:
     """Under which name a source reads a port."""
     known = next((row for row in (name, port) if row in slot.rows), None)
-    return known or next((row for row in slot.rows if topology.port(slot.device, row).port == port), None)
+    return known or next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), None)
 
 
 def _symptom(slot: Slot, cell: Cell, word: Word, topology: Topology) -> Symptom:
     column, row = cell
     transition = PortTransition(STATES[column][not word.is_on])
-    return Symptom(slot.device, topology.port(slot.device, row).port, transition, word.first_ns, source=slot.source)
+    return Symptom(
+        slot.device, topology.resolve_port(slot.device, row).port, transition, word.first_ns, source=slot.source
+    )
 
 
 def gpu_said(event: Event, at_ns: int) -> list[Symptom]:

@@ -21,7 +21,7 @@ from streams.embedded.clickhouse.folder import lock
 from streams.embedded.clickhouse.params import ClickHouseParams, from_json
 from streams.embedded.clickhouse.server import Face
 from streams.embedded.folders import prepare
-from streams.instrument.pages import keep_pages
+from streams.instrument.pages import retain_malloc_pages
 from streams.wire.errors import Misconfigured
 
 _NEEDS_BYTES = 256 << 20
@@ -81,7 +81,7 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
 
 def main(arguments: Sequence[str]) -> int:
     """Run the server of the parameters in the file descriptor that the one argument names; return the exit code."""
-    keep_pages()
+    retain_malloc_pages()
     os.environ.setdefault("JE_MALLOC_CONF", _ENGINE_MALLOC)
     # As the server does: parts, threads and clients take more descriptors than the usual soft limit.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -1,18 +1,17 @@
-"""What contradicts itself between the rows of an inventory: a rule is a function, and all of them stand here.
+"""Checks the rows of an inventory against each other. A rule is a function; RULES lists all of them.
 
-What a single row may hold is streams.fabric.rows; a rule says only what several rows, or a row and the device that it
-names, say against each other. Every contradiction is said, not only the first. Those that leave the pipeline nothing
-to work with are `impossible` and refuse the folder; the others may be a fabric that is being built, and are named by
-`railsight inventory check`.
+streams.fabric.inventory_rows validates each row by itself. A rule compares several rows, or a row with the device
+that it names, and reports every contradiction. An error (`is_error`) makes the inventory unusable and refuses the
+folder; other problems may be a fabric under construction, and `railsight inventory check` lists them.
 """
 
 from collections.abc import Callable, Iterator
 
-from streams.fabric.checks import devices, links, maintenance, names, planes, stays
+from streams.fabric.checks import devices, jobs, links, maintenance, names, planes
 from streams.fabric.checks.problem import Problem
 from streams.fabric.checks.tables import Tables
 
-__all__ = ["RULES", "Problem", "Tables", "contradictions"]
+__all__ = ["RULES", "Problem", "Tables", "find_problems"]
 
 RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
     devices.listed_twice,
@@ -34,13 +33,13 @@ RULES: tuple[Callable[[Tables], Iterator[Problem]], ...] = (
     names.unknown_device,
     names.alias_of_two_ports,
     names.alias_of_an_alias,
-    stays.unknown_device,
-    stays.on_a_switch,
-    stays.ends_before_it_starts,
-    stays.overlapping,
+    jobs.unknown_device,
+    jobs.on_a_switch,
+    jobs.ends_before_it_starts,
+    jobs.overlapping,
 )
 
 
-def contradictions(tables: Tables) -> list[Problem]:
+def find_problems(tables: Tables) -> list[Problem]:
     """All of them, in the order of the rules."""
     return [problem for rule in RULES for problem in rule(tables)]

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 from streams.fabric.checks.problem import Problem, Rule
 from streams.fabric.checks.tables import Tables
-from streams.fabric.rows import Device
+from streams.fabric.inventory_rows import Device
 
 _SWITCH_TIERS = frozenset({"T0", "T1", "T2"})
 
 
-def _twice(tables: Tables, of: Callable[[Device], str]) -> Iterator[tuple[str, list[int]]]:
+def _duplicates(tables: Tables, of: Callable[[Device], str]) -> Iterator[tuple[str, list[int]]]:
     """What more than one row says, and where; a blank is nothing said."""
     said: dict[str, list[int]] = defaultdict(list)
     for index, device in enumerate(tables.inventory.devices):
@@ -22,16 +22,16 @@ def listed_twice(tables: Tables) -> Iterator[Problem]:
     """A name is one device."""
     if len(tables.index) == len(tables.inventory.devices):
         return
-    for name, indexes in _twice(tables, lambda device: device.name):
+    for name, indexes in _duplicates(tables, lambda device: device.name):
         rows = tables.rows("devices", indexes)
-        yield Problem("devices", rows, "device-listed-twice", f"{name} is listed {len(rows)} times", impossible=True)
+        yield Problem("devices", rows, "device-listed-twice", f"{name} is listed {len(rows)} times", is_error=True)
 
 
 def identity_twice(tables: Tables) -> Iterator[Problem]:
     """An id or a serial number is of one device, whatever its name."""
     rules: tuple[tuple[str, Rule], ...] = (("id", "device-id-twice"), ("serial", "device-serial-twice"))
     for column, rule in rules:
-        for value, indexes in _twice(tables, lambda device, column=column: getattr(device, column)):  # type: ignore[misc]
+        for value, indexes in _duplicates(tables, lambda device, column=column: getattr(device, column)):  # type: ignore[misc]
             names = sorted({tables.inventory.devices[index].name for index in indexes})
             if len(names) > 1:
                 says = f"{column} {value} is that of {' and '.join(names)}"

@@ -8,14 +8,14 @@ from operator import itemgetter
 import numpy as np
 
 from streams.fabric.checks.problem import Problem, Rule
-from streams.fabric.checks.tables import ABSENT, Mask, Tables, groups, one_number
-from streams.fabric.rows import HOST_LINK
+from streams.fabric.checks.tables import ABSENT, Mask, Tables, combined_key, duplicate_groups
+from streams.fabric.inventory_rows import HOST_LINK
 
 
-def _each(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
+def _problems(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
     """A problem without its words for each link where a mask holds."""
     for index in np.flatnonzero(wrong).tolist():
-        yield index, Problem("links", (tables.row("links", index),), rule, tables.link_said(index), impossible)
+        yield index, Problem("links", (tables.row("links", index),), rule, tables.describe_link(index), impossible)
 
 
 def port_in_two_links(tables: Tables) -> Iterator[Problem]:
@@ -31,10 +31,10 @@ def port_in_two_links(tables: Tables) -> Iterator[Problem]:
         distinct = sorted(set(indexes))
         if len(distinct) > 1:
             says = f"{device}/{port} is an end of {len(distinct)} links"
-            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, impossible=True)
+            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, is_error=True)
         elif len(indexes) > 1:
             says = f"{device}/{port} is both ends"
-            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, impossible=True)
+            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, is_error=True)
 
 
 def unknown_device(tables: Tables) -> Iterator[Problem]:
@@ -45,24 +45,24 @@ def unknown_device(tables: Tables) -> Iterator[Problem]:
         for device in dict.fromkeys((link.a_device, link.z_device)):
             if not tables.is_known(device):
                 says = f"{device} is not among the devices"
-                yield Problem("links", (tables.row("links", index),), "unknown-device", says, impossible=True)
+                yield Problem("links", (tables.row("links", index),), "unknown-device", says, is_error=True)
 
 
 def both_ends_on_one_device(tables: Tables) -> Iterator[Problem]:
     """A cable from a device to itself carries nothing between devices."""
     links = tables.links
-    for index, problem in _each(tables, (links.a == links.z) & (links.a != ABSENT), "link-within-a-device"):
+    for index, problem in _problems(tables, (links.a == links.z) & (links.a != ABSENT), "link-within-a-device"):
         link = tables.inventory.links[index]
         if link.a_port != link.z_port:
-            yield problem._replace(says=f"{problem.says} joins {link.a_device} to itself")
+            yield problem._replace(message=f"{problem.message} joins {link.a_device} to itself")
 
 
 def between_two_hosts(tables: Tables) -> Iterator[Problem]:
     """Hosts meet at switches."""
     links, is_host = tables.links, tables.is_host
     wrong = is_host[links.a] & is_host[links.z] & (links.a != links.z)
-    for _, problem in _each(tables, wrong, "link-between-hosts"):
-        yield problem._replace(says=f"{problem.says} joins two hosts")
+    for _, problem in _problems(tables, wrong, "link-between-hosts"):
+        yield problem._replace(message=f"{problem.message} joins two hosts")
 
 
 def role_against_ends(tables: Tables) -> Iterator[Problem]:
@@ -71,9 +71,9 @@ def role_against_ends(tables: Tables) -> Iterator[Problem]:
     known = (links.a != ABSENT) & (links.z != ABSENT)
     no_host, a_host = ~is_host[links.a] & ~is_host[links.z], is_host[links.a] != is_host[links.z]
     wrong = known & np.where(links.is_host_link, no_host, a_host)
-    for index, problem in _each(tables, wrong, "role-against-ends"):
+    for index, problem in _problems(tables, wrong, "role-against-ends"):
         what = "joins two switches" if tables.inventory.links[index].role == HOST_LINK else "ends at a host"
-        yield problem._replace(says=f"{problem.says} is a {tables.inventory.links[index].role} and {what}")
+        yield problem._replace(message=f"{problem.message} is a {tables.inventory.links[index].role} and {what}")
 
 
 def identity_twice(tables: Tables) -> Iterator[Problem]:
@@ -85,7 +85,9 @@ def identity_twice(tables: Tables) -> Iterator[Problem]:
         said[link.id].append(index)
     for identity, indexes in said.items():
         if identity and len(indexes) > 1:
-            says = f"id {identity} is that of {len(indexes)} links: {' and '.join(map(tables.link_said, indexes[:4]))}"
+            says = (
+                f"id {identity} is that of {len(indexes)} links: {' and '.join(map(tables.describe_link, indexes[:4]))}"
+            )
             yield Problem("links", tables.rows("links", indexes), "link-id-twice", says)
 
 
@@ -93,12 +95,12 @@ def rail_used_twice(tables: Tables) -> Iterator[Problem]:
     """A host has one port for each rail in each plane."""
     links = tables.links
     counted = np.flatnonzero((links.host != ABSENT) & (links.rail >= 0))
-    keys = one_number(links.host[counted], links.rail[counted], links.plane[counted])
-    for members in groups(keys):
+    keys = combined_key(links.host[counted], links.rail[counted], links.plane[counted])
+    for members in duplicate_groups(keys):
         indexes = counted[members]
         first, plane = int(indexes[0]), int(links.plane[indexes[0]])
         host = tables.inventory.devices[int(links.host[first])].name
         of = f"{host} has {len(indexes)} links of rail {int(links.rail[first])}"
         within = f" in plane {plane}" if plane != ABSENT else ""
-        said = " and ".join(tables.link_said(index) for index in indexes[:4].tolist())
+        said = " and ".join(tables.describe_link(index) for index in indexes[:4].tolist())
         yield Problem("links", tables.rows("links", indexes), "rail-used-twice", f"{of}{within}: {said}")

@@ -12,7 +12,7 @@ def unknown_device(tables: Tables) -> Iterator[Problem]:
     for index, name in enumerate(tables.inventory.ports):
         if not tables.is_known(name.device):
             says = f"{name.device} is not among the devices"
-            yield Problem("ports", (tables.row("ports", index),), "unknown-device", says, impossible=True)
+            yield Problem("ports", (tables.row("ports", index),), "unknown-device", says, is_error=True)
 
 
 def alias_of_two_ports(tables: Tables) -> Iterator[Problem]:

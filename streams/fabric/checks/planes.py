@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from streams.fabric.checks.problem import Problem, listed
-from streams.fabric.checks.tables import ABSENT, Ints, Tables, one_number
-from streams.fabric.rows import Device
+from streams.fabric.checks.problem import Problem, join_names
+from streams.fabric.checks.tables import ABSENT, Ints, Tables, combined_key
+from streams.fabric.inventory_rows import Device
 
 _Group = tuple[str, str]
 """The pod, or none, and the tier of switches."""
@@ -25,11 +25,11 @@ def link_against_switch(tables: Tables) -> Iterator[Problem]:
     )
     for index in np.flatnonzero(wrong).tolist():
         link = tables.inventory.links[index]
-        said = [f"{tables.link_said(index)} is in plane {link.plane}"] if link.plane is not None else []
-        ends = (tables.device_named(link.a_device), tables.device_named(link.z_device))
+        said = [f"{tables.describe_link(index)} is in plane {link.plane}"] if link.plane is not None else []
+        ends = (tables.find_device(link.a_device), tables.find_device(link.z_device))
         said += [f"{end.name} is in plane {end.plane}" for end in ends if end is not None and end.plane is not None]
         if link.plane is None:
-            said.append(f"{tables.link_said(index)} joins them")
+            said.append(f"{tables.describe_link(index)} joins them")
         yield Problem("links", (tables.row("links", index),), "plane-against-switch", ", ".join(said))
 
 
@@ -37,7 +37,7 @@ def host_misses_a_plane(tables: Tables) -> Iterator[Problem]:
     """Each rail of a host has a port in every plane that the hosts of its pod have."""
     links, devices = tables.links, tables.inventory.devices
     counted = np.flatnonzero((links.host != ABSENT) & (links.rail >= 0) & (links.plane >= 0))
-    if not tables.is_whole or np.all(links.plane[counted] == links.plane[counted[:1]]):
+    if not tables.is_complete or np.all(links.plane[counted] == links.plane[counted[:1]]):
         return
     short: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
     planes_of_pod = _planes_of_pods(tables, counted)
@@ -47,8 +47,8 @@ def host_misses_a_plane(tables: Tables) -> Iterator[Problem]:
         pod = devices[host].pod
         where = np.flatnonzero((links.host == host) & np.isin(links.rail, rails))
         says = (
-            f"{devices[host].name}, rails {listed(rails, 8)}: only in planes {listed(has_only)}; "
-            f"hosts of {'pod ' + pod if pod else 'no pod'} are in {listed(sorted(planes_of_pod[pod]))}"
+            f"{devices[host].name}, rails {join_names(rails, 8)}: only in planes {join_names(has_only)}; "
+            f"hosts of {'pod ' + pod if pod else 'no pod'} are in {join_names(sorted(planes_of_pod[pod]))}"
         )
         yield Problem("links", tables.rows("links", where), "asymmetric-plane", says)
 
@@ -56,7 +56,7 @@ def host_misses_a_plane(tables: Tables) -> Iterator[Problem]:
 def _planes_of_pods(tables: Tables, counted: Ints) -> dict[str, set[int]]:
     """The planes in which any host of a pod has a port."""
     links = tables.links
-    _, first = np.unique(one_number(links.host[counted], links.plane[counted]), return_index=True)
+    _, first = np.unique(combined_key(links.host[counted], links.plane[counted]), return_index=True)
     planes: dict[str, set[int]] = defaultdict(set)
     for host, plane in zip(links.host[counted[first]].tolist(), links.plane[counted[first]].tolist(), strict=True):
         planes[tables.inventory.devices[host].pod].add(plane)
@@ -66,10 +66,14 @@ def _planes_of_pods(tables: Tables, counted: Ints) -> dict[str, set[int]]:
 def _short_rails(tables: Tables, counted: Ints, of_pod: Mapping[str, set[int]]) -> dict[tuple[int, int], set[int]]:
     """The planes of each (host, rail) that has fewer than its pod."""
     links = tables.links
-    wanted = tables.column_of_devices(lambda device: len(of_pod.get(device.pod, ())))
-    _, first = np.unique(one_number(links.host[counted], links.rail[counted], links.plane[counted]), return_index=True)
+    wanted = tables.device_column(lambda device: len(of_pod.get(device.pod, ())))
+    _, first = np.unique(
+        combined_key(links.host[counted], links.rail[counted], links.plane[counted]), return_index=True
+    )
     cells = counted[first]  # a link for each plane of each rail of each host
-    _, rail, has = np.unique(one_number(links.host[cells], links.rail[cells]), return_inverse=True, return_counts=True)
+    _, rail, has = np.unique(
+        combined_key(links.host[cells], links.rail[cells]), return_inverse=True, return_counts=True
+    )
     found: dict[tuple[int, int], set[int]] = defaultdict(set)
     for cell in cells[has[rail] < wanted[links.host[cells]]].tolist():
         found[int(links.host[cell]), int(links.rail[cell])].add(int(links.plane[cell]))
@@ -78,19 +82,19 @@ def _short_rails(tables: Tables, counted: Ints, of_pod: Mapping[str, set[int]]) 
 
 def switches_differ(tables: Tables) -> Iterator[Problem]:
     """Each plane of a pod has as many switches of a tier."""
-    for group, by_plane in _switches(tables).items() if tables.is_whole else ():
+    for group, by_plane in _switches(tables).items() if tables.is_complete else ():
         counts = {plane: len(indexes) for plane, indexes in by_plane.items()}
         if len(set(counts.values())) > 1:
             least = min(counts.values())
             indexes = [index for plane, n in counts.items() if n == least for index in by_plane[plane]]
-            says = f"{_named(group)}: {_counted(counts, 'switches')}"
+            says = f"{_describe_group(group)}: {_describe_counts(counts, 'switches')}"
             yield Problem("devices", tables.rows("devices", indexes), "asymmetric-plane", says)
 
 
 def paths_differ(tables: Tables) -> Iterator[Problem]:
     """Each plane of a pod has as many links between switches from a tier; the switches that have others are named."""
     ends = _fabric_ends(tables)
-    for group, by_plane in _switches(tables).items() if tables.is_whole else ():
+    for group, by_plane in _switches(tables).items() if tables.is_complete else ():
         totals = {plane: sum(ends[index] for index in indexes) for plane, indexes in by_plane.items()}
         if len(set(totals.values())) < 2:
             continue
@@ -98,8 +102,9 @@ def paths_differ(tables: Tables) -> Iterator[Problem]:
         odd = [index for indexes in by_plane.values() for index in indexes if ends[index] != usual]
         if not odd:
             continue  # as many at each switch: `switches_differ` has said it
-        named = listed([f"{tables.inventory.devices[index].name} has {ends[index]}" for index in odd])
-        says = f"{_named(group)}: {_counted(totals, 'links between switches')}; {named}, {usual} are usual"
+        named = join_names([f"{tables.inventory.devices[index].name} has {ends[index]}" for index in odd])
+        totals_text = _describe_counts(totals, "links between switches")
+        says = f"{_describe_group(group)}: {totals_text}; {named}, {usual} are usual"
         yield Problem("devices", tables.rows("devices", odd), "asymmetric-plane", says)
 
 
@@ -108,7 +113,7 @@ def _switches(tables: Tables) -> Mapping[_Group, Mapping[int, list[int]]]:
     found: dict[_Group, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     planes: dict[str, set[int]] = defaultdict(set)
     for index, device in enumerate(tables.inventory.devices):
-        if _counts(device):
+        if _has_plane(device):
             assert device.plane is not None
             found[device.pod, device.tier][device.plane].append(index)
             planes[device.pod].add(device.plane)
@@ -119,7 +124,7 @@ def _switches(tables: Tables) -> Mapping[_Group, Mapping[int, list[int]]]:
     }
 
 
-def _counts(device: Device) -> bool:
+def _has_plane(device: Device) -> bool:
     return device.kind == "switch" and device.plane is not None
 
 
@@ -132,10 +137,10 @@ def _fabric_ends(tables: Tables) -> list[int]:
     return counted
 
 
-def _named(group: _Group) -> str:
+def _describe_group(group: _Group) -> str:
     pod, tier = group
     return f"{tier} of {'pod ' + pod if pod else 'no pod'}"
 
 
-def _counted(counts: Mapping[int, int], what: str) -> str:
+def _describe_counts(counts: Mapping[int, int], what: str) -> str:
     return ", ".join(f"plane {plane} has {n} {what}" for plane, n in counts.items())

@@ -40,22 +40,22 @@ class Problem(NamedTuple):
     table: str
     rows: tuple[int, ...]
     rule: Rule
-    says: str
-    impossible: bool = False
+    message: str
+    is_error: bool = False
     """Whether no pipeline can run with it."""
     column: str = ""
     """Where one value of one row is wrong."""
 
     def __str__(self) -> str:
         if not self.table:
-            return self.says
+            return self.message
         if not self.rows:
-            return f"{self.table}: {self.says}"
-        rows = f"{'row' if len(self.rows) == 1 else 'rows'} {listed(self.rows, _MOST_ROWS)}"
-        return f"{self.table} {rows}{self.column and ', ' + self.column}: {self.says}"
+            return f"{self.table}: {self.message}"
+        rows = f"{'row' if len(self.rows) == 1 else 'rows'} {join_names(self.rows, _MOST_ROWS)}"
+        return f"{self.table} {rows}{self.column and ', ' + self.column}: {self.message}"
 
 
-def listed(values: Sequence[object], most: int = 4) -> str:
+def join_names(values: Sequence[object], most: int = 4) -> str:
     """A few of them, and how many more there are."""
     said = ", ".join(map(str, values[:most]))
     return said if len(values) <= most else f"{said} and {len(values) - most} more"

@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from streams.fabric.rows import HOST_LINK, Device, Inventory, Link
+from streams.fabric.inventory_rows import HOST_LINK, Device, Inventory, Link
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -32,17 +32,17 @@ class Tables:
 
     inventory: Inventory
     now_ns: int = 0
-    numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    unread: Collection[str] = ()
+    row_numbers: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    unreadable_devices: Collection[str] = ()
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether every row of devices and links could be read, so that what is not there is missing."""
-        return "devices" not in self.numbers and "links" not in self.numbers
+        return "devices" not in self.row_numbers and "links" not in self.row_numbers
 
     def row(self, table: str, index: int) -> int:
         """The number of a row, from 1."""
-        numbers = self.numbers.get(table)
+        numbers = self.row_numbers.get(table)
         return index + 1 if numbers is None else numbers[index]
 
     def rows(self, table: str, indexes: Sequence[int] | Ints) -> tuple[int, ...]:
@@ -59,14 +59,14 @@ class Tables:
 
     def is_known(self, device: str) -> bool:
         """Whether the table of devices has it, readable or not."""
-        return device in self.index or device in self.unread
+        return device in self.index or device in self.unreadable_devices
 
-    def device_named(self, name: str) -> Device | None:
+    def find_device(self, name: str) -> Device | None:
         """The row of a device."""
         found = self.index.get(name)
         return None if found is None else self.inventory.devices[found]
 
-    def column_of_devices(self, of: Callable[[Device], int | None]) -> Ints:
+    def device_column(self, of: Callable[[Device], int | None]) -> Ints:
         """A number for each device, and one that is absent at the end: it stands for unknown ones."""
         values = [ABSENT if (value := of(device)) is None else value for device in self.inventory.devices]
         return np.array([*values, ABSENT], np.int64)
@@ -79,14 +79,14 @@ class Tables:
     @cached_property
     def plane_of(self) -> Ints:
         """Of each device, or ABSENT."""
-        return self.column_of_devices(lambda device: device.plane)
+        return self.device_column(lambda device: device.plane)
 
     @cached_property
     def links(self) -> "Links":
         """The table of links as arrays."""
         return Links(self)
 
-    def link_said(self, index: int) -> str:
+    def describe_link(self, index: int) -> str:
         """A link as a line names it."""
         link = self.inventory.links[index]
         return f"{link.a_device}/{link.a_port} to {link.z_device}/{link.z_port}"
@@ -136,7 +136,7 @@ class Links:
         return np.where(known & (is_host[self.a] != is_host[self.z]), host, ABSENT)
 
 
-def groups(keys: Ints) -> Iterator[Ints]:
+def duplicate_groups(keys: Ints) -> Iterator[Ints]:
     """The places of each key that occurs more than once."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
@@ -149,7 +149,7 @@ def groups(keys: Ints) -> Iterator[Ints]:
             yield order[start:stop]
 
 
-def one_number(*columns: Ints) -> Ints:
+def combined_key(*columns: Ints) -> Ints:
     """The columns of a row as one number; only equal rows have equal ones."""
     key = np.zeros_like(columns[0])
     for column in columns:

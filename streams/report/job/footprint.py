@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams.fabric.placement import Stay
+from streams.fabric.job_placement import JobAllocation
 from streams.report.job.intervals import Interval, merge
 from streams.store.queries import job_history
 from streams.store.queries.job_history import LinkRow
@@ -31,7 +31,7 @@ class JobFootprint:
     pods: frozenset[str]
 
 
-def job_footprint(asks: QueryClient, job: str, span: Interval, stays: Iterable[Stay]) -> JobFootprint:
+def job_footprint(asks: QueryClient, job: str, span: Interval, stays: Iterable[JobAllocation]) -> JobFootprint:
     """Put it together from the inventory that was in effect at the end."""
     own: dict[str, list[Interval]] = defaultdict(list)
     for stay in stays:

@@ -62,7 +62,7 @@ class BlockBuilder:
     ) -> None:
         self._at = at
         self._persisted = persisted
-        self._others = frozenset(other.__name__.lower().encode() for other in persisted.topic.others)
+        self._others = frozenset(other.__name__.lower().encode() for other in persisted.topic.other_models)
         self._params = params
         self._stats = stats
         self._now_ns = now_ns

@@ -12,7 +12,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from streams.wire.fetched import Fetched, arrive, take
+from streams.wire.batch_fetch import FetchedRecord, drain_fetched, wait_for_fetch
 
 FETCH_TIMEOUT_S = 10.0
 """A response ends the wait at once, so this is only how often the consumer's errors are checked."""
@@ -25,7 +25,7 @@ RECORD_OVERHEAD_BYTES = 500
 """Memory of a record besides its value."""
 
 
-Batches = Iterable[tuple[TopicPartition, Sequence[Fetched]]]
+Batches = Iterable[tuple[TopicPartition, Sequence[FetchedRecord]]]
 
 
 async def fetch(consumer: AIOKafkaConsumer) -> Batches:
@@ -33,10 +33,10 @@ async def fetch(consumer: AIOKafkaConsumer) -> Batches:
 
     Registers as a poll, like `getmany`: the group evicts a member that does not poll for too long.
     """
-    consumer._coordinator.check_errors()  # noqa: SLF001 — see streams.wire.fetched
+    consumer._coordinator.check_errors()  # noqa: SLF001 — see streams.wire.batch_fetch
     with consumer._subscription.fetch_context():  # noqa: SLF001
-        await arrive(consumer, FETCH_TIMEOUT_S)
-        return list(take(consumer))
+        await wait_for_fetch(consumer, FETCH_TIMEOUT_S)
+        return list(drain_fetched(consumer))
 
 
 @dataclass(slots=True)

@@ -6,14 +6,14 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-from streams.instrument.pages import keep_pages
+from streams.instrument.pages import retain_malloc_pages
 from streams.store.clickhouse import ClickHouse
 from streams.store.migrate import pending_migrations, shipped_migrations
 from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink import Sink
 from streams.wire.errors import Misconfigured
-from streams.wire.loops import new_loop
+from streams.wire.event_loop import new_loop
 
 _GC_THRESHOLDS = (100_000, 50, 100)
 """Blocks have 300,000 waiting objects at the largest fabric, without cycles: with the interpreter's defaults the
@@ -23,7 +23,7 @@ garbage collector scans all of them repeatedly (reading and building 8 blocks: 1
 
 async def serve(store: StoreParams, options: Mapping[str, Any], params: SinkParams) -> None:
     """Run one sink until SIGINT or SIGTERM; raises Misconfigured where a migration is pending."""
-    keep_pages()
+    retain_malloc_pages()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     stop = asyncio.Event()

@@ -25,7 +25,7 @@ from streams.store.persist.retry import retry_forever
 from streams.store.persist.sink_stats import SinkStats
 from streams.wire import topics
 from streams.wire.errors import Retry
-from streams.wire.patient import patient
+from streams.wire.producer_backoff import throttle_metadata_refresh
 
 _FETCH_BYTES = 2 << 20
 """A partition's fetch, compressed: two seconds of the largest fabric; every active partition may queue two."""
@@ -91,7 +91,7 @@ class Sink(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def _start_producer(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(**self._options, acks="all", enable_idempotence=True)
-        patient(producer)
+        throttle_metadata_refresh(producer)
         return await _start(producer)
 
     async def _start_consumer(self) -> AIOKafkaConsumer:

@@ -3,7 +3,7 @@
 Of what was told twice of one job, host and start the newest holds. Raises Retry where ClickHouse is away.
 """
 
-from streams.fabric.placement import FOREVER, Stay
+from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.store.query_client import QueryClient
 
 _TOLD = (
@@ -16,7 +16,7 @@ _TOLD = (
 )
 
 
-def query_allocations(asks: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[Stay]:
+def query_allocations(asks: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[JobAllocation]:
     """The stays, of one job or of all, that touch [since, until)."""
     within = {"since": since_ns, "until": until_ns, "job": job, "forever": FOREVER}
-    return [Stay(*row) for row in asks.query(_TOLD, within)]
+    return [JobAllocation(*row) for row in asks.query(_TOLD, within)]

@@ -104,7 +104,7 @@ class InventoryBuilder:
     def add(self, sourced: SourcedMessage) -> int:
         chunk = sourced.message
         assert isinstance(chunk, InventoryChunk)
-        data = self._assembler.whole(chunk)
+        data = self._assembler.add_chunk(chunk)
         if data is None or (chunk.digest, chunk.effective_ns) in self._stored:
             return 0
         tables = _tables(inventory_of(chunk.digest, data), chunk)

@@ -11,11 +11,11 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.symptoms import PortChange, PortTransition
-from streams.wire.topics import Spread, Topic
+from streams.wire.topics import PartitionScheme, Topic
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
 from tests.fakes.stages import CountingStage, WindowStage
 
-OUT = Topic("out", Symptom, Spread.ONE, 3600)
+OUT = Topic("out", Symptom, PartitionScheme.SINGLE, 3600)
 NOWHERE = Topology(Inventory(), "nowhere")
 SECOND = 10**9
 

@@ -23,7 +23,7 @@ FILES = sorted(path for path in GOLDEN.iterdir() if path.suffix in (".hex", ".js
 def _golden(name: str) -> tuple[Golden, bytes]:
     topic_name, model_name, version, suffix = name.rsplit(".", 3)
     topic = BY_NAME[topic_name]
-    models = (*((topic.model,) if topic.model else ()), *topic.others)
+    models = (*((topic.model,) if topic.model else ()), *topic.other_models)
     model = next(model for model in models if model.__name__.lower() == model_name)
     text = (GOLDEN / name).read_text(encoding="utf-8").strip()
     return Golden(topic, model, int(version)), text.encode() if suffix == "json" else bytes.fromhex(text)
@@ -48,7 +48,7 @@ def test_golden_bytes_are_read_and_written_the_same(name: str) -> None:
 def test_every_message_of_every_topic_has_golden_bytes() -> None:
     """A topic, or a message in one, without a golden file fails here."""
     recorded = {(golden.topic.name, golden.model) for golden, _ in (_golden(path.name) for path in FILES)}
-    wanted = {(t.name, model) for t in TOPICS for model in (*((t.model,) if t.model else ()), *t.others)}
+    wanted = {(t.name, model) for t in TOPICS for model in (*((t.model,) if t.model else ()), *t.other_models)}
     assert recorded == wanted
     assert {golden.path.name for golden in FIRST} <= {path.name for path in FILES}
 

@@ -186,7 +186,7 @@ async def _read(bootstrap: str) -> list[Samples]:
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
-        places = [TopicPartition(SAMPLES.name, number) for number in range(Partitions().of(SAMPLES))]
+        places = [TopicPartition(SAMPLES.name, number) for number in range(Partitions().count(SAMPLES))]
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         found: list[Samples] = []

@@ -11,7 +11,7 @@ from collectors.core.counts import Counts
 from collectors.core.means import Means
 from collectors.host.collector import collect
 from collectors.host.params import Params
-from streams.wire.loops import new_loop
+from streams.wire.event_loop import new_loop
 from streams.wire.models import Event
 from streams.wire.topics import Record
 from tests.fixtures.host_agent import Acknowledging

@@ -23,7 +23,7 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured, Retry
 from streams.wire.models import Rejected, Samples
-from streams.wire.topics import COLLECTOR_STATUS, EVENTS, REJECTED, SAMPLES, Partitions, Spread, Topic, decode
+from streams.wire.topics import COLLECTOR_STATUS, EVENTS, REJECTED, SAMPLES, Partitions, PartitionScheme, Topic, decode
 
 PARTITIONS = Partitions(telemetry=2)
 START_NS = 1_700_000_000 * 10**9
@@ -45,7 +45,7 @@ async def bootstrap(tmp_path: Any) -> AsyncIterator[str]:
         broker = await asyncio.to_thread(stack.enter_context, EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")))
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
         await admin.start()
-        ours = [NewTopic(t.name, 1 if t.spread is Spread.ONE else PARTITIONS.telemetry, 1)
+        ours = [NewTopic(t.name, 1 if t.scheme is PartitionScheme.SINGLE else PARTITIONS.telemetry, 1)
                 for t in (SAMPLES, EVENTS, COLLECTOR_STATUS, REJECTED)]  # fmt: skip
         await admin.create_topics([NewTopic("peers", 3, 1), *ours])
         await admin.close()
@@ -71,7 +71,7 @@ async def produce(bootstrap: str, numbers: range, pause_s: float = 0.0) -> None:
 
 async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool]) -> list[Any]:
     """The messages of a topic, until they are enough."""
-    count = 1 if topic.spread is Spread.ONE else PARTITIONS.telemetry
+    count = 1 if topic.scheme is PartitionScheme.SINGLE else PARTITIONS.telemetry
     found: list[Any] = []
     async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         places = [TopicPartition(topic.name, number) for number in range(count)]

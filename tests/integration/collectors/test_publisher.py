@@ -18,14 +18,14 @@ from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Event
-from streams.wire.topics import Partitions, Record, Spread, Topic, partition_of
+from streams.wire.topics import Partitions, PartitionScheme, Record, Topic, partition_of
 from tests.integration.fixtures_kafka import Broker
 
 PARTITIONS = 3
 
 
 def topic_of(name: str) -> Topic:
-    return Topic(name, Event, Spread.TELEMETRY)
+    return Topic(name, Event, PartitionScheme.TELEMETRY)
 
 
 def core(bootstrap: str, acknowledged: Path | None = None, memory_bytes: int = 64 << 20) -> Core:

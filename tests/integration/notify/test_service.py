@@ -43,7 +43,9 @@ async def bootstrap(broker: str) -> AsyncIterator[str]:
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
     topics = (FINDINGS, FINDINGS_OPEN, CONTROLS, REJECTED)
-    answer = await admin.create_topics([NewTopic(topic.name, 1, 1, topic_configs=topic.settings()) for topic in topics])
+    answer = await admin.create_topics(
+        [NewTopic(topic.name, 1, 1, topic_configs=topic.broker_config()) for topic in topics]
+    )
     assert [code for _, code, *_ in answer.topic_errors] == [0] * len(topics)
     yield broker
     await admin.delete_topics([topic.name for topic in topics])
@@ -70,7 +72,7 @@ async def send(producer: AIOKafkaProducer, *records: Record) -> None:
 
 async def say(producer: AIOKafkaProducer, one: Finding) -> None:
     """What the pipeline writes of a revision: to findings, and to findings-open or out of it."""
-    board = tombstone(FINDINGS_OPEN, one.id) if one.over else encode(FINDINGS_OPEN, one, key=one.id)
+    board = tombstone(FINDINGS_OPEN, one.id) if one.is_closed else encode(FINDINGS_OPEN, one, key=one.id)
     await send(producer, encode(FINDINGS, one), board)
 
 

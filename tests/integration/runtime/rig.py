@@ -35,7 +35,7 @@ from streams.wire.models import (
     Source,
     Symptom,
 )
-from streams.wire.topics import Spread, Topic
+from streams.wire.topics import PartitionScheme, Topic
 from tests.fakes.stages import BLOCK, CountingStage, WindowStage, count_of
 
 if TYPE_CHECKING:
@@ -55,19 +55,19 @@ class Rig:
             bootstrap=bootstrap, cluster=prefix, telemetry_partitions=TELEMETRY, pod_partitions=PODS
         )
 
-        def topic(name: str, model: type[Message], spread: Spread, kept_s: int | None = 3600) -> Topic:
+        def topic(name: str, model: type[Message], spread: PartitionScheme, kept_s: int | None = 3600) -> Topic:
             others: tuple[type[Message], ...] = () if model is Progress else (Progress,)
-            return Topic(f"{prefix}.{name}", model, spread, kept_s, others=others)
+            return Topic(f"{prefix}.{name}", model, spread, kept_s, other_models=others)
 
-        self.events = topic("events", Event, Spread.TELEMETRY)
-        self.more = topic("more", Event, Spread.TELEMETRY)
-        self.symptoms = topic("symptoms", Symptom, Spread.POD)
-        self.windows = topic("windows", Symptom, Spread.ONE)
-        self.progress = topic("progress", Progress, Spread.ONE)
-        first = topic("snapshots.first", SnapshotChunk, Spread.TELEMETRY, None)
-        second = topic("snapshots.second", SnapshotChunk, Spread.POD, None)
-        self.inventory = topic("inventory", InventoryChunk, Spread.ONE, None)
-        self.jobs = topic("jobs", Job, Spread.ONE, None)
+        self.events = topic("events", Event, PartitionScheme.TELEMETRY)
+        self.more = topic("more", Event, PartitionScheme.TELEMETRY)
+        self.symptoms = topic("symptoms", Symptom, PartitionScheme.POD)
+        self.windows = topic("windows", Symptom, PartitionScheme.SINGLE)
+        self.progress = topic("progress", Progress, PartitionScheme.SINGLE)
+        first = topic("snapshots.first", SnapshotChunk, PartitionScheme.TELEMETRY, None)
+        second = topic("snapshots.second", SnapshotChunk, PartitionScheme.POD, None)
+        self.inventory = topic("inventory", InventoryChunk, PartitionScheme.SINGLE, None)
+        self.jobs = topic("jobs", Job, PartitionScheme.SINGLE, None)
         bindings = {
             "measure": Binding(
                 "measure",
@@ -182,7 +182,7 @@ async def records_of(rig: Rig, topic: Topic) -> list[Any]:
     found: list[Any] = []
     try:
         await consumer.start()
-        tps = [TopicPartition(topic.name, p) for p in range(rig.kafka.partitions.of(topic))]
+        tps = [TopicPartition(topic.name, p) for p in range(rig.kafka.partitions.count(topic))]
         consumer.assign(tps)
         ends = await consumer.end_offsets(tps)
         for tp in tps:

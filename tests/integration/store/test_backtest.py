@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streams.config.settings import Settings
-from streams.fabric.folder import write_folder
+from streams.fabric.inventory_folder import write_folder
 from streams.replay.backtest import run_history
 from streams.replay.results import read_findings
 from streams.report import render_differences

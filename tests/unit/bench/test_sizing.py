@@ -48,7 +48,7 @@ def test_bytes_are_those_of_the_wire_times_copies_and_readers() -> None:
 
 def test_kafka_keeps_what_the_topic_keeps() -> None:
     """Six hours, but no more than the bound in bytes of each partition."""
-    bounded = replace(SAMPLES, kept_bytes=1 << 20)
+    bounded = replace(SAMPLES, retention_bytes=1 << 20)
     assert needs(1, Terms()).kafka_bytes <= 8e6 * 6 * 3600 * 3
     assert needs(1, Terms(used=0.5), bounded).kafka_bytes == (1 << 20) * 16 * 3
 

@@ -28,7 +28,7 @@ def fabric(speeds: Sequence[float] = (SPEED,) * 4) -> Topology:
     links = [
         link(f"{c.lower.device}/{c.lower.port}", f"{c.upper.device}/{c.upper.port}", c.role, speed_bps=speeds[
             UPLINKS.index(c.lower.port)] if c.lower.device == LEAF and c.lower.port in UPLINKS else None)
-        for c in own.cables.values()
+        for c in own.links.values()
     ]  # fmt: skip
     return Topology(Inventory(devices=tuple(own.devices.values()), links=tuple(links)), "made")
 

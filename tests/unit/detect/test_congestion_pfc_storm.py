@@ -157,7 +157,7 @@ def tree(until: float = 400) -> dict[str, list[tuple[float, float]]]:
     """A NIC pauses its leaf, the leaf all others at it, the spine the other pod's leaf, and that its hosts."""
     held = {PORT: [(95.0, until)]}
     for device, hop in (("pod1-leaf4", 0.2), ("spine1", 0.4), ("pod2-leaf4", 0.6)):
-        for cable in TOP.cables_of[device]:
+        for cable in TOP.links_of[device]:
             own = cable.lower if cable.lower.device == device else cable.upper
             far = cable.far_end(own).device
             if far in HELD_FROM[device]:

@@ -85,7 +85,7 @@ def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
     world = SmallWorld(offline={"p1-l0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
     (dead,) = _of(found, Condition.DEVICE_DOWN)
-    assert (dead.over, dead.cause, dead.severity) == (False, Cause.UNKNOWN, Severity.WARNING)
+    assert (dead.is_closed, dead.cause, dead.severity) == (False, Cause.UNKNOWN, Severity.WARNING)
     assert (after(dead.started_at_ns), after(dead.resolved_at_ns)) == (90, None)
     assert dead.evidence[0].comparison == "both-ends"
     children = [f for f in found if f.id != dead.id and f.status is not Status.RETRACTED]

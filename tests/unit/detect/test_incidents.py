@@ -37,7 +37,7 @@ def two_planes() -> Topology:
 
 def _heard(world: SmallWorld, seed: int, *, around: tuple[str, ...] = (), until: float = UNTIL) -> PublishedFindings:
     """What is said and who is paged; read are these devices and their neighbours, else all."""
-    read = {end.device for own in around for c in world.topology.cables_of[own] for end in (c.lower, c.upper)}
+    read = {end.device for own in around for c in world.topology.links_of[own] for end in (c.lower, c.upper)}
     return PagedPipeline(world.topology).run(arrivals(world, until, random.Random(seed), read), until)
 
 
@@ -45,7 +45,7 @@ def _reboot(top: Topology, device: str, seed: int, *, is_read: bool) -> SmallWor
     """A switch is away for 150 s; after it every port comes and goes four times before it stays."""
     chance = random.Random(seed)
     down: dict[str, list[Seconds]] = {}
-    for cable in top.cables_of[device]:
+    for cable in top.links_of[device]:
         own = cable.lower if cable.lower.device == device else cable.upper
         t, spans = GONE[1] + chance.uniform(0, 8), []
         for _ in range(4):
@@ -155,7 +155,7 @@ def test_a_leaf_that_goes_while_no_switch_is_read_is_told_by_its_hosts() -> None
 def test_a_line_card_is_one_incident_without_a_new_subject() -> None:
     """A quarter of a leaf's ports at once: the first of them stands for all, and the leaf is not called down."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
-    ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.cables_of[leaf]][:32]
+    ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.links_of[leaf]][:32]
     heard = _heard(SmallWorld(topology=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 7)
     (root,) = heard.alone
     assert (root.condition, root.cause) == (Condition.LINK_DOWN, Cause.SWITCH)
@@ -167,7 +167,7 @@ def test_a_line_card_is_one_incident_without_a_new_subject() -> None:
 def test_two_links_at_once_are_two_findings() -> None:
     """Chance may do that; each is looked at by itself."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
-    ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.cables_of[leaf]][:2]
+    ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.links_of[leaf]][:2]
     heard = _heard(SmallWorld(topology=top, down={f"{leaf}/{port}": [GONE] for port in ports}), 8, around=(leaf,))
     assert len(heard.alone) == len(heard.last) == 2
 
@@ -175,7 +175,7 @@ def test_two_links_at_once_are_two_findings() -> None:
 def test_a_link_that_stays_down_after_the_restart_is_called_for_later() -> None:
     """The leaf is back and one port is not: for 300 s it may still train, then it has a fault of its own."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
-    cable = top.cables_of[leaf][0]
+    cable = top.links_of[leaf][0]
     own = cable.lower if cable.lower.device == leaf else cable.upper
     world = SmallWorld(
         topology=top, offline={leaf: [(150, 200)]}, boots={leaf: 200}, down={f"{leaf}/{own.port}": [(150, 1e9)]}
@@ -191,7 +191,7 @@ def test_a_link_that_stays_down_after_the_restart_is_called_for_later() -> None:
 def test_a_link_whose_far_end_nobody_reads_has_no_fault_of_its_own_yet() -> None:
     """The host told that its link went with the leaf, and was not read again until long after the leaf was back."""
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
-    cable = next(c for c in top.cables_of[leaf] if c.lower.device != leaf)
+    cable = next(c for c in top.links_of[leaf] if c.lower.device != leaf)
     world = SmallWorld(
         topology=top, offline={leaf: [(150, 200)]}, boots={leaf: 200}, not_polled={cable.lower.device: [(170, 530)]}
     )

@@ -218,5 +218,5 @@ def test_a_down_that_lasts_for_days_stays_one_open_finding() -> None:
     said += episodes(stage.advance(at(6 * 86_400)))
     assert len({f.id for f in said}) == 1
     assert {after(f.started_at_ns) for f in said} == {0}
-    assert [f.status for f in said if f.over] == [Status.RESOLVED, Status.RESOLVED]
+    assert [f.status for f in said if f.is_closed] == [Status.RESOLVED, Status.RESOLVED]
     assert after(said[-1].resolved_at_ns) == 5 * 86_400

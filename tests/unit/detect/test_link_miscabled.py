@@ -10,9 +10,9 @@ import pytest
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.heard import Hears
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory, PortName
+from streams.fabric.lldp_verdict import NeighborMatch
 from streams.fabric.topology import Topology
 from streams.replay.driver import event_time
 from streams.wire.models import (
@@ -266,7 +266,7 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     stage.begin(1)
     stage.adopt(TOP)
     world = FactsWorld()
-    outputs = [o for t in (0, 60, 120) for d in TOP.cables_of for o in stage.process([world.facts(d, t)])]
+    outputs = [o for t in (0, 60, 120) for d in TOP.links_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
     kept = stage._selves._cablings._said
     assert all(said.expected is None and not said.others for said in kept.values())
@@ -279,4 +279,7 @@ def test_what_changed_is_told_once() -> None:
     stage.adopt(TOP)
     facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
     told = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, CablingReport)]
-    assert [(one.neighbor_match, one.at_ns) for one in told] == [(Hears.ANOTHER, at(0)), (Hears.EXPECTED, at(600))]
+    assert [(one.neighbor_match, one.at_ns) for one in told] == [
+        (NeighborMatch.UNEXPECTED, at(0)),
+        (NeighborMatch.EXPECTED, at(600)),
+    ]

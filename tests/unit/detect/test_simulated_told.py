@@ -86,10 +86,10 @@ def test_swapped_cables_are_found_and_both_are_named(seed: int) -> None:
     rows = [Truth(r.start, r.end, Condition.LINK_MISCABLED, r.device, r.port, r.tolerance_s) for r in truth(made)]
     result = score(own, rows)
     assert (result.precision, result.recall) == (1.0, 1.0), (result.missed, result.invented)
-    parents = {f.id: f for f in own if not f.parent_id and f.over}
+    parents = {f.id: f for f in own if not f.parent_id and f.is_closed}
     assert len(parents) == len(pairs)
     assert {f.cause for f in parents.values()} == {Cause.CABLES_SWAPPED}
-    assert len({f.id for f in own if f.parent_id in parents and f.over}) == len(pairs)
+    assert len({f.id for f in own if f.parent_id in parents and f.is_closed}) == len(pairs)
 
 
 @pytest.mark.parametrize("seed", [41, 42, 43])

@@ -205,7 +205,7 @@ def test_optics_are_a_cohort_by_their_part() -> None:
                 for n in range(4)
             ),
         )
-        for device in TOP.cables_of
+        for device in TOP.links_of
         if "leaf" in device or "spine" in device
     ]  # fmt: skip
     (found,) = drifts([*FactsWorld(topology=TOP).rounds(900), *modules])

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.capacity import Impact, Loss, devices_above, jobs_behind, lose, paths_up
-from streams.fabric.graph import NONE
+from streams.fabric.capacity import CapacityLoss, Impact, capacity_loss, devices_above, jobs_affected, uplink_paths
+from streams.fabric.graph import NO_LINKS
 from streams.fabric.inventory import Device, Inventory
-from streams.fabric.things import links_with, links_with_all
+from streams.fabric.subject_links import links_of_subject, links_of_subjects
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from tests.worlds.small_fabric import inventory, job, link, topology
@@ -25,8 +25,8 @@ SINGLE = Topology(generate(GenerateParams(gpus=64, radix=8, rails=4, gpus_per_ho
 FABRICS = (TOP, CLOS, SINGLE)
 
 
-def _lost(top: Topology, *subjects: str, broken: tuple[str, ...] = ()) -> Loss:
-    return lose(top.graph, links_with_all(top, subjects), links_with_all(top, broken))
+def _lost(top: Topology, *subjects: str, broken: tuple[str, ...] = ()) -> CapacityLoss:
+    return capacity_loss(top.graph, links_of_subjects(top, subjects), links_of_subjects(top, broken))
 
 
 def _left(top: Topology, device: str, gone: frozenset[str]) -> Fraction:
@@ -57,8 +57,8 @@ def test_one_plane_of_two_is_half_and_not_down(subject: str, hosts: int, share: 
     """Only where a rail keeps no plane is anything down; above the leaves a share of a share is lost."""
     lost = _lost(TOP, subject)
     assert (len(lost.hosts()), lost.impact) == (hosts, impact)
-    assert lost.of_theirs == pytest.approx(share)
-    assert lost.of_fabric == pytest.approx(share * hosts / 4)
+    assert lost.affected_ratio == pytest.approx(share)
+    assert lost.fabric_ratio == pytest.approx(share * hosts / 4)
     assert lost.gpus == 8 * hosts
 
 
@@ -66,31 +66,31 @@ def test_both_planes_are_down() -> None:
     """Two leaves of a pod at once: its hosts are cut off, and nobody else loses anything."""
     lost = _lost(TOP, "device:p1-l0", "device:p1-l1")
     assert lost.impact is Impact.DOWN
-    assert lost.cut_off == lost.hosts() == ("p1-h1", "p1-h2")
-    assert lost.rails == (("p1-h1", 0), ("p1-h2", 0))
+    assert lost.isolated_hosts == lost.hosts() == ("p1-h1", "p1-h2")
+    assert lost.lost_rails == (("p1-h1", 0), ("p1-h2", 0))
 
 
 def test_what_is_broken_already_is_not_lost_again() -> None:
     """The second plane to go takes the half that was left, and the rail with it; the first one is not told again."""
     second = _lost(TOP, "link:p1-h1/e1--p1-l1/d1", broken=("link:p1-h1/e0--p1-l0/d1", "rail:p1-h2/0"))
-    assert (second.hosts(), second.of_theirs, second.rails) == (("p1-h1",), 0.5, (("p1-h1", 0),))
-    assert second.cut_off == ("p1-h1",)
+    assert (second.hosts(), second.affected_ratio, second.lost_rails) == (("p1-h1",), 0.5, (("p1-h1", 0),))
+    assert second.isolated_hosts == ("p1-h1",)
     again = _lost(TOP, "rail:p1-h2/0", broken=("device:p1-h2",))
     assert (again.hosts(), again.impact) == ((), Impact.NONE)
 
 
 def test_a_leaf_of_one_plane_takes_its_rail_from_every_host_below() -> None:
     """An eighth of the capacity of each, and a rail that is down."""
-    leaf = next(c.upper.device for c in SINGLE.cables.values() if c.role == "host-link" and c.rail == 2)
+    leaf = next(c.upper.device for c in SINGLE.links.values() if c.role == "host-link" and c.rail == 2)
     lost = _lost(SINGLE, f"device:{leaf}")
     assert lost.impact is Impact.DOWN
-    assert {rail for _, rail in lost.rails} == {2}
-    assert lost.of_theirs == pytest.approx(0.25)
-    assert lost.cut_off == ()
+    assert {rail for _, rail in lost.lost_rails} == {2}
+    assert lost.affected_ratio == pytest.approx(0.25)
+    assert lost.isolated_hosts == ()
     assert (
         len(lost.hosts())
-        == len(lost.rails)
-        == sum(c.upper.device == leaf for c in SINGLE.cables.values() if c.rail == 2)
+        == len(lost.lost_rails)
+        == sum(c.upper.device == leaf for c in SINGLE.links.values() if c.rail == 2)
     )
 
 
@@ -104,9 +104,9 @@ def test_jobs_behind_a_thing_are_those_on_its_hosts_at_the_time() -> None:
     """At the time, not before and not after."""
     lost = _lost(TOP, "device:s1")
     second = 1_000_000_000
-    assert [jobs_behind(TOP, lost, at) for at in (0, second, 2 * second)] == [("k",), ("j", "k"), ("j",)]
-    assert jobs_behind(TOP, _lost(TOP, "device:p1-l0"), second) == ("j",)
-    assert jobs_behind(TOP, lost, second, least=0.5) == ()
+    assert [jobs_affected(TOP, lost, at) for at in (0, second, 2 * second)] == [("k",), ("j", "k"), ("j",)]
+    assert jobs_affected(TOP, _lost(TOP, "device:p1-l0"), second) == ("j",)
+    assert jobs_affected(TOP, lost, second, min_share=0.5) == ()
 
 
 def test_speeds_weigh() -> None:
@@ -117,7 +117,7 @@ def test_speeds_weigh() -> None:
         link("h/1", "b/0", "host-link", rail=0, speed_bps=200),
     )
     top = Topology(Inventory(devices=devices, links=links))
-    assert _lost(top, "plane:1").of_theirs == pytest.approx(1 / 3)
+    assert _lost(top, "plane:1").affected_ratio == pytest.approx(1 / 3)
 
 
 def test_paths_upwards_are_counted_to_the_top() -> None:
@@ -126,13 +126,13 @@ def test_paths_upwards_are_counted_to_the_top() -> None:
     leaf = next(name for name, device in CLOS.devices.items() if device.tier == "T0")
     ups = CLOS.uplinks_of[leaf]
     built = sum(len(CLOS.uplinks_of[c.upper.device]) for c in ups)
-    assert paths_up(graph, leaf) == (built, built)
+    assert uplink_paths(graph, leaf) == (built, built)
     one = CLOS.uplinks_of[ups[0].upper.device][0]
     same = sum(c.upper == ups[0].upper or c.upper.device == ups[0].upper.device for c in ups)
-    assert paths_up(graph, leaf, graph.numbers_of([one])) == (built - same, built)
-    assert paths_up(graph, leaf, links_with(CLOS, f"device:{leaf}")) == (0, built)
-    assert paths_up(graph, one.upper.device) == (1, 1)
-    assert paths_up(graph, "nobody") == (0, 0)
+    assert uplink_paths(graph, leaf, graph.numbers_of([one])) == (built - same, built)
+    assert uplink_paths(graph, leaf, links_of_subject(CLOS, f"device:{leaf}")) == (0, built)
+    assert uplink_paths(graph, one.upper.device) == (1, 1)
+    assert uplink_paths(graph, "nobody") == (0, 0)
 
 
 def test_devices_above_are_those_on_the_ways_up() -> None:
@@ -144,42 +144,42 @@ def test_devices_above_are_those_on_the_ways_up() -> None:
 @given(st.sampled_from(FABRICS), st.data())
 def test_shares_are_those_that_recursion_counts(top: Topology, data: st.DataObject) -> None:
     """Whatever goes, and whatever is broken before: to each host what it had less what it keeps."""
-    graph, cables = top.graph, sorted(top.cables)
+    graph, cables = top.graph, sorted(top.links)
     gone = frozenset(data.draw(st.lists(st.sampled_from(cables), max_size=30)))
     broken = frozenset(data.draw(st.lists(st.sampled_from(cables), max_size=30)))
-    numbers = [graph.numbers_of(top.cables[each] for each in some) for some in (gone, broken)]
-    lost = lose(graph, *numbers)
+    numbers = [graph.numbers_of(top.links[each] for each in some) for some in (gone, broken)]
+    lost = capacity_loss(graph, *numbers)
     hosts = [name for name, device in top.devices.items() if device.kind == "host"]
     expected = {name: _left(top, name, broken) - _left(top, name, broken | gone) for name in hosts}
     found = {graph.names[host]: share for host, share in zip(lost.host.tolist(), lost.share.tolist(), strict=True)}
     assert found == pytest.approx({name: float(share) for name, share in expected.items() if share})
-    assert lost.of_fabric == pytest.approx(float(sum(expected.values()) / len(hosts)))
+    assert lost.fabric_ratio == pytest.approx(float(sum(expected.values()) / len(hosts)))
 
 
 @given(st.sampled_from(FABRICS), st.data())
 def test_rails_are_down_where_no_plane_is_left(top: Topology, data: st.DataObject) -> None:
     """Of a host's rail every link is gone, or leads to a switch without a way up."""
-    cables = sorted(top.cables)
+    cables = sorted(top.links)
     gone = frozenset(data.draw(st.lists(st.sampled_from(cables), max_size=len(cables))))
-    lost = lose(top.graph, top.graph.numbers_of(top.cables[each] for each in gone))
+    lost = capacity_loss(top.graph, top.graph.numbers_of(top.links[each] for each in gone))
     rails: dict[tuple[str, int], Fraction] = {}
-    for cable in top.cables.values():
+    for cable in top.links.values():
         if cable.role == "host-link":
             assert cable.rail is not None
             carries = Fraction() if cable.id in gone else _left(top, cable.upper.device, gone)
             key = (cable.lower.device, cable.rail)
             rails[key] = rails.get(key, Fraction()) + carries
-    assert lost.rails == tuple(sorted(key for key, carries in rails.items() if not carries))
-    assert (lost.impact is Impact.DOWN) == bool(lost.rails)
+    assert lost.lost_rails == tuple(sorted(key for key, carries in rails.items() if not carries))
+    assert (lost.impact is Impact.DOWN) == bool(lost.lost_rails)
 
 
 @given(st.sampled_from(FABRICS), st.data())
 def test_more_that_goes_is_never_less_that_is_lost(top: Topology, data: st.DataObject) -> None:
     """And what is lost step by step adds up to what is lost at once."""
-    every = np.arange(len(top.graph.cables))
+    every = np.arange(len(top.graph.links))
     some = data.draw(st.lists(st.sampled_from(every.tolist()), max_size=20))
     first, second = np.array(some[: len(some) // 2], np.int64), np.array(some[len(some) // 2 :], np.int64)
-    steps = lose(top.graph, first).of_fabric + lose(top.graph, second, first).of_fabric
-    assert lose(top.graph, np.union1d(first, second)).of_fabric == pytest.approx(steps)
-    assert lose(top.graph, every).of_fabric == pytest.approx(1.0)
-    assert lose(top.graph, NONE).of_fabric == 0.0
+    steps = capacity_loss(top.graph, first).fabric_ratio + capacity_loss(top.graph, second, first).fabric_ratio
+    assert capacity_loss(top.graph, np.union1d(first, second)).fabric_ratio == pytest.approx(steps)
+    assert capacity_loss(top.graph, every).fabric_ratio == pytest.approx(1.0)
+    assert capacity_loss(top.graph, NO_LINKS).fabric_ratio == 0.0

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.fabric.checks import RULES, Tables, contradictions
-from streams.fabric.inventory import Device, Inventory, Link, PortName, check, examine, write_folder
+from streams.fabric.checks import RULES, Tables, find_problems
+from streams.fabric.inventory import Device, Inventory, Link, PortName, check, validate, write_folder
 from streams.simulation.clos import GenerateParams, generate
 from tests.worlds.small_fabric import inventory, job, link
 
@@ -177,7 +177,7 @@ def test_a_job_is_on_a_host_once_at_a_time() -> None:
 def test_everything_is_said_not_only_the_first() -> None:
     """A port in 40 links and 40 unknown devices are 41 problems; the line of the port names a dozen rows."""
     links = [link("h/a", f"x{n}/1", "host-link") for n in range(40)]
-    problems = contradictions(Tables(Inventory(devices=(HOST,), links=tuple(links))))
+    problems = find_problems(Tables(Inventory(devices=(HOST,), links=tuple(links))))
     assert len(problems) == 41
     assert problems[0].rows == tuple(range(1, 41))
     assert str(problems[0]) == (
@@ -193,7 +193,7 @@ def test_rows_that_cannot_be_read_do_not_hide_the_others(tmp_path: Path) -> None
         "h,a,l0,1,host-link,-1,0\nh,a,l0,1,host-link\nh,a,l0,2,host-link,0,1\nh,a,l0,3,host-link,1,1\n"
         "h,b,x,1,host-link,0,1\n"
     )
-    examined = examine(tmp_path)
+    examined = validate(tmp_path)
     assert [str(problem) for problem in examined.problems] == [
         "devices row 1, gpus: Input should be greater than or equal to 0",
         "links row 1, rail: Input should be greater than or equal to 0",
@@ -202,14 +202,14 @@ def test_rows_that_cannot_be_read_do_not_hide_the_others(tmp_path: Path) -> None
         "links rows 3, 4: h/a is an end of 2 links",
         "links row 5: x is not among the devices",
     ]
-    assert examined.impossible == examined.problems
+    assert examined.errors == examined.problems
 
 
 def test_columns_that_cannot_be_are_said_once(tmp_path: Path) -> None:
     """Misspelt, missing and doubled ones, in either form; the other tables are still read."""
     write_folder(inventory(), tmp_path)
     (tmp_path / "links.csv").write_text("a_device,a_port,z_device,a_port,z-port,role\n1,2,3,4,5,6\n")
-    said = [str(problem) for problem in examine(tmp_path).problems]
+    said = [str(problem) for problem in validate(tmp_path).problems]
     assert [line.split(";")[0] for line in said] == [
         "links: z-port is no column of it", "links: no column z_port", "links: column a_port is there 2 times",
     ]  # fmt: skip
@@ -220,7 +220,7 @@ def test_a_table_that_is_there_in_both_forms_is_refused(tmp_path: Path) -> None:
     write_folder(inventory(), tmp_path, "csv")
     write_folder(inventory(), tmp_path / "other", "parquet")
     (tmp_path / "other" / "links.parquet").rename(tmp_path / "links.parquet")
-    said = [str(problem) for problem in examine(tmp_path).problems]
+    said = [str(problem) for problem in validate(tmp_path).problems]
     assert said == [f"{tmp_path}: links.csv and links.parquet; which one holds?"]
 
 
@@ -237,7 +237,7 @@ def test_the_order_of_rows_changes_no_verdict(data: st.DataObject) -> None:
     devices = (*own.devices, *data.draw(st.lists(st.sampled_from([*own.devices, HOST, *LEAVES]), max_size=3)))
     first = Inventory(devices=devices, links=wrong)
     other = Inventory(devices=devices, links=tuple(data.draw(st.permutations(wrong))))
-    rules = [sorted(problem.rule for problem in contradictions(Tables(each))) for each in (first, other)]
+    rules = [sorted(problem.rule for problem in find_problems(Tables(each))) for each in (first, other)]
     assert rules[0] == rules[1]
     ends = {end for each in wrong for end in (each.a, each.z)}
     assert ("port-in-two-links" in rules[0]) == (len(ends) < 2 * len(wrong))

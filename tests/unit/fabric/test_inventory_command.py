@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from streams.cli.main import main
-from streams.fabric.inventory import Inventory, examine, read_folder, write_folder
+from streams.fabric.inventory import Inventory, read_folder, validate, write_folder
 from tests.worlds.small_fabric import inventory, link
 
 DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
@@ -33,7 +33,7 @@ def test_everything_is_said_as_lines_and_as_json(tmp_path: Path, capsys: pytest.
     out, err = capsys.readouterr()
     said = json.loads(out)
     assert (said["inventory"], said["is"]) == (str(folder), "wrong")
-    assert [(each["rule"], each["table"], each["rows"], each["impossible"]) for each in said["problems"]] == [
+    assert [(each["rule"], each["table"], each["rows"], each["is_error"]) for each in said["problems"]] == [
         ("unknown-device", "links", [26], True),
         ("rail-used-twice", "links", [9, 25], False),
     ]
@@ -54,7 +54,7 @@ def test_maintenance_that_is_over_is_no_contradiction(tmp_path: Path, capsys: py
 
 def test_what_only_stands_against_itself_is_read_all_the_same(tmp_path: Path) -> None:
     """A fabric that is being built can be watched; what is impossible cannot."""
-    examined = examine(_folder(tmp_path, DOUBTFUL))
+    examined = validate(_folder(tmp_path, DOUBTFUL))
     assert len(examined.problems) == 1
-    assert examined.impossible == []
+    assert examined.errors == []
     assert read_folder(tmp_path) == examined.inventory

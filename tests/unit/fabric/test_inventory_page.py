@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 from streams.fabric.checks.problem import Rule
-from streams.fabric.rows import ROW_OF
+from streams.fabric.inventory_rows import ROW_OF
 
 PAGE = (Path(__file__).parents[3] / "docs" / "inventory.md").read_text(encoding="utf-8")
 

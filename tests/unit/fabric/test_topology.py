@@ -19,7 +19,7 @@ def test_ends_of_one_tier_are_ordered_by_name_and_unknown_tiers_come_last() -> N
     top = Topology(
         Inventory(devices=tuple(devices), links=(link("b/1", "a/2"), link("z/1", "b/3"), link("a/9", "a/3")))
     )
-    assert sorted(top.cables) == ["link:a/2--b/1", "link:a/3--a/9", "link:b/3--z/1"]
+    assert sorted(top.links) == ["link:a/2--b/1", "link:a/3--a/9", "link:b/3--z/1"]
 
 
 def test_symptoms_meet_in_the_pod_of_the_lower_end() -> None:
@@ -28,37 +28,37 @@ def test_symptoms_meet_in_the_pod_of_the_lower_end() -> None:
     assert top.home_pod(Port("s1", "p2-l0")) == top.home_pod(Port("p2-l0", "u0")) == "p2"
     assert top.home_pod(Port("s1", "spare")) == "s1"
     assert top.home_pod(Port("ghost", "e1")) == "ghost"
-    assert top.pods_touching("s1") == {"s1", "p1", "p2"}
-    assert top.pods_touching("p1-l0") == {"p1"}
-    assert top.pods_touching("ghost") == {"ghost"}
+    assert top.pods_of_links("s1") == {"s1", "p1", "p2"}
+    assert top.pods_of_links("p1-l0") == {"p1"}
+    assert top.pods_of_links("ghost") == {"ghost"}
 
 
 def test_a_port_without_a_link_is_its_own_subject() -> None:
     """Known or unknown device, the port is named as it is."""
     top = topology()
     assert top.subject_id(Port("p1-l0", "spare")) == "port:p1-l0/spare"
-    assert top.cable_at(Port("ghost", "e1")) is None
+    assert top.link_at(Port("ghost", "e1")) is None
 
 
 def test_only_a_host_has_the_hosts_end_of_a_link() -> None:
     """Not the leaf at its other end, nor a leaf's way upwards, nor a port of no link."""
     top = topology()
     ends = [Port("p1-h1", "e0"), Port("p1-l0", "d1"), Port("p1-l0", "u0"), Port("p1-h1", "spare")]
-    assert [top.host_link_at(end) for end in ends] == [top.cable_at(ends[0]), None, None, None]
+    assert [top.host_link_at(end) for end in ends] == [top.link_at(ends[0]), None, None, None]
 
 
 def test_other_names_of_a_port_are_the_port() -> None:
     """A source may call it by its netdev or its RDMA device; the same alias on another device is another port."""
     top = topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_2")]))
-    assert top.port("p1-h1", "mlx5_2") == Port("p1-h1", "e0")
-    assert top.port("p1-h2", "mlx5_2") == Port("p1-h2", "mlx5_2")
+    assert top.resolve_port("p1-h1", "mlx5_2") == Port("p1-h1", "e0")
+    assert top.resolve_port("p1-h2", "mlx5_2") == Port("p1-h2", "mlx5_2")
 
 
 def test_uplinks_are_the_links_on_which_a_device_is_the_lower_end() -> None:
     """A leaf's hosts are not its paths upwards; a spine has none."""
     top = topology()
     assert [c.upper.device for c in top.uplinks_of["p1-l0"]] == ["s1", "s2", "s3", "s4"]
-    assert len(top.cables_of["p1-l0"]) == 6
+    assert len(top.links_of["p1-l0"]) == 6
     assert "s1" not in top.uplinks_of
     assert [(c.rail, c.plane) for c in top.uplinks_of["p1-h1"]] == [(0, 0), (0, 1)]
 
@@ -87,7 +87,7 @@ def test_other_jobs_are_on_the_same_fabric() -> None:
     top = topology(inventory(jobs=[job("j1", "p1-h1", "1970-01-01T00:00:00+00:00")]))
     later = top.with_jobs((job("j2", "p1-h1", "1970-01-01T00:00:00+00:00"),))
     assert (top.jobs_on(["p1-h1"], 1), later.jobs_on(["p1-h1"], 1)) == (("j1",), ("j2",))
-    assert (later.digest, later.cables is top.cables) == (top.digest, True)
+    assert (later.digest, later.links is top.links) == (top.digest, True)
 
 
 def test_what_a_plane_keeps_is_counted_over_its_pod() -> None:
@@ -97,8 +97,12 @@ def test_what_a_plane_keeps_is_counted_over_its_pod() -> None:
     tops = [Device(f"s{n}", "switch", "T1", plane=0) for n in (0, 1)]
     top = Topology(Inventory(devices=(*devices, *tops), links=tuple(links)))
     cable, near, far = top.uplinks_of["p1-l0"][0], top.uplinks_of["p1-l1"][0], top.uplinks_of["p2-l0"][0]
-    assert top.share_of_plane(cable, ()) == top.share_of_plane(cable, (cable.id, far.id, "link:none")) == 0.75
-    assert top.share_of_plane(cable, (near.id,)) == 0.5
+    assert (
+        top.remaining_plane_ratio(cable, ())
+        == top.remaining_plane_ratio(cable, (cable.id, far.id, "link:none"))
+        == 0.75
+    )
+    assert top.remaining_plane_ratio(cable, (near.id,)) == 0.5
 
 
 def test_ids_are_as_published() -> None:

@@ -276,6 +276,6 @@ def test_a_finding_never_has_two_alerts_and_an_ended_one_has_none(
         told.process(one, now)
         last[identity] = one
         tell(told, now)
-        open_ids = sorted(identity for identity, one in last.items() if not one.over)
+        open_ids = sorted(identity for identity, one in last.items() if not one.is_closed)
         assert sorted(a.labels["finding_id"] for a in told.desired_alerts.values()) == open_ids
     assert told.due(now) == []

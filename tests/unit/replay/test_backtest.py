@@ -79,7 +79,7 @@ def test_what_is_open_at_the_end_stays_open() -> None:
     """Time ends at the last message plus the lateness, no further."""
     world = SmallWorld(down={"p1-l0/d1": [(100, 1e9)]})
     (found,) = findings(play(world.rounds(300)))
-    assert (found.over, found.final) == (False, False)
+    assert (found.is_closed, found.final) == (False, False)
 
 
 def test_what_ended_is_final_when_the_lateness_has_passed() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.fabric.placement import Stay
+from streams.fabric.job_placement import JobAllocation
 from streams.report.job.coverage import job_coverage
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import job_impacts
@@ -32,7 +32,7 @@ class _Links:
 
 
 def _place(*hosts: str) -> JobFootprint:
-    return job_footprint(_Links(), "train", SPAN, [Stay("train", host, 0, 1000 * NS) for host in hosts])
+    return job_footprint(_Links(), "train", SPAN, [JobAllocation("train", host, 0, 1000 * NS) for host in hosts])
 
 
 def _of(identity: str, subject: Subject, begin: float = 100, **more: Any) -> Finding:
@@ -79,7 +79,7 @@ def test_what_is_on_no_path_of_a_job_does_not_hurt_it(subject: Subject, hosts: t
 
 def test_what_stood_while_a_host_was_not_of_the_job_does_not_hurt_it() -> None:
     """The host joined later."""
-    place = job_footprint(_Links(), "train", SPAN, [Stay("train", "h", 500 * NS, 1000 * NS)])
+    place = job_footprint(_Links(), "train", SPAN, [JobAllocation("train", "h", 500 * NS, 1000 * NS)])
     assert not job_impacts(place, [_of("a", _link(HOME), begin=400)])
     assert job_impacts(place, [_of("a", _link(HOME), begin=480)])
 

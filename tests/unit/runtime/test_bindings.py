@@ -20,7 +20,9 @@ def test_every_stage_is_bound_once_in_the_order_of_the_flow() -> None:
 def test_the_inputs_of_a_stage_and_its_snapshots_have_equally_many_partitions(binding: Binding) -> None:
     """Owning a partition is owning it of every input, so their numbers are the same whatever is configured."""
     partitions = Partitions(telemetry=7, pod=3)
-    assert {partitions.of(topic) for topic in (*binding.inputs, binding.snapshots)} == {binding.partitions(partitions)}
+    assert {partitions.count(topic) for topic in (*binding.inputs, binding.snapshots)} == {
+        binding.partitions(partitions)
+    }
 
 
 @pytest.mark.parametrize("binding", ALL, ids=lambda binding: binding.stage)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from aiokafka.errors import KafkaTimeoutError
 
-from streams.instrument.metrics import Silent
+from streams.instrument.metrics import NullMetrics
 from streams.runtime.outbox import Lost, Outbox
 from streams.wire import topics
 from streams.wire.topics import Partitions, Record
@@ -19,7 +19,7 @@ def records(count: int) -> list[Record]:
 
 def outbox(producer: Producer | None, owned: bool = True) -> Outbox:
     return Outbox(
-        lambda: producer, Partitions(2, 1), lambda: owned, stage="s", partition=0, metrics=Silent(), again_s=0
+        lambda: producer, Partitions(2, 1), lambda: owned, stage="s", partition=0, metrics=NullMetrics(), again_s=0
     )
 
 
@@ -69,7 +69,7 @@ async def test_without_a_producer_it_waits_for_one() -> None:
         lambda: True,
         stage="s",
         partition=0,
-        metrics=Silent(),
+        metrics=NullMetrics(),
         again_s=0,
     )
     sending = asyncio.create_task(box.send(records(1)))

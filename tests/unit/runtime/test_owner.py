@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.instrument.metrics import Silent
+from streams.instrument.metrics import NullMetrics
 from streams.runtime.owner import Owner, Surroundings
 from tests.fakes.producer import Metadata, Producer
 from tests.fakes.stages import CountingStage
@@ -45,7 +45,12 @@ class Slow(Producer):
 def owner(producer: Producer, source: Source) -> Owner:
     """The owner of a partition that was taken over from nobody."""
     around = Surroundings(
-        KafkaSettings(), RuntimeSettings(wall_clock_ticks=False), Clock(), Silent(), lambda: source, lambda: producer
+        KafkaSettings(),
+        RuntimeSettings(wall_clock_ticks=False),
+        Clock(),
+        NullMetrics(),
+        lambda: source,
+        lambda: producer,
     )
     made = Owner(begun(FIRST, lambda _: CountingStage(MID)), around, lambda: True)
     made._due |= {"beside": 1000.0, "snapshot": 1000.0}

@@ -79,7 +79,7 @@ def test_every_fabric_is_a_fine_inventory_within_the_radix(params: GenerateParam
     numbers = [int(link.z_port.removeprefix("Ethernet1/")) for link in own.links]
     assert max(numbers) <= params.radix
     assert sum(device.gpus for device in own.devices) == params.gpus
-    assert len(own.links) == len(set(Topology(own).cables))
+    assert len(own.links) == len(set(Topology(own).links))
 
 
 @given(_params())

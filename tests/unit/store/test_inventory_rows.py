@@ -58,7 +58,7 @@ def test_links_are_those_of_the_topology() -> None:
     tables = {rows.table: cells(rows) for rows in builder.finish()}
     expected = [
         (cable.id, *cable.lower, *cable.upper, cable.role, cable.rail, cable.plane, cable.pod, cable.speed_bps)
-        for cable in Topology(INVENTORY).cables.values()
+        for cable in Topology(INVENTORY).links.values()
     ]
     names = ("id", "a_device", "a_port", "z_device", "z_port", "role", "rail", "plane", "pod", "speed_bps")
     assert [tuple(link[name] for name in names) for link in tables["inventory_links"]] == expected

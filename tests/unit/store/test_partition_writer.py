@@ -35,7 +35,7 @@ from tests.fakes.partition import (
 AT = TopicPartition(topics.CONTROLS.name, 0)
 PARAMS = SinkParams(linger_s=0.002, block_rows=5, retry_backoff_s=0.001, retry_backoff_max_s=0.001)
 PERSISTED = PersistedTopic(topics.CONTROLS, ("first", "second"), lambda _client, _offsets: OffsetBuilder())
-WITH_PROGRESS = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, others=(Progress,)))
+WITH_PROGRESS = dataclasses.replace(PERSISTED, topic=dataclasses.replace(topics.CONTROLS, other_models=(Progress,)))
 VALUE = topics.encode(topics.CONTROLS, Control("k", ControlKind.KILL_SWITCH)).value
 POISON = 7
 MIN_EFFECTS = 12

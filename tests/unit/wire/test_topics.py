@@ -26,7 +26,7 @@ from streams.wire.topics import (
     TARGETS,
     TOPICS,
     Partitions,
-    Spread,
+    PartitionScheme,
     Topic,
     decode,
     encode,
@@ -78,7 +78,7 @@ def test_each_record_has_the_key_of_its_topic(topic: Topic, message: Message, ke
     record = encode(topic, message)
     assert record.key == key.encode()
     assert record.partition(Partitions(8, 4)) == (partition_of(route, 8) if route else record.partition(Partitions()))
-    if topic.spread is Spread.ONE:
+    if topic.scheme is PartitionScheme.SINGLE:
         assert record.partition(Partitions(8, 4)) == 0
 
 
@@ -136,16 +136,19 @@ def test_a_tombstone_is_no_message() -> None:
 
 def test_open_findings_are_compacted_and_findings_are_kept_for_a_month() -> None:
     """Retention is as the table of topics says, and goes by arrival."""
-    assert FINDINGS_OPEN.settings()["cleanup.policy"] == "compact"
-    assert REMEDIATIONS_OPEN.settings()["cleanup.policy"] == "compact"
-    assert FINDINGS.settings()["retention.ms"] == str(30 * 86_400_000)
-    assert {topic.settings()["message.timestamp.type"] for topic in TOPICS} == {"LogAppendTime"}
+    assert FINDINGS_OPEN.broker_config()["cleanup.policy"] == "compact"
+    assert REMEDIATIONS_OPEN.broker_config()["cleanup.policy"] == "compact"
+    assert FINDINGS.broker_config()["retention.ms"] == str(30 * 86_400_000)
+    assert {topic.broker_config()["message.timestamp.type"] for topic in TOPICS} == {"LogAppendTime"}
 
 
 def test_samples_are_bounded_in_bytes_as_well() -> None:
     """Six hours of a large fabric would fill a disk; what people are told is bounded by time alone."""
-    assert (int(SAMPLES.settings()["retention.bytes"]), SAMPLES.settings()["retention.ms"]) == (8 << 30, "21600000")
-    assert "retention.bytes" not in FINDINGS.settings() | FACTS.settings()
+    assert (int(SAMPLES.broker_config()["retention.bytes"]), SAMPLES.broker_config()["retention.ms"]) == (
+        8 << 30,
+        "21600000",
+    )
+    assert "retention.bytes" not in FINDINGS.broker_config() | FACTS.broker_config()
 
 
 def test_every_name_is_spelled_once() -> None:

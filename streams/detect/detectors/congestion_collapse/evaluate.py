@@ -22,7 +22,7 @@ from streams.detect.evidence.link_history import FOREVER, merge_intervals
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import (
     BlastRadius,
     Cause,
@@ -64,7 +64,7 @@ class PodSpells:
 class _ThrottledLink(NamedTuple):
     """One host's link that was stifled once."""
 
-    cable: Cable
+    cable: TopologyLink
     own: ThrottledSpells
     run: list[Spell[ThrottledByPauseBegan]]
 
@@ -136,7 +136,7 @@ def step(
 def _fallen(topology: Topology, pod: PodSpells, quiet_ns: int) -> Iterator[_ThrottledLink]:
     for own in pod.links.values():
         at = own.subject.a
-        cable = topology.cable_at(Port(at.device, at.port)) if at is not None else None
+        cable = topology.link_at(Port(at.device, at.port)) if at is not None else None
         if cable is not None:
             for run in group_spells(quiet_ns, own.spells):
                 yield _ThrottledLink(cable, own, run)

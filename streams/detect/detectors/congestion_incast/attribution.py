@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from streams.detect.evidence.congestion_spells import Began, LinkSpells, Spell
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Endpoint, Evidence
 from streams.wire.symptoms import CnpThrottledBegan, ThrottledByPauseBegan
 
@@ -39,7 +39,7 @@ class IncastCause(NamedTuple):
 
 
 def attribute_incast(
-    topology: Topology, receiver: Cable, span: tuple[int, int], beside: ConcurrentSpells
+    topology: Topology, receiver: TopologyLink, span: tuple[int, int], beside: ConcurrentSpells
 ) -> IncastCause:
     """Of one crowded link in a time."""
     host, pod = receiver.lower.device, receiver.pod
@@ -64,10 +64,10 @@ def attribute_incast(
 
 def _during(
     topology: Topology, links: Iterable[LinkSpells[Began]], span: tuple[int, int]
-) -> Iterator[tuple[Cable, list[Spell[Began]]]]:
+) -> Iterator[tuple[TopologyLink, list[Spell[Began]]]]:
     """The links of which this was so at any time of a span, with the spells of then."""
     for link in links:
-        cable = topology.cables.get(link.subject.id)
+        cable = topology.links.get(link.subject.id)
         spells = [s for s in link.spells if s.begin_ns <= span[1] and span[0] <= s.end_ns]
         if cable is not None and spells:
             yield cable, spells

@@ -116,7 +116,7 @@ def _ended(crowds: Sequence[_Crowd]) -> list[_Crowd]:
 def _is_alone(params: DetectParams, topology: Topology, crowd: _Crowd, crowds: Mapping[str, Sequence[_Crowd]]) -> bool:
     """Whether fewer than half of its peers, the same rail of the pod's other hosts, were crowded when it was told."""
     at = crowd.link.subject.a
-    cable = topology.cable_at(Port(at.device, at.port)) if at is not None else None
+    cable = topology.link_at(Port(at.device, at.port)) if at is not None else None
     if cable is None:
         return False
     peers = topology.peers_of(cable)
@@ -143,7 +143,7 @@ def _conclusion(
     ends = [end for end in (host, leaf) if end is not None]
     last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
     worst = max(run, key=lambda spell: (spell.began.reason in _BY_HOST, spell.began.ratio))
-    cable = topology.cables.get(own.subject.id)
+    cable = topology.links.get(own.subject.id)
     blamed = attribute_incast(topology, cable, (crowd.begin_ns, crowd.end_ns), beside) if cable is not None else None
     cause = Cause.CONGESTION
     headline = f"more comes to {name} than goes in: its link is full and {worst.began.ratio:.0%} of the packets are "

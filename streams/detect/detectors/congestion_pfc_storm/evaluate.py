@@ -12,7 +12,7 @@ from streams.detect.evidence.episodes import Conclusion, finding_defaults, next_
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.wire.models import (
     Cause,
     Condition,

@@ -17,7 +17,7 @@ from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory
 from streams.detect.evidence.window_history import WindowHistory, side_of, training_intervals
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.rows import HOST_LINK
+from streams.fabric.inventory_rows import HOST_LINK
 from streams.wire.models import Cause, Condition, Episode, Finding, Forecast, Severity
 
 SLUG = "link/degrading"

@@ -20,9 +20,9 @@ from streams.detect.evidence.episodes import (
 from streams.detect.evidence.link_history import FOREVER
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
-from streams.fabric.heard import Hears
 from streams.fabric.ids import Port
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.lldp_verdict import NeighborMatch
+from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import (
     CablingReport,
     Cause,
@@ -137,7 +137,7 @@ def _runs(params: MiscabledParams, words: Sequence[CablingReport]) -> Iterator[_
     run: _Run | None = None
     for word in words:
         teller = (word.device, word.source)
-        if word.neighbor_match is Hears.ANOTHER:
+        if word.neighbor_match is NeighborMatch.UNEXPECTED:
             if run is not None and word.at_ns >= run.mute_ns + ns(params.lost_s):
                 yield run
                 run = None
@@ -145,7 +145,7 @@ def _runs(params: MiscabledParams, words: Sequence[CablingReport]) -> Iterator[_
                 run = _Run(word.at_ns, _opens_ns(params, word))  # the first, or its witnesses fell silent too soon
             run.wrong[teller] = word
             run.mute.pop(teller, None)
-        elif run is not None and word.neighbor_match is Hears.EXPECTED:
+        elif run is not None and word.neighbor_match is NeighborMatch.EXPECTED:
             run.end_ns = word.at_ns
             yield run
             run = None
@@ -160,7 +160,7 @@ def _opens_ns(params: MiscabledParams, word: CablingReport) -> int:
     return max(word.at_ns + ns(params.hold_s), moved_ns)
 
 
-def _order(word: CablingReport) -> tuple[int, str, str, Source, Hears, str, str]:
+def _order(word: CablingReport) -> tuple[int, str, str, Source, NeighborMatch, str, str]:
     return (word.at_ns, word.device, word.port, word.source, word.neighbor_match, word.remote_device, word.remote_port)
 
 
@@ -197,14 +197,14 @@ class _View:
     def __init__(self, subject: Subject, topology: Topology, words: Sequence[CablingReport]) -> None:
         self._subject, self._words = subject, words
         self._far = {(word.device, word.port): Port(word.remote_device, word.remote_port) for word in words}
-        self._own = topology.cable_at(Port(words[0].device, words[0].port))
-        self._cables = {port: topology.cable_at(port) for port in self._far.values()}
+        self._own = topology.link_at(Port(words[0].device, words[0].port))
+        self._cables = {port: topology.link_at(port) for port in self._far.values()}
         devices = {port.device for port in self._far.values()} & topology.devices.keys()
         self._plane_of = {name: topology.devices[name].plane for name in devices}
         self.related = tuple(sorted({cable.id for cable in self._cables.values() if cable is not None}))
 
     @property
-    def _swapped(self) -> Cable | None:
+    def _swapped(self) -> TopologyLink | None:
         """The link whose ends the ends of this one hear."""
         others = [self._cables[far] for far in self._far.values()]
         first = others[0]
@@ -269,5 +269,5 @@ def _named(subject: Subject) -> str:
     return " -- ".join(f"{end.device}/{end.port}" for end in (subject.a, subject.z) if end is not None)
 
 
-def _ends(cable: Cable) -> str:
+def _ends(cable: TopologyLink) -> str:
     return f"{cable.lower.device}/{cable.lower.port} -- {cable.upper.device}/{cable.upper.port}"

@@ -134,7 +134,7 @@ def _rails_of(topology: Topology, window: PeerWindow) -> dict[int, RailPort]:
     """Which of a host's ports are rails, by their places in the window."""
     rails = {}
     for row, name in enumerate(window.port):
-        cable = topology.cable_at(Port(window.device, name))
+        cable = topology.link_at(Port(window.device, name))
         if cable is not None and cable.rail is not None:
             rails[row] = RailPort(window.device, cable.rail, cable.plane, name, float(cable.speed_bps or 0))
     return rails

@@ -47,7 +47,7 @@ def test_the_fabric_is_a_sound_inventory_of_two_pods_and_planes() -> None:
     assert sum(device.kind == "switch" for device in INVENTORY.devices) >= 16
     assert {device.plane for device in INVENTORY.devices if device.tier == "T1"} == {0, 1}
     assert {link.rail for link in INVENTORY.links if link.role == "host-link"} == set(range(8))
-    assert topology.pods_touching("spine1") == {"spine1", "pod1", "pod2"}
+    assert topology.pods_of_links("spine1") == {"spine1", "pod1", "pod2"}
     assert len(topology.uplinks_of["pod1-leaf1"]) == 8
     assert len({job.job for job in INVENTORY.jobs}) == 2
 

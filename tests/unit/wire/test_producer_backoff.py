@@ -4,7 +4,7 @@ import asyncio
 
 from aiokafka import AIOKafkaProducer
 
-from streams.wire.patient import patient
+from streams.wire.producer_backoff import throttle_metadata_refresh
 
 PAUSE_S = 0.1
 
@@ -33,7 +33,7 @@ class Producer:
 async def test_a_question_that_fails_is_not_asked_again_at_once() -> None:
     """Ten in a row take ten pauses; the answer is still the answer."""
     producer = Producer(Client())
-    patient(producer, PAUSE_S)
+    throttle_metadata_refresh(producer, PAUSE_S)
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     for _ in range(10):
@@ -44,7 +44,7 @@ async def test_a_question_that_fails_is_not_asked_again_at_once() -> None:
 async def test_a_question_that_is_answered_is_not_held_up() -> None:
     """Nor is one that nobody waits for in the way of the next."""
     producer = Producer(Client(False, True))
-    patient(producer, 60.0)
+    throttle_metadata_refresh(producer, 60.0)
     left = asyncio.ensure_future(producer.client.force_metadata_update())
     await asyncio.sleep(0)
     left.cancel()
@@ -55,6 +55,6 @@ async def test_a_question_that_is_answered_is_not_held_up() -> None:
 async def test_aiokafkas_producer_is_one_that_can_be_made_patient() -> None:
     """Its client is public, and is what it asks by this name."""
     producer = AIOKafkaProducer(bootstrap_servers="127.0.0.1:1")
-    patient(producer, PAUSE_S)
-    assert producer.client.force_metadata_update.__module__ == patient.__module__
+    throttle_metadata_refresh(producer, PAUSE_S)
+    assert producer.client.force_metadata_update.__module__ == throttle_metadata_refresh.__module__
     await producer.stop()

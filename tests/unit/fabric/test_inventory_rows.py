@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from streams.fabric.rows import ROW_OF, from_columns, from_rows
+from streams.fabric.inventory_rows import ROW_OF, from_columns, from_rows
 
 _VALUES: st.SearchStrategy[Any] = st.sampled_from(
     ["", "a", "b", "0", "7", " 7", "1.0", "1e3", "switch", "host", "host-link", "fabric-link", "x\0", None, 0, 1, 1.0,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from streams.fabric.checks.problem import Problem
 from streams.fabric.checks.tables import Tables
-from streams.fabric.rows import Job
+from streams.fabric.inventory_rows import Job
 
 
 def unknown_device(tables: Tables) -> Iterator[Problem]:
@@ -13,13 +13,13 @@ def unknown_device(tables: Tables) -> Iterator[Problem]:
     for index, job in enumerate(tables.inventory.jobs):
         if not tables.is_known(job.device):
             says = f"{job.device} is not among the devices ({job.job})"
-            yield Problem("jobs", (tables.row("jobs", index),), "unknown-device", says, impossible=True)
+            yield Problem("jobs", (tables.row("jobs", index),), "unknown-device", says, is_error=True)
 
 
 def on_a_switch(tables: Tables) -> Iterator[Problem]:
     """Jobs run on hosts."""
     for index, job in enumerate(tables.inventory.jobs):
-        device = tables.device_named(job.device)
+        device = tables.find_device(job.device)
         if device is not None and device.kind != "host":
             says = f"{job.job} runs on {job.device}, a {device.kind}"
             yield Problem("jobs", (tables.row("jobs", index),), "job-on-a-switch", says)
@@ -29,8 +29,8 @@ def ends_before_it_starts(tables: Tables) -> Iterator[Problem]:
     """Time passes forwards."""
     for index, job in enumerate(tables.inventory.jobs):
         if job.end is not None and job.end < job.start:
-            says = f"{_said(job)} ends before it starts"
-            yield Problem("jobs", (tables.row("jobs", index),), "job-ends-before-it-starts", says, impossible=True)
+            says = f"{_describe(job)} ends before it starts"
+            yield Problem("jobs", (tables.row("jobs", index),), "job-ends-before-it-starts", says, is_error=True)
 
 
 def overlapping(tables: Tables) -> Iterator[Problem]:
@@ -46,13 +46,13 @@ def overlapping(tables: Tables) -> Iterator[Problem]:
             for index in ordered[1:]:
                 end, begin = jobs[longest].end, jobs[index].start
                 if end is None or begin < end:
-                    says = f"{_said(jobs[longest])} and {_said(jobs[index])} overlap"
+                    says = f"{_describe(jobs[longest])} and {_describe(jobs[index])} overlap"
                     yield Problem("jobs", tables.rows("jobs", (longest, index)), "job-twice-on-a-host", says)
                 other = jobs[index].end
                 if end is not None and (other is None or other > end):
                     longest = index
 
 
-def _said(job: Job) -> str:
+def _describe(job: Job) -> str:
     until = "" if job.end is None else f" to {job.end.isoformat()}"
     return f"{job.job} on {job.device} from {job.start.isoformat()}{until}"

@@ -4,8 +4,8 @@ import dataclasses
 
 from streams.fabric.catalogue import Metric
 from streams.wire import codec
+from streams.wire.interning import ColumnLayoutCache, RowNameCache
 from streams.wire.models import Samples
-from streams.wire.repeating import Layouts, RowNames
 from tests.fixtures.wire_examples import SAMPLES
 
 
@@ -26,49 +26,49 @@ def test_equal_columns_and_names_are_the_same_tuples() -> None:
 
 def test_other_indices_are_another_layout() -> None:
     """The identity of the metrics tells two layouts apart that differ in their lanes only."""
-    layouts = Layouts()
-    one, other = layouts.of((28, 28), (0, 1)), layouts.of((28, 28), (0, 2))
+    layouts = ColumnLayoutCache()
+    one, other = layouts.get((28, 28), (0, 1)), layouts.get((28, 28), (0, 2))
     assert one.metric == other.metric
     assert one.metric is not other.metric
 
 
 def test_names_are_not_read_again_under_a_known_digest() -> None:
     """The names in the middle are taken from memory: that is what the digest is for."""
-    names = RowNames()
-    known = names.of("d", 1, 1, 7, ["a", "b", "c"])
-    assert names.of("d", 1, 1, 7, ["a", "x", "c"]) is known
+    names = RowNameCache()
+    known = names.get("d", 1, 1, 7, ["a", "b", "c"])
+    assert names.get("d", 1, 1, 7, ["a", "x", "c"]) is known
 
 
 def test_a_digest_that_stays_while_the_names_change_is_not_believed() -> None:
     """More, fewer or other names at the ends are read; so is everything that has no digest."""
-    names = RowNames()
-    names.of("d", 1, 1, 7, ["a", "b", "c"])
+    names = RowNameCache()
+    names.get("d", 1, 1, 7, ["a", "b", "c"])
     for changed in (["a", "b"], ["a", "b", "c", "d"], ["a", "b", "x"], ["x", "b", "c"], []):
-        assert names.of("d", 1, 1, 7, changed) == tuple(changed)
-    names.of("d", 1, 1, 0, ["a", "b", "c"])
-    assert names.of("d", 1, 1, 0, ["a", "x", "c"]) == ("a", "x", "c")
+        assert names.get("d", 1, 1, 7, changed) == tuple(changed)
+    names.get("d", 1, 1, 0, ["a", "b", "c"])
+    assert names.get("d", 1, 1, 0, ["a", "x", "c"]) == ("a", "x", "c")
 
 
 def test_another_device_or_source_has_its_own_digests() -> None:
     """A producer that misuses the digest spoils no other device's names."""
-    names = RowNames()
-    names.of("d", 1, 1, 7, ["a", "b", "c"])
+    names = RowNameCache()
+    names.get("d", 1, 1, 7, ["a", "b", "c"])
     for device, source, kind in (("e", 1, 1), ("d", 2, 1), ("d", 1, 2)):
-        assert names.of(device, source, kind, 7, ["a", "x", "c"]) == ("a", "x", "c")
+        assert names.get(device, source, kind, 7, ["a", "x", "c"]) == ("a", "x", "c")
 
 
 def test_what_is_remembered_is_bounded() -> None:
     """Names, layouts and senders without end, and rows too large to keep, leave a bounded memory and right answers."""
-    names = RowNames(most_entries=8, most_characters=100)
+    names = RowNameCache(max_entries=8, max_characters=100)
     for number in range(1000):
-        assert names.of(f"d{number}", 1, 1, number + 1, [f"r{number}", "x"]) == (f"r{number}", "x")
+        assert names.get(f"d{number}", 1, 1, number + 1, [f"r{number}", "x"]) == (f"r{number}", "x")
         assert len(names._by_digest) <= 8
-        assert sum(sum(map(len, rows)) + len(rows) for rows in names._same) <= 100
-    assert names.of("d", 1, 1, 5, ["y" * 200]) == ("y" * 200,)
-    assert names.of("d", 1, 1, 5, ["y" * 200]) == ("y" * 200,)
-    layouts = Layouts()
+        assert sum(sum(map(len, rows)) + len(rows) for rows in names._interned) <= 100
+    assert names.get("d", 1, 1, 5, ["y" * 200]) == ("y" * 200,)
+    assert names.get("d", 1, 1, 5, ["y" * 200]) == ("y" * 200,)
+    layouts = ColumnLayoutCache()
     for number in range(5000):
-        assert layouts.of((int(Metric.LANE_RAW_ERRORS),), (number,)).index == (number,)
+        assert layouts.get((int(Metric.LANE_RAW_ERRORS),), (number,)).index == (number,)
     assert len(layouts._known) <= 1024
-    layouts.of(tuple(range(10_000)), (0,) * 10_000)
+    layouts.get(tuple(range(10_000)), (0,) * 10_000)
     assert all(len(numbers) <= 4096 for numbers, _ in layouts._known)

@@ -4,68 +4,68 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from streams.fabric.graph import NONE, Ints
+from streams.fabric.graph import NO_LINKS, Ints
 from streams.fabric.ids import Port
-from streams.fabric.topology import Cable, Topology
+from streams.fabric.topology import Topology, TopologyLink
 
 
-def links_with(topology: Topology, subject_id: str) -> Ints:
+def links_of_subject(topology: Topology, subject_id: str) -> Ints:
     """The numbers of the links that carry nothing while it is gone, each once; none of what is not known.
 
     Of a pod these are the links of its devices, of a plane all of that plane, of a port that of its cable.
     """
     kind, _, name = subject_id.partition(":")
-    found = _OF.get(kind)
-    return NONE if found is None else found(topology, name)
+    found = _LINKS_OF_KIND.get(kind)
+    return NO_LINKS if found is None else found(topology, name)
 
 
-def links_with_all(topology: Topology, subject_ids: Iterable[str]) -> Ints:
+def links_of_subjects(topology: Topology, subject_ids: Iterable[str]) -> Ints:
     """The same of several things, each link once."""
-    cables: list[Cable] = []
+    cables: list[TopologyLink] = []
     found: list[Ints] = []
     for subject_id in subject_ids:
-        cable = topology.cables.get(subject_id)
+        cable = topology.links.get(subject_id)
         if cable is None:
-            found.append(links_with(topology, subject_id))
+            found.append(links_of_subject(topology, subject_id))
         else:
             cables.append(cable)
     if cables:
         found.append(topology.graph.numbers_of(cables))
-    return np.unique(np.concatenate(found)) if found else NONE
+    return np.unique(np.concatenate(found)) if found else NO_LINKS
 
 
 def _of_link(topology: Topology, name: str) -> Ints:
-    cable = topology.cables.get(f"link:{name}")
-    return NONE if cable is None else topology.graph.numbers_of([cable])
+    cable = topology.links.get(f"link:{name}")
+    return NO_LINKS if cable is None else topology.graph.numbers_of([cable])
 
 
 def _of_port(topology: Topology, name: str) -> Ints:
     device, _, port = name.partition("/")  # a device's name holds no slash, a port's may
-    cable = topology.cable_at(Port(device, port))
-    return NONE if cable is None else topology.graph.numbers_of([cable])
+    cable = topology.link_at(Port(device, port))
+    return NO_LINKS if cable is None else topology.graph.numbers_of([cable])
 
 
 def _of_device(topology: Topology, name: str) -> Ints:
     graph = topology.graph
     number = graph.number.get(name)
-    return NONE if number is None else graph.at(np.array([number], np.int64))
+    return NO_LINKS if number is None else graph.links_of(np.array([number], np.int64))
 
 
 def _of_rail(topology: Topology, name: str) -> Ints:
     host, _, rail = name.partition("/")
-    return topology.graph.of_hosts([host], rail=int(rail)) if rail.isdecimal() else NONE
+    return topology.graph.links_of_hosts([host], rail=int(rail)) if rail.isdecimal() else NO_LINKS
 
 
 def _of_plane(topology: Topology, name: str) -> Ints:
-    return np.flatnonzero(topology.graph.plane == int(name)) if name.isdecimal() else NONE
+    return np.flatnonzero(topology.graph.plane == int(name)) if name.isdecimal() else NO_LINKS
 
 
 def _of_pod(topology: Topology, name: str) -> Ints:
     members = [number for number, device in enumerate(topology.devices.values()) if device.pod == name != ""]
-    return topology.graph.at(np.array(members, np.int64))
+    return topology.graph.links_of(np.array(members, np.int64))
 
 
-_OF: dict[str, Callable[[Topology, str], Ints]] = {
+_LINKS_OF_KIND: dict[str, Callable[[Topology, str], Ints]] = {
     "link": _of_link,
     "port": _of_port,
     "device": _of_device,

@@ -15,7 +15,7 @@ from aiokafka.consumer.fetcher import FetchError
 from aiokafka.errors import CorruptRecordException
 
 
-class Fetched(Protocol):
+class FetchedRecord(Protocol):
     """What of aiokafka's ConsumerRecord its readers look at."""
 
     @property
@@ -33,7 +33,7 @@ class Fetched(Protocol):
     def headers(self) -> Sequence[tuple[str, bytes]]: ...
 
 
-async def arrive(consumer: Any, within_s: float) -> None:
+async def wait_for_fetch(consumer: Any, within_s: float) -> None:
     """Wait until something was fetched, or the time is over; raises what a fetch was refused with."""
     fetcher = consumer._fetcher  # noqa: SLF001 — see above, here and below
     if fetcher._records:  # noqa: SLF001
@@ -46,7 +46,7 @@ async def arrive(consumer: Any, within_s: float) -> None:
         waiter.cancel()
 
 
-def take(consumer: Any) -> Iterator[tuple[TopicPartition, list[Fetched]]]:
+def drain_fetched(consumer: Any) -> Iterator[tuple[TopicPartition, list[FetchedRecord]]]:
     """What was fetched of each partition; the consumer fetches on once the last one was taken.
 
     Raises what a fetch failed with. Between two partitions others may go on, but nobody may seek or assign.
@@ -70,10 +70,10 @@ def take(consumer: Any) -> Iterator[tuple[TopicPartition, list[Fetched]]]:
         fetcher._notify(fetcher._wait_consume_future)  # noqa: SLF001
 
 
-def _unpacked(tp: TopicPartition, found: Any) -> list[Fetched]:
+def _unpacked(tp: TopicPartition, found: Any) -> list[FetchedRecord]:
     """The records from where the fetch began; it begins with a whole batch, whose first ones may lie before."""
     batches, start = found._records, found.next_fetch_offset  # noqa: SLF001
-    records: list[Fetched] = []
+    records: list[FetchedRecord] = []
     while batches.has_next():
         batch = batches.next_batch()
         if found._check_crcs and not batch.validate_crc():  # noqa: SLF001

@@ -12,7 +12,7 @@ from typing import Any
 PAUSE_S = 0.5
 
 
-def patient(producer: Any, pause_s: float = PAUSE_S) -> None:
+def throttle_metadata_refresh(producer: Any, pause_s: float = PAUSE_S) -> None:
     """Let a question for metadata that failed be answered `pause_s` later; one that was answered is not held up."""
     client = producer.client
     ask = client.force_metadata_update

@@ -27,11 +27,11 @@ _SEQUENCE_FIELD, _SAMPLED_FIELD, _RECEIVED_FIELD, _BOOT_FIELD = 5, 6, 7, 8
 _ROW, _COUNTERS, _GAUGES = 10, 12, 13
 _VALUES = 3
 
-_MOST_STENCILS = 1 << 17
+_MAX_DEVICES = 1 << 17
 """Six times the sources of the largest published fabric, 21,504."""
 
-_MOST_SHAPE_BYTES = 64 << 20
-_MOST_OF_A_DEVICE = 8
+_MAX_BODY_BYTES = 64 << 20
+_MAX_TEMPLATES_PER_DEVICE = 8
 """Kinds of rows and sources that a device has at once; a collector that restarts adds one, and the oldest goes."""
 
 
@@ -45,7 +45,7 @@ class _Columns:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _BodyTemplate:
     """What the devices of a kind have in common: `head` until the counters' values, `middle` until the gauges'.
 
     Places are in bytes from the beginning of the head.
@@ -65,7 +65,7 @@ class _Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stencil:
+class _SenderTemplate:
     """What the messages of one sender have in common; `sender` is device, source, collector and its run as bytes."""
 
     sender: bytes
@@ -75,36 +75,36 @@ class _Stencil:
     source: Source
     collector: str
     collector_run: int
-    shape: _Shape
+    shape: _BodyTemplate
 
 
-class Stencils:
+class TemplateDecoder:
     """What messages taught, by device; never more of it than the bounds."""
 
-    def __init__(self, most: int = _MOST_STENCILS, most_shape_bytes: int = _MOST_SHAPE_BYTES) -> None:
+    def __init__(self, most: int = _MAX_DEVICES, most_shape_bytes: int = _MAX_BODY_BYTES) -> None:
         self._most, self._most_shape_bytes = most, most_shape_bytes
-        self._of: dict[bytes, tuple[_Stencil, ...]] = {}
-        self._shapes: dict[tuple[bytes, bytes], _Shape] = {}
+        self._by_device: dict[bytes, tuple[_SenderTemplate, ...]] = {}
+        self._shapes: dict[tuple[bytes, bytes], _BodyTemplate] = {}
         self._shape_bytes = 0
 
-    def read(self, data: bytes) -> Samples | None:
+    def decode(self, data: bytes) -> Samples | None:
         """The message in these bytes where one like it was learned; its tables are views of the bytes."""
-        for stencil in self._of.get(_device_of(data), ()):
+        for stencil in self._by_device.get(_device_of(data), ()):
             if data.startswith(stencil.sender) and (found := _read(stencil, data)) is not None:
                 return found
         return None
 
-    def learn(self, data: bytes, samples: Samples) -> None:
+    def add(self, data: bytes, samples: Samples) -> None:
         """Remember what repeats of a message that the parser has read."""
         # Delays differ from message to message: such a one is not taken apart in vain each time.
-        if not samples.row or samples.row_delay_us or (cuts := _cuts(data)) is None:
+        if not samples.row or samples.row_delay_us or (cuts := _field_offsets(data)) is None:
             return
         sizes = (len(samples.row) * 8 * len(table.metric) for table in (samples.counters, samples.gauges))
         if (cuts.counters_end - cuts.counters_at, len(data) - cuts.gauges_at) != tuple(sizes):
             return  # it has a metric that this version does not know
-        self._make_room()
+        self._evict_if_full()
         shape = self._shape(data, cuts, samples)
-        stencil = _Stencil(
+        stencil = _SenderTemplate(
             data[: cuts.sender_end],
             cuts.sender_end,
             samples.device,
@@ -113,17 +113,17 @@ class Stencils:
             samples.collector_run,
             shape,
         )
-        known = self._of.get(_device_of(data), ())
-        self._of[_device_of(data)] = (stencil, *known)[:_MOST_OF_A_DEVICE]
+        known = self._by_device.get(_device_of(data), ())
+        self._by_device[_device_of(data)] = (stencil, *known)[:_MAX_TEMPLATES_PER_DEVICE]
 
-    def _shape(self, data: bytes, cuts: "_Cuts", samples: Samples) -> _Shape:
+    def _shape(self, data: bytes, cuts: "_FieldOffsets", samples: Samples) -> _BodyTemplate:
         head, middle = data[cuts.head_at : cuts.counters_at], data[cuts.counters_end : cuts.gauges_at]
         if (shape := self._shapes.get((head, middle))) is None:
             counters, gauges = (
                 _Columns(table.metric, table.index, (len(table.metric), len(samples.row)))
                 for table in (samples.counters, samples.gauges)
             )
-            shape = self._shapes[head, middle] = _Shape(
+            shape = self._shapes[head, middle] = _BodyTemplate(
                 head,
                 middle,
                 cuts.counters_at - cuts.head_at,
@@ -139,9 +139,9 @@ class Stencils:
             self._shape_bytes += len(head) + len(middle)
         return shape
 
-    def _make_room(self) -> None:
-        if len(self._of) >= self._most or self._shape_bytes >= self._most_shape_bytes:
-            self._of.clear()
+    def _evict_if_full(self) -> None:
+        if len(self._by_device) >= self._most or self._shape_bytes >= self._most_shape_bytes:
+            self._by_device.clear()
             self._shapes.clear()
             self._shape_bytes = 0
 
@@ -151,7 +151,7 @@ def _device_of(data: bytes) -> bytes:
     return data[: data[1] + 2] if len(data) > 1 else b""
 
 
-def _read(stencil: _Stencil, data: bytes) -> Samples | None:
+def _read(stencil: _SenderTemplate, data: bytes) -> Samples | None:
     """The message, its beginning being the stencil's; None where the rest does not fit it."""
     shape, at = stencil.shape, stencil.end
     try:
@@ -191,7 +191,7 @@ def _read(stencil: _Stencil, data: bytes) -> Samples | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cuts:
+class _FieldOffsets:
     """Where a message's parts end and begin, in bytes."""
 
     sender_end: int
@@ -201,7 +201,7 @@ class _Cuts:
     gauges_at: int
 
 
-def _cuts(data: bytes) -> _Cuts | None:
+def _field_offsets(data: bytes) -> _FieldOffsets | None:
     """Where to cut a message whose fields are in the order of their numbers, each once; None for another."""
     begins: dict[int, int] = {}
     tables: dict[int, tuple[int, int]] = {}
@@ -222,7 +222,9 @@ def _cuts(data: bytes) -> _Cuts | None:
     no_counters = begins.get(_GAUGES, len(data))
     counters_at, counters_end = tables.get(_COUNTERS, (no_counters, no_counters))
     head_at = min(begin for number, begin in begins.items() if number > _BOOT_FIELD)
-    return _Cuts(begins.get(_SEQUENCE_FIELD, begins[_SAMPLED_FIELD]), head_at, counters_at, counters_end, gauges_at)
+    return _FieldOffsets(
+        begins.get(_SEQUENCE_FIELD, begins[_SAMPLED_FIELD]), head_at, counters_at, counters_end, gauges_at
+    )
 
 
 def _values_at(data: bytes, at: int, end: int) -> int:

@@ -6,13 +6,13 @@ place; a model or a firmware that differs is for others to judge (fleet/version-
 
 from typing import NamedTuple, Protocol
 
-from streams.fabric.rows import Device
+from streams.fabric.inventory_rows import Device
 
-_SAYS = {"vendor": "vendor", "model": "model", "serial": "serial", "firmware": "os_version"}
+_REPORTED_AS = {"vendor": "vendor", "model": "model", "serial": "serial", "firmware": "os_version"}
 """The inventory's columns, and what a device calls the same."""
 
 
-class Self(Protocol):
+class ReportedIdentity(Protocol):
     """A device's own words; blank is not said. streams.wire.models.Facts is one."""
 
     @property
@@ -40,20 +40,22 @@ class Difference(NamedTuple):
     device: str
 
 
-def differences(device: Device, told: Self) -> tuple[Difference, ...]:
+def differences(device: Device, reported: ReportedIdentity) -> tuple[Difference, ...]:
     """Where both say something and neither contains the other: `Arista` is `Arista Networks`; a serial is whole."""
-    pairs = (Difference(column, getattr(device, column), getattr(told, name)) for column, name in _SAYS.items())
+    pairs = (
+        Difference(column, getattr(device, column), getattr(reported, name)) for column, name in _REPORTED_AS.items()
+    )
     return tuple(each for each in pairs if each.inventory and each.device and not _is_same(each))
 
 
-def is_another(device: Device, told: Self) -> bool:
+def is_replacement(device: Device, reported: ReportedIdentity) -> bool:
     """Whether another device stands in its place."""
-    return any(each.column == "serial" for each in differences(device, told))
+    return any(each.column == "serial" for each in differences(device, reported))
 
 
-def completed(device: Device, told: Self) -> Device:
+def with_reported_fields(device: Device, reported: ReportedIdentity) -> Device:
     """The row with what only the device says; what the inventory says stays."""
-    blank = {column: getattr(told, name) for column, name in _SAYS.items() if not getattr(device, column)}
+    blank = {column: getattr(reported, name) for column, name in _REPORTED_AS.items() if not getattr(device, column)}
     return device._replace(**blank)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streams.wire import codec
 from streams.wire.errors import Reject
 from streams.wire.models import Samples, Table
-from streams.wire.stencils import Stencils
+from streams.wire.samples_template_decoder import TemplateDecoder
 from streams.wire.v1 import telemetry_pb2
 from tests.fixtures.arbitrary_messages import samples
 from tests.fixtures.wire_examples import SAMPLES
@@ -25,11 +25,11 @@ def parsed(data: bytes) -> Samples:
     return codec._samples(telemetry_pb2.Samples.FromString(data))
 
 
-def learned(*messages: Samples) -> Stencils:
+def learned(*messages: Samples) -> TemplateDecoder:
     """Stencils that these messages taught."""
-    stencils = Stencils()
+    stencils = TemplateDecoder()
     for message in messages:
-        stencils.learn(codec.to_bytes(message), message)
+        stencils.add(codec.to_bytes(message), message)
     return stencils
 
 
@@ -58,7 +58,7 @@ def test_the_next_message_is_read_as_the_parser_reads_it(
 ) -> None:
     """Whatever the sequence, the times, the boot and the values of a device's next message are."""
     after = codec.to_bytes(next_reading(message, sequence, at_ns, boot_id))
-    read = learned(message).read(after)
+    read = learned(message).decode(after)
     assert read is None or parts(read) == parts(parsed(after))
 
 
@@ -67,7 +67,7 @@ def test_the_next_message_is_read_as_the_parser_reads_it(
 def test_ordinary_messages_are_read_without_the_parser(sequence: int, boot_id: int) -> None:
     """A device's second message is read, and its tables lie where they are in it."""
     after = next_reading(UNDELAYED, sequence, 1_790_000_000_123_456_789, boot_id)
-    read = learned(UNDELAYED).read(codec.to_bytes(after))
+    read = learned(UNDELAYED).decode(codec.to_bytes(after))
     assert read is not None
     assert parts(read) == parts(after)
     assert not read.counters.values.flags.writeable
@@ -80,7 +80,7 @@ def test_a_table_may_be_missing() -> None:
     for change in ({"counters": none}, {"gauges": none}):
         message = dataclasses.replace(UNDELAYED, **change)  # type: ignore[arg-type]
         after = dataclasses.replace(message, sequence=9)
-        read = learned(message).read(codec.to_bytes(after))
+        read = learned(message).decode(codec.to_bytes(after))
         assert read is not None
         assert parts(read) == parts(after)
 
@@ -91,7 +91,7 @@ def test_a_message_that_was_changed_is_read_as_the_parser_reads_it(data: st.Data
     whole = codec.to_bytes(next_reading(UNDELAYED, 300, 1_790_000_000_000_000_000, 7))
     at = data.draw(st.integers(0, len(whole)))
     changed = whole[:at] + data.draw(st.binary(max_size=3)) + whole[at + data.draw(st.integers(0, 3)) :]
-    read = learned(UNDELAYED).read(changed)
+    read = learned(UNDELAYED).decode(changed)
     if read is not None:
         assert parts(read) == parts(parsed(changed))
 
@@ -106,17 +106,17 @@ def test_what_is_no_message_teaches_nothing_wrong(garbage: bytes, data: st.DataO
         message = parsed(odd)
     except (DecodeError, Reject, ValueError):
         return
-    stencils = Stencils()
-    stencils.learn(odd, message)
+    stencils = TemplateDecoder()
+    stencils.add(odd, message)
     for after in (odd, whole):
-        read = stencils.read(after)
+        read = stencils.decode(after)
         assert read is None or parts(read) == parts(parsed(after))
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"\n\x05leaf1", b"\n\x05leaf1" + bytes(40)])
 def test_the_beginning_of_a_message_is_none(data: bytes) -> None:
     """What is cut off is left to the parser, which refuses it."""
-    assert learned(UNDELAYED).read(data) is None
+    assert learned(UNDELAYED).decode(data) is None
 
 
 def test_delays_and_unknown_metrics_are_left_to_the_parser() -> None:
@@ -125,18 +125,18 @@ def test_delays_and_unknown_metrics_are_left_to_the_parser() -> None:
     wire.counters.metric[0] = 4000  # type: ignore[call-overload]  # a number that no version has given yet
     unknown = wire.SerializeToString()
     for data in (codec.to_bytes(SAMPLES), unknown):
-        stencils = Stencils()
-        stencils.learn(data, parsed(data))
-        assert stencils.read(data) is None
+        stencils = TemplateDecoder()
+        stencils.add(data, parsed(data))
+        assert stencils.decode(data) is None
 
 
 def test_each_kind_of_message_of_a_device_is_known() -> None:
     """A device whose NIC and whose host agent both speak is read by two stencils; others have its names with it."""
     other = dataclasses.replace(UNDELAYED, collector="another", row=("a", "b"), rows_digest=3)
     stencils = learned(UNDELAYED, other, dataclasses.replace(UNDELAYED, device="leaf2"))
-    reads = [stencils.read(codec.to_bytes(message)) for message in (UNDELAYED, other)]
+    reads = [stencils.decode(codec.to_bytes(message)) for message in (UNDELAYED, other)]
     assert [read.row for read in reads if read] == [UNDELAYED.row, ("a", "b")]
-    beside = stencils.read(codec.to_bytes(dataclasses.replace(UNDELAYED, device="leaf2")))
+    beside = stencils.decode(codec.to_bytes(dataclasses.replace(UNDELAYED, device="leaf2")))
     assert reads[0] is not None
     assert beside is not None
     assert beside.row is reads[0].row
@@ -145,18 +145,18 @@ def test_each_kind_of_message_of_a_device_is_known() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     """More devices and more names than the bound, and more kinds of a device, never add up."""
-    stencils = Stencils(most=8, most_shape_bytes=2000)
+    stencils = TemplateDecoder(most=8, most_shape_bytes=2000)
     for number in range(100):
         many = dataclasses.replace(
             UNDELAYED, device=f"leaf{number % 50}", collector_run=number + 1, row=(f"port{number}", "other")
         )
-        stencils.learn(codec.to_bytes(many), many)
-        assert len(stencils._of) <= 8
+        stencils.add(codec.to_bytes(many), many)
+        assert len(stencils._by_device) <= 8
         assert stencils._shape_bytes <= 2000 + len(codec.to_bytes(many))
-        assert stencils.read(codec.to_bytes(many)) is not None
-    restarted = Stencils()
+        assert stencils.decode(codec.to_bytes(many)) is not None
+    restarted = TemplateDecoder()
     for run in range(1, 50):
         again = dataclasses.replace(UNDELAYED, collector_run=run)
-        restarted.learn(codec.to_bytes(again), again)
-    (kinds,) = restarted._of.values()
+        restarted.add(codec.to_bytes(again), again)
+    (kinds,) = restarted._by_device.values()
     assert len(kinds) == 8

@@ -11,7 +11,7 @@ from aiokafka.errors import CorruptRecordException, TopicAuthorizationFailedErro
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from streams.wire.fetched import arrive, take
+from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
 
 IN, OUT = TopicPartition("in", 3), TopicPartition("out", 0)
 SNAPPY = 2
@@ -90,7 +90,7 @@ async def test_the_records_are_those_that_getmany_answers(
     expected = seen(consumer.fetched(IN, data, offset).getall())
     goes_on = consumer.position(IN)
     consumer.fetched(IN, data, offset)
-    assert [(tp, seen(records)) for tp, records in take(consumer)] == ([(IN, expected)] if expected else [])
+    assert [(tp, seen(records)) for tp, records in drain_fetched(consumer)] == ([(IN, expected)] if expected else [])
     assert consumer.position(IN) == goes_on
     assert not consumer._records
 
@@ -100,7 +100,7 @@ async def test_it_fetches_on_when_all_was_taken(consumer: Consumer) -> None:
     consumer.fetched(IN, batch(0, 0), 0)
     consumer.fetched(OUT, batch(5, 0), 5)
     partitions = []
-    for tp, _ in take(consumer):
+    for tp, _ in drain_fetched(consumer):
         partitions.append(tp)
         assert not consumer.fetches_on
     assert (partitions, consumer.fetches_on) == ([IN, OUT], 1)
@@ -110,7 +110,7 @@ async def test_what_was_fetched_for_another_position_is_dropped(consumer: Consum
     """After a seek, nothing of before it comes."""
     consumer.fetched(IN, batch(0, 0), 0)
     consumer.assignment.state_value(IN).seek(7)
-    assert list(take(consumer)) == []
+    assert list(drain_fetched(consumer)) == []
     assert (consumer.position(IN), consumer._records, consumer.fetches_on) == (7, {}, 1)
 
 
@@ -120,7 +120,7 @@ async def test_a_batch_that_is_not_what_was_written_is_refused(consumer: Consume
     data[-1] ^= 1
     consumer.fetched(IN, bytes(data), 0)
     with pytest.raises(CorruptRecordException):
-        list(take(consumer))
+        list(drain_fetched(consumer))
     assert consumer.position(IN) == 0
 
 
@@ -128,19 +128,19 @@ async def test_an_error_of_a_fetch_is_raised_once(consumer: Consumer) -> None:
     """The next fetch may do better."""
     consumer._records[IN] = FetchError(error=TopicAuthorizationFailedError("in"), backoff=0)
     with pytest.raises(TopicAuthorizationFailedError):
-        list(take(consumer))
-    assert list(take(consumer)) == []
+        list(drain_fetched(consumer))
+    assert list(drain_fetched(consumer)) == []
 
 
 async def test_arrive_returns_when_something_is_there(consumer: Consumer) -> None:
     """At once where something was fetched before, with the fetch that is waited for, or when the time is over."""
-    await arrive(consumer, 0)
+    await wait_for_fetch(consumer, 0)
     assert consumer._waiters[0].cancelled()
-    waiting = asyncio.create_task(arrive(consumer, 60))
+    waiting = asyncio.create_task(wait_for_fetch(consumer, 60))
     for _ in range(3):
         await asyncio.sleep(0)
     consumer._waiters[1].set_result(None)
     await waiting
     consumer.fetched(IN, batch(0, 0), 0)
-    await arrive(consumer, 60)
+    await wait_for_fetch(consumer, 60)
     assert len(consumer._waiters) == 2

@@ -23,24 +23,24 @@ def _blank_is_zero(value: object) -> object:
     return 0 if value in ("", None) else value
 
 
-def _named(value: str) -> str:
+def _validated_name(value: str) -> str:
     if not value or "\0" in value:
         raise ValueError("must be a name")
     return value
 
 
-def _aware(value: datetime) -> datetime:
+def _timezone_aware(value: datetime) -> datetime:
     if value.tzinfo is None:
         raise ValueError("needs a time zone, e.g. a Z at its end")
     return value
 
 
-Name = Annotated[str, AfterValidator(_named)]
+Name = Annotated[str, AfterValidator(_validated_name)]
 Number = Annotated[int, Field(ge=0, lt=2**15)]
 """Of a rail or a plane, counted from 0; published fabrics have 8 at most."""
 OptionalNumber = Annotated[Number | None, BeforeValidator(_blank_is_none)]
 OptionalSpeed = Annotated[Annotated[int, Field(ge=1, lt=2**63)] | None, BeforeValidator(_blank_is_none)]
-Time = Annotated[datetime, AfterValidator(_aware)]
+Time = Annotated[datetime, AfterValidator(_timezone_aware)]
 OptionalTime = Annotated[Time | None, BeforeValidator(_blank_is_none)]
 
 

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from streams.fabric.checks import Problem, Tables, contradictions
-from streams.fabric.rows import ROW_OF, Inventory, Row, from_columns, from_rows
+from streams.fabric.checks import Problem, Tables, find_problems
+from streams.fabric.inventory_rows import ROW_OF, Inventory, Row, from_columns, from_rows
 
 TABLES = tuple(ROW_OF)
-_NEEDED = ("devices", "links")
+_REQUIRED = ("devices", "links")
 _BLOCK = 10_000
 """Lines of CSV that are split at once: their texts live no longer than the block."""
 
@@ -28,35 +28,35 @@ class InvalidInventory(ValueError):
     """An inventory that cannot be: `problems` has one line for each thing that is wrong, `found` the same in parts."""
 
     def __init__(self, found: Sequence[Problem]) -> None:
-        self.found = list(found)
+        self.details = list(found)
         self.problems = [str(problem) for problem in found]
         super().__init__("; ".join(self.problems))
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
+class ValidationReport:
     """What could be read of a folder, and everything that is wrong with it."""
 
     inventory: Inventory
     problems: list[Problem]
 
     @property
-    def impossible(self) -> list[Problem]:
+    def errors(self) -> list[Problem]:
         """What no pipeline can run with."""
-        return [problem for problem in self.problems if problem.impossible]
+        return [problem for problem in self.problems if problem.is_error]
 
 
 @dataclass(slots=True)
-class _Read:
+class _ReadTable:
     """A table as far as it could be read: its rows, their numbers where some are missing, and who is missing."""
 
     rows: tuple[Any, ...] = ()
-    numbers: Sequence[int] | None = None
-    unread: list[str] = field(default_factory=list)
+    row_numbers: Sequence[int] | None = None
+    unreadable: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
 
-class _NoTable(ValueError):
+class _InvalidTable(ValueError):
     """A file that holds no such table."""
 
     def __init__(self, *problems: Problem) -> None:
@@ -66,64 +66,64 @@ class _NoTable(ValueError):
 
 def read_folder(folder: Path) -> Inventory:
     """Read the tables of an inventory folder; raises InvalidInventory with every problem that makes it impossible."""
-    examined = examine(folder)
-    if examined.impossible:
-        raise InvalidInventory(examined.impossible)
+    examined = validate(folder)
+    if examined.errors:
+        raise InvalidInventory(examined.errors)
     return examined.inventory
 
 
-def examine(folder: Path, now_ns: int = 0) -> Examined:
+def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
     """Read a folder and say everything that is wrong with it; `now_ns` is when maintenance counts as over."""
     if not folder.is_dir():
-        return Examined(Inventory(), [_of_file(f"{folder}: no such folder")])
+        return ValidationReport(Inventory(), [_file_problem(f"{folder}: no such folder")])
     problems: list[Problem] = []
-    tables: dict[str, _Read] = {}
+    tables: dict[str, _ReadTable] = {}
     for table in TABLES:
         try:
             tables[table] = _read_table(folder, table)
-        except _NoTable as error:
+        except _InvalidTable as error:
             problems += error.problems
         except (OSError, ValueError, csv.Error) as error:
-            problems.append(_of_file(f"{folder / table}: {error}"))
+            problems.append(_file_problem(f"{folder / table}: {error}"))
     for read in tables.values():
         problems += read.problems
     inventory = Inventory(**{table: read.rows for table, read in tables.items()})
     if "devices" in tables:  # without them everything would be unknown
-        numbers = {table: read.numbers for table, read in tables.items() if read.numbers is not None}
-        problems += contradictions(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unread)))
-    return Examined(inventory, problems)
+        numbers = {table: read.row_numbers for table, read in tables.items() if read.row_numbers is not None}
+        problems += find_problems(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unreadable)))
+    return ValidationReport(inventory, problems)
 
 
-def _of_file(says: str) -> Problem:
-    return Problem("", (), "unreadable", says, impossible=True)
+def _file_problem(says: str) -> Problem:
+    return Problem("", (), "unreadable", says, is_error=True)
 
 
-def _read_table(folder: Path, table: str) -> _Read:
+def _read_table(folder: Path, table: str) -> _ReadTable:
     """A table as far as it can be read; raises OSError, ValueError or csv.Error where the file is none."""
     as_csv, as_parquet = folder / f"{table}.csv", folder / f"{table}.parquet"
     if as_csv.exists():
         if as_parquet.exists():
-            raise _NoTable(_of_file(f"{folder}: {table}.csv and {table}.parquet; which one holds?"))
+            raise _InvalidTable(_file_problem(f"{folder}: {table}.csv and {table}.parquet; which one holds?"))
         return _read_csv(as_csv, table)
     if as_parquet.exists():
         return _read_parquet(as_parquet, table)
-    if table in _NEEDED:
-        raise _NoTable(_of_file(f"{folder}: no {table}.csv or {table}.parquet"))
-    return _Read()
+    if table in _REQUIRED:
+        raise _InvalidTable(_file_problem(f"{folder}: no {table}.csv or {table}.parquet"))
+    return _ReadTable()
 
 
-def _read_csv(path: Path, table: str) -> _Read:
+def _read_csv(path: Path, table: str) -> _ReadTable:
     with path.open(newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(file, strict=True)
         header = next(lines, [])
         if wrong := _wrong_columns(table, header):
-            raise _NoTable(*wrong)
+            raise _InvalidTable(*wrong)
         columns = _columns(header, lines)
         rows = None if columns is None else from_columns(table, columns)
         if rows is not None:
-            return _Read(rows)
+            return _ReadTable(rows)
         file.seek(0)
-        return _one_by_one(table, csv.DictReader(file, strict=True))
+        return _read_rows(table, csv.DictReader(file, strict=True))
 
 
 def _wrong_columns(table: str, header: Sequence[str]) -> list[Problem]:
@@ -134,7 +134,7 @@ def _wrong_columns(table: str, header: Sequence[str]) -> list[Problem]:
     says += [f"no column {name}" for name in row._fields if name not in row._field_defaults and name not in header]
     says += [f"column {name} is there {header.count(name)} times" for name in dict.fromkeys(header)
              if header.count(name) > 1]  # fmt: skip
-    return [Problem(table, (), "wrong-columns", said, impossible=True) for said in says]
+    return [Problem(table, (), "wrong-columns", said, is_error=True) for said in says]
 
 
 def _columns(header: Sequence[str], lines: Iterable[list[str]]) -> dict[str, list[str]] | None:
@@ -150,16 +150,16 @@ def _columns(header: Sequence[str], lines: Iterable[list[str]]) -> dict[str, lis
     return dict(zip(header, columns, strict=True))
 
 
-def _one_by_one(table: str, rows: Iterable[Mapping[Any, Any]]) -> _Read:
+def _read_rows(table: str, rows: Iterable[Mapping[Any, Any]]) -> _ReadTable:
     """The rows that can be read, and what is wrong with each other one."""
     given = list(rows)
-    read = _Read()
+    read = _ReadTable()
     bad: set[int] = set()
     for number, row in enumerate(given):
         if None in row or None in row.values():
             bad.add(number)
             fields = "more" if None in row else "fewer"
-            read.problems.append(_unreadable(table, number, f"has {fields} fields than the header"))
+            read.problems.append(_row_problem(table, number, f"has {fields} fields than the header"))
     whole = [number for number in range(len(given)) if number not in bad]
     try:
         read.rows = from_rows(table, map(given.__getitem__, whole))
@@ -168,34 +168,36 @@ def _one_by_one(table: str, rows: Iterable[Mapping[Any, Any]]) -> _Read:
             place, *column = detail["loc"]
             assert isinstance(place, int)
             bad.add(whole[place])
-            read.problems.append(_unreadable(table, whole[place], detail["msg"], ".".join(map(str, column))))
+            read.problems.append(_row_problem(table, whole[place], detail["msg"], ".".join(map(str, column))))
         whole = [number for number in whole if number not in bad]
         read.rows = from_rows(table, map(given.__getitem__, whole))
     read.problems.sort(key=lambda problem: problem.rows)
-    read.numbers = [number + 1 for number in whole]
-    read.unread = [str(given[number].get("name")) for number in bad]
+    read.row_numbers = [number + 1 for number in whole]
+    read.unreadable = [str(given[number].get("name")) for number in bad]
     return read
 
 
-def _unreadable(table: str, index: int, says: str, column: str = "") -> Problem:
-    return Problem(table, (index + 1,), "unreadable-row", says, impossible=True, column=column)
+def _row_problem(table: str, index: int, says: str, column: str = "") -> Problem:
+    return Problem(table, (index + 1,), "unreadable-row", says, is_error=True, column=column)
 
 
-def _read_parquet(path: Path, table: str) -> _Read:
+def _read_parquet(path: Path, table: str) -> _ReadTable:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
-        raise _NoTable(_of_file(f"{path}: is read by pyarrow, which comes with railsight[pipeline]")) from error
+        raise _InvalidTable(
+            _file_problem(f"{path}: is read by pyarrow, which comes with railsight[pipeline]")
+        ) from error
     try:
         read = pq.read_table(path)
         if wrong := _wrong_columns(table, read.column_names):
-            raise _NoTable(*wrong)
+            raise _InvalidTable(*wrong)
         columns = {name: _values(read[name]) for name in read.column_names}
         rows = from_columns(table, columns, none_is_absent=True)
         if rows is not None:
-            return _Read(rows)
-        return _one_by_one(table, ({k: v for k, v in row.items() if v is not None} for row in read.to_pylist()))
+            return _ReadTable(rows)
+        return _read_rows(table, ({k: v for k, v in row.items() if v is not None} for row in read.to_pylist()))
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
 
@@ -219,10 +221,10 @@ def write_folder(inventory: Inventory, folder: Path, form: Literal["csv", "parqu
         other = folder / f"{table}.{'parquet' if form == 'csv' else 'csv'}"
         other.unlink(missing_ok=True)
         path = folder / f"{table}.{form}"
-        if not rows and table not in _NEEDED:
+        if not rows and table not in _REQUIRED:
             path.unlink(missing_ok=True)
             continue
-        columns = _said(table, rows)
+        columns = _used_columns(table, rows)
         if form == "csv":
             with path.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
@@ -235,7 +237,7 @@ def write_folder(inventory: Inventory, folder: Path, form: Literal["csv", "parqu
             pq.write_table(pa.table(columns), path)
 
 
-def _said(table: str, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
+def _used_columns(table: str, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
     """The columns that any row says anything in, and those that every row must."""
     row = ROW_OF[table]
     defaults = row._field_defaults

@@ -20,19 +20,19 @@ LOWER, UPPER = 0, 1
 """The sides of a link, as rows of the arrays."""
 
 
-class Hears(IntEnum):
+class NeighborMatch(IntEnum):
     """What an end hears: nothing, a name that nobody knows, what it should, or another."""
 
-    NOTHING = 0
+    NO_NEIGHBOR = 0
     UNKNOWN_NAME = 1
     EXPECTED = 2
-    ANOTHER = 3
+    UNEXPECTED = 3
 
 
-class Verdict(IntEnum):
+class CablingVerdict(IntEnum):
     """On a link."""
 
-    UNSEEN = 0
+    UNOBSERVED = 0
     CONFIRMED = 1
     CONTRADICTED = 2
 
@@ -53,7 +53,7 @@ class Neighbor(Protocol):
         """What it calls its port."""
 
 
-class Told(NamedTuple):
+class LldpNeighbor(NamedTuple):
     """A neighbour, where it is not a message that says so."""
 
     port: str
@@ -61,48 +61,57 @@ class Told(NamedTuple):
     remote_port: str
 
 
-class Evidence(NamedTuple):
+class NeighborEvidence(NamedTuple):
     """What one end hears by one source; `meant` is the port where the inventory knows it."""
 
     at: Port
     source: Hashable
     at_ns: int
-    hears: Hears
+    match: NeighborMatch
     remote_device: str
     remote_port: str
-    meant: Port | None
+    resolved: Port | None
 
 
-class Merged(NamedTuple):
+class LinkNeighbors(NamedTuple):
     """Of some links, a column each, and both sides: what is heard, which end of which link that is, and when.
 
     An end of a link is 2 × the link's number + its side; -1 where the inventory does not know the port.
     """
 
-    hears: States
+    match: States
     end: Ints
     at_ns: Ints
 
 
-def verdicts(hears: States) -> States:
+def cabling_verdicts(match: States) -> States:
     """A verdict for each column of two sides."""
-    contradicted, confirmed = (hears == Hears.ANOTHER).any(axis=0), (hears == Hears.EXPECTED).any(axis=0)
-    return np.where(contradicted, Verdict.CONTRADICTED, np.where(confirmed, Verdict.CONFIRMED, Verdict.UNSEEN)).astype(
-        np.int8
+    contradicted, confirmed = (
+        (match == NeighborMatch.UNEXPECTED).any(axis=0),
+        (match == NeighborMatch.EXPECTED).any(axis=0),
     )
+    return np.where(
+        contradicted,
+        CablingVerdict.CONTRADICTED,
+        np.where(confirmed, CablingVerdict.CONFIRMED, CablingVerdict.UNOBSERVED),
+    ).astype(np.int8)
 
 
-def swapped(merged: Merged) -> Ints:
+def swapped_links(neighbors: LinkNeighbors) -> Ints:
     """For each link the one whose far end it has while that one has its own, or -1; `merged` is of all links in order.
 
     Two cables that changed places contradict each other, and putting them back mends both.
     """
-    links = np.arange(merged.hears.shape[1])
+    links = np.arange(neighbors.match.shape[1])
     found = np.full(len(links), -1, np.int64)
     for side in (LOWER, UPPER):
-        wrong = np.flatnonzero((merged.hears[side] == Hears.ANOTHER) & (merged.end[side] % 2 == 1 - side))
-        wrong = wrong[merged.end[side][wrong] >= 0]
-        other = merged.end[side][wrong] // 2
-        is_pair = (merged.hears[side][other] == Hears.ANOTHER) & (merged.end[side][other] == 2 * wrong + 1 - side)
+        wrong = np.flatnonzero(
+            (neighbors.match[side] == NeighborMatch.UNEXPECTED) & (neighbors.end[side] % 2 == 1 - side)
+        )
+        wrong = wrong[neighbors.end[side][wrong] >= 0]
+        other = neighbors.end[side][wrong] // 2
+        is_pair = (neighbors.match[side][other] == NeighborMatch.UNEXPECTED) & (
+            neighbors.end[side][other] == 2 * wrong + 1 - side
+        )
         found[wrong[is_pair]] = other[is_pair]
     return found
