@@ -1,6 +1,6 @@
-"""What was read of one port around a stretch of time, and which events it told: what stands behind a finding.
+"""Queries the readings and events of one port around an interval, as evidence of a finding.
 
-Raises Retry where ClickHouse is away.
+Raises Retry while ClickHouse is unavailable.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from streams.store.query_client import QueryClient
 from streams.store.sample_layout import column_name, is_scalar
 
 READINGS_BEFORE, READINGS_AFTER = 3, 2
-"""Readings on either side that show what it was like without."""
-_MOST_INSIDE = 10_000
-"""An hour of readings each half second, with room."""
-_BESIDE_NS = 3_600_000_000_000
-"""Nothing an hour away is beside it; so far the server need look."""
+"""Readings outside of the interval on either side, for comparison."""
+_MAX_INSIDE = 10_000
+"""More than an hour of readings each half second."""
+_MAX_DISTANCE_NS = 3_600_000_000_000
+"""Readings further outside than an hour are ignored, which limits what the server reads."""
 
 
 class ReadingRow(NamedTuple):
@@ -50,7 +50,7 @@ _INSIDE = (
     " AND sampled_at >= fromUnixTimestamp64Nano({begin:Int64}, 'UTC')"
     " AND sampled_at <= fromUnixTimestamp64Nano({end:Int64}, 'UTC') ORDER BY at_ns, source, `index` LIMIT {most:UInt32}"
 )
-_BESIDE = (
+_OUTSIDE = (
     " AND sampled_at > fromUnixTimestamp64Nano({first:Int64}, 'UTC')"
     " AND sampled_at < fromUnixTimestamp64Nano({last:Int64}, 'UTC')"
     " ORDER BY at_ns ORDER LIMIT {most:UInt32} BY source, `index`"
@@ -63,33 +63,33 @@ _EVENTS = (
 
 
 def query_readings(
-    asks: QueryClient, device: str, rows: Iterable[str], metric: Metric, span: tuple[int, int]
+    client: QueryClient, device: str, rows: Iterable[str], metric: Metric, interval: tuple[int, int]
 ) -> list[ReadingRow]:
-    """The values of a metric in the span and those beside it, by source, index and time."""
+    """Return the values of a metric in the interval and next to it, by source, index and time."""
     select = _SCALAR.replace("COLUMN", column_name(metric)) if is_scalar(metric) else _LANE
-    asked = {
-        "device": device, "rows": sorted(rows), "metric": column_name(metric), "begin": span[0], "end": span[1],
+    parameters = {
+        "device": device, "rows": sorted(rows), "metric": column_name(metric), "begin": interval[0], "end": interval[1],
     }  # fmt: skip
-    inside = asks.query(select + _INSIDE, asked | {"most": _MOST_INSIDE})
-    before = asks.query(
-        select + _BESIDE.replace("ORDER LIMIT", "DESC LIMIT"),
-        asked | {"first": span[0] - _BESIDE_NS, "last": span[0], "most": READINGS_BEFORE},
+    inside = client.query(select + _INSIDE, parameters | {"most": _MAX_INSIDE})
+    before = client.query(
+        select + _OUTSIDE.replace("ORDER LIMIT", "DESC LIMIT"),
+        parameters | {"first": interval[0] - _MAX_DISTANCE_NS, "last": interval[0], "most": READINGS_BEFORE},
     )
-    after = asks.query(
-        select + _BESIDE.replace("ORDER LIMIT", "ASC LIMIT"),
-        asked | {"first": span[1], "last": span[1] + _BESIDE_NS, "most": READINGS_AFTER},
+    after = client.query(
+        select + _OUTSIDE.replace("ORDER LIMIT", "ASC LIMIT"),
+        parameters | {"first": interval[1], "last": interval[1] + _MAX_DISTANCE_NS, "most": READINGS_AFTER},
     )
     return sorted((ReadingRow(*row) for row in (*before, *inside, *after)), key=lambda r: (r.source, r.lane, r.at_ns))
 
 
 def query_events(
-    asks: QueryClient, device: str, rows: Iterable[str], span: tuple[int, int], most: int
+    client: QueryClient, device: str, rows: Iterable[str], interval: tuple[int, int], limit: int
 ) -> list[EventRow]:
-    """What the port told in the span; of a device, what it told of itself."""
-    asked = {"device": device, "rows": sorted(rows), "begin": span[0], "end": span[1], "most": most}
-    return [EventRow(*row) for row in asks.query(_EVENTS, asked)]
+    """Return the events of the port in the interval; for a device, its own events."""
+    parameters = {"device": device, "rows": sorted(rows), "begin": interval[0], "end": interval[1], "most": limit}
+    return [EventRow(*row) for row in client.query(_EVENTS, parameters)]
 
 
-def group_by_lane(found: Iterable[ReadingRow]) -> list[tuple[tuple[str, int], list[ReadingRow]]]:
-    """The readings of each source and index."""
-    return [(key, list(own)) for key, own in groupby(found, key=lambda r: (r.source, r.lane))]
+def group_by_lane(readings: Iterable[ReadingRow]) -> list[tuple[tuple[str, int], list[ReadingRow]]]:
+    """Return the readings of each source and index."""
+    return [(key, list(group)) for key, group in groupby(readings, key=lambda r: (r.source, r.lane))]

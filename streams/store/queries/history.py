@@ -1,19 +1,20 @@
-"""What ClickHouse holds, back as the messages that made it: the past for a backtest.
+"""Restores the messages behind stored rows, as the history for a backtest.
 
-Samples come back a message at a time, as their origin in Kafka tells; absent cells stay absent. Reads windows of event
-time that hold about `WINDOW_ROWS` rows, so that a long stretch takes no more memory than a short one.
-Raises Retry where ClickHouse is away.
+Samples are restored message by message, by their origin in Kafka; absent cells stay absent. Reads windows of event time
+with about `WINDOW_ROWS` rows, so a long history takes no more memory than a short one.
+Raises Retry while ClickHouse is unavailable.
 """
 
 from collections.abc import Iterator, Sequence
 from heapq import merge
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import orjson
 
 from streams.fabric.catalogue import Metric
-from streams.store.enum_labels import enum_label
+from streams.store.enum_labels import SOURCE_OF_LABEL, enum_label
 from streams.store.queries.sample_history import MessageHeaders, window_messages
+from streams.store.query_client import TableClient
 from streams.store.sample_layout import column_name, is_scalar
 from streams.wire.models import (
     CollectorStatus,
@@ -25,70 +26,66 @@ from streams.wire.models import (
     Facts,
     Neighbor,
     Samples,
-    Source,
 )
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 WINDOW_ROWS = 1_000_000
-"""A quarter of a gigabyte with 24 metrics. Fewer cost the server more: it reads what lies between them as well."""
+"""A quarter of a gigabyte with 24 metrics. Smaller windows cost the server more: it reads the rows between them too."""
 
 PLAN_AHEAD_NS = 600_000_000_000
-"""How far ahead windows are planned."""
+"""The period for which windows are planned at once."""
 
-_DELAY_NS = 60_000_000_000
-"""A message's rows are at most so much later than the message: they are of one round of reading."""
+_MAX_DELAY_NS = 60_000_000_000
+"""The rows of a message are at most this much later than the message, because one poll takes no longer."""
 
-_SOURCES = {enum_label(source): source for source in Source}
-_EVENTS = {enum_label(kind): kind for kind in EventKind}
-_CONTROLS = {enum_label(kind): kind for kind in ControlKind}
+_EVENT_KINDS = {enum_label(kind): kind for kind in EventKind}
+_CONTROL_KINDS = {enum_label(kind): kind for kind in ControlKind}
 _SCALARS = tuple(metric for metric in Metric if is_scalar(metric))
 
 
-def _when(column: str) -> str:
+def _within(column: str) -> str:
     return (
         f"{column} >= fromUnixTimestamp64Nano({{since:Int64}}, 'UTC')"
         f" AND {column} < fromUnixTimestamp64Nano({{until:Int64}}, 'UTC')"
     )
 
 
-_COUNTS = (
+_ROW_COUNTS = (
     "SELECT toUnixTimestamp(toStartOfSecond(sampled_at)) AS second, sum(rows) FROM sample_messages"
-    f" WHERE {_when('sampled_at')} GROUP BY second ORDER BY second"
+    f" WHERE {_within('sampled_at')} GROUP BY second ORDER BY second"
 )
-_PRESENT = (
+_PRESENT_COUNTS = (
     f"SELECT {', '.join(f'countIf({column_name(m)} IS NOT NULL)' for m in _SCALARS)} FROM samples WHERE "
-    + _when("sampled_at")
+    + _within("sampled_at")
 )
-_HEADS = (
+_HEADERS = (
     "SELECT kafka_partition, kafka_offset, device, source, row_kind, collector, collector_run, sequence,"
     " toInt64(toUnixTimestamp64Nano(sampled_at)) AS at_ns, toUnixTimestamp64Nano(received_at) AS received_ns, boot_id,"
-    f" rows FROM sample_messages WHERE {_when('sampled_at')} ORDER BY at_ns, device, source, sequence"
+    f" rows FROM sample_messages WHERE {_within('sampled_at')} ORDER BY at_ns, device, source, sequence"
 )
 _ORIGIN = "kafka_partition, kafka_offset, row, toUnixTimestamp64Nano(sampled_at) AS at_ns"
-_LANES = f"SELECT {_ORIGIN}, metric, `index`, counter, gauge FROM sample_lanes WHERE {_when('sampled_at')}"
-_LATER = (
+_LANES = f"SELECT {_ORIGIN}, metric, `index`, counter, gauge FROM sample_lanes WHERE {_within('sampled_at')}"
+_AFTER_WINDOW = (
     "sampled_at >= fromUnixTimestamp64Nano({until:Int64}, 'UTC') AND sampled_at < fromUnixTimestamp64Nano({end:Int64},"
     " 'UTC') AND (kafka_partition, kafka_offset) IN (SELECT kafka_partition, kafka_offset FROM sample_messages WHERE "
-    f"{_when('sampled_at')})"
+    f"{_within('sampled_at')})"
 )
 _EVENT_ROWS = (
     "SELECT device, port, kind, toUnixTimestamp64Nano(at) AS at_ns, toUnixTimestamp64Nano(received_at), source,"
-    f" collector, collector_run, sequence, detail, code FROM events WHERE {_when('at')} ORDER BY at_ns, device, source"
+    f" collector, collector_run, sequence, detail, code FROM events WHERE {_within('at')}"
+    " ORDER BY at_ns, device, source"
 )
 _STATUS_ROWS = (
     "SELECT collector, collector_run, source, device, toUnixTimestamp64Nano(at) AS at_ns, reachable, error,"
     " ifNull(toUnixTimestamp64Nano(last_sample_at), 0), clock_offset_ns, cadence_ns"
-    f" FROM collector_status WHERE {_when('at')} ORDER BY at_ns, device, source"
+    f" FROM collector_status WHERE {_within('at')} ORDER BY at_ns, device, source"
 )
 _FACT_ROWS = (
     "SELECT device, toUnixTimestamp64Nano(observed_at) AS at_ns, source, vendor, model, os_version,"
     " ifNull(toUnixTimestamp64Nano(booted_at), 0), serial, components.name, components.kind, components.part_number,"
     " components.serial, components.firmware, components.alias, components.limits, neighbors.port,"
-    f" neighbors.remote_device, neighbors.remote_port FROM facts WHERE {_when('observed_at')} ORDER BY at_ns, device"
+    f" neighbors.remote_device, neighbors.remote_port FROM facts WHERE {_within('observed_at')} ORDER BY at_ns, device"
 )
-_KNOWN_FACTS = (
+_FACTS_BEFORE = (
     f"{_FACT_ROWS.partition(' WHERE ')[0]} WHERE observed_at < fromUnixTimestamp64Nano({{since:Int64}}, 'UTC')"
     " ORDER BY at_ns DESC LIMIT 1 BY device, source"
 )
@@ -100,32 +97,24 @@ _CONTROL_ROWS = (
 HistoryMessage = Samples | Event | Facts | CollectorStatus | Control
 
 
-class TableClient(Protocol):
-    """Answers a query with its rows, or with a table."""
+def messages(client: TableClient, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
+    """Yield the messages of devices, collectors and people in [since, until), in the order (time, device, source).
 
-    def query(self, sql: str, parameters: dict[str, Any] | None = None) -> Sequence[Sequence[Any]]: ...
-
-    def table(self, sql: str, parameters: dict[str, Any] | None = None) -> "pa.Table": ...
-
-
-def messages(asks: TableClient, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
-    """All that devices, collectors and people said in [since, until), in the order (time, device, source).
-
-    Before it come the controls and the facts that held when it began, with the times of their own.
+    The controls and facts in effect at the start come first, with their own times.
     """
-    within = {"since": since_ns, "until": until_ns}
-    yield from sorted(map(_facts, asks.query(_KNOWN_FACTS, within)), key=_time)
-    controls = [_control(row) for row in asks.query(_CONTROL_ROWS, within)]
+    parameters = {"since": since_ns, "until": until_ns}
+    yield from sorted(map(_facts, client.query(_FACTS_BEFORE, parameters)), key=_sort_key)
+    controls = [_control(row) for row in client.query(_CONTROL_ROWS, parameters)]
     yield from (control for control in controls if (control.at_ns or 0) < since_ns)
-    said: list[Iterator[HistoryMessage]] = [
-        _telemetry(asks, since_ns, until_ns),
+    streams: list[Iterator[HistoryMessage]] = [
+        _telemetry(client, since_ns, until_ns),
         (control for control in controls if (control.at_ns or 0) >= since_ns),
     ]
-    yield from merge(*said, key=_time)
+    yield from merge(*streams, key=_sort_key)
 
 
-def _time(message: HistoryMessage) -> tuple[int, str, int]:
-    """The order of a backtest; streams.replay.driver says why."""
+def _sort_key(message: HistoryMessage) -> tuple[int, str, int]:
+    """Return the sort key of a backtest; see streams.replay.driver."""
     match message:
         case Samples(sampled_at_ns=at, device=device, source=source):
             return at, device, source
@@ -137,72 +126,82 @@ def _time(message: HistoryMessage) -> tuple[int, str, int]:
             return at, device, source
 
 
-def _telemetry(asks: TableClient, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
+def _telemetry(client: TableClient, since_ns: int, until_ns: int) -> Iterator[HistoryMessage]:
     for begin in range(since_ns, until_ns, PLAN_AHEAD_NS):
-        span = {"since": begin, "until": min(begin + PLAN_AHEAD_NS, until_ns)}
-        windows = _windows(asks, span)
-        # Rows of a message may be later than it, and then of a later span.
-        present = asks.query(_PRESENT, span | {"until": span["until"] + _DELAY_NS})[0]
+        period = {"since": begin, "until": min(begin + PLAN_AHEAD_NS, until_ns)}
+        windows = _windows(client, period)
+        # The rows of a message may be later than the message, and so belong to a later period.
+        present = client.query(_PRESENT_COUNTS, period | {"until": period["until"] + _MAX_DELAY_NS})[0]
         metrics = [metric for metric, count in zip(_SCALARS, present, strict=True) if count]
         for window in windows:
-            said: list[Iterator[HistoryMessage]] = [
-                _samples(asks, window, metrics),
-                map(_event, asks.query(_EVENT_ROWS, window)),
-                map(_status, asks.query(_STATUS_ROWS, window)),
-                map(_facts, asks.query(_FACT_ROWS, window)),
+            streams: list[Iterator[HistoryMessage]] = [
+                _samples(client, window, metrics),
+                map(_event, client.query(_EVENT_ROWS, window)),
+                map(_status, client.query(_STATUS_ROWS, window)),
+                map(_facts, client.query(_FACT_ROWS, window)),
             ]
-            yield from merge(*said, key=_time)
+            yield from merge(*streams, key=_sort_key)
 
 
-def _windows(asks: TableClient, span: dict[str, int]) -> list[dict[str, int]]:
-    """The span in pieces of some seconds, of no more than WINDOW_ROWS rows each unless a second has more."""
-    windows, begin, rows = [], span["since"], 0
-    for second, count in asks.query(_COUNTS, span):
+def _windows(client: TableClient, period: dict[str, int]) -> list[dict[str, int]]:
+    """Return the period in windows of whole seconds, with at most WINDOW_ROWS rows unless one second has more."""
+    windows, begin, rows = [], period["since"], 0
+    for second, count in client.query(_ROW_COUNTS, period):
         if rows and rows + count > WINDOW_ROWS and (at := int(second) * 1_000_000_000) > begin:
             windows.append({"since": begin, "until": at})
             begin, rows = at, 0
         rows += count
-    return [*windows, {"since": begin, "until": span["until"]}]
+    return [*windows, {"since": begin, "until": period["until"]}]
 
 
-def _samples(asks: TableClient, window: dict[str, int], metrics: Sequence[Metric]) -> Iterator[Samples]:
-    heads = MessageHeaders(asks.table(_HEADS, window))
-    if not heads.count:
+def _samples(client: TableClient, window: dict[str, int], metrics: Sequence[Metric]) -> Iterator[Samples]:
+    headers = MessageHeaders(client.table(_HEADERS, window))
+    if not headers.count:
         return
     columns = "".join(f", {column_name(metric)}" for metric in metrics)
-    rows = f"SELECT {_ORIGIN}{columns} FROM samples WHERE {_when('sampled_at')}"
-    wide = [asks.table(rows, window)] if metrics else []
-    lanes = [asks.table(_LANES, window)]
-    if heads.rows > sum(table.num_rows for table in wide):
-        # Rows of a message may be later than it (or it has none here): those past the window's end are ours too.
-        after = window | {"end": window["until"] + _DELAY_NS}
-        wide += [asks.table(f"SELECT {_ORIGIN}{columns} FROM samples WHERE {_LATER}", after)] if metrics else []
-        lanes.append(asks.table(f"{_LANES.partition(' WHERE ')[0]} WHERE {_LATER}", after))
-    yield from window_messages(heads, wide, lanes, metrics)
+    rows = f"SELECT {_ORIGIN}{columns} FROM samples WHERE {_within('sampled_at')}"
+    scalar_tables = [client.table(rows, window)] if metrics else []
+    lane_tables = [client.table(_LANES, window)]
+    if headers.rows > sum(table.num_rows for table in scalar_tables):
+        # The rows of a message may be later than the message: those after the window's end belong to it too.
+        after = window | {"end": window["until"] + _MAX_DELAY_NS}
+        later_rows = f"SELECT {_ORIGIN}{columns} FROM samples WHERE {_AFTER_WINDOW}"
+        scalar_tables += [client.table(later_rows, after)] if metrics else []
+        lane_tables.append(client.table(f"{_LANES.partition(' WHERE ')[0]} WHERE {_AFTER_WINDOW}", after))
+    yield from window_messages(headers, scalar_tables, lane_tables, metrics)
 
 
 def _event(row: Sequence[Any]) -> Event:
     device, port, kind, at, received, source, *rest = row
-    return Event(device, port, _EVENTS[kind], at, received, _SOURCES[source], *rest)
+    return Event(device, port, _EVENT_KINDS[kind], at, received, SOURCE_OF_LABEL[source], *rest)
 
 
 def _status(row: Sequence[Any]) -> CollectorStatus:
     collector, run, source, *rest = row
-    return CollectorStatus(collector, run, _SOURCES[source], *rest)
+    return CollectorStatus(collector, run, SOURCE_OF_LABEL[source], *rest)
 
 
 def _control(row: Sequence[Any]) -> Control:
     identity, kind, *rest = row
-    return Control(identity, _CONTROLS[kind], *rest)
+    return Control(identity, _CONTROL_KINDS[kind], *rest)
 
 
 def _facts(row: Sequence[Any]) -> Facts:
     device, at_ns, source, vendor, model, system, booted_ns, serial, *nested = row
     components = (
-        Component(name, kind, part, own_serial, firmware, tuple(alias), orjson.loads(limits))
-        for name, kind, part, own_serial, firmware, alias, limits in zip(*nested[:7], strict=True)
+        Component(name, kind, part, component_serial, firmware, tuple(alias), orjson.loads(limits))
+        for name, kind, part, component_serial, firmware, alias, limits in zip(*nested[:7], strict=True)
     )
-    neighbors = (Neighbor(*own) for own in zip(*nested[7:], strict=True))
+    neighbors = (Neighbor(*row) for row in zip(*nested[7:], strict=True))
     return Facts(
-        device, at_ns, _SOURCES[source], vendor, model, system, booted_ns, serial, tuple(components), tuple(neighbors)
+        device,
+        at_ns,
+        SOURCE_OF_LABEL[source],
+        vendor,
+        model,
+        system,
+        booted_ns,
+        serial,
+        tuple(components),
+        tuple(neighbors),
     )

@@ -1,12 +1,12 @@
-"""Which job was on which host, as ClickHouse was told: by the inventory, and by itself as jobs started and ended.
+"""Queries which job was on which host: from the inventory, and from messages at the start and end of jobs.
 
-Of what was told twice of one job, host and start the newest holds. Raises Retry where ClickHouse is away.
+Of several records of one job, host and start the newest applies. Raises Retry while ClickHouse is unavailable.
 """
 
 from streams.fabric.job_placement import FOREVER, JobAllocation
 from streams.store.query_client import QueryClient
 
-_TOLD = (
+_ALLOCATIONS = (
     "SELECT job, device, toUnixTimestamp64Nano(start) AS start_ns,"
     " argMax(ifNull(toUnixTimestamp64Nano(end), {forever:Int64}), (rank, kafka_offset)) AS end_ns FROM ("
     "SELECT job, device, start, end, 0 AS rank, kafka_offset FROM inventory_jobs"
@@ -16,7 +16,7 @@ _TOLD = (
 )
 
 
-def query_allocations(asks: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[JobAllocation]:
-    """The stays, of one job or of all, that touch [since, until)."""
-    within = {"since": since_ns, "until": until_ns, "job": job, "forever": FOREVER}
-    return [JobAllocation(*row) for row in asks.query(_TOLD, within)]
+def query_allocations(client: QueryClient, since_ns: int, until_ns: int, job: str = "") -> list[JobAllocation]:
+    """Return the allocations, of one job or of all, that overlap [since, until)."""
+    parameters = {"since": since_ns, "until": until_ns, "job": job, "forever": FOREVER}
+    return [JobAllocation(*row) for row in client.query(_ALLOCATIONS, parameters)]

@@ -1,6 +1,6 @@
-"""What ClickHouse knows of a stretch of time around some hosts: their links, the findings near them, who was read when.
+"""Queries the links of hosts, the findings near them, and when each source was read, for an interval.
 
-Queries only; what follows from them is for whoever asks. Raises Retry where ClickHouse is away.
+Draws no conclusions from the rows. Raises Retry while ClickHouse is unavailable.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,12 @@ from streams.store.query_client import QueryClient
 from streams.wire import codec
 from streams.wire.models import Finding
 
-_DEVICES_AT_ONCE = 64
-"""A day of readings each 10 s of so many devices is half a million times in the server's memory."""
+_DEVICES_PER_QUERY = 64
+"""A day of readings each 10 s of 64 devices is half a million timestamps in the server's memory."""
 
 
 class LinkRow(NamedTuple):
-    """A link of the inventory; `lower` is the end nearer to the hosts."""
+    """A link of the inventory; `lower` is the endpoint nearer to the hosts."""
 
     id: str
     lower: str
@@ -28,7 +28,7 @@ class LinkRow(NamedTuple):
 
 
 class SourceReadings(NamedTuple):
-    """When one source read one device: how often, the first and the last time, and each pause longer than its limit."""
+    """The readings of one device by one source: number, first and last time, and each gap longer than the limit."""
 
     device: str
     source: str
@@ -39,16 +39,16 @@ class SourceReadings(NamedTuple):
     gaps: tuple[tuple[int, int], ...]
 
 
-_CABLES = (
+_LINKS = (
     "SELECT DISTINCT id, a_device, a_port, z_device, z_port, rail, plane, pod FROM inventory_links"
     " WHERE a_device IN {devices:Array(String)} AND (digest, effective_at) = ("
-    # The version in effect at the time; before the first, the first.
+    # The version in effect at that time; before the first version, the first.
     "SELECT digest, effective_at FROM inventory_devices"
     " ORDER BY toUnixTimestamp64Nano(effective_at) <= {at:Int64} DESC,"
     " if(toUnixTimestamp64Nano(effective_at) <= {at:Int64}, toUnixTimestamp64Nano(effective_at), 0) DESC,"
     " effective_at LIMIT 1) ORDER BY a_device, rail, plane, a_port"
 )
-_NEAR = (
+_FINDINGS_NEAR = (
     "SELECT json FROM findings WHERE (id, revision) IN (SELECT id, max(revision) FROM findings GROUP BY id)"
     " AND toUnixTimestamp64Nano(started_at) < {until:Int64} AND status != 'retracted' AND NOT shadow"
     " AND (resolved_at IS NULL OR toUnixTimestamp64Nano(resolved_at) >= {since:Int64})"
@@ -57,8 +57,8 @@ _NEAR = (
     " OR pod IN {pods:Array(String)} AND role IN ('pod', 'plane'))"
     " ORDER BY started_at, id LIMIT 1 BY id"
 )
-_BY_ID = "SELECT json FROM findings WHERE id IN {ids:Array(String)} ORDER BY id, revision DESC LIMIT 1 BY id"
-_READ = (
+_FINDINGS_BY_ID = "SELECT json FROM findings WHERE id IN {ids:Array(String)} ORDER BY id, revision DESC LIMIT 1 BY id"
+_SOURCE_READINGS = (
     "SELECT device, source, length(at), at[1], at[-1], limit, arrayFilter(x -> x.2 - x.1 > limit, pairs) FROM ("
     "SELECT device, source, arraySort(groupUniqArray(toUnixTimestamp64Nano(sampled_at))) AS at,"
     " arrayZip(arrayPopBack(at), arrayPopFront(at)) AS pairs,"
@@ -67,7 +67,7 @@ _READ = (
     " WHERE device IN {devices:Array(String)} AND sampled_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC')"
     " AND sampled_at < fromUnixTimestamp64Nano({until:Int64}, 'UTC') GROUP BY device, source) ORDER BY device, source"
 )
-_ROWS = (
+_ROW_COUNTS = (
     "SELECT device, row, source, count() FROM samples WHERE device IN {devices:Array(String)}"
     " AND sampled_at >= fromUnixTimestamp64Nano({since:Int64}, 'UTC')"
     " AND sampled_at < fromUnixTimestamp64Nano({until:Int64}, 'UTC') GROUP BY device, row, source"
@@ -78,66 +78,78 @@ _ALIASES = (
 )
 
 
-def links_below(asks: QueryClient, lower: Iterable[str], at_ns: int) -> list[LinkRow]:
-    """The links on which these devices are the lower end, in the inventory that was in effect."""
-    return [LinkRow(*row) for row in asks.query(_CABLES, {"devices": sorted(lower), "at": at_ns})]
+def links_below(client: QueryClient, lower: Iterable[str], at_ns: int) -> list[LinkRow]:
+    """Return the links whose lower endpoint is one of these devices, in the inventory in effect at that time."""
+    return [LinkRow(*row) for row in client.query(_LINKS, {"devices": sorted(lower), "at": at_ns})]
 
 
 def findings_near(
-    asks: QueryClient,
+    client: QueryClient,
     job: str,
     hosts: Iterable[str],
     devices: Iterable[str],
     pods: Iterable[str],
-    span: tuple[int, int],
+    interval: tuple[int, int],
 ) -> list[Finding]:
-    """The last revisions of what stood in the span and names the job, its hosts or these devices."""
-    asked = {
+    """Return the last revisions of findings that overlap the interval and name the job, its hosts or these devices."""
+    parameters = {
         "job": job, "hosts": sorted(hosts), "devices": sorted(devices), "pods": sorted(pods),
-        "since": span[0], "until": span[1],
+        "since": interval[0], "until": interval[1],
     }  # fmt: skip
-    return [codec.from_json(Finding, json) for (json,) in asks.query(_NEAR, asked)]
+    return [codec.from_json(Finding, json) for (json,) in client.query(_FINDINGS_NEAR, parameters)]
 
 
-def findings_by_id(asks: QueryClient, ids: Iterable[str]) -> list[Finding]:
-    """The last revisions of these."""
-    wanted = sorted(ids)
-    return [codec.from_json(Finding, json) for (json,) in asks.query(_BY_ID, {"ids": wanted})] if wanted else []
+def findings_by_id(client: QueryClient, ids: Iterable[str]) -> list[Finding]:
+    """Return the last revisions of these findings."""
+    sorted_ids = sorted(ids)
+    return (
+        [codec.from_json(Finding, json) for (json,) in client.query(_FINDINGS_BY_ID, {"ids": sorted_ids})]
+        if sorted_ids
+        else []
+    )
 
 
 def source_readings(
-    asks: QueryClient, devices: Sequence[str], span: tuple[int, int], cadences: float, least_ns: int
+    client: QueryClient, devices: Sequence[str], interval: tuple[int, int], cadences: float, min_gap_ns: int
 ) -> Iterator[SourceReadings]:
-    """When each was read; a pause is longer than so many cadences of it, and than `least_ns`."""
-    for own in _some(devices):
-        asked = {"devices": own, "since": span[0], "until": span[1], "cadences": cadences, "least": least_ns}
-        for device, source, count, first_ns, last_ns, limit_ns, pauses in asks.query(_READ, asked):
-            longer = tuple((int(begin), int(end)) for begin, end in pauses)
-            yield SourceReadings(device, source, count, first_ns, last_ns, limit_ns, longer)
+    """Yield when each device was read; a gap is longer than `cadences` of its cadence and than `min_gap_ns`."""
+    for batch in _batches(devices):
+        parameters = {
+            "devices": batch,
+            "since": interval[0],
+            "until": interval[1],
+            "cadences": cadences,
+            "least": min_gap_ns,
+        }
+        for device, source, count, first_ns, last_ns, limit_ns, pairs in client.query(_SOURCE_READINGS, parameters):
+            gaps = tuple((int(begin), int(end)) for begin, end in pairs)
+            yield SourceReadings(device, source, count, first_ns, last_ns, limit_ns, gaps)
 
 
 def port_row_counts(
-    asks: QueryClient, devices: Sequence[str], span: tuple[int, int]
+    client: QueryClient, devices: Sequence[str], interval: tuple[int, int]
 ) -> dict[tuple[str, str], dict[str, int]]:
-    """How many rows each port has of each source, by device and the name that the source gives it."""
+    """Return the number of rows of each port by source, by device and the port name that the source uses."""
     found: dict[tuple[str, str], dict[str, int]] = {}
-    for own in _some(devices):
-        for device, row, source, count in asks.query(_ROWS, {"devices": own, "since": span[0], "until": span[1]}):
+    for batch in _batches(devices):
+        for device, row, source, count in client.query(
+            _ROW_COUNTS, {"devices": batch, "since": interval[0], "until": interval[1]}
+        ):
             found.setdefault((device, row), {})[source] = count
     return found
 
 
-def port_aliases(asks: QueryClient, devices: Sequence[str]) -> dict[tuple[str, str], set[str]]:
-    """All names of a port that a device gave of itself, by each of them."""
+def port_aliases(client: QueryClient, devices: Sequence[str]) -> dict[tuple[str, str], set[str]]:
+    """Return all names of a port that its device reported, by each of these names."""
     found: dict[tuple[str, str], set[str]] = {}
-    for own in _some(devices):
-        for device, names, aliases in asks.query(_ALIASES, {"devices": own}):
-            for name, others in zip(names, aliases, strict=True):
-                alike = {name, *others}.union(*(found.get((device, one), ()) for one in (name, *others)))
-                found.update({(device, one): alike for one in alike})
+    for batch in _batches(devices):
+        for device, component_names, aliases in client.query(_ALIASES, {"devices": batch}):
+            for name, other_names in zip(component_names, aliases, strict=True):
+                names = {name, *other_names}.union(*(found.get((device, one), ()) for one in (name, *other_names)))
+                found.update({(device, one): names for one in names})
     return found
 
 
-def _some(devices: Sequence[str]) -> Iterator[list[str]]:
-    for first in range(0, len(devices), _DEVICES_AT_ONCE):
-        yield list(devices[first : first + _DEVICES_AT_ONCE])
+def _batches(devices: Sequence[str]) -> Iterator[list[str]]:
+    for first in range(0, len(devices), _DEVICES_PER_QUERY):
+        yield list(devices[first : first + _DEVICES_PER_QUERY])
