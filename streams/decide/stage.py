@@ -89,10 +89,10 @@ class Decide:
     def watermark_ns(self) -> int:
         return self._state.watermark_ns
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         self._revisions = itertools.count((epoch << 32) + 1)
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         self._topology = topology
         return []
 
@@ -107,7 +107,7 @@ class Decide:
                 self._control(message)
         return outputs
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         now = self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         outputs: list[Output] = []
         due = [case for case in self._state.cases.values() if not case.decided and case.due_ns <= now]

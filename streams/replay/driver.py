@@ -106,8 +106,8 @@ class Driver:
         self._watermark_ns = 0
         self._last_ns = 0
         for stage in (stages.measure, stages.correlate, stages.attribute, stages.decide):
-            stage.begin(1)
-            self._pass_on(stage.adopt(topology))
+            stage.start_epoch(1)
+            self._pass_on(stage.set_topology(topology))
 
     def process(self, batch: Sequence[Message]) -> list[Conclusion]:
         """What is said of the messages of one grain of event time; a control comes by itself."""
@@ -148,4 +148,4 @@ class Driver:
             return
         self._watermark_ns = watermark
         for stage in (self._stages.correlate, self._stages.attribute, self._stages.decide):
-            self._pass_on(stage.advance(watermark))
+            self._pass_on(stage.advance_watermark(watermark))

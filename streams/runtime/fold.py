@@ -88,7 +88,7 @@ class Fold:
         """
         self.epoch = epoch
         self._highwater = dict(end)
-        self.stage.begin(epoch)
+        self.stage.start_epoch(epoch)
         if snapshot is not None and snapshot.state:
             try:
                 self.stage.restore(snapshot.state)
@@ -97,7 +97,7 @@ class Fold:
                 log.warning("%s/%d: state not readable: %s", self.binding.stage, self.partition, error)
                 snapshot = None
                 self._set_up()
-                self.stage.begin(epoch)
+                self.stage.start_epoch(epoch)
         kept = snapshot.next_offset if snapshot else {}
         self.positions = {
             topic.name: max(kept.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
@@ -156,7 +156,7 @@ class Fold:
         arrival_ns = self._arrival_ns(now_ns)
         if arrival_ns is None:
             return []
-        outputs = self._in_effect.begin(arrival_ns) + self.stage.advance(arrival_ns) + self._in_effect.due()
+        outputs = self._in_effect.begin(arrival_ns) + self.stage.advance_watermark(arrival_ns) + self._in_effect.due()
         self.changed = self.changed or bool(outputs)
         return self._records(outputs)
 
@@ -262,10 +262,10 @@ class Fold:
         outputs = self._in_effect.begin(watermark_ns)
         while (at := self._in_effect.next_ns()) is not None and self._advanced_ns < at < watermark_ns:
             self._advanced_ns = at
-            outputs += self.stage.advance(at)
+            outputs += self.stage.advance_watermark(at)
             outputs += self._in_effect.due()
         self._advanced_ns = watermark_ns
-        outputs += self.stage.advance(watermark_ns)
+        outputs += self.stage.advance_watermark(watermark_ns)
         outputs += self._in_effect.due()
         return self._records(outputs)
 

@@ -41,7 +41,7 @@ class InEffect:
             return self._adopt(found)
         # Without an inventory a device's name serves as its pod; stages are still to be told that there is none.
         self._begun = True
-        return self._stage.adopt(Topology(Inventory()))
+        return self._stage.set_topology(Topology(Inventory()))
 
     def next_ns(self) -> int | None:
         """When the next version takes effect; None where none is known."""
@@ -80,4 +80,4 @@ class InEffect:
         self._begun = True
         self._jobs_seen = self._versions.job_changes
         self.digest = topology.digest
-        return self._stage.adopt(topology)
+        return self._stage.set_topology(topology)

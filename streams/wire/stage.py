@@ -25,8 +25,8 @@ class Output:
 class Stage(Protocol):
     """One owner's share of a stage: one input partition.
 
-    Calls come one at a time, in this order: `begin` once, then `restore` where there is a snapshot, `adopt` before the
-    first `process` and again at each new inventory, `process` and `advance` as input comes.
+    Calls come one at a time, in this order: `start_epoch` once, then `restore` where there is a snapshot, `set_topology` before the
+    first `process` and again at each new inventory, `process` and `advance_watermark` as input comes.
     All outputs are deterministic in what was put in, so that a restart repeats them with the same ids.
     """
 
@@ -37,11 +37,11 @@ class Stage(Protocol):
         """How far event time has come: nothing earlier is still expected (but may come late). 0 before the first."""
         ...
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         """This owner's epoch; revisions of what it says are epoch << 32 | counter from here on."""
         ...
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         """A version of the inventory takes effect now."""
         ...
 
@@ -49,7 +49,7 @@ class Stage(Protocol):
         """Fold in messages, in the order of their partition; raises on none that the codec let through."""
         ...
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         """Event time has come to here, upstream says.
 
         For the first stage, whose upstream are devices, it is the arrival clock: no device that was not heard by then

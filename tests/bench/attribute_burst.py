@@ -46,15 +46,15 @@ def main() -> None:
     top = Topology(generate(GenerateParams(gpus=131_072)))
     own = episodes(top, count, random.Random(1))
     stage = Attribute(DetectParams())
-    stage.begin(1)
-    stage.adopt(top)
-    stage.adopt(top)
+    stage.start_epoch(1)
+    stage.set_topology(top)
+    stage.set_topology(top)
     top.graph  # noqa: B018 — made once for all stages, before the first finding
     begun, said, worst = time.process_time(), 0, 0.0
     for step in range(_STEPS):
         batch: list[Message] = [Episode(f, (f.started_at_ns,)) for f in own[step::_STEPS]]
         first = time.process_time()
-        said += len(stage.process(batch)) + len(stage.advance(_T0 + 40 * _S + step * _S // 10))
+        said += len(stage.process(batch)) + len(stage.advance_watermark(_T0 + 40 * _S + step * _S // 10))
         worst = max(worst, time.process_time() - first)
     opened = time.process_time()
     state = stage.snapshot()
@@ -66,12 +66,12 @@ def main() -> None:
                 "revision": 2, "status": Status.RESOLVED, "resolved_at_ns": _T0 + 100 * _S, "final": True,
             }  # fmt: skip
             ended.append(Episode(Finding(**over), (f.started_at_ns,)))
-        said += len(stage.process(ended)) + len(stage.advance(_T0 + 140 * _S + step * _S // 10))
-    said += len(stage.advance(_T0 + 400 * _S))
+        said += len(stage.process(ended)) + len(stage.advance_watermark(_T0 + 140 * _S + step * _S // 10))
+    said += len(stage.advance_watermark(_T0 + 400 * _S))
     over_s = time.process_time() - kept
     quiet = time.process_time()
     for step in range(1000):
-        stage.advance(_T0 + 401 * _S + step * _S // 10)
+        stage.advance_watermark(_T0 + 401 * _S + step * _S // 10)
     print(  # noqa: T201 — what it is for
         f"{len(own)} episodes: open {opened - begun:.2f} s (worst step {worst * 1000:.0f} ms), over {over_s:.2f} s,"
         f" {said} messages; snapshot {len(state) / 1e6:.1f} MB in {kept - opened:.2f} s;"

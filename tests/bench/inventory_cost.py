@@ -271,7 +271,7 @@ def _fed(said: Said, stage: Stage, messages: Sequence[Message]) -> list[Output]:
     name = stage.name
     spans = _spans(lambda message: outputs.extend(stage.process([message])), messages)
     advances = [BEGIN_NS + n * 100_000_000 for n in range(1, 600)]
-    passing = _spans(lambda at_ns: outputs.extend(stage.advance(at_ns)), advances)
+    passing = _spans(lambda at_ns: outputs.extend(stage.advance_watermark(at_ns)), advances)
     said[f"{name}_messages"] = len(messages)
     said[f"{name}_process_us"] = round(statistics.mean(spans), 1)
     said[f"{name}_process_worst_us"] = round(max(spans), 1)
@@ -291,14 +291,14 @@ def _stages(folder: Path, down: int, back: int) -> Said:
     params = DetectParams()
     stages: tuple[Stage, ...] = (Correlate(params), Attribute(params), Decide(DecideParams()))
     for stage in stages:
-        stage.begin(1)
-        said[f"{stage.name}_adopt_us"] = _each(stage.adopt, [topology])
+        stage.start_epoch(1)
+        said[f"{stage.name}_adopt_us"] = _each(stage.set_topology, [topology])
     messages: list[Message] = list(_symptoms(topology, down, back))
     for stage, topic in zip(stages, (EPISODES, FINDINGS, None), strict=True):
         outputs = _fed(said, stage, messages)
         if topic is not None:
             messages = [output.message for output in outputs if output.topic is topic and output.message is not None]
-        said[f"{stage.name}_adopt_again_us"] = _each(stage.adopt, [topology])
+        said[f"{stage.name}_adopt_again_us"] = _each(stage.set_topology, [topology])
     return said
 
 

@@ -105,7 +105,7 @@ def play(stage: Measure, values: Sequence[bytes], batch: int) -> tuple[float, fl
 def measure(devices: int, rounds: int) -> dict[str, float]:
     """The figures, each the best of the rounds."""
     fabric, stage = Fabric(devices), Measure(DetectParams())
-    stage.begin(1)
+    stage.start_epoch(1)
     stage.process(fabric.statuses())
     play(stage, list(fabric.values(0)), 1000)
     best: dict[str, float] = {}

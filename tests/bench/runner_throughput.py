@@ -63,10 +63,10 @@ class NumpyStage:
         self.watermark_ns = 0
         self._counts = np.zeros(4096, np.int64)
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         pass
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
@@ -82,7 +82,7 @@ class NumpyStage:
             if event.port
         ]
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         return []
 
     def snapshot(self) -> bytes:

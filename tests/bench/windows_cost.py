@@ -48,8 +48,8 @@ class Chain:
     def begin(self) -> None:
         """As a worker does it."""
         for stage in (self.measure, self.correlate):
-            stage.begin(1)
-            stage.adopt(self.topology)
+            stage.start_epoch(1)
+            stage.set_topology(self.topology)
 
     def take(self, batch: list[tuple[topics.Topic, bytes]]) -> None:
         """One batch on its way through both."""
@@ -61,7 +61,7 @@ class Chain:
         said = [_carried(output) for output in outputs]
         carried = time.process_time()
         concluded = self.correlate.process(said)
-        concluded += self.correlate.advance(self.measure.watermark_ns)
+        concluded += self.correlate.advance_watermark(self.measure.watermark_ns)
         over = time.process_time()
         for name, cost in (
             ("decode", read - begun), ("measure", measured - read), ("carry", carried - measured),

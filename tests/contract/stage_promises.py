@@ -41,10 +41,10 @@ class Case:
     def begun(self, epoch: int = 1, state: bytes | None = None) -> Stage:
         """A stage that took over under an epoch."""
         stage = self.make()
-        stage.begin(epoch)
+        stage.start_epoch(epoch)
         if state is not None:
             stage.restore(state)
-        stage.adopt(self.topology)
+        stage.set_topology(self.topology)
         return stage
 
     @cached_property
@@ -61,7 +61,7 @@ class Case:
 
 def told(stage: Stage, step: Step) -> list[Output]:
     """Tell a stage one thing."""
-    return stage.advance(step) if isinstance(step, int) else stage.process(step)
+    return stage.advance_watermark(step) if isinstance(step, int) else stage.process(step)
 
 
 def all_told(stage: Stage, steps: Sequence[Step]) -> list[Output]:
@@ -157,8 +157,8 @@ class StagePromises:
             if isinstance(step, int) and step >= latest:
                 latest = step
                 before = stage.snapshot()
-                assert stage.advance(step) == []
-                assert stage.advance(step - 1) == []
+                assert stage.advance_watermark(step) == []
+                assert stage.advance_watermark(step - 1) == []
                 assert stage.snapshot() == before
 
     def test_what_it_says_is_readable_where_it_says_it(self, case: Case) -> None:
@@ -183,7 +183,7 @@ class StagePromises:
     def test_a_state_that_cannot_be_read_is_rejected(self, case: Case) -> None:
         """Bytes that no stage wrote are refused as Reject, which the runner knows how to go on from."""
         stage = case.make()
-        stage.begin(1)
+        stage.start_epoch(1)
         with pytest.raises(Reject):
             stage.restore(b"\xff not a state \x00")
 

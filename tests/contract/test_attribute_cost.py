@@ -66,15 +66,15 @@ def top() -> Topology:
 def calls(top: Topology, told: Sequence[Message], over: Sequence[Message]) -> Counter[str]:
     """Of all that is told in steps of time, and is over in as many."""
     stage = Attribute(DetectParams())
-    stage.begin(1)
-    stage.adopt(top)
+    stage.start_epoch(1)
+    stage.set_topology(top)
     said = 0
     with counting() as counted:
         for begin_s, messages in ((40, told), (140, over)):
             for step, first in enumerate(range(0, len(messages), A_STEP)):
                 said += len(stage.process(messages[first : first + A_STEP]))
-                said += len(stage.advance(BEGIN_NS + ns(begin_s + step / 10)))
-        said += len(stage.advance(BEGIN_NS + ns(3000)))
+                said += len(stage.advance_watermark(BEGIN_NS + ns(begin_s + step / 10)))
+        said += len(stage.advance_watermark(BEGIN_NS + ns(3000)))
     assert said >= 2 * len(told), "each is said, and that it is over"
     return counted
 

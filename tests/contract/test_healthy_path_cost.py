@@ -121,7 +121,7 @@ def closing(rows: int, count: int) -> Counter[str]:
 def stage(kind: type[Measure] = Measure) -> Measure:
     """A stage that is ready."""
     made = kind(DetectParams())
-    made.begin(1)
+    made.start_epoch(1)
     return made
 
 

@@ -42,10 +42,10 @@ class CountingStage:
     def watermark_ns(self) -> int:
         return self._watermark_ns or IDLE_NS
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         self.adopted.append(topology.digest)
         return []
 
@@ -64,7 +64,7 @@ class CountingStage:
                 outputs.append(Output(self._topic, said, event.device))
         return outputs
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         self.ticks.append(watermark_ns)
         return []
 
@@ -98,10 +98,10 @@ class WindowStage:
     def watermark_ns(self) -> int:
         return self._watermark_ns
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         self.adopted.append(topology.digest)
         return []
 
@@ -117,7 +117,7 @@ class WindowStage:
                 seen.append(message.port)
         return []
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         if watermark_ns <= self._watermark_ns:
             return []
         self._watermark_ns = watermark_ns

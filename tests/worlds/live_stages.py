@@ -34,8 +34,8 @@ class LiveStages:
         self.published: list[Finding | Remediation] = []
         self._watermark_ns = 0
         for stage in self.stages:
-            stage.begin(1)
-            self._pass_on(stage.adopt(top))
+            stage.start_epoch(1)
+            self._pass_on(stage.set_topology(top))
 
     def process(self, message: Message) -> None:
         """One message arrives."""
@@ -52,16 +52,16 @@ class LiveStages:
     def _advance(self, watermark_ns: int) -> None:
         self._watermark_ns = watermark_ns
         for stage in self.stages[1:]:
-            self._pass_on(stage.advance(watermark_ns))
+            self._pass_on(stage.advance_watermark(watermark_ns))
 
     def take_over(self, number: int) -> None:
         """A stage is killed; a successor goes on from its snapshot."""
         self._epochs[number] += 1
         successor = MAKE[number]()
-        successor.begin(self._epochs[number])
+        successor.start_epoch(self._epochs[number])
         successor.restore(self.stages[number].snapshot())
         self.stages[number] = successor
-        self._pass_on(successor.adopt(self._top))
+        self._pass_on(successor.set_topology(self._top))
 
     def _pass_on(self, outputs: list[Output]) -> None:
         for output in outputs:

@@ -168,9 +168,9 @@ def correlated(
 ) -> list[Finding]:
     """All revisions that `correlate` says when each symptom comes at its time and time goes on until `until`."""
     stage = Correlate(params or DetectParams())
-    stage.begin(1)
-    outputs = stage.adopt(top or topology())
+    stage.start_epoch(1)
+    outputs = stage.set_topology(top or topology())
     for symptom in sorted(symptoms, key=lambda s: s.at_ns):
-        outputs += stage.advance(symptom.at_ns - 1)
+        outputs += stage.advance_watermark(symptom.at_ns - 1)
         outputs += stage.process([symptom])
-    return list(episodes([*outputs, *stage.advance(at(until))]))
+    return list(episodes([*outputs, *stage.advance_watermark(at(until))]))

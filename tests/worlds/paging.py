@@ -115,8 +115,8 @@ class PagedPipeline:
         self.heard = PublishedFindings()
         self._now = 0.0
         for stage in (self._stages.measure, self._stages.correlate, self._stages.attribute, self._stages.decide):
-            stage.begin(1)
-            self._pass_on(stage.adopt(top))
+            stage.start_epoch(1)
+            self._pass_on(stage.set_topology(top))
 
     def run(self, messages: Iterable[tuple[float, Message]], until: float) -> PublishedFindings:
         """Deliver each message at its arrival; time goes on each second."""
@@ -134,11 +134,11 @@ class PagedPipeline:
 
     def _tick(self, second: float) -> None:
         self._now = second
-        self._pass_on(self._stages.measure.advance(at(second)))
+        self._pass_on(self._stages.measure.advance_watermark(at(second)))
         watermark_ns = self._stages.measure.watermark_ns
         if watermark_ns not in (0, IDLE_NS):
             for stage in (self._stages.correlate, self._stages.attribute, self._stages.decide):
-                self._pass_on(stage.advance(watermark_ns))
+                self._pass_on(stage.advance_watermark(watermark_ns))
         alerts = self._notifier.due(at(second))
         self._notifier.posted(alerts, at(second))
         for alert in alerts:

@@ -225,14 +225,14 @@ def play(
 def measured(top: Topology, rows: Iterable[Samples], restart_at: float | None = None) -> list[Symptom]:
     """The symptoms that measure tells of them; restored from its own snapshot before `restart_at`."""
     stage, said = Measure(DetectParams()), []
-    stage.begin(1)
-    stage.adopt(top)
+    stage.start_epoch(1)
+    stage.set_topology(top)
     for row in rows:
         if restart_at is not None and row.sampled_at_ns == at(restart_at):
             data = stage.snapshot()
             stage = Measure(DetectParams())
-            stage.begin(2)
-            stage.adopt(top)
+            stage.start_epoch(2)
+            stage.set_topology(top)
             stage.restore(data)
         said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
     return said

@@ -78,10 +78,10 @@ class Attribute:
     def watermark_ns(self) -> int:
         return self._kept.watermark_ns
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         self._revisions = itertools.count((epoch << 32) + 1)
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         """Who is hit changes with the jobs: what is open is judged anew when time goes on."""
         if topology.devices is self._topology.devices:
             self._topology = topology
@@ -105,7 +105,7 @@ class Attribute:
                 outputs += self._publish(self._conclude([message.device]))
         return outputs
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         """What a change means for others is said when time goes on, once for all changes since; then what is over.
 
         A leaf's reboot is 64 changes of the same thing. A fabric in which nothing happens costs nothing here.

@@ -69,10 +69,10 @@ class Correlate:
     def watermark_ns(self) -> int:
         return self._kept.watermark_ns
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         self._revisions = itertools.count((epoch << 32) + 1)
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         """What has ends keeps its episodes under another inventory."""
         self._topology, self._hosts = topology, pod_rails.hosts_by_pod(topology)
         kept = self._kept
@@ -87,7 +87,7 @@ class Correlate:
         """One by one, so that how records were fetched does not decide which revisions there are."""
         return [output for message in batch for output in self._told(message)]
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         """Each link is looked at when it asked to be, however far time jumps: what it said must not depend on that."""
         until_ns = max(self._kept.watermark_ns, watermark_ns)
         outputs: list[Output] = []

@@ -97,10 +97,10 @@ class Measure:
         """See Stage; IDLE_NS while nothing here is live."""
         return self._watermark_ns
 
-    def begin(self, epoch: int) -> None:
+    def start_epoch(self, epoch: int) -> None:
         """Symptoms carry no revision: they are the same however often they are said."""
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         self._topology = topology
         self._notable = Notable(topology)
         self._speeds = {}
@@ -126,7 +126,7 @@ class Measure:
         noticed.sort(key=itemgetter(0))
         return self._outputs([symptom for _, symptom in noticed])
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         return self._outputs(self._liveness.arrive(watermark_ns))
 
     def _notice(self, wave: Wave) -> None:

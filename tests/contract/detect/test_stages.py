@@ -65,11 +65,11 @@ def _time(message: Message) -> float:
 
 def downstream(stage: Stage, top: Topology, steps: list[Step], topics: tuple[Topic, ...]) -> list[Step]:
     """What the next stage is told when this one is told these steps."""
-    stage.begin(1)
-    stage.adopt(top)
+    stage.start_epoch(1)
+    stage.set_topology(top)
     below: list[Step] = []
     for step in steps:
-        outputs = stage.advance(step) if isinstance(step, int) else stage.process(step)
+        outputs = stage.advance_watermark(step) if isinstance(step, int) else stage.process(step)
         if batch := [o.message for o in outputs if o.topic in topics and o.message is not None]:
             below.append(list(dict.fromkeys(batch)) if SYMPTOMS in topics else batch)
         if stage.watermark_ns < 2**62 and stage.watermark_ns not in below[-2:]:

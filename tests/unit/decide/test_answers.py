@@ -34,17 +34,17 @@ def test_what_must_not_be_done_any_more_is_revoked_under_its_id(why: str) -> Non
     (revoked,) = remediations(outputs)
     assert (revoked.id, revoked.verdict, revoked.revision > said.revision) == (said.id, Verdict.REVOKED, True)
     assert taken_out(outputs) == [said.id]
-    assert stage.advance(at(10_000)) == []
+    assert stage.advance_watermark(at(10_000)) == []
 
 
 def test_a_decision_that_nobody_carried_out_expires() -> None:
     """After its time only its key is taken out; the id is not decided anew."""
     stage = deciding()
     (said,) = decisions(stage, finding("p1-l0/u0"))
-    assert stage.advance(at(609.9)) == []
-    outputs = stage.advance(at(610))
+    assert stage.advance_watermark(at(609.9)) == []
+    outputs = stage.advance_watermark(at(610))
     assert (taken_out(outputs), remediations(outputs)) == ([said.id], [])
-    assert stage.advance(at(5000)) == []
+    assert stage.advance_watermark(at(5000)) == []
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DONE, Outcome.FAILED, Outcome.REJECTED])
@@ -80,7 +80,7 @@ def test_what_was_drained_too_late_is_restored_as_well(final: bool, expired: boo
     stage = deciding()
     (drain,) = decisions(stage, own)
     if expired:
-        stage.advance(at(700))
+        stage.advance_watermark(at(700))
     stage.process([ended(own, final=final)])
     (restore,) = remediations(stage.process([answer(drain)]))
     assert (restore.action, restore.verdict, restore.target.id) == (
@@ -96,10 +96,10 @@ def test_a_restore_that_nobody_carried_out_is_said_again() -> None:
     (drain,) = decisions(stage, own)
     stage.process([answer(drain)])
     (restore,) = remediations(stage.process([ended(own, final=True)]))
-    (again,) = remediations(stage.advance(at(620)))
+    (again,) = remediations(stage.advance_watermark(at(620)))
     assert (again.id, again.revision > restore.revision, after(again.expires_at_ns)) == (restore.id, True, 1220)
     assert taken_out(stage.process([answer(restore)])) == [restore.id]
-    assert stage.advance(at(10_000)) == []
+    assert stage.advance_watermark(at(10_000)) == []
 
 
 def test_an_answer_after_the_expiry_still_counts_as_drained() -> None:
@@ -107,7 +107,7 @@ def test_an_answer_after_the_expiry_still_counts_as_drained() -> None:
     own = finding("p1-l0/u0")
     stage = deciding()
     (drain,) = decisions(stage, own)
-    stage.advance(at(700))
+    stage.advance_watermark(at(700))
     assert remediations(stage.process([answer(drain)])) == []
     (other,) = decisions(stage, finding("p1-l0/u1", t=800), t=810)
     assert other.verdict is Verdict.DENIED
@@ -123,10 +123,10 @@ def test_a_snapshot_keeps_everything_that_was_decided() -> None:
     other.restore(stage.snapshot())
     assert other.snapshot() == stage.snapshot()
     assert other.watermark_ns == at(10)
-    other.begin(2)
+    other.start_epoch(2)
     assert taken_out(other.process([answer(drain)])) == [drain.id]
     assert [r.action for r in remediations(other.process([ended(finding("p1-l0/u0"))]))] == [Action.RESTORE_LINK]
-    assert [r.constraint for r in remediations(other.advance(at(40)))] == ["kill-switch"]
+    assert [r.constraint for r in remediations(other.advance_watermark(at(40)))] == ["kill-switch"]
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"cases": 1}'])
@@ -147,6 +147,6 @@ def test_state_does_not_grow_with_what_is_over() -> None:
             stage.process([answer(said, t=t + 11)])
         for restore in remediations(stage.process([ended(own, final=True)])):
             stage.process([answer(restore, t=t + 20)])
-        stage.advance(at(t + 900))
+        stage.advance_watermark(at(t + 900))
         sizes.append(len(stage.snapshot()))
     assert max(sizes[500:]) <= max(sizes[:500]) + 50

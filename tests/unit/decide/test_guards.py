@@ -21,7 +21,7 @@ def test_capacity_of_a_switch_denies_with_its_numbers() -> None:
     """Of four paths one is down: without another, half would be left, and the floor is three quarters."""
     stage = deciding()
     stage.process([finding("p1-l0/u1", Condition.LINK_DOWN)])
-    stage.advance(at(10))
+    stage.advance_watermark(at(10))
     (said,) = decisions(stage, finding("p1-l0/u0", t=20), t=30)
     assert (said.verdict, said.constraint) == (Verdict.DENIED, "surviving-capacity")
     assert (said.constraint_limit, said.constraint_observed, said.surviving_capacity_ratio) == (0.75, 0.5, 0.5)
@@ -46,7 +46,7 @@ def test_capacity_counts_what_is_down_drained_and_decided() -> None:
     drained = deciding()
     (said,) = decisions(drained, finding(port))
     drained.process([answer(said)])
-    drained.advance(at(90))
+    drained.advance_watermark(at(90))
     assert verdict(drained) is Verdict.DENIED
     gone = deciding()
     gone.process([finding("s2", Condition.DEVICE_DOWN)])

@@ -87,7 +87,7 @@ def test_a_decision_is_published_with_its_reason_and_its_end(mode: str, verdict:
     """Once settled: the action, the surviving capacity, when it expires; in shadow nobody is told to act."""
     own = finding("p1-l0/u0")
     stage = deciding(mode)
-    outputs = [*stage.process([own]), *stage.advance(at(10))]
+    outputs = [*stage.process([own]), *stage.advance_watermark(at(10))]
     (said,) = remediations(outputs)
     assert (said.id, said.action, said.verdict) == (remediation_id(own.id, "DRAIN_LINK", 1), Action.DRAIN_LINK, verdict)
     assert (after(said.decided_at_ns), after(said.expires_at_ns)) == (10, 610)
@@ -95,7 +95,7 @@ def test_a_decision_is_published_with_its_reason_and_its_end(mode: str, verdict:
     assert said.reason == "it broke (2nd link/flap in 28 days)"
     assert said.finding_ids == (own.id,)
     assert [o.key for o in outputs if o.topic is REMEDIATIONS_OPEN] == [said.id]
-    assert stage.process([own]) == stage.process([replace(own, revision=2)]) == stage.advance(at(100)) == []
+    assert stage.process([own]) == stage.process([replace(own, revision=2)]) == stage.advance_watermark(at(100)) == []
 
 
 def test_shadow_is_the_default() -> None:

@@ -35,8 +35,8 @@ JOBS = inventory(jobs=[job("train", "p1-h1", "1970-01-01T00:00:00+00:00")])
 
 def _stage(top: Topology | None = None) -> Attribute:
     stage = Attribute(DetectParams())
-    stage.begin(1)
-    stage.adopt(top or topology())
+    stage.start_epoch(1)
+    stage.set_topology(top or topology())
     return stage
 
 
@@ -177,7 +177,7 @@ def _nth(*days: float) -> list[int | None]:
             own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60), final=True
         )
         said = _said([*stage.process([Episode(own)]), *stage.process([Episode(over)])])
-        said += _said(stage.advance(at(day * DAY + 7_200)))
+        said += _said(stage.advance_watermark(at(day * DAY + 7_200)))
         out.append(said[-1].occurrences)
     return out
 
@@ -197,7 +197,7 @@ def test_a_link_that_comes_back_a_third_time_is_called_a_repeat_offender() -> No
         said.append(_said(stage.process([Episode(own)]))[-1])
         over = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60))
         stage.process([Episode(replace(over, final=True))])
-        stage.advance(at(day * DAY + 7_200))
+        stage.advance_watermark(at(day * DAY + 7_200))
     repeats = [[e.statement for e in f.evidence if e.metric == "occurrences"] for f in said]
     assert repeats == [[], [], ["a repeat offender: link/down here 3 times in 28 days"], []]
 
@@ -211,7 +211,7 @@ def test_state_of_what_is_over_is_let_go() -> None:
         stage.process([Episode(over)])
 
     def kept(second: float) -> list[int]:
-        stage.advance(at(second))
+        stage.advance_watermark(at(second))
         state = orjson.loads(stage.snapshot())
         return [len(state[name]) for name in ("cases", "occurrences", "changed", "to_reevaluate")]
 
@@ -226,7 +226,7 @@ def test_a_link_becomes_critical_when_the_other_plane_is_lost_later() -> None:
     (first,) = last(correlated([down(HOST, 0)], 31))
     (second,) = last(correlated([down("p1-h1/e1", DAY)], DAY + 31))
     assert [f.severity for f in _said(stage.process([Episode(first)]))] == [Severity.WARNING]
-    said = _said([*stage.process([Episode(second)]), *stage.advance(at(DAY + 32))])
+    said = _said([*stage.process([Episode(second)]), *stage.advance_watermark(at(DAY + 32))])
     assert {f.id: f.severity for f in said} == {first.id: Severity.CRITICAL, second.id: Severity.CRITICAL}
 
 
@@ -235,11 +235,11 @@ def test_what_is_taken_back_is_final_once_nothing_can_bring_it_back() -> None:
     stage = _stage()
     (own,) = last(correlated([down(HOST, 0)], 31))
     stage.process([Episode(own)])
-    stage.advance(at(40))
+    stage.advance_watermark(at(40))
     gone = replace(own, revision=own.revision + 1, status=Status.RETRACTED)
     assert [(f.status, f.final) for f in _said(stage.process([Episode(gone)]))] == [(Status.RETRACTED, False)]
-    assert _said(stage.advance(at(69))) == []
-    assert [(f.status, f.final) for f in _said(stage.advance(at(70)))] == [(Status.RETRACTED, True)]
+    assert _said(stage.advance_watermark(at(69))) == []
+    assert [(f.status, f.final) for f in _said(stage.advance_watermark(at(70)))] == [(Status.RETRACTED, True)]
     assert stage.process([Episode(replace(own, revision=own.revision + 2))]) == []
 
 

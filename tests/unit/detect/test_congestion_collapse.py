@@ -176,8 +176,8 @@ def test_a_port_through_which_nothing_goes_is_a_storm_and_not_stifled() -> None:
 def test_nothing_is_kept_of_a_healthy_port() -> None:
     """Nothing is held of ports that are free, nor after it."""
     stage = Measure(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     for row in readings(ALL):
         stage.process([row])
     assert not stage._ongoing.held[2].ports

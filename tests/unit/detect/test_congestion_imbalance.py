@@ -53,8 +53,8 @@ def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Findin
     measure, correlate = Measure(DetectParams()), Correlate(DetectParams())
     outputs = []
     for stage in (measure, correlate):
-        stage.begin(1)
-        stage.adopt(top)
+        stage.start_epoch(1)
+        stage.set_topology(top)
     for turn in range(int(last_s / 20)):
         t = turn * 20.0
         during = max(0.0, min(t, case.until) - 120) + max(0.0, t - case.again)
@@ -74,8 +74,8 @@ def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Findin
         row = samples(LEAF, t, values, source=source, boot_id=1 + (t >= case.boots), sequence=turn)
         for output in measure.process([row]):
             outputs += correlate.process([output.message]) if output.message is not None else []
-        outputs += correlate.advance(at(t) - 1)
-    outputs += correlate.advance(at(last_s + 300))
+        outputs += correlate.advance_watermark(at(t) - 1)
+    outputs += correlate.advance_watermark(at(last_s + 300))
     return [f for f in last(episodes(outputs)) if f.condition is Condition.CONGESTION_IMBALANCE]
 
 

@@ -153,13 +153,13 @@ def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() ->
 
     def told(restart: float | None) -> list[Symptom]:
         stage, said = Measure(DetectParams()), []
-        stage.begin(1)
-        stage.adopt(TOP)
+        stage.start_epoch(1)
+        stage.set_topology(TOP)
         for row in readings(Into(fill=0.97, marked=0.4)):
             if restart is not None and row.sampled_at_ns == at(restart):
                 data, stage = stage.snapshot(), Measure(DetectParams())
-                stage.begin(2)
-                stage.adopt(TOP)
+                stage.start_epoch(2)
+                stage.set_topology(TOP)
                 stage.restore(data)
             said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
         return said

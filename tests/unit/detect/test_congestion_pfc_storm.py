@@ -303,7 +303,7 @@ def test_a_watchdog_that_says_it_twice_is_one() -> None:
 def test_a_healthy_port_is_not_kept() -> None:
     """Nothing is held of ports that are not, nor after it."""
     stage = Measure(DetectParams())
-    stage.begin(1)
+    stage.start_epoch(1)
     for row in readings(STORMS["by frames"]):
         stage.process([row])
     assert not stage._ongoing.held[0].ports

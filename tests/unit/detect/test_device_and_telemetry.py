@@ -241,7 +241,7 @@ def test_a_successor_of_the_worker_judges_the_collector_as_its_predecessor_would
         assert told(first, [*beats, status("p1-l0", 5), *doubts[:taken_over]]) == []
         second.restore(first.snapshot())
         assert told(second, doubts[taken_over:]) == []
-        (silent,) = [o.message for o in second.advance(at(71)) if isinstance(o.message, Symptom)]
+        (silent,) = [o.message for o in second.advance_watermark(at(71)) if isinstance(o.message, Symptom)]
         assert isinstance(silent.payload, SourceSilence)
         assert silent.payload.collector_silent is dead
 
@@ -262,7 +262,7 @@ def test_a_gap_is_told_of_once(noticed: bool, kinds: list[str]) -> None:
     own = stage()
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}, source=GNMI) for t in (0, 10, 20, 30, 40)]
     assert told(own, beats) == []
-    clock = own.advance(at(200)) if noticed else []
+    clock = own.advance_watermark(at(200)) if noticed else []
     heard = told(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
     assert [
         *(o.message.kind.name for o in clock if isinstance(o.message, Symptom)),

@@ -21,8 +21,8 @@ Told = tuple[str, float | None, float | None, int]
 def stage() -> Measure:
     """One that knows the fabric."""
     made = Measure(DetectParams())
-    made.begin(1)
-    made.adopt(topology())
+    made.start_epoch(1)
+    made.set_topology(topology())
     return made
 
 

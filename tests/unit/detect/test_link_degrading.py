@@ -68,12 +68,12 @@ def powers(port: str, *values: float, best: float = -3.0) -> list[Message]:
 def told(messages: Sequence[Message], until_min: float = 600) -> list[Finding]:
     """All revisions, when each window comes once it is final, and time goes on."""
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    outputs = stage.adopt(topology())
+    stage.start_epoch(1)
+    outputs = stage.set_topology(topology())
     for message in sorted((m for m in messages if _arrives(m) <= at(MINUTE * until_min)), key=_arrives):
-        outputs += stage.advance(_arrives(message) - 1)
+        outputs += stage.advance_watermark(_arrives(message) - 1)
         outputs += stage.process([message])
-    outputs += stage.advance(at(MINUTE * until_min))
+    outputs += stage.advance_watermark(at(MINUTE * until_min))
     return [f for f in episodes(outputs) if f.condition is Condition.LINK_DEGRADING]
 
 
@@ -192,12 +192,12 @@ def test_it_stays_open_while_nobody_sees_the_port() -> None:
 def test_a_day_of_errors_is_one_episode_with_one_beginning() -> None:
     """However old its first windows, and with good minutes in between; state stays bounded."""
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    outputs = stage.adopt(topology())
+    stage.start_epoch(1)
+    outputs = stage.set_topology(topology())
     sizes = []
     for n in range(60 * 8):
         message = minute(HOST, n, {FCS: 4 * (n % 3 < 2), PACKETS: BUSY})
-        outputs += stage.advance(message.end_ns + ns(30) - 1)
+        outputs += stage.advance_watermark(message.end_ns + ns(30) - 1)
         outputs += stage.process([message])
         sizes.append(len(stage.snapshot()))
     said = list(episodes(outputs))
@@ -212,10 +212,10 @@ def test_a_port_with_an_error_is_forgotten_after_an_hour_and_a_step_after_a_week
 
     def kept(messages: Sequence[Message], until_min: float) -> int:
         stage = Correlate(DetectParams())
-        stage.begin(1)
-        stage.adopt(topology())
+        stage.start_epoch(1)
+        stage.set_topology(topology())
         stage.process(messages)
-        stage.advance(at(MINUTE * until_min))
+        stage.advance_watermark(at(MINUTE * until_min))
         return stage.snapshot().count(b"begin_ns")
 
     error, step = lossy(HOST, 1, *CLEAN), [minute(HOST, 0, {POWER: -4.0}, before={POWER: -3.0})]
@@ -282,10 +282,10 @@ def test_repeats_and_order_change_nothing() -> None:
     messages = [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)]
     (straight,) = last(told(messages))
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    stage.adopt(topology())
+    stage.start_epoch(1)
+    stage.set_topology(topology())
     outputs = stage.process([*reversed(messages), *messages])
-    outputs += stage.advance(at(36_000))
+    outputs += stage.advance_watermark(at(36_000))
     (shuffled,) = last(episodes(outputs))
     assert replace(shuffled, id="", revision=0) == replace(straight, id="", revision=0)
 
@@ -293,21 +293,21 @@ def test_repeats_and_order_change_nothing() -> None:
 def _through_both(messages: Sequence[Message], size: int = 1, cut: int = -1) -> list[Finding]:
     """The last revisions after `measure` and `correlate`, both restored from snapshots before message `cut`."""
     first, second = measure_stage(), Correlate(DetectParams())
-    second.begin(1)
-    second.adopt(topology())
+    second.start_epoch(1)
+    second.set_topology(topology())
     outputs = []
     for number in range(0, len(messages), size):
         if number <= cut < number + size:
             first.restore(first.snapshot())
             state = second.snapshot()
             second = Correlate(DetectParams())
-            second.begin(2)
+            second.start_epoch(2)
             second.restore(state)
-            second.adopt(topology())
+            second.set_topology(topology())
         for output in first.process(messages[number : number + size]):
             if isinstance(output.message, Window | Symptom):
                 outputs += second.process([output.message])
-    outputs += second.advance(at(100_000))
+    outputs += second.advance_watermark(at(100_000))
     return [replace(f, revision=0) for f in last(episodes(outputs))]
 
 

@@ -111,12 +111,12 @@ def test_what_does_not_open_does_not_a_day_later_either() -> None:
     for symptoms in (shut, *NOT_DOWN.values()):
         edges = sorted({s.at_ns for s in symptoms})
         stage = Correlate(DetectParams())
-        stage.begin(1)
-        stage.adopt(topology())
+        stage.start_epoch(1)
+        stage.set_topology(topology())
         said = stage.process(symptoms)
         old_ns = remember_ns(DetectParams())
         for watermark_ns in (at(HOUR), *(edge_ns + old_ns + more_ns for edge_ns in edges for more_ns in (0, 1, 2))):
-            said += stage.advance(watermark_ns)
+            said += stage.advance_watermark(watermark_ns)
         assert [f for f in episodes(said) if f.condition is Condition.LINK_DOWN] == []
 
 
@@ -165,8 +165,8 @@ def test_the_far_end_dates_an_up_of_which_the_event_was_lost() -> None:
 
 def _stage() -> Correlate:
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    stage.adopt(topology())
+    stage.start_epoch(1)
+    stage.set_topology(topology())
     return stage
 
 
@@ -174,7 +174,7 @@ def test_an_administrative_down_that_was_told_late_retracts_it() -> None:
     """It had opened; then it becomes known that a person had disabled the far end: that was no failure."""
     stage = _stage()
     stage.process([down(HOST, 0)])
-    (opened,) = episodes(stage.advance(at(31)))
+    (opened,) = episodes(stage.advance_watermark(at(31)))
     (taken_back,) = episodes(stage.process([off(LEAF, 10)]))
     assert (opened.status, taken_back.status) == (Status.OPEN, Status.RETRACTED)
     assert (taken_back.id, taken_back.revision > opened.revision) == (opened.id, True)
@@ -184,7 +184,7 @@ def test_an_outage_seen_only_afterwards_opens_and_resolves() -> None:
     """Its two moments arrive together and late; however they were fetched, each is said as it is read."""
     for batches in ([[down(HOST, 0), up(HOST, 60)]], [[down(HOST, 0)], [up(HOST, 60)]]):
         stage = _stage()
-        stage.advance(at(100))
+        stage.advance_watermark(at(100))
         opened, said = [finding for batch in batches for finding in episodes(stage.process(batch))]
         assert (opened.status, opened.final) == (Status.OPEN, False)
         assert (said.status, said.final, after(said.resolved_at_ns)) == (Status.RESOLVED, True, 60)
@@ -194,7 +194,7 @@ def test_what_comes_after_the_final_revision_changes_nothing() -> None:
     """An administrative down told after the lateness is kept and counted; what was final stays."""
     stage = _stage()
     stage.process([down(HOST, 0), up(HOST, 60)])
-    assert [f.final for f in episodes(stage.advance(at(95)))] == [False, False, True]
+    assert [f.final for f in episodes(stage.advance_watermark(at(95)))] == [False, False, True]
     assert list(episodes(stage.process([off(LEAF, 10)]))) == []
 
 
@@ -203,19 +203,19 @@ def test_time_may_jump_over_days() -> None:
     symptoms = [down(HOST, 0), up(HOST, 100)]
     walked = _stage()
     walked.process(symptoms)
-    steps = [f for t in range(1, 200) for f in episodes(walked.advance(at(t)))]
+    steps = [f for t in range(1, 200) for f in episodes(walked.advance_watermark(at(t)))]
     jumped = _stage()
     jumped.process(symptoms)
-    assert list(episodes(jumped.advance(at(10 * 86_400)))) == steps
+    assert list(episodes(jumped.advance_watermark(at(10 * 86_400)))) == steps
 
 
 def test_a_down_that_lasts_for_days_stays_one_open_finding() -> None:
     """The observation that opened it is dropped after a day; the finding is not, and ends under the same id."""
     stage = _stage()
     stage.process([down(HOST, 0)])
-    said = [f for day in range(1, 5) for f in episodes(stage.advance(at(day * 86_400)))]
+    said = [f for day in range(1, 5) for f in episodes(stage.advance_watermark(at(day * 86_400)))]
     stage.process([up(HOST, 5 * 86_400)])
-    said += episodes(stage.advance(at(6 * 86_400)))
+    said += episodes(stage.advance_watermark(at(6 * 86_400)))
     assert len({f.id for f in said}) == 1
     assert {after(f.started_at_ns) for f in said} == {0}
     assert [f.status for f in said if f.is_closed] == [Status.RESOLVED, Status.RESOLVED]

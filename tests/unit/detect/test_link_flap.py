@@ -159,13 +159,13 @@ def test_a_late_administrative_down_takes_it_back() -> None:
     from tests.worlds.small_fabric import topology
 
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    stage.adopt(topology())
+    stage.start_epoch(1)
+    stage.set_topology(topology())
     (opened,) = list(episodes(stage.process(flaps(HOST, 0, 10, 20))))
     (gone,) = list(episodes(stage.process([off(LEAF, -5)])))
     assert (opened.status, gone.status, gone.id) == (Status.OPEN, Status.RETRACTED, opened.id)
     assert gone.revision > opened.revision
-    assert list(episodes(stage.advance(at(HOUR)))) == []
+    assert list(episodes(stage.advance_watermark(at(HOUR)))) == []
 
 
 PRESETS: dict[str, tuple[str, list[Symptom], list[Symptom]]] = {

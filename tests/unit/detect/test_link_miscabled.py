@@ -174,8 +174,8 @@ def test_order_and_repeats_change_nothing() -> None:
     def final(order: Sequence[Message]) -> list[Any]:
         own, said, reached = stages(), [], 0
         for stage in (own.measure, own.correlate, own.attribute):
-            stage.begin(1)
-            stage.adopt(TOP)
+            stage.start_epoch(1)
+            stage.set_topology(TOP)
 
         def on(outputs: Sequence[Output]) -> None:
             for output in outputs:
@@ -188,8 +188,8 @@ def test_order_and_repeats_change_nothing() -> None:
             on(own.measure.process([message]))
             if own.measure.watermark_ns < 2**62 and own.measure.watermark_ns > reached:
                 reached = own.measure.watermark_ns
-                on(own.correlate.advance(reached - ns(30)))
-                on(own.attribute.advance(reached - ns(30)))
+                on(own.correlate.advance_watermark(reached - ns(30)))
+                on(own.attribute.advance_watermark(reached - ns(30)))
         return sorted(repr(replace(f, id="", revision=0, parent_id=str(bool(f.parent_id)))) for f in miscabled(said))
 
     chance = random.Random(7)
@@ -222,8 +222,8 @@ def told_over_a_change(world: FactsWorld, change: float, until: float) -> list[F
                 on((own.attribute if "episodes" in output.topic.name else own.correlate).process([output.message]))
 
     for stage in (own.measure, own.correlate, own.attribute):
-        stage.begin(1)
-        stage.adopt(TOP)
+        stage.start_epoch(1)
+        stage.set_topology(TOP)
     reached, is_moved = 0, False
     for message in sorted(recorded(world, until), key=event_time):
         on(own.measure.process([message]))
@@ -232,9 +232,9 @@ def told_over_a_change(world: FactsWorld, change: float, until: float) -> list[F
         reached = own.measure.watermark_ns
         for stage in (own.measure, own.correlate, own.attribute):
             if stage is not own.measure:
-                on(stage.advance(reached))
+                on(stage.advance_watermark(reached))
             if not is_moved and reached >= at(change):
-                on(stage.adopt(top))
+                on(stage.set_topology(top))
         is_moved = reached >= at(change)
     return miscabled(said)
 
@@ -263,8 +263,8 @@ def test_moving_the_links_on_paper_ends_what_was_found() -> None:
 def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     """What all ports hear as they should is told of nobody, and kept as one word a device."""
     stage = Measure(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     world = FactsWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.links_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
@@ -275,8 +275,8 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
 def test_what_changed_is_told_once() -> None:
     """An end that goes on hearing another is told of once, and once when it hears what it should again."""
     stage = Measure(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
     told = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, CablingReport)]
     assert [(one.neighbor_match, one.at_ns) for one in told] == [

@@ -30,8 +30,8 @@ Told = tuple[str, str, float | None, float | None, int]
 def stage() -> Measure:
     """A stage that knows the fabric; `mlx5_0` is another name of p1-h1's e0."""
     made = Measure(DetectParams())
-    made.begin(1)
-    made.adopt(topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_0")])))
+    made.start_epoch(1)
+    made.set_topology(topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_0")])))
     return made
 
 
@@ -146,7 +146,7 @@ def test_symptoms_go_to_the_home_pods() -> None:
     outputs = [output for message in messages for output in own.process([message])]
     keys = [(o.message.kind.name, o.key) for o in outputs if isinstance(o.message, Symptom)]
     assert keys == [("RESTARTED", "p1"), ("RESTARTED", "p2"), ("RESTARTED", "s1"), ("WENT_DOWN", "p2")]
-    silent = [(o.message.kind.name, o.key) for o in own.advance(at(1000)) if isinstance(o.message, Symptom)]
+    silent = [(o.message.kind.name, o.key) for o in own.advance_watermark(at(1000)) if isinstance(o.message, Symptom)]
     assert silent == [("SOURCE_SILENT", "s1")]
 
 

@@ -78,10 +78,10 @@ def readings(draw: st.DrawFn) -> list[Message]:
 
 def _stage(state: bytes | None = None) -> Measure:
     made = Measure(DetectParams())
-    made.begin(1)
+    made.start_epoch(1)
     if state is not None:
         made.restore(state)
-    made.adopt(TOP)
+    made.set_topology(TOP)
     return made
 
 

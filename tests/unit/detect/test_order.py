@@ -52,7 +52,7 @@ def test_crowds_that_come_and_go_are_the_same(seed: int) -> None:
 def test_readings_in_their_order_are_told_once(world: SmallWorld) -> None:
     """However late a reading is: what is told of it is not told again when the next one comes."""
     stage, said = Measure(DetectParams()), list[Symptom]()
-    stage.adopt(world.topology)
+    stage.set_topology(world.topology)
     missing = set(range(150, 900, 70))
     for message in told(world):
         if getattr(message, "sampled_at_ns", 0) // 10**9 % 1_000_000 not in missing:

@@ -141,17 +141,17 @@ def observations(draw: st.DrawFn) -> list[Symptom]:
 def _final(symptoms: Sequence[Symptom], cut: int = -1) -> list[tuple[Any, ...]]:
     """The last revisions of what correlate says when all arrive before the watermark has passed any lateness."""
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    outputs = stage.adopt(TOP)
+    stage.start_epoch(1)
+    outputs = stage.set_topology(TOP)
     for number, symptom in enumerate(symptoms):
         if number == cut:
             other = Correlate(DetectParams())
-            other.begin(2)
+            other.start_epoch(2)
             other.restore(stage.snapshot())
-            other.adopt(TOP)
+            other.set_topology(TOP)
             stage = other
         outputs += stage.process([symptom])
-    outputs += stage.advance(at(10_000))
+    outputs += stage.advance_watermark(at(10_000))
     newest: dict[str, Finding] = {}
     for finding in episodes(outputs):
         assert finding.id not in newest or newest[finding.id].revision < finding.revision
@@ -181,8 +181,8 @@ def test_a_restart_between_any_two_observations_changes_nothing(symptoms: list[S
 def test_state_stays_bounded_under_an_endless_flapper() -> None:
     """A port flaps each second for 45 minutes: its findings keep their beginning, and state stays bounded."""
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     sizes: list[int] = []
     said: list[Finding] = []
     for minute in range(45):
@@ -190,7 +190,7 @@ def test_state_stays_bounded_under_an_endless_flapper() -> None:
             s for second in range(60) for s in (down(HOST, minute * 60 + second), up(HOST, minute * 60 + second + 0.5))
         ]
         said += episodes(stage.process(batch))
-        said += episodes(stage.advance(at(minute * 60 + 59)))
+        said += episodes(stage.advance_watermark(at(minute * 60 + 59)))
         sizes.append(len(stage.snapshot()))
     assert max(sizes[30:]) <= max(sizes[:30]) * 1.1
     assert {f.detector for f in said} == {"link/flap", "link/down"}

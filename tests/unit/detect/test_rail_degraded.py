@@ -68,8 +68,8 @@ def told(
 ) -> list[Finding]:
     """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    outputs = stage.adopt(TOP)
+    stage.start_epoch(1)
+    outputs = stage.set_topology(TOP)
     outputs += stage.process(
         [Symptom(host, "", SourceSilence(False), at(0), source=Source.SOURCE_NIC) for host in silent]
     )
@@ -77,9 +77,9 @@ def told(
     for window in sorted(windows, key=lambda w: w.end_ns):
         if window.end_ns + ns(30) > at(60 * until_min):
             continue
-        outputs += stage.advance(window.end_ns + ns(30) - 1)
+        outputs += stage.advance_watermark(window.end_ns + ns(30) - 1)
         outputs += stage.process([window])
-    outputs += stage.advance(at(60 * until_min))
+    outputs += stage.advance_watermark(at(60 * until_min))
     found = [f for f in episodes(outputs) if f.condition is Condition.RAIL_DEGRADED]
     assert all(f.detector == "rail/degraded" for f in found)
     return found
@@ -191,14 +191,14 @@ def test_order_repeats_and_restarts_change_no_final_revision() -> None:
     windows = minutes(slow(0.7))
     (straight,) = last(told(windows))
     stage = Correlate(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     outputs = stage.process([*reversed(windows), *windows])
     successor = Correlate(DetectParams())
-    successor.begin(2)
+    successor.start_epoch(2)
     successor.restore(stage.snapshot())
-    successor.adopt(TOP)
-    outputs += successor.advance(at(3600))
+    successor.set_topology(TOP)
+    outputs += successor.advance_watermark(at(3600))
     (shuffled,) = last(f for f in episodes(outputs) if f.condition is Condition.RAIL_DEGRADED)
     assert replace(shuffled, revision=0) == replace(straight, revision=0)
 

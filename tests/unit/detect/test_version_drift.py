@@ -122,8 +122,8 @@ def test_two_sources_of_one_device_count_once() -> None:
     own = world()
     twice = [own.facts(host, 1, source) for host in HOSTS for source in (Source.SOURCE_NIC, Source.SOURCE_HOST)]
     stage = Measure(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     told = [o.message for fact in twice for o in stage.process([fact])]
     told += [o.message for o in stage.process([own.facts("pod1-host1", 200, Source.SOURCE_NIC)])]
     census = [message for message in told if isinstance(message, VersionCensus)][-1]
@@ -134,8 +134,8 @@ def test_facts_that_say_nothing_new_are_counted_and_told_no_more() -> None:
     """Each hour's repetition of the same costs a comparison, and no message."""
     own = world()
     stage = Measure(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     for t in (0, 100):
         stage.process([own.facts(host, t) for host in HOSTS])
     later = [o for t in range(200, 4000, 100) for o in stage.process([own.facts(host, t) for host in HOSTS])]
@@ -145,8 +145,8 @@ def test_facts_that_say_nothing_new_are_counted_and_told_no_more() -> None:
 def _attribute(members: int, faulty: Sequence[str], days: float = 20.0) -> list[Finding]:
     """A fleet of a hundred, ten of which run the old version, in which some devices' links failed."""
     stage = Attribute(DetectParams())
-    stage.begin(1)
-    stage.adopt(TOP)
+    stage.start_epoch(1)
+    stage.set_topology(TOP)
     old, new = [f"old{n}" for n in range(members)], [f"new{n}" for n in range(90)]
     counts = tuple(
         VersionCount(
@@ -164,7 +164,7 @@ def _attribute(members: int, faulty: Sequence[str], days: float = 20.0) -> list[
         )  # fmt: skip
         said += [o.message for o in stage.process([Episode(fault)])]
     for hour in range(round(24 * days) + 2):
-        said += [o.message for o in stage.advance(at(3600.0 * hour))]
+        said += [o.message for o in stage.advance_watermark(at(3600.0 * hour))]
     return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
 
 

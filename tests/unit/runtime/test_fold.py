@@ -53,13 +53,13 @@ class Told(WindowStage):
         self.told += [m.port for m in batch if isinstance(m, Symptom)]
         return super().process(batch)
 
-    def advance(self, watermark_ns: int) -> list[Output]:
+    def advance_watermark(self, watermark_ns: int) -> list[Output]:
         self.told.append(watermark_ns)
-        return super().advance(watermark_ns)
+        return super().advance_watermark(watermark_ns)
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         self.told.append(f"adopt {topology.digest}")
-        return super().adopt(topology)
+        return super().set_topology(topology)
 
 
 def test_records_before_a_progress_are_processed_before_time_advances() -> None:

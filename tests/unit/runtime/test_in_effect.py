@@ -30,9 +30,9 @@ class Adopting(WindowStage):
         super().__init__(OUT)
         self.topologies: list[Topology] = []
 
-    def adopt(self, topology: Topology) -> list[Output]:
+    def set_topology(self, topology: Topology) -> list[Output]:
         self.topologies.append(topology)
-        return super().adopt(topology)
+        return super().set_topology(topology)
 
 
 def test_the_first_is_what_was_in_effect_at_the_first_event_else_the_earliest() -> None:
@@ -49,7 +49,7 @@ def test_a_version_waits_for_the_stages_watermark() -> None:
     effect = InEffect(stage, versions(a=10, b=20, c=25, d=90))
     effect.begin(12)
     for watermark_ns, expected in ((19, "a"), (20, "ab"), (30, "abc"), (40, "abc")):
-        stage.advance(watermark_ns)
+        stage.advance_watermark(watermark_ns)
         effect.due()
         assert "".join(stage.adopted) == expected
     assert effect.next_ns() == 90
