@@ -4,3 +4,4 @@ import os
 from pathlib import Path
 
 DATA = Path(os.environ.get("RAILSIGHT_DATA", Path(__file__).parents[2] / "shared" / "data"))
+FLAPPER = DATA / "timeseries" / "clos-100g-flapper"

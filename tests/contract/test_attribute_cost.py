@@ -35,7 +35,7 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import SourceSilence
 from tests.bench.attribute_burst import episodes
-from tests.contract.test_healthy_path_cost import counting
+from tests.fixtures.call_counting import counting
 
 GPUS, RADIX = 1024, 16
 """Small switches, so that many of them restart and each far end sees no more than the largest fabric's would."""

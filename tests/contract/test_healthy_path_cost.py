@@ -8,9 +8,7 @@ with some headroom: whoever raises one says in the commit what is bought for it.
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +23,8 @@ from streams.store.rows.sample_rows import SampleBuilder
 from streams.wire import topics
 from streams.wire.batch_fetch import drain_fetched
 from streams.wire.models import CollectorStatus, Message, RowKind, Samples, Source, Table
-from tests.unit.wire.test_batch_fetch import IN, Consumer, batch
+from tests.fakes.kafka_fetcher import IN, Consumer, batch
+from tests.fixtures.call_counting import counting
 
 ROWS = (8, 128)
 SMALL, LARGE = 16, 64
@@ -73,27 +72,6 @@ def records(rows: int, count: int, turn: int) -> list[bytes]:
 def decoded(values: Sequence[bytes]) -> list[Message]:
     """As the consumer does it."""
     return [topics.decode(topics.SAMPLES, value) for value in values]
-
-
-@contextmanager
-def counting() -> Iterator[Counter[str]]:
-    """Counts the calls of Python and C functions by name; C code that calls C code is not seen, and is what we want."""
-    counted: Counter[str] = Counter()
-
-    def saw(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call":
-            counted[frame.f_code.co_qualname] += 1
-        elif event == "c_call":
-            counted[argument.__qualname__] += 1
-
-    before = sys.getprofile()
-    gc.disable()  # a collection in between calls what others have registered
-    sys.setprofile(saw)
-    try:
-        yield counted
-    finally:
-        sys.setprofile(before)
-        gc.enable()
 
 
 def measuring(stage: Measure, rows: int, count: int) -> Counter[str]:
@@ -193,14 +171,14 @@ async def test_no_record_is_met_in_taking_what_was_fetched(count: int) -> None:
 
 
 def test_a_message_is_parsed_once_for_all_like_it() -> None:
-    """The first of a device goes through the parser; those after it are read by its stencil, once each."""
+    """The first of a device goes through the parser; those after it are read by its template, once each."""
     own = stage()
     batches = [[value.replace(b"device-8", b"device-9") for value in records(8, LARGE, turn)] for turn in (1, 2, 3)]
     with counting() as counted:
         for values in batches:
             own.process(decoded(values))
     assert sum(calls for name, calls in counted.items() if name.endswith("FromString")) == LARGE
-    assert counted["Stencils.read"] == 3 * LARGE
+    assert counted["TemplateDecoder.decode"] == 3 * LARGE
 
 
 def test_no_row_makes_an_object() -> None:

@@ -2,7 +2,7 @@
 
 from streams.notify.notifier import Notifier
 from streams.wire.models import ControlKind, Severity
-from tests.contract.test_healthy_path_cost import counting
+from tests.fixtures.call_counting import counting
 from tests.fixtures.notify_examples import T0, S, control, finding, params
 
 OPEN = 500

@@ -23,7 +23,7 @@ from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.wire.models import PeerGroup, PeerWindow, Source
 from tests.bench.windows_cost import Chain, made, play
-from tests.contract.test_healthy_path_cost import counting
+from tests.fixtures.call_counting import counting
 
 GPUS, MINUTES = 1024, 12
 """The watch after an error is ten windows: it begins and ends within so many minutes."""

@@ -100,3 +100,8 @@ def pid_of(folder: Path, name: str, not_this: int | None = None) -> int | None:
     """The process number of a part that runs, None while it does not, or is still the one before."""
     pid = parts(folder).get(name, {}).get("pid")
     return None if pid is None or pid == not_this else int(pid)
+
+
+def log_contains(log: Path, text: str) -> bool | None:
+    """Return True if the log contains the text, None if it does not yet."""
+    return True if log.exists() and text in log.read_text() else None

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import Marked, once, pid_of, railsight, until
-from tests.recordings import DATA
+from tests.e2e.processes import Marked, log_contains, once, pid_of, railsight, until
+from tests.recordings import FLAPPER
 
-FLAPPER = DATA / "timeseries" / "clos-100g-flapper"
 SPEED = "100"
 
 pytestmark = [
@@ -53,7 +52,7 @@ def play(folder: Path, *, kill_the_worker: bool) -> Path:
         if kill_the_worker:
             until(lambda: "playing" in demo.log.read_text() or None, 120, "the recording")
             # Owners write their epoch before their first output: from here on there is something to lose.
-            until(lambda: said_at_least(run / "process.log", "epoch 1"), 60, "the first owner")
+            until(lambda: log_contains(run / "process.log", "epoch 1"), 60, "the first owner")
             before = until(lambda: pid_of(run, "process"), 10, "the worker")
             os.kill(before, signal.SIGKILL)
             until(lambda: pid_of(run, "process", before), 30, "the worker after its kill")
@@ -62,11 +61,6 @@ def play(folder: Path, *, kill_the_worker: bool) -> Path:
     finally:
         demo.end()
     return out
-
-
-def said_at_least(log: Path, text: str) -> bool | None:
-    """Whether a log has it, None while it does not."""
-    return True if log.exists() and text in log.read_text() else None
 
 
 @pytest.fixture(scope="session")

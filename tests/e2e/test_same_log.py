@@ -21,8 +21,8 @@ from streams.runtime.topic_writer import inventory_records, publish
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Finding, Progress
 from streams.wire.topics import TOPICS, PartitionScheme
-from tests.e2e.processes import Marked, railsight, until
-from tests.e2e.test_played import FLAPPER, said_at_least
+from tests.e2e.processes import Marked, log_contains, railsight, until
+from tests.recordings import FLAPPER
 
 pytestmark = [
     pytest.mark.timeout(300),
@@ -78,7 +78,7 @@ def _fold(kafka: KafkaSettings, folder: Path, cluster: str, end_ns: int, *, kill
     worker = Marked(railsight("process", "--config", str(config), "--instance", "one"), log)
     try:
         if kill:
-            until(lambda: said_at_least(log, "epoch 1"), 60, "the first owner")
+            until(lambda: log_contains(log, "epoch 1"), 60, "the first owner")
             os.kill(worker.process.pid, signal.SIGKILL)
             worker.process.wait()
             worker = Marked(railsight("process", "--config", str(config), "--instance", "one"), folder / "again.log")

@@ -11,7 +11,7 @@ from streams.detect.attribute.stage import Attribute
 from streams.fabric.ids import remediation_id
 from streams.wire.models import Control, ControlKind, Finding, Outcome, RemediationResult
 from streams.wire.topics import FINDINGS
-from tests.contract.detect.test_stages import EVERYTHING, PARAMS, attribute_steps, downstream, world_of
+from tests.contract.detect.stage_steps import EVERYTHING, PARAMS, attribute_steps, downstream, world_of
 from tests.contract.stage_promises import Case, RepeatPromises, StagePromises, Step
 from tests.worlds.observations import at
 

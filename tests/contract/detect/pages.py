@@ -7,9 +7,9 @@ from pathlib import Path
 
 from streams.report.render_finding import finding_report
 from tests.contract.detect.cases import LABELLED, said
-from tests.contract.detect.test_registry import ROOT
 from tests.worlds.observations import last
 
+ROOT = Path(__file__).parents[3]
 OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from collectors.host.admin import HOLD_S, LINK_BYTES
 from collectors.host.links import Rtnetlink
-from tests.unit.collectors.host.test_admin import message
+from tests.fixtures.netlink_messages import message
 
 WITHIN_S = 60.0
 

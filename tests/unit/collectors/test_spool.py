@@ -1,9 +1,6 @@
 """The spool: what it took is there after any end of the process, in order, and what it cannot take is refused."""
 
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,31 +11,15 @@ from hypothesis import strategies as st
 from collectors.core.buffer import Held
 from collectors.core.spool import Damaged, Spool
 from streams.wire.errors import Misconfigured
-from streams.wire.topics import EVENTS, SAMPLES, Record
+from tests.fixtures.spool_records import files_no_larger_than, held
 
 MUCH = 1 << 30
-
-
-def held(number: int, size: int = 10) -> Held:
-    value = number.to_bytes(8, "big") + b"x" * size
-    return Held(Record(SAMPLES if number % 2 else EVENTS, b"leaf1", value, (("type", b"\x00\xff"),), "leaf1"), number)
 
 
 def opened(path: Path, limit_bytes: int = MUCH) -> Spool:
     spool = Spool(path, limit_bytes, lock_s=0.1)
     spool.open()
     return spool
-
-
-@contextmanager
-def files_no_larger_than(size: int) -> Iterator[None]:
-    """What a full disk is to a program: a write that fails."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def copy_of(path: Path, to: Path) -> Path:

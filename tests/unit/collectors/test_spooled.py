@@ -9,7 +9,7 @@ from pathlib import Path
 from collectors.core.bounds import PublisherParams
 from collectors.core.counts import Counts
 from collectors.core.spooled import SpooledBuffer, buffer_of
-from tests.unit.collectors.test_spool import files_no_larger_than, held
+from tests.fixtures.spool_records import files_no_larger_than, held
 
 AFTER_S = 0.2
 

@@ -24,7 +24,7 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
-from tests.unit.detect.test_link_degrading import Values, minute, powers, told
+from tests.worlds.link_windows import Values, minute, powers, told
 from tests.worlds.observations import HOST, LEAF, after, at, correlated, down, flaps, last
 from tests.worlds.small_fabric import inventory, job, topology
 from tests.worlds.small_world import SmallWorld, findings, play

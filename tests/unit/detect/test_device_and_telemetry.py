@@ -6,8 +6,8 @@ import pytest
 
 from streams.wire.models import Cause, Condition, EventKind, Finding, Remediation, Severity, Status, Symptom, Verdict
 from streams.wire.symptoms import SourceSilence
-from tests.unit.detect.test_measure import UP, stage, told
 from tests.worlds import small_world
+from tests.worlds.measure_stage import UP, stage, told
 from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
 from tests.worlds.small_world import SmallWorld, Statuses, findings, play, status
 

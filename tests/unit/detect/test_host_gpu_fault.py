@@ -21,9 +21,9 @@ from streams.wire.models import (
     Status,
     Verdict,
 )
-from tests.unit.detect.test_measure import UP
 from tests.worlds.host_world import GPUS, HOST, RECOVERED, pcie, xid
 from tests.worlds.live_stages import final_findings, in_order, run, shuffled
+from tests.worlds.measure_stage import UP
 from tests.worlds.observations import after, at, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import findings, play

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from streams.wire.models import Finding, Message, Status
-from tests.unit.detect.test_measure import UP
 from tests.worlds.live_stages import final_findings, in_order, run
+from tests.worlds.measure_stage import UP
 from tests.worlds.observations import after, at, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import status

@@ -4,10 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from streams.detect.measure.stage import Measure
-from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
-from streams.fabric.inventory import PortName
 from streams.wire.errors import Reject
 from streams.wire.models import (
     IDLE_NS,
@@ -19,27 +16,10 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.symptoms import Restart, SymptomKind
-from streams.wire.topics import SYMPTOMS
+from tests.worlds.measure_stage import ADMIN, DOWNS, TURNS, UP, stage, told
 from tests.worlds.observations import GNMI, SNMP, after, at, event, growth, samples
-from tests.worlds.small_fabric import inventory, topology
 
-UP, ADMIN, DOWNS, TURNS = Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS
 Told = tuple[str, str, float | None, float | None, int]
-
-
-def stage() -> Measure:
-    """A stage that knows the fabric; `mlx5_0` is another name of p1-h1's e0."""
-    made = Measure(DetectParams())
-    made.start_epoch(1)
-    made.set_topology(topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_0")])))
-    return made
-
-
-def told(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
-    """The symptoms, once each."""
-    outputs = [output for message in messages for output in own.process([message])]
-    assert all(output.topic is SYMPTOMS for output in outputs)
-    return list(dict.fromkeys(o.message for o in outputs if isinstance(o.message, Symptom)))
 
 
 def brief(symptoms: Sequence[Symptom]) -> list[Told]:

@@ -13,7 +13,7 @@ from streams.detect.measure.recent import Recent
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.errors import Reject
-from tests.unit.detect.test_measure import DOWNS, UP, stage
+from tests.worlds.measure_stage import DOWNS, UP, stage
 from tests.worlds.observations import samples
 from tests.worlds.small_world import status
 

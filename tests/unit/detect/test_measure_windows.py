@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,16 +11,24 @@ from streams.detect.evidence.params import WindowParams
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
-from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Message, PeerWindow, RowKind, Samples, Source, Table, Window
+from streams.wire.models import ABSENT_COUNTER, Message, PeerWindow, Samples, Source, Window
 from streams.wire.topics import SUMMARIES
-from tests.unit.detect.test_measure import stage
-from tests.worlds.observations import after, at, samples
+from tests.worlds.arbitrary_windows import (
+    A_MINUTE,
+    BITS,
+    CORRECTED,
+    FCS,
+    PORTS,
+    POWER,
+    T0_IN_WINDOW,
+    ended,
+    minutes,
+)
+from tests.worlds.measure_stage import stage
+from tests.worlds.observations import after, samples
 
-FCS, BITS, CORRECTED, POWER = Metric.RX_FCS_ERRORS, Metric.RX_BITS, Metric.FEC_CORRECTED_BITS, Metric.RX_POWER_DBM
 BER = Metric.PRE_FEC_BER
 W = 60
-A_MINUTE = 24_000_000_000_000
-"""Bits of a minute at 400 Gb/s."""
 
 
 def windows(own: Measure, messages: Sequence[Message], size: int = 1) -> list[Window]:
@@ -35,10 +42,6 @@ def windows(own: Measure, messages: Sequence[Message], size: int = 1) -> list[Wi
 def counted(values: Sequence[float | None], metric: Metric = FCS, every: float = 30) -> list[Message]:
     """A counter or gauge of one port, read each `every` seconds from a window's begin on."""
     return [samples("p1-l0", -T0_IN_WINDOW + n * every, {metric: {"d1": v}}) for n, v in enumerate(values)]
-
-
-T0_IN_WINDOW = 40
-"""`at(0)` is so many seconds into a window: 1,000,000 s are 16,666 minutes and 40 s."""
 
 
 def brief(told: Sequence[Window], metric: Metric = FCS) -> list[tuple[float | None, float | None]]:
@@ -79,9 +82,9 @@ def test_two_minutes_with_errors_are_told_and_the_ten_after_them() -> None:
 
 def test_an_error_that_stood_alone_is_told_beside_a_level_that_moves() -> None:
     """Nine minutes before the power fell by half a decibel; one eleven minutes before is not."""
-    for minutes, expected in ((9, [(20.0, 1.0)]), (11, [])):
+    for lag_min, expected in ((9, [(20.0, 1.0)]), (11, [])):
         readings: list[tuple[dict[str, float | None], dict[str, float | None]]] = [
-            ({"d1": 3 + (n > 2)}, {"d1": -3.0 - 0.5 * (n > 2 * minutes + 2)}) for n in range(40)
+            ({"d1": 3 + (n > 2)}, {"d1": -3.0 - 0.5 * (n > 2 * lag_min + 2)}) for n in range(40)
         ]
         told = windows(stage(), [
             samples("p1-l0", -T0_IN_WINDOW + 30 * n, {FCS: errors, POWER: power})
@@ -141,44 +144,6 @@ def test_a_telemetry_hole_is_one_growth_over_all_of_it() -> None:
     told = windows(stage(), [samples("p1-l0", t, {FCS: {"d1": n}}) for t, n in read])
     assert brief(told)[:1] == [(560.0, 5.0)]
     assert (after(told[0].since_ns), after(told[0].at_ns)) == (0, 600)
-
-
-COUNTS = (FCS, BITS, CORRECTED)
-GAUGES = (POWER,)
-PORTS = ("d1", "d2")
-
-
-@st.composite
-def minutes(draw: st.DrawFn, errors: Sequence[int] = (0, 0, 0, 0, 1, 7), wander: int = 1) -> list[Samples]:
-    """Readings of two ports, every 20 s with holes: errors now and then, a reset, levels that wander or not."""
-    counts = np.zeros((3, 2), np.uint64)
-    power = np.full((1, 2), -3.0)
-    messages = []
-    for n in range(draw(st.integers(4, 16))):
-        counts[0, draw(st.integers(0, 1))] += draw(st.sampled_from(errors))
-        counts[1] += np.uint64(A_MINUTE // 3)
-        counts[2] += np.uint64(draw(st.sampled_from([0, 10**4, 10**8])) * wander)
-        if draw(st.integers(0, 40)) == 0:
-            counts[:] = 0
-        power[0, 0] += draw(st.sampled_from([0, 0, 0.1, -0.4])) * wander
-        if draw(st.integers(0, 6)) == 0:
-            continue
-        counters, gauges = (Table(metrics, (NO_INDEX,) * len(metrics), values.copy())
-                  for metrics, values in ((COUNTS, counts), (GAUGES, power)))  # fmt: skip
-        moment = at(20 * n + draw(st.integers(0, 19)))
-        messages.append(Samples("p1-l0", Source.SOURCE_GNMI, "c", 1, n, moment, moment, 1, RowKind.ROW_KIND_PORT,
-                                PORTS, 0, counters, gauges))  # fmt: skip
-    return messages
-
-
-def ended(messages: Sequence[Samples]) -> list[Message]:
-    """With a reading long after, so that all windows become final."""
-    last = max(messages, key=lambda m: m.sampled_at_ns) if messages else None
-    if last is None:
-        return []
-    end = last.sampled_at_ns + 10**12
-    return [*messages, Samples(last.device, last.source, "c", 1, 10**6, end, end, 1, last.row_kind, last.row, 0,
-                               last.counters, last.gauges)]  # fmt: skip
 
 
 @settings(max_examples=20)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from streams.wire.models import Condition, EventKind, Finding, Message, Source
-from tests.unit.detect.test_late import UP, Told, told
+from tests.worlds.late_readings import UP, Told, told
 from tests.worlds.live_stages import final_findings, in_order, run
 from tests.worlds.observations import GNMI, SNMP, after, event, growth, samples
 from tests.worlds.small_fabric import topology

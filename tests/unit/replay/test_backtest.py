@@ -13,7 +13,7 @@ from streams.replay.score import read_truth, score
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Control, ControlKind, EventKind, Message, Progress, Source, Status
 from tests.recordings import DATA
-from tests.unit.detect.test_measure import UP
+from tests.worlds.measure_stage import UP
 from tests.worlds.observations import GNMI, SNMP, at, down, event, samples
 from tests.worlds.small_fabric import topology
 from tests.worlds.small_world import SmallWorld, findings, play, stages, statuses

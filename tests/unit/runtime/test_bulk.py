@@ -5,8 +5,8 @@ from streams.runtime.chunk import CHUNK_RECORDS, Cut
 from streams.runtime.inbox import Inbox
 from streams.runtime.pace import FULL_PER_S, Pace
 from streams.wire import topics
+from tests.fakes.chunk_source import Source, chunk
 from tests.fixtures.runtime_bindings import FIRST, Fetched
-from tests.unit.runtime.test_inbox import Source, chunk
 
 
 def paced(per_s: float, seconds: int = 3) -> Pace:

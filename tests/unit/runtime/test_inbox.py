@@ -1,25 +1,19 @@
 """What an owner is handed: no gap, no repeat, and all inputs in the order in which the brokers took them."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.runtime.chunk import Chunk
 from streams.runtime.inbox import Inbox
 from streams.runtime.merge import Merge
-from tests.fixtures.runtime_bindings import FIRST, LAST, Fetched
+from tests.fakes.chunk_source import Source, chunk
+from tests.fixtures.runtime_bindings import FIRST, LAST
 
 
 def never(_topic: str) -> bool:
     return False
-
-
-def chunk(topic: str, *at_ms: int, start: int = 0) -> Chunk:
-    end = start + len(at_ms)
-    records = [Fetched(start + i, b"", timestamp=at) for i, at in enumerate(at_ms)]
-    return Chunk(topic, 0, start, end, records, end)
 
 
 def handed_on(merge: Merge) -> list[tuple[str, list[int]]]:
@@ -55,23 +49,6 @@ def test_however_inputs_are_cut_into_chunks_nothing_is_lost_and_the_order_is_one
         order += [(record.timestamp, ready.topic) for record in ready.records]
     assert order == sorted(order)
     assert ends == {"in": len(one), "kept": len(other)}
-
-
-@dataclass
-class Source:
-    """Where chunks come from: keeps what it was asked, and says how far each input goes."""
-
-    ends: dict[str, int] = field(default_factory=dict)
-    asked: list[tuple[str, int]] = field(default_factory=list)
-
-    def read_from(self, topic: str, partition: int, offset: int) -> None:
-        self.asked.append((topic, offset))
-
-    def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        raise AssertionError("reading acknowledges nothing")
-
-    def end_of(self, topic: str, partition: int) -> int | None:
-        return self.ends.get(topic)
 
 
 @dataclass

@@ -9,10 +9,10 @@ from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
 from streams.instrument.metrics import NullMetrics
 from streams.runtime.owner import Owner, Surroundings
+from tests.fakes.chunk_source import Source
 from tests.fakes.producer import Metadata, Producer
 from tests.fakes.stages import CountingStage
 from tests.fixtures.runtime_bindings import FIRST, IN, MID, SNAPSHOTS, Clock, Log, begun, event
-from tests.unit.runtime.test_inbox import Source
 
 
 @dataclass

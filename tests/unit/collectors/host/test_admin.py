@@ -1,7 +1,5 @@
 """That a person shut a port: what messages and looks make of it, against what was told last."""
 
-import struct
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,16 +8,11 @@ from collectors.core.emitter import Happening
 from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates, Link, Netdev, link_of, ports_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
+from tests.fixtures.netlink_messages import INDEX, message
 
 UP, DOWN = EventKind.ADMIN_UP, EventKind.ADMIN_DOWN
-INDEX = 7
 ENABLED, DISABLED = Link(INDEX, is_enabled=True), Link(INDEX, is_enabled=False)
 GONE = Link(INDEX, is_enabled=False, is_gone=True)
-
-
-def message(index: int = INDEX, flags: int = 0, kind: int = 16, family: int = 0, length: int = 100) -> bytes:
-    """As the kernel begins one."""
-    return struct.pack("=IHHIIBxHiII", length, kind, 0, 0, 0, family, 1, index, flags, 0x1)
 
 
 def netdev(*, is_enabled: bool = True, port: str = "mlx5_0") -> Netdev:

@@ -20,8 +20,8 @@ from tests.fakes.nvml import FakeGpu
 from tests.fakes.publisher import KeptRecords
 from tests.fixtures.host_agent import rows, whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, machine
+from tests.fixtures.lldpd_output import interface, program, told
 from tests.fixtures.nic_tree import write
-from tests.unit.collectors.host.test_lldp import interface, program, told
 
 S = 10**9
 FULL = {"pcie_width_lanes": 16, "pcie_speed_gtps": 32, "pcie_width_max_lanes": 16, "pcie_speed_max_gtps": 32}

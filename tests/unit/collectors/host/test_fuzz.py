@@ -19,12 +19,11 @@ from collectors.host.messages import told
 from collectors.host.ports import KnownPorts
 from collectors.host.times import Times
 from streams.wire.errors import Reject
+from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
-from tests.fixtures.host_agent import START_NS, whole
+from tests.fixtures.host_agent import START_NS, listening, whole
 from tests.fixtures.host_tree import GPU, NIC0, NIC1, folder, machine
-from tests.unit.collectors.host.test_kernel_log import listening
-from tests.unit.collectors.host.test_times import SetZero
-from tests.unit.collectors.nic.test_fuzz import content, spoil
+from tests.fixtures.malformed_files import content, spoil
 
 if TYPE_CHECKING:
     from collectors.core.emitter import Happening

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from pathlib import Path
-from typing import Any
 
 from collectors.core.counts import Counts
 from collectors.host.bound import Bound
@@ -12,10 +11,10 @@ from collectors.host.kmsg import Kmsg
 from collectors.host.ports import KnownPorts
 from collectors.host.times import Times
 from streams.wire.models import Event, EventKind
+from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
-from tests.fixtures.host_agent import START_NS, SetClock, Whole, whole
+from tests.fixtures.host_agent import START_NS, SetClock, listening, whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, NIC1, machine
-from tests.unit.collectors.host.test_times import SetZero
 
 S = 10**9
 NEW_BOOT = 99
@@ -31,16 +30,6 @@ def say(root: Path, at_ns: int, *messages: str) -> None:
     """Write lines of one moment to the log."""
     with (root / "kern.log").open("a") as file:
         file.writelines(f"{stamp(at_ns)}{message}\n" for message in messages)
-
-
-async def listening(root: Path, clock: SetClock | None = None, boot_id: int = 1, **settings: Any) -> Whole:
-    """An agent that has looked at its log once."""
-    (root / "kern.log").touch()
-    found = whole(root, clock=clock, kernel_log=root / "kern.log", **settings)
-    await found.agent.find()
-    found.agent.listening.begin(boot_id)
-    found.look()
-    return found
 
 
 def brief(events: list[Event]) -> list[tuple[EventKind, str, int]]:

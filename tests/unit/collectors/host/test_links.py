@@ -20,8 +20,8 @@ from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
 from tests.fakes.publisher import KeptRecords
 from tests.fixtures.host_agent import SetClock
+from tests.fixtures.netlink_messages import message
 from tests.fixtures.nic_tree import write
-from tests.unit.collectors.host.test_admin import message
 
 UP, DOWN = EventKind.ADMIN_UP, EventKind.ADMIN_DOWN
 PORTS = (

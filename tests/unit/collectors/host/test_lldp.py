@@ -1,7 +1,6 @@
 """The neighbours that lldpd tells of, in the shapes that its versions give."""
 
 import asyncio
-import stat
 from pathlib import Path
 
 import orjson
@@ -12,23 +11,7 @@ from hypothesis import strategies as st
 from collectors.host import lldp
 from streams.wire.errors import Reject
 from streams.wire.models import Neighbor
-
-
-def interface(netdev: str, system: str, kind: str, port: str, descr: str = "") -> dict[str, object]:
-    """One neighbour as json0 gives it."""
-    chassis = [{"id": [{"type": "mac", "value": "00:11:22:33:44:55"}], "name": [{"value": system}]}]
-    said = {"id": [{"type": kind, "value": port}], "ttl": [{"value": "120"}]}
-    return {
-        "name": netdev,
-        "via": "LLDP",
-        "chassis": chassis,
-        "port": [said | ({"descr": [{"value": descr}]} if descr else {})],
-    }
-
-
-def told(*interfaces: dict[str, object]) -> bytes:
-    """The whole answer."""
-    return orjson.dumps({"lldp": [{"interface": list(interfaces)}]})
+from tests.fixtures.lldpd_output import interface, program, told
 
 
 def test_neighbours_by_netdev() -> None:
@@ -78,14 +61,6 @@ def test_any_json_is_read_to_its_end(said: object) -> None:
     """Without a crash."""
     for neighbor in lldp.neighbors(orjson.dumps(said)):
         assert neighbor.port and neighbor.remote_device and neighbor.remote_port
-
-
-def program(folder: Path, body: str) -> str:
-    """A program in lldpcli's place."""
-    path = folder / "lldpcli"
-    path.write_text(f"#!/bin/sh\n{body}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
 
 
 async def test_the_program_is_asked_for_json(tmp_path: Path) -> None:

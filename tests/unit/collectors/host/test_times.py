@@ -1,27 +1,13 @@
 """From the kernel's clock to the time of day."""
 
-from dataclasses import dataclass
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.host.lines import Line
 from collectors.host.times import OwnZero, Times
+from tests.fakes.boot_time import NOW, ZERO, S, SetZero
 
-S = 10**9
-NOW = 1_795_255_200 * S
-ZERO = NOW - 40 * 86_400 * S
 POLL = S // 4
-
-
-@dataclass
-class SetZero:
-    """Where it is set."""
-
-    ns: int = ZERO
-
-    def zero_ns(self) -> int:
-        return self.ns
 
 
 def line(at_ns: int, zero_ns: int = ZERO) -> Line:

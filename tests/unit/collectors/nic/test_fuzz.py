@@ -1,6 +1,5 @@
 """Ten thousand sysfs files of any content: no crash, no stall, every refusal counted."""
 
-import os
 import random
 import re
 import shutil
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from collectors.kernel import signals
 from collectors.kernel.vpd import vpd
+from tests.fixtures.malformed_files import content, spoil
 from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, rows, whole, write
 
 FILES = 10_000
@@ -29,48 +29,6 @@ WIDE = (
     | {f"{PORT}/hw_counters/lifespan": "0"}
 )
 """A port with every file that is known."""
-
-
-def content(chance: random.Random) -> bytes:
-    """Like a value, nearly like one, or nothing like it."""
-    match chance.randrange(9):
-        case 0:
-            return str(chance.choice([0, 1, 255, 2**32, 2**63, 2**64 - 1, 2**64, 10**30])).encode()
-        case 1:
-            return str(-chance.randrange(10**6)).encode()
-        case 2:
-            return b"N/A (no PMA)"
-        case 3:
-            return b""
-        case 4:
-            return chance.randbytes(chance.randrange(1, 200))
-        case 5:
-            return b"9" * chance.choice([21, 500, 5000, 20_000])
-        case 6:
-            return chance.choice([b"1e3", b"0x10", b"1_0", b"4: ACTIVE", b"400 Gb/sec (4X NDR)", b"\xef\xbc\x91"])
-        case 7:
-            return b"1\n2\n3"
-        case _:
-            return chance.choice([b"up", b"down", b"mlx5_0", b"..", b"/", b"\x00", b"ens1np0", b"InfiniBand"])
-
-
-def spoil(file: Path, chance: random.Random) -> None:
-    """Put something else in a file's place: mostly words, now and then no file at all."""
-    if file.is_symlink() or file.is_fifo() or file.is_file():
-        file.unlink()
-    elif file.is_dir():
-        file.rmdir()
-    match chance.randrange(24):
-        case 0:
-            file.mkdir()
-        case 1:
-            file.symlink_to(file.name)  # onto itself
-        case 2:
-            os.mkfifo(file)  # who opens it waits
-        case 3:
-            pass  # gone
-        case _:
-            file.write_bytes(content(chance))
 
 
 def is_refused(data: bytes) -> bool:

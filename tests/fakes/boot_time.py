@@ -1,0 +1,21 @@
+"""A boot time that the test sets."""
+
+from dataclasses import dataclass
+
+S = 10**9
+
+
+NOW = 1_795_255_200 * S
+
+
+ZERO = NOW - 40 * 86_400 * S
+
+
+@dataclass
+class SetZero:
+    """Where it is set."""
+
+    ns: int = ZERO
+
+    def zero_ns(self) -> int:
+        return self.ns

@@ -1,0 +1,55 @@
+"""Layout of the tests: shared code stands in tests/fixtures, tests/fakes and tests/worlds, not in test modules."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Yield the modules that a source imports, and for `from a import b` also `a.b`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def misplaced_imports(source: str) -> list[str]:
+    """Return the imports that the layout of the tests forbids."""
+    return [
+        module
+        for module in imports_of(source)
+        if module.startswith("tests.")
+        and (module.rsplit(".", 1)[-1].startswith("test_") or module.split(".")[1:2] == ["unit"])
+    ]
+
+
+def test_no_module_imports_from_a_test_module_or_from_the_unit_tests() -> None:
+    """A test module may be deleted or renamed without breaking another."""
+    found = {
+        str(path.relative_to(TESTS)): wrong
+        for path in sorted(TESTS.rglob("*.py"))
+        if (wrong := misplaced_imports(path.read_text(encoding="utf-8")))
+    }
+    assert found == {}
+
+
+def test_the_unit_tests_hold_only_tests() -> None:
+    """Fixtures and fakes that several modules share stand beside the unit tests."""
+    others = [
+        str(path.relative_to(TESTS))
+        for path in sorted((TESTS / "unit").rglob("*.py"))
+        if not path.name.startswith("test_") and path.name not in ("__init__.py", "conftest.py")
+    ]
+    assert others == []
+
+
+def test_the_rule_finds_what_it_forbids() -> None:
+    """Both spellings of an import, and one inside a function."""
+    assert misplaced_imports("from tests.e2e.test_b import play") == ["tests.e2e.test_b"]
+    assert misplaced_imports("from tests.e2e import test_b") == ["tests.e2e.test_b"]
+    assert misplaced_imports("def f():\n    import tests.unit.bench.made") == ["tests.unit.bench.made"]
+    assert misplaced_imports("from tests.fixtures.findings import finding") == []

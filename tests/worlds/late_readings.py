@@ -1,0 +1,33 @@
+"""Symptoms of a measure stage that receives readings out of order, with or without restarts."""
+
+from collections.abc import Sequence
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.wire.models import Message, Symptom
+from tests.worlds.small_fabric import topology
+
+UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
+
+
+Told = tuple[str, float | None, float | None, int]
+
+
+def stage() -> Measure:
+    """One that knows the fabric."""
+    made = Measure(DetectParams())
+    made.start_epoch(1)
+    made.set_topology(topology())
+    return made
+
+
+def told(messages: Sequence[Message], *, killed: bool = False) -> list[Symptom]:
+    """The symptoms of ports, as they are told."""
+    own, said = stage(), []
+    for message in messages:
+        said += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and o.message.port]
+        if killed:
+            state, own = own.snapshot(), stage()
+            own.restore(state)
+    return said

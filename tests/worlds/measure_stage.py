@@ -1,0 +1,31 @@
+"""A measure stage of the small fabric, and the symptoms that it emits."""
+
+from collections.abc import Sequence
+
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.fabric.inventory import PortName
+from streams.wire.models import (
+    Message,
+    Symptom,
+)
+from streams.wire.topics import SYMPTOMS
+from tests.worlds.small_fabric import inventory, topology
+
+UP, ADMIN, DOWNS, TURNS = Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS
+
+
+def stage() -> Measure:
+    """A stage that knows the fabric; `mlx5_0` is another name of p1-h1's e0."""
+    made = Measure(DetectParams())
+    made.start_epoch(1)
+    made.set_topology(topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_0")])))
+    return made
+
+
+def told(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
+    """The symptoms, once each."""
+    outputs = [output for message in messages for output in own.process([message])]
+    assert all(output.topic is SYMPTOMS for output in outputs)
+    return list(dict.fromkeys(o.message for o in outputs if isinstance(o.message, Symptom)))
