@@ -25,8 +25,8 @@ class Output:
 class Stage(Protocol):
     """One owner's share of a stage: one input partition.
 
-    Calls come one at a time, in this order: `start_epoch` once, then `restore` where there is a snapshot, `set_topology` before the
-    first `process` and again at each new inventory, `process` and `advance_watermark` as input comes.
+    Calls come one at a time, in this order: `start_epoch` once, then `restore` if there is a snapshot, `set_topology`
+    before the first `process` and again at each new inventory, `process` and `advance_watermark` as input arrives.
     All outputs are deterministic in what was put in, so that a restart repeats them with the same ids.
     """
 

@@ -13,7 +13,7 @@ from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Cause, Finding, Message, Samples, Severity, Source, Status, Symptom, Window
-from tests.unit.detect.test_measure_windows import ended, minutes
+from tests.worlds.arbitrary_windows import ended, minutes
 from tests.worlds.link_windows import (
     BER,
     FCS,
