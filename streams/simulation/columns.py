@@ -1,6 +1,6 @@
-"""Which columns the simulated sources read, and what a healthy port counts in each.
+"""Declares the columns that the simulated sources read, and what a healthy port counts in each.
 
-The columns lie so that what a NIC reads and what a switch reads are each one stretch of them.
+The columns are ordered so that a NIC and a switch each read one contiguous slice of them.
 """
 
 from streams.fabric.catalogue import Metric
@@ -9,14 +9,17 @@ from streams.wire.models import NO_INDEX
 Column = tuple[Metric, int]
 LANES = 4
 PRIORITY = 3
-"""That of RoCE."""
+"""Priority of RoCE."""
+LINE_BPS = 400e9
+PAUSE_FRAMES_PER_S = 11_921.0
+"""Pauses a port of 400 Gb/s all the time (IEEE 802.1Qbb: 65535 quanta of 512 bits)."""
 
 
 def _plain(*metrics: Metric) -> tuple[Column, ...]:
     return tuple((metric, NO_INDEX) for metric in metrics)
 
 
-_OF_NICS = (
+_NICS_ONLY = (
     *_plain(
         Metric.LINK_DOWN_EVENTS, Metric.RX_SYMBOL_ERRORS, Metric.LINK_ERROR_RECOVERIES, Metric.CNP_SENT,
         Metric.CNP_HANDLED, Metric.ROCE_ECN_MARKED_PACKETS, Metric.OUT_OF_SEQUENCE, Metric.LOCAL_ACK_TIMEOUTS,
@@ -25,7 +28,7 @@ _OF_NICS = (
     *((Metric.LANE_RAW_ERRORS, lane) for lane in range(LANES)),
     (Metric.PFC_RX_PAUSE_USECONDS, PRIORITY), (Metric.PFC_TX_PAUSE_USECONDS, PRIORITY),
 )  # fmt: skip
-_OF_BOTH = (
+_BOTH = (
     *_plain(
         Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_PACKETS, Metric.TX_PACKETS, Metric.RX_DISCARDS, Metric.TX_DISCARDS,
         Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.FEC_CORRECTED_BITS, Metric.RX_BITS,
@@ -33,23 +36,23 @@ _OF_BOTH = (
     ),
     (Metric.PFC_RX_FRAMES, PRIORITY), (Metric.PFC_TX_FRAMES, PRIORITY),
 )  # fmt: skip
-_OF_SWITCHES = _plain(
+_SWITCHES_ONLY = _plain(
     Metric.LINK_TRANSITIONS, Metric.PCS_SYMBOL_ERRORS, Metric.PAUSE_RX_FRAMES, Metric.PAUSE_TX_FRAMES,
     Metric.PORT_ECN_MARKED_PACKETS,
 )  # fmt: skip
-COUNTERS: tuple[Column, ...] = (*_OF_NICS, *_OF_BOTH, *_OF_SWITCHES)
-COUNTER_INDEX = {column: place for place, column in enumerate(COUNTERS)}
-NIC_COUNTERS = slice(0, len(_OF_NICS) + len(_OF_BOTH))
-SWITCH_COUNTERS = slice(len(_OF_NICS), len(COUNTERS))
+COUNTERS: tuple[Column, ...] = (*_NICS_ONLY, *_BOTH, *_SWITCHES_ONLY)
+COUNTER_INDEX = {column: index for index, column in enumerate(COUNTERS)}
+NIC_COUNTERS = slice(0, len(_NICS_ONLY) + len(_BOTH))
+SWITCH_COUNTERS = slice(len(_NICS_ONLY), len(COUNTERS))
 
 GAUGES: tuple[Metric, ...] = (
     Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS, Metric.RX_POWER_DBM, Metric.TX_POWER_DBM,
     Metric.MODULE_TEMPERATURE_C, Metric.PRE_FEC_BER, Metric.PCIE_WIDTH_LANES, Metric.PCIE_SPEED_GTPS,
     Metric.PCIE_WIDTH_MAX_LANES, Metric.PCIE_SPEED_MAX_GTPS,
 )  # fmt: skip
-GAUGE_INDEX = {metric: place for place, metric in enumerate(GAUGES)}
+GAUGE_INDEX = {metric: index for index, metric in enumerate(GAUGES)}
 NIC_GAUGES = slice(0, 6)
-"""A NIC's BER is its corrected bits over its bits."""
+"""The BER of a NIC is its corrected bits over its bits."""
 SWITCH_GAUGES = slice(0, 7)
 HOST_GAUGES = slice(7, 11)
 
@@ -61,11 +64,11 @@ PER_BYTE: dict[Metric, tuple[Metric, float]] = {
     Metric.ROCE_ECN_MARKED_PACKETS: (Metric.RX_BYTES, 3e-8),
     Metric.PORT_ECN_MARKED_PACKETS: (Metric.TX_BYTES, 3e-8),
 }
-"""What grows by traffic: of which direction, and by how much a byte."""
+"""Counters that grow with traffic: the counter of bytes, and the growth for each byte."""
 RARE_COUNTERS = (
     Metric.RX_DISCARDS, Metric.TX_DISCARDS, Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_SYMBOL_ERRORS,
     Metric.FEC_UNCORRECTED_CODEWORDS, Metric.OUT_OF_SEQUENCE, Metric.LOCAL_ACK_TIMEOUTS, Metric.PCS_SYMBOL_ERRORS,
 )  # fmt: skip
-"""What a healthy port counts now and then, one at a time."""
+"""Counters that grow by one now and then on a healthy port."""
 RARE_PER_PORT_HOUR = 0.02
-"""As the load of `bench pipeline` has it: one port in fifty counts one an hour."""
+"""As in the load of `bench pipeline`: one port in fifty counts one an hour."""

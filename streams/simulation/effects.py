@@ -1,6 +1,7 @@
-"""What can happen to the simulated fabric: the few things of which every fault and every hard case is made.
+"""Declares the effects of which every fault and every negative case is composed.
 
-Links, ports and devices are the numbers of a Plant. What an effect does to what is counted and told is world.py's.
+Links, ports and devices are numbers of a FabricArrays. An effect states what happens to the fabric; world.py,
+moment_world.py and the load generator derive from it what devices count and report.
 """
 
 from dataclasses import dataclass
@@ -11,23 +12,30 @@ from streams.wire.models import NO_INDEX, Message, Source
 
 
 class Interval(NamedTuple):
-    """From `start_ns` until before `end_ns`."""
+    """A stretch of event time from `start_ns` to before `end_ns`."""
 
     start_ns: int
     end_ns: int
 
+    def contains(self, at_ns: int) -> bool:
+        """Return whether a moment lies in the interval."""
+        return self.start_ns <= at_ns < self.end_ns
+
     def overlaps(self, other: "Interval") -> bool:
-        """Whether they share a moment."""
+        """Return whether the intervals share a moment."""
         return self.start_ns < other.end_ns and other.start_ns < self.end_ns
 
     def widened(self, by_ns: int) -> "Interval":
-        """So much longer at both ends."""
+        """Return the interval extended by `by_ns` at both ends."""
         return Interval(self.start_ns - by_ns, self.end_ns + by_ns)
 
 
 @dataclass(frozen=True, slots=True)
 class SignalLoss:
-    """A link's signal is away. `shut` is the port that a person disabled; `dark` the one that gets no light."""
+    """A link has no signal.
+
+    `disabled_port` is the end that was shut by configuration, `dark_port` the end that receives no light.
+    """
 
     link: int
     interval: Interval
@@ -37,7 +45,7 @@ class SignalLoss:
 
 @dataclass(frozen=True, slots=True)
 class Rebooting:
-    """A device answers nobody, its links are dead, and it comes back in another boot with its counters at zero."""
+    """A device does not answer and its links are down; afterwards it has a new boot id and counters at zero."""
 
     device: int
     interval: Interval
@@ -45,7 +53,7 @@ class Rebooting:
 
 @dataclass(frozen=True, slots=True)
 class NotPolled:
-    """A device is well and nobody reads it. `said`: its collector lives and tells that it gets no answer."""
+    """A healthy device is not polled. With `is_reported` its collector runs and reports that it gets no answer."""
 
     device: int
     interval: Interval
@@ -54,7 +62,7 @@ class NotPolled:
 
 @dataclass(frozen=True, slots=True)
 class CollectorRestart:
-    """A collector starts anew: it reads nothing for a while, and its run and its numbers are others afterwards."""
+    """A collector restarts: it polls nothing for a while, then has a new run and new sequence numbers."""
 
     collector: str
     interval: Interval
@@ -62,7 +70,7 @@ class CollectorRestart:
 
 @dataclass(frozen=True, slots=True)
 class CounterIncrement:
-    """A counter of a port grows by more: so much a second, and so much of what another one grows by."""
+    """A counter of a port grows faster: by `per_s` each second, and by `share` of the growth of `of_metric`."""
 
     port: int
     metric: Metric
@@ -75,7 +83,7 @@ class CounterIncrement:
 
 @dataclass(frozen=True, slots=True)
 class TrafficReduction:
-    """A link carries this share of what it should, both ways, or only of what the port `sent_by` sends."""
+    """A link carries this share of its traffic, both ways or only what the port `sent_by` sends."""
 
     link: int
     interval: Interval
@@ -85,7 +93,7 @@ class TrafficReduction:
 
 @dataclass(frozen=True, slots=True)
 class TrafficShift:
-    """What the port `sent_by` of a link sends is this share of the line, whoever sends it."""
+    """The port `sent_by` of a link sends at this share of the line rate, whatever the jobs send."""
 
     link: int
     interval: Interval
@@ -95,7 +103,7 @@ class TrafficShift:
 
 @dataclass(frozen=True, slots=True)
 class GaugeOverride:
-    """A gauge of a port reads otherwise: `value`, or what it would read plus `adds`, which is reached over `ramp_s`."""
+    """A gauge of a port reads `value`, or its usual reading plus `offset`, which is reached over `ramp_s`."""
 
     port: int
     metric: Metric
@@ -107,7 +115,7 @@ class GaugeOverride:
 
 @dataclass(frozen=True, slots=True)
 class BitErrors:
-    """A port gets so many more wrong bits before FEC, `lane` the most of them."""
+    """A port receives this ratio of additional wrong bits before FEC, most of them on `lane` if given."""
 
     port: int
     interval: Interval
@@ -117,7 +125,7 @@ class BitErrors:
 
 @dataclass(frozen=True, slots=True)
 class CounterReset:
-    """A driver is loaded anew: the counters of a device begin at zero in the same boot."""
+    """A driver is reloaded: the counters of a device restart at zero in the same boot."""
 
     device: int
     interval: Interval
@@ -125,7 +133,7 @@ class CounterReset:
 
 @dataclass(frozen=True, slots=True)
 class EmitEvent:
-    """Somebody tells this."""
+    """A source emits this message at the start of the interval."""
 
     interval: Interval
     message: Message
@@ -134,7 +142,7 @@ class EmitEvent:
 
 @dataclass(frozen=True, slots=True)
 class CablesSwapped:
-    """The upper ends of two links are in each other's place; who asks its neighbours hears so from `asked_s` on."""
+    """The upper ends of two links are swapped; LLDP shows it when the devices are polled, `polled_after_s` later."""
 
     links: tuple[int, int]
     interval: Interval
@@ -143,28 +151,17 @@ class CablesSwapped:
 
 @dataclass(frozen=True, slots=True)
 class VersionChange:
-    """Devices run another version in their parts of a kind; who asks them hears so from `asked_ns` on, and not then."""
+    """Devices run another version in their components of a kind; facts show it from the first of `polled_at_ns` on."""
 
     devices: tuple[int, ...]
     kind: str
     version: str
     interval: Interval
     polled_at_ns: tuple[int, int]
-    """When they are asked, after the change and after it is undone."""
+    """Times at which the facts are polled, after the change and after it is undone."""
 
 
 Effect = (
-    SignalLoss
-    | Rebooting
-    | NotPolled
-    | CollectorRestart
-    | CounterIncrement
-    | TrafficReduction
-    | TrafficShift
-    | GaugeOverride
-    | BitErrors
-    | CounterReset
-    | EmitEvent
-    | CablesSwapped
-    | VersionChange
-)
+    SignalLoss | Rebooting | NotPolled | CollectorRestart | CounterIncrement | TrafficReduction | TrafficShift
+    | GaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped | VersionChange
+)  # fmt: skip

@@ -1,6 +1,6 @@
-"""Which devices, ports and links the load generator plays: an inventory as names and arrays, and as a file.
+"""Numbers the devices, ports and links of an inventory, for simulations that compute with arrays.
 
-A switch's ports are those that the inventory wires, in the order of their numbers; what they count is group.py's.
+The ports of a switch are those that the inventory connects, in the order of their numbers.
 """
 
 import hashlib
@@ -8,37 +8,66 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FabricArrays:
-    """Devices by number, each with its ports; a port's number is its device's `first_port` and its row."""
+    """Devices by number, each with its ports; a port's number is its device's `first_port` plus its row."""
 
     devices: tuple[str, ...]
     is_host: tuple[bool, ...]
     ports: tuple[tuple[str, ...], ...]
     links: npt.NDArray[np.int64]
-    """Shape (links, 2): the numbers of the ports at both ends."""
+    """Shape (links, 2): the numbers of the ports at both ends, the lower end first."""
 
-    @property
+    @cached_property
+    def port_counts(self) -> npt.NDArray[np.int64]:
+        """Return how many ports each device has."""
+        return np.fromiter((len(ports) for ports in self.ports), np.int64, len(self.ports))
+
+    @cached_property
     def first_port(self) -> npt.NDArray[np.int64]:
-        """The number of each device's first port."""
-        heights = np.fromiter((len(ports) for ports in self.ports), np.int64, len(self.ports))
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(heights)[:-1]])
+        """Return the number of each device's first port."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.port_counts)[:-1]])
+
+    @cached_property
+    def owner(self) -> npt.NDArray[np.int64]:
+        """Return the number of each port's device."""
+        return np.repeat(np.arange(len(self.devices)), self.port_counts)
+
+    @cached_property
+    def links_of(self) -> dict[int, list[int]]:
+        """Return the links of each device."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for link, ends in enumerate(self.owner[self.links].tolist()):
+            for device in ends:
+                found[device].append(link)
+        return found
 
     @property
     def port_count(self) -> int:
-        """How many ports there are."""
+        """Return how many ports there are."""
         return sum(len(ports) for ports in self.ports)
+
+    def device_of(self, port: int) -> int:
+        """Return the number of a port's device."""
+        return int(self.owner[port])
+
+    def port(self, number: int) -> Port:
+        """Return a port by its number."""
+        device = self.device_of(number)
+        return Port(self.devices[device], self.ports[device][number - int(self.first_port[device])])
 
 
 def fabric_arrays(inventory: Inventory) -> FabricArrays:
-    """The plant of an inventory; devices without a link are left out."""
+    """Return the arrays of an inventory; devices without a link are left out."""
     ports: dict[str, set[str]] = defaultdict(set)
     for link in inventory.links:
         ports[link.a_device].add(link.a_port)
@@ -46,9 +75,9 @@ def fabric_arrays(inventory: Inventory) -> FabricArrays:
     devices = [device for device in inventory.devices if device.name in ports]
     rows = _sorted_rows([ports[device.name] for device in devices])
     number: dict[tuple[str, str], int] = {}
-    for device, own in zip(devices, rows, strict=True):
-        for row in own:
-            number[device.name, row] = len(number)
+    for device, names in zip(devices, rows, strict=True):
+        for name in names:
+            number[device.name, name] = len(number)
     links = [(number[link.a_device, link.a_port], number[link.z_device, link.z_port]) for link in inventory.links]
     return FabricArrays(
         tuple(device.name for device in devices),
@@ -59,22 +88,22 @@ def fabric_arrays(inventory: Inventory) -> FabricArrays:
 
 
 def _sorted_rows(ports: list[set[str]]) -> list[tuple[str, ...]]:
-    """The ports of each device in the order of their numbers; devices of one model share one tuple."""
-    known: dict[frozenset[str], tuple[str, ...]] = {}
+    """Return the ports of each device in the order of their numbers; devices of one model share one tuple."""
+    cached: dict[frozenset[str], tuple[str, ...]] = {}
     rows = []
-    for own in ports:
-        names = frozenset(own)
-        if names not in known:
-            known[names] = tuple(sorted(names, key=_by_number))
-        rows.append(known[names])
+    for of_device in ports:
+        names = frozenset(of_device)
+        if names not in cached:
+            cached[names] = tuple(sorted(names, key=_numeric_order))
+        rows.append(cached[names])
     return rows
 
 
-def _by_number(name: str) -> list[tuple[int, str]]:
+def _numeric_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def rows_digest(rows: Sequence[str]) -> int:
-    """As the collectors have it: 64 bits of BLAKE2b over the names, each ended by a NUL."""
+    """Return the collectors' digest of row names: 64 bits of BLAKE2b over the names, each ended by a NUL."""
     digest = hashlib.blake2b(b"".join(row.encode() + b"\0" for row in rows), digest_size=8)
     return int.from_bytes(digest.digest(), "little")

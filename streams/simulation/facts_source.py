@@ -1,6 +1,6 @@
-"""What devices say of themselves: who is at the other end of each cable, and which versions their parts run.
+"""Produces the Facts that devices report: LLDP neighbors and the versions of their components.
 
-They say so each hour, and when somebody asks them after a change.
+A device is polled for facts once an hour, and after a change of its cables or versions.
 """
 
 from collections import defaultdict
@@ -9,85 +9,82 @@ from collections.abc import Sequence
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
 from streams.simulation.effects import CablesSwapped, Effect, Interval, VersionChange
-from streams.simulation.world import World
+from streams.simulation.fabric_arrays import FabricArrays
 from streams.wire.models import Component, Facts, Neighbor, Source
 
 _S = 10**9
-_EVERY_NS = 3600 * _S
+_INTERVAL_NS = 3600 * _S
 NIC, SOFTWARE, OPTICS = "nic", "os", "transceiver"
 VERSIONS = {NIC: "28.39.3004", SOFTWARE: "4.33.1F", OPTICS: "2.0.7"}
-"""What all run but those that do not."""
+"""Versions that all devices run, except those of a VersionChange."""
 _MODELS = {NIC: "MCX75310AAS-NEAT", OPTICS: "MMS4X00-NS"}
 
 
 class FactsSource:
-    """The Facts of all devices, by what happens to cables and versions."""
+    """The Facts of all devices, subject to swapped cables and changed versions."""
 
-    def __init__(self, world: World, topology: Topology, effects: Sequence[Effect]) -> None:
-        self._world, self._topology = world, topology
-        self._asked: dict[int, list[int]] = defaultdict(list)
+    def __init__(self, fabric: FabricArrays, topology: Topology, effects: Sequence[Effect]) -> None:
+        self._fabric, self._topology = fabric, topology
+        self._polled_ns: dict[int, list[int]] = defaultdict(list)
         self._swaps: dict[Port, list[tuple[Interval, Port]]] = defaultdict(list)
-        self._runs: dict[int, list[VersionChange]] = defaultdict(list)
-        self._parts: dict[tuple[tuple[str, ...], str, str], tuple[Component, ...]] = {}
+        self._changes: dict[int, list[VersionChange]] = defaultdict(list)
+        self._components_of: dict[tuple[tuple[str, ...], str, str], tuple[Component, ...]] = {}
         for effect in effects:
             if isinstance(effect, CablesSwapped):
                 self._swap(effect)
             elif isinstance(effect, VersionChange):
                 for device in effect.devices:
-                    self._runs[device].append(effect)
-                    self._asked[device] += effect.polled_at_ns
+                    self._changes[device].append(effect)
+                    self._polled_ns[device] += effect.polled_at_ns
 
     def is_due(self, device: int, last_ns: int, at_ns: int) -> bool:
-        """Whether a device is to say it now, that was read before at `last_ns` (0: never)."""
-        if not last_ns or at_ns // _EVERY_NS != last_ns // _EVERY_NS:
+        """Return whether facts are due at `at_ns` for a device that was polled last at `last_ns` (0: never)."""
+        if not last_ns or at_ns // _INTERVAL_NS != last_ns // _INTERVAL_NS:
             return True
-        return any(last_ns < asked_ns <= at_ns for asked_ns in self._asked.get(device, ()))
+        return any(last_ns < polled_ns <= at_ns for polled_ns in self._polled_ns.get(device, ()))
+
+    def polled_ns(self) -> list[tuple[int, int]]:
+        """Return (time, device) of all polls that follow a change, in order."""
+        return sorted((at_ns, device) for device, times in self._polled_ns.items() for at_ns in times)
 
     def facts(self, device: int, at_ns: int) -> Facts:
-        """What it says then."""
-        plant = self._world.plant
-        name, is_host = plant.devices[device], plant.is_host[device]
-        own = [(c.lower, c.upper) if c.lower.device == name else (c.upper, c.lower)
-               for c in self._topology.links_of.get(name, ())]  # fmt: skip
-        heard = [(near, self._heard_by(near, far, at_ns)) for near, far in own]
-        neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in heard)
+        """Return what a device reports at a moment."""
+        fabric = self._fabric
+        name, is_host = fabric.devices[device], fabric.is_host[device]
+        links = self._topology.links_of.get(name, ())
+        ends = [(c.lower, c.upper) if c.lower.device == name else (c.upper, c.lower) for c in links]
+        advertised = [(near, self._neighbor(near, far, at_ns)) for near, far in ends]
+        neighbors = tuple(Neighbor(near.port, far.device, far.port) for near, far in advertised)
         kind = NIC if is_host else OPTICS
-        parts = self._components(plant.ports[device], kind, self._version(device, kind, at_ns))
+        components = self._components(fabric.ports[device], kind, self._version(device, kind, at_ns))
         software = "" if is_host else self._version(device, SOFTWARE, at_ns)
         source = Source.SOURCE_HOST if is_host else Source.SOURCE_GNMI
-        return Facts(name, at_ns, source, "Railsight", "", software, components=parts, neighbors=neighbors)
+        return Facts(name, at_ns, source, "Railsight", "", software, components=components, neighbors=neighbors)
 
     def _version(self, device: int, kind: str, at_ns: int) -> str:
-        runs = self._runs.get(device, ())
-        return next(
-            (r.version for r in runs if r.kind == kind and r.interval.start_ns <= at_ns < r.interval.end_ns),
-            VERSIONS[kind],
-        )
+        changes = self._changes.get(device, ())
+        changed = (c.version for c in changes if c.kind == kind and c.interval.contains(at_ns))
+        return next(changed, VERSIONS[kind])
 
     def _components(self, rows: tuple[str, ...], kind: str, version: str) -> tuple[Component, ...]:
-        known = self._parts.get((rows, kind, version))
-        if known is None:
-            parts = (Component(row, kind, _MODELS[kind], firmware=version) for row in rows)
-            known = self._parts[rows, kind, version] = tuple(parts)
-        return known
+        cached = self._components_of.get((rows, kind, version))
+        if cached is None:
+            cached = tuple(Component(row, kind, _MODELS[kind], firmware=version) for row in rows)
+            self._components_of[rows, kind, version] = cached
+        return cached
 
     def _swap(self, effect: CablesSwapped) -> None:
-        """What the four ends hear, and when their devices are asked: after the change, and after it is undone."""
+        """Record the neighbors of the four ends, and poll their devices after the change and after it is undone."""
         (a, b), (c, d) = (
-            [self._port(port) for port in self._world.plant.links[link].tolist()] for link in effect.links
+            [self._fabric.port(port) for port in self._fabric.links[link].tolist()] for link in effect.links
         )
         for near, far in ((a, d), (d, a), (c, b), (b, c)):
             self._swaps[near].append((effect.interval, far))
         for link in effect.links:
-            for port in self._world.plant.links[link].tolist():
-                own = self._asked[int(self._world.owner[port])]
-                own += [at_ns + round(effect.polled_after_s * _S) for at_ns in effect.interval]
+            for port in self._fabric.links[link].tolist():
+                polled_ns = self._polled_ns[self._fabric.device_of(port)]
+                polled_ns += [at_ns + round(effect.polled_after_s * _S) for at_ns in effect.interval]
 
-    def _port(self, number: int) -> Port:
-        device = int(self._world.owner[number])
-        plant = self._world.plant
-        return Port(plant.devices[device], plant.ports[device][number - int(self._world.first[device])])
-
-    def _heard_by(self, near: Port, far: Port, at_ns: int) -> Port:
+    def _neighbor(self, near: Port, far: Port, at_ns: int) -> Port:
         swaps = self._swaps.get(near, ())
-        return next((other for span, other in swaps if span.start_ns <= at_ns < span.end_ns), far)
+        return next((other for interval, other in swaps if interval.contains(at_ns)), far)

@@ -1,4 +1,7 @@
-"""Where an effect can happen, drawn by chance: no two at one link at about the same time, unless one explains it."""
+"""Places faults: draws a link or device and a time, so that faults of one link are apart from each other.
+
+Two faults may be close in time only if one explains the other.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,242 +10,242 @@ import numpy as np
 
 from streams.simulation.effects import Interval
 from streams.simulation.fabric_arrays import FabricArrays
-from streams.simulation.traffic import Traffic
+from streams.simulation.traffic import Busyness
 
 _S = 10**9
 SEPARATION_NS = 900 * _S
-"""So long before and after it a link has nothing else: an episode ends ten minutes after its last sign."""
-_EVER = Interval(0, 1 << 62)
+"""Minimum distance of two faults at one link: an episode ends ten minutes after its last observation."""
+_FOREVER = Interval(0, 1 << 62)
 _SETTLED_NS = 60 * _S
 """An uplink that trains is not compared in that window."""
 _WINDOW_NS, _COMPARED = 60 * _S, 6
-"""What is compared is windows of a minute (`detect.window`), and five in a row say so; one more for those cut."""
-_UNEVEN_APART_NS = 480 * _S
-"""A switch is even again after five windows of a minute that say so."""
-_COLLAPSED_APART_NS, _OF_A_RAIL = 120 * _S, 0.55
-"""A collapse is over after a minute without; and half of a group's hosts at least make one."""
-_DRIFT_APART_NS = 240 * _S
-"""Who changes a version says so within minutes."""
+"""Uplinks are compared in windows of a minute (`detect.window`), five in a row decide; one more for cut windows."""
+_IMBALANCE_SEPARATION_NS = 480 * _S
+"""An imbalance resolves after five even windows of a minute."""
+_COLLAPSE_SEPARATION_NS, _COLLAPSE_RATIO = 120 * _S, 0.55
+"""A collapse resolves after a minute, and takes at least half of a group's hosts."""
+_DRIFT_SEPARATION_NS = 240 * _S
+"""A changed version is reported within minutes."""
+_BUSY_BEFORE_NS = 180 * _S
 _TRIES = 4000
 
 
 class NoRoom(RuntimeError):
-    """The fabric is too small, or the time too short, for so much to happen apart from each other."""
+    """Raised if the fabric is too small, or the time too short, to keep so many faults apart."""
 
 
 class FaultPlacer:
-    """Draws links, hosts and switches that are free for a time, and takes them."""
+    """Draws links, hosts and switches that are free for an interval, and claims them."""
 
     def __init__(
-        self, plant: FabricArrays, tiers: Sequence[str], traffic: Traffic, chance: np.random.Generator,
+        self, fabric: FabricArrays, tiers: Sequence[str], traffic: Busyness, rng: np.random.Generator,
         pods: Mapping[str, str],
     ) -> None:  # fmt: skip
-        """`tiers` are those of the plant's devices, `pods` by their names."""
-        self.plant, self.traffic, self.chance = plant, traffic, chance
+        """Take the tiers of the fabric's devices, and their pods by name."""
+        self.fabric, self.traffic, self.rng = fabric, traffic, rng
         self.tiers = tuple(tiers)
         self._pods = pods
+        self.ends: list[list[int]] = fabric.owner[fabric.links].tolist()
+        """The devices at both ends of each link."""
+        self.host_links = [link for link, (a, _) in enumerate(self.ends) if fabric.is_host[a]]
+        self.host_link_set = frozenset(self.host_links)
+        self.fabric_links = [link for link, (a, _) in enumerate(self.ends) if not fabric.is_host[a]]
         self._collapsed: dict[str, list[Interval]] = defaultdict(list)
-        heights = [len(own) for own in plant.ports]
-        self.owner = np.repeat(np.arange(len(plant.devices)), heights)
-        self.ends: list[list[int]] = self.owner[plant.links].tolist()
-        self.host_links = [i for i, (a, _) in enumerate(self.ends) if plant.is_host[a]]
-        self.of_hosts = frozenset(self.host_links)
-        self.fabric_links = [i for i, (a, _) in enumerate(self.ends) if not plant.is_host[a]]
-        self._links_of: dict[int, list[int]] = defaultdict(list)
-        for link, ends in enumerate(self.ends):
-            for device in ends:
-                self._links_of[device].append(link)
-        self._taken: dict[int, list[Interval]] = defaultdict(list)
-        self._gone: dict[int, list[Interval]] = defaultdict(list)
-        self._dark: dict[int, list[Interval]] = defaultdict(list)
-        """As `_gone`, but only where its links are dead meanwhile."""
-        self._broken: set[int] = set()
-        self._uneven: dict[int, list[Interval]] = defaultdict(list)
+        self._claimed_links: dict[int, list[Interval]] = defaultdict(list)
+        self._claimed_devices: dict[int, list[Interval]] = defaultdict(list)
+        self._dark_devices: dict[int, list[Interval]] = defaultdict(list)
+        """The claims of devices whose links are down meanwhile."""
+        self._broken_gpus: set[int] = set()
+        self._imbalanced: dict[int, list[Interval]] = defaultdict(list)
         self._drifting: dict[str, list[tuple[int, Interval]]] = defaultdict(list)
-        self._host_number = {int(d): i for i, d in enumerate(np.flatnonzero(np.array(plant.is_host)))}
+        self._host_number = {int(d): number for number, d in enumerate(np.flatnonzero(np.array(fabric.is_host)))}
 
     def interval(self, within: Interval, lasting_s: tuple[float, float]) -> Interval:
-        """A time within another, so long."""
-        length_ns = round(self.chance.uniform(*lasting_s) * _S)
-        start_ns = round(self.chance.uniform(within.start_ns, max(within.start_ns + 1, within.end_ns - length_ns)))
+        """Draw an interval of such a length within another."""
+        length_ns = round(self.rng.uniform(*lasting_s) * _S)
+        start_ns = round(self.rng.uniform(within.start_ns, max(within.start_ns + 1, within.end_ns - length_ns)))
         return Interval(start_ns, start_ns + length_ns)
 
     def link(
-        self, of: Sequence[int], within: Interval, lasting_s: tuple[float, float],
-        fits: Callable[[int, Interval], bool] = lambda _link, _span: True,
+        self, candidates: Sequence[int], within: Interval, lasting_s: tuple[float, float],
+        fits: Callable[[int, Interval], bool] = lambda _link, _interval: True,
     ) -> tuple[int, Interval]:  # fmt: skip
-        """A link and a time at which it and both of its devices are free; raises Full."""
+        """Draw a link and an interval in which it and both of its devices are free; raise NoRoom."""
         for _ in range(_TRIES):
-            link, span = of[int(self.chance.integers(len(of)))], self.interval(within, lasting_s)
-            wide = span.widened(SEPARATION_NS)
-            gone = any(_meets(self._gone[device], wide) for device in self.ends[link])
-            if not gone and self._is_free(link, wide, span) and fits(link, span):
-                self._taken[link].append(span)
-                return link, span
+            link, interval = candidates[int(self.rng.integers(len(candidates)))], self.interval(within, lasting_s)
+            wide = interval.widened(SEPARATION_NS)
+            claimed = any(_overlaps(self._claimed_devices[device], wide) for device in self.ends[link])
+            if not claimed and self._is_free(link, wide, interval) and fits(link, interval):
+                self._claimed_links[link].append(interval)
+                return link, interval
         raise NoRoom("no link is free for another fault: a longer time or a larger fabric is needed")
 
     def device(
-        self, of: Iterable[int], within: Interval, lasting_s: tuple[float, float], *, alone: bool = False
+        self, candidates: Iterable[int], within: Interval, lasting_s: tuple[float, float], *, alone: bool = False
     ) -> tuple[int, Interval]:
-        """A device and a time at which it and all of its links are free; raises Full.
+        """Draw a device and an interval in which it and all of its links are free; raise NoRoom.
 
-        Its neighbours are to be there as well, but for what concerns it `alone`.
+        Its neighbors are free as well, unless the fault concerns the device `alone`.
         """
-        choices = list(of)
+        choices = list(candidates)
         for _ in range(_TRIES):
-            device, span = choices[self.chance.integers(len(choices))], self.interval(within, lasting_s)
-            wide = span.widened(SEPARATION_NS)
-            neighbours = {d for link in self._links_of[device] for d in self.ends[link]}
-            if any(_meets(self._gone[d], wide) for d in ({device} if alone else {device, *neighbours})):
+            device, interval = choices[self.rng.integers(len(choices))], self.interval(within, lasting_s)
+            wide = interval.widened(SEPARATION_NS)
+            links = self.links_of(device)
+            neighbors = {other for link in links for other in self.ends[link]}
+            if any(_overlaps(self._claimed_devices[d], wide) for d in ({device} if alone else {device, *neighbors})):
                 continue
-            if not all(self._is_free(link, wide, span) for link in self._links_of[device]):
+            if not all(self._is_free(link, wide, interval) for link in links):
                 continue
-            self._gone[device].append(span)
+            self._claimed_devices[device].append(interval)
             if not alone:
-                self._dark[device].append(span)
-            return device, span
+                self._dark_devices[device].append(interval)
+            return device, interval
         raise NoRoom("no device is free for another fault: a longer time or a larger fabric is needed")
 
     def host_for_gpu_fault(self, within: Interval, lasting_s: tuple[float, float]) -> tuple[int, Interval]:
-        """A host whose GPUs are all well until then: one that broke stays so until the host restarts. Raises Full."""
-        own, span = self.device(set(self.devices("host")) - self._broken, within, lasting_s, alone=True)
-        self._broken.add(own)
-        return own, span
+        """Draw a host without a broken GPU: a GPU stays broken until its host restarts. Raise NoRoom."""
+        healthy = set(self.devices("host")) - self._broken_gpus
+        device, interval = self.device(healthy, within, lasting_s, alone=True)
+        self._broken_gpus.add(device)
+        return device, interval
 
     def host_for_maintenance(self, until_ns: int) -> int:
-        """A host on which nothing else happens until then. Raises Full."""
-        free = [host for host in self.devices("host") if not self._gone[host]]
+        """Draw a host without faults until then; raise NoRoom."""
+        free = [host for host in self.devices("host") if not self._claimed_devices[host]]
         if not free:
-            raise NoRoom("people work on all hosts: a larger fabric is needed")
-        host = int(self.chance.choice(free))
-        self._gone[host].append(Interval(0, until_ns))
+            raise NoRoom("all hosts are in maintenance: a larger fabric is needed")
+        host = int(self.rng.choice(free))
+        self._claimed_devices[host].append(Interval(0, until_ns))
         return host
 
     def collapsing_rail(self, within: Interval, lasting_s: tuple[float, float]) -> tuple[str, list[int], Interval]:
-        """A pod, and enough links of busy hosts that end at one leaf of it. Raises Full.
+        """Draw a pod, and enough links of busy hosts that end at one leaf of it; raise NoRoom.
 
-        A pod collapses as a whole: another rail of it has to wait until that is over.
+        A pod collapses as a whole: another rail of it waits until the collapse has resolved.
         """
         leaves = self.devices("T0")
         for _ in range(_TRIES if leaves else 0):
-            leaf, span = leaves[self.chance.integers(len(leaves))], self.interval(within, lasting_s)
-            pod = self._pods[self.plant.devices[leaf]]
-            if _meets(self._collapsed[pod], span.widened(_COLLAPSED_APART_NS)):
+            leaf, interval = leaves[self.rng.integers(len(leaves))], self.interval(within, lasting_s)
+            pod = self._pods[self.fabric.devices[leaf]]
+            if _overlaps(self._collapsed[pod], interval.widened(_COLLAPSE_SEPARATION_NS)):
                 continue
-            own = [link for link in self._links_of[leaf] if link in self.of_hosts]
-            free = [link for link in own if self.is_busy(link, span) and self._can_take(link, span)]
-            if len(free) >= _OF_A_RAIL * len(own):
-                self._collapsed[pod].append(span)
+            links = [link for link in self.links_of(leaf) if link in self.host_link_set]
+            free = [link for link in links if self.is_busy(link, interval) and self._can_claim(link, interval)]
+            if len(free) >= _COLLAPSE_RATIO * len(links):
+                self._collapsed[pod].append(interval)
                 for link in free:
-                    self._taken[link].append(span)
-                return pod, free, span
+                    self._claimed_links[link].append(interval)
+                return pod, free, interval
         raise NoRoom("no rail is free to collapse: a longer time or a larger fabric is needed")
 
     def imbalanced_leaf(self, within: Interval, lasting_s: tuple[float, float]) -> tuple[int, Interval]:
-        """A leaf with several uplinks, and of its time enough in which nothing else happens to them. Raises Full."""
+        """Draw a leaf with several uplinks, and an interval with enough windows without their faults; raise NoRoom."""
         choices = [leaf for leaf in self.devices("T0") if len(self.uplinks_of(leaf)) > 1]
         for _ in range(_TRIES if choices else 0):
-            leaf, span = choices[self.chance.integers(len(choices))], self.interval(within, lasting_s)
-            if _meets(self._gone[leaf], span.widened(_SETTLED_NS)) or _meets(
-                self._uneven[leaf], span.widened(_UNEVEN_APART_NS)
+            leaf, interval = choices[self.rng.integers(len(choices))], self.interval(within, lasting_s)
+            if _overlaps(self._claimed_devices[leaf], interval.widened(_SETTLED_NS)) or _overlaps(
+                self._imbalanced[leaf], interval.widened(_IMBALANCE_SEPARATION_NS)
             ):
                 continue
-            if self._comparable(leaf, span) >= _COMPARED:
-                self._uneven[leaf].append(span)
-                return leaf, span
-        raise NoRoom("no leaf is free to be uneven: a longer time or a larger fabric is needed")
+            if self._comparable_windows(leaf, interval) >= _COMPARED:
+                self._imbalanced[leaf].append(interval)
+                return leaf, interval
+        raise NoRoom("no leaf is free for an imbalance: a longer time or a larger fabric is needed")
 
-    def _comparable(self, leaf: int, span: Interval) -> int:
-        """The windows of a time in which all uplinks of a leaf are well."""
-        near = span.widened(_SETTLED_NS)
-        troubles = [
-            own
+    def _comparable_windows(self, leaf: int, interval: Interval) -> int:
+        """Return in how many windows all uplinks of a leaf are healthy."""
+        near = interval.widened(_SETTLED_NS)
+        faults = [
+            fault
             for link in self.uplinks_of(leaf)
-            for own in (*self._taken[link], *self._dark[self.ends[link][1]])
-            if own != _EVER and own.overlaps(near)
+            for fault in (*self._claimed_links[link], *self._dark_devices[self.ends[link][1]])
+            if fault != _FOREVER and fault.overlaps(near)
         ]
-        first_ns = -(-span.start_ns // _WINDOW_NS) * _WINDOW_NS
-        windows = (
-            Interval(at_ns, at_ns + _WINDOW_NS) for at_ns in range(first_ns, span.end_ns - _WINDOW_NS, _WINDOW_NS)
-        )
-        return sum(not _meets(troubles, window.widened(_SETTLED_NS // 2)) for window in windows)
-
-    def _is_free(self, link: int, wide: Interval, span: Interval) -> bool:
-        """Whether it has nothing of its own then, nor is compared with the other uplinks of its leaf."""
-        return not _meets(self._taken[link], wide) and not _meets(
-            self._uneven.get(self.ends[link][0], ()), span.widened(_SETTLED_NS)
-        )
+        first_ns = -(-interval.start_ns // _WINDOW_NS) * _WINDOW_NS
+        starts_ns = range(first_ns, interval.end_ns - _WINDOW_NS, _WINDOW_NS)
+        windows = (Interval(at_ns, at_ns + _WINDOW_NS) for at_ns in starts_ns)
+        return sum(not _overlaps(faults, window.widened(_SETTLED_NS // 2)) for window in windows)
 
     def drifting_devices(
-        self, kind: str, of: Sequence[int], within: Interval, lasting_s: tuple[float, float]
+        self, kind: str, candidates: Sequence[int], within: Interval, lasting_s: tuple[float, float]
     ) -> tuple[tuple[int, ...], Interval]:
-        """One to three devices to run another version; of all no more than an eighth does at once. Raises Full.
+        """Draw one to three devices to run another version, at most an eighth of all at once; raise NoRoom.
 
-        What a fifth does not run is no majority's any more (`detect.drift.majority`).
+        If a fifth runs another version, the rest is no majority any more (`detect.drift.majority`).
         """
-        most = max(1, len(of) // 8, min(2, len(of) // 6))
-        for _ in range(_TRIES if of else 0):
-            span, count = self.interval(within, lasting_s), min(most, int(self.chance.integers(1, 4)))
-            wide = span.widened(_DRIFT_APART_NS)
-            others = {device for device, own in self._drifting[kind] if own.overlaps(wide)}
-            chosen = self.chance.choice(of, count, replace=False).tolist()
+        most = max(1, len(candidates) // 8, min(2, len(candidates) // 6))
+        for _ in range(_TRIES if candidates else 0):
+            interval, count = self.interval(within, lasting_s), min(most, int(self.rng.integers(1, 4)))
+            wide = interval.widened(_DRIFT_SEPARATION_NS)
+            others = {device for device, drift in self._drifting[kind] if drift.overlaps(wide)}
+            chosen = self.rng.choice(candidates, count, replace=False).tolist()
             if len(others) + count > most or others & set(chosen):
                 continue
-            if not any(_meets(self._gone[device], wide) for device in chosen):
-                self._drifting[kind] += [(device, span) for device in chosen]
-                return tuple(sorted(chosen)), span
+            if not any(_overlaps(self._claimed_devices[device], wide) for device in chosen):
+                self._drifting[kind] += [(device, interval) for device in chosen]
+                return tuple(sorted(chosen)), interval
         raise NoRoom("too many devices run another version already: a longer time or a larger fabric is needed")
 
-    def uplinks_of(self, device: int) -> list[int]:
-        """Those of its links of which it is the lower end."""
-        return [link for link in self._links_of[device] if self.ends[link][0] == device]
-
     def is_unused(self, link: int) -> bool:
-        """Whether nothing ever happens to it."""
-        return not self._taken[link]
+        """Return whether a link has no fault at any time."""
+        return not self._claimed_links[link]
 
     def reserve(self, link: int) -> None:
-        """Nothing else happens to it any more: five downs within a day are a flap, however far apart (DETECTION 3)."""
-        self._taken[link].append(_EVER)
+        """Exclude a link from all further faults: five downs within a day are a flap, however far apart."""
+        self._claimed_links[link].append(_FOREVER)
 
-    def claim(self, link: int, span: Interval) -> bool:
-        """Take a link that hangs on what happens elsewhere; False where it has something of its own then."""
-        if not self._can_take(link, span):
+    def claim(self, link: int, interval: Interval) -> bool:
+        """Claim a link that a fault elsewhere affects; return False if it has a fault of its own then."""
+        if not self._can_claim(link, interval):
             return False
-        self._taken[link].append(span)
+        self._claimed_links[link].append(interval)
         return True
 
-    def _can_take(self, link: int, span: Interval) -> bool:
-        wide = span.widened(SEPARATION_NS)
-        return self._is_free(link, wide, span) and not any(_meets(self._gone[d], wide) for d in self.ends[link])
+    def _can_claim(self, link: int, interval: Interval) -> bool:
+        wide = interval.widened(SEPARATION_NS)
+        return self._is_free(link, wide, interval) and not any(
+            _overlaps(self._claimed_devices[device], wide) for device in self.ends[link]
+        )
 
-    def is_device_claimed(self, device: int, span: Interval) -> bool:
-        """Whether something happens to the device as a whole at that time."""
-        return _meets(self._gone[device], span)
+    def _is_free(self, link: int, wide: Interval, interval: Interval) -> bool:
+        """Return whether a link has no other fault then and is not part of an imbalance of its leaf."""
+        return not _overlaps(self._claimed_links[link], wide) and not _overlaps(
+            self._imbalanced.get(self.ends[link][0], ()), interval.widened(_SETTLED_NS)
+        )
+
+    def is_device_claimed(self, device: int, interval: Interval) -> bool:
+        """Return whether a fault concerns the device as a whole then."""
+        return _overlaps(self._claimed_devices[device], interval)
 
     def devices(self, tier: str) -> list[int]:
-        """All of a tier; "host" for hosts."""
-        return [i for i, own in enumerate(self.tiers) if own == tier]
+        """Return all devices of a tier; "host" for hosts."""
+        return [device for device, own_tier in enumerate(self.tiers) if own_tier == tier]
 
     def links_of(self, device: int) -> list[int]:
-        """Those that end there."""
-        return self._links_of[device]
+        """Return the links of a device."""
+        return self.fabric.links_of.get(device, [])
 
-    def is_busy(self, link: int, span: Interval) -> bool:
-        """Whether a job runs for all of this time on the host of a host link; a fabric link always carries much."""
+    def uplinks_of(self, device: int) -> list[int]:
+        """Return the links of which a device is the lower end."""
+        return [link for link in self.links_of(device) if self.ends[link][0] == device]
+
+    def is_busy(self, link: int, interval: Interval) -> bool:
+        """Return whether a job runs on the host of a host link for the whole interval; fabric links are always busy."""
         host = self._host_number.get(self.ends[link][0])
-        return host is None or self.traffic.is_busy(host, Interval(span.start_ns - 180 * _S, span.end_ns))
+        before = Interval(interval.start_ns - _BUSY_BEFORE_NS, interval.end_ns)
+        return host is None or self.traffic.is_busy(host, before)
 
     def port_name(self, port: int) -> tuple[str, str]:
-        """A port's device and name."""
-        device = int(self.owner[port])
-        return self.plant.devices[device], self.plant.ports[device][port - int(self.plant.first_port[device])]
+        """Return the device and the name of a port."""
+        found = self.fabric.port(port)
+        return found.device, found.port
 
     def ports(self, link: int) -> tuple[int, int]:
-        """Those of both ends, the lower first."""
-        a, z = self.plant.links[link].tolist()
+        """Return the ports at both ends of a link, the lower first."""
+        a, z = self.fabric.links[link].tolist()
         return int(a), int(z)
 
 
-def _meets(spans: Sequence[Interval], own: Interval) -> bool:
-    return any(span.overlaps(own) for span in spans)
+def _overlaps(intervals: Sequence[Interval], other: Interval) -> bool:
+    return any(interval.overlaps(other) for interval in intervals)

@@ -1,14 +1,19 @@
-"""One fault of the trial: what there is to find, and what happens."""
+"""Declares the ground truth of an injected fault: what a perfect detector would find, and from when on."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from streams.simulation.effects import Effect, Interval
 from streams.simulation.fault_placement import FaultPlacer
 from streams.wire.models import Condition, Finding
 
+_S = 10**9
 EVENT_TOLERANCE_S, POLL_TOLERANCE_S, WINDOW_TOLERANCE_S = 20.0, 40.0, 120.0
-"""What events or readings of each 10 s date, what the last reading of an agent does, and what minutes do."""
+"""Tolerances of starts that are dated by events or polls each 10 s, by an agent's last poll, and by minute windows."""
+LINK_DOWN_AFTER_NS = 30 * _S
+"""A link without signal for so long is down (DETECTION 3)."""
+CONGESTED_AFTER_NS = 60 * _S
+"""Shorter congestion is a burst of a collective operation (DETECTION 3, "Congestion")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,36 +35,37 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class GroundTruth:
-    """What a perfect detector would find, and from when on it can be known.
+    """One truth, and the time from which on it can be detected.
 
-    Where that takes a report of a link's signal, `reported` is (the link, when it went): as much later as that comes.
+    If detection needs a report of a link's signal loss, `reported_by` is (link, time of the loss), and the delay of
+    that report is added.
     """
 
     truth: Truth
     detectable_from_ns: int
     reported_by: tuple[int, int] | None = None
     devices: tuple[str, ...] = ()
-    """Where it is at several at once; a finding names the one that was told first."""
+    """Devices of a fault at several at once; a finding names the first that was reported."""
 
     def at_reported_device(self, findings: Iterable[Finding]) -> "GroundTruth":
-        """The same at the device that a finding of it names."""
+        """Return the same truth at the device that a finding of it names."""
         if not self.devices:
             return self
         truth = self.truth
-        named = {
+        reported = {
             finding.subject.a.device
             for finding in findings
             if finding.condition is truth.condition
             and finding.subject.a is not None
             and truth.start_ns - truth.tolerance_ns <= finding.started_at_ns <= truth.end_ns + truth.tolerance_ns
         }
-        device = next((device for device in self.devices if device in named), truth.device)
+        device = next((device for device in self.devices if device in reported), truth.device)
         return replace(self, truth=replace(truth, device=device))
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """One fault: what there is to find, and what happens."""
+    """One injected fault: its ground truths and its effects. `kind` names the variant that was drawn."""
 
     ground_truths: tuple[GroundTruth, ...]
     effects: tuple[Effect, ...]
@@ -67,16 +73,13 @@ class InjectedFault:
 
     @property
     def truths(self) -> tuple[Truth, ...]:
-        """Without when they can be known."""
+        """Return the rows of the truth file."""
         return tuple(known.truth for known in self.ground_truths)
 
 
-Make = Callable[[FaultPlacer, Interval], InjectedFault]
-
-
 def truth_at(
-    places: FaultPlacer, condition: Condition, port: int, span: Interval, tolerance_s: float = EVENT_TOLERANCE_S
+    placer: FaultPlacer, condition: Condition, port: int, interval: Interval, tolerance_s: float = EVENT_TOLERANCE_S
 ) -> Truth:
-    """Of a port."""
-    device, name = places.port_name(port)
-    return Truth(span.start_ns, span.end_ns, condition, device, name, tolerance_s)
+    """Return the truth of a fault at a port."""
+    device, name = placer.port_name(port)
+    return Truth(*interval, condition, device, name, tolerance_s)

@@ -1,11 +1,12 @@
-"""What the agent on each host reads besides its NIC: PCIe links of ports and GPUs, and how busy the GPUs are.
+"""Simulates what the agent on each host polls besides its NICs: PCIe links of ports and GPUs, and load of the GPUs.
 
-A GPU that idles lets its PCIe link fall to the slowest speed by itself.
+An idle GPU lowers its PCIe link to the slowest speed by itself.
 """
 
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
 from streams.simulation.columns import GAUGES, HOST_GAUGES
@@ -20,25 +21,27 @@ _GAUGES = (
     Metric.GPU_UTILIZATION_RATIO, Metric.GPU_TEMPERATURE_C, Metric.PCIE_WIDTH_LANES, Metric.PCIE_SPEED_GTPS,
     Metric.PCIE_WIDTH_MAX_LANES, Metric.PCIE_SPEED_MAX_GTPS,
 )  # fmt: skip
+_BUSY_GPU, _IDLE_GPU = (0.97, 68.0, 16.0, 32.0, 16.0, 32.0), (0.0, 34.0, 16.0, 2.5, 16.0, 32.0)
+"""Readings of the gauges above."""
 _COUNTERS = (Metric.GPU_ECC_UNCORRECTED, Metric.PCIE_REPLAYS)
-_BUSY = 0.01
-"""Of its line that a host's rails carry when a job runs on it."""
+_BUSY_LOAD = 0.01
+"""Share of the line rate that the rails of a host with a job carry at least."""
 
 
 def collector_name(kind: str, host: str) -> str:
-    """What a collector on a host is called, where nobody gave it another name."""
+    """Return the default name of a collector on a host."""
     return f"{kind}@{host}"
 
 
 def xid_event(host: str, pci: str, code: int, at_ns: int, sequence: int) -> EmitEvent:
-    """An Xid of the driver, which the host's agent reads in its kernel log."""
-    agent = collector_name("host", host)
-    event = Event(host, pci, EventKind.GPU_XID, at_ns, at_ns, Source.SOURCE_HOST, agent, 1, sequence, code=code)
+    """Return the effect of an Xid of the driver, which the host's agent reads in its kernel log."""
+    collector = collector_name("host", host)
+    event = Event(host, pci, EventKind.GPU_XID, at_ns, at_ns, Source.SOURCE_HOST, collector, 1, sequence, code=code)
     return EmitEvent(Interval(at_ns, at_ns + 1), event)
 
 
 def gpu_address(number: int) -> str:
-    """By its PCI address, as the driver names it."""
+    """Return the PCI address of a GPU, by which the driver names it."""
     return _PCI[number]
 
 
@@ -52,27 +55,21 @@ class HostAgents:
         self._ecc = np.zeros((len(_COUNTERS), GPUS_PER_HOST), np.uint64)
 
     def read(self, device: int, at_ns: int, skew_ns: int) -> Iterator[Samples]:
-        """One reading of a host: its ports' links, its GPUs."""
-        world, plant = self._world, self._world.plant
-        first, rows = int(world.first[device]), plant.ports[device]
-        own = slice(first, first + len(rows))
+        """Yield one poll of a host: the PCIe links of its ports, then its GPUs."""
+        world, fabric = self._world, self._world.fabric
+        first, rows = int(fabric.first_port[device]), fabric.ports[device]
+        ports = slice(first, first + len(rows))
         gauges = GAUGES[HOST_GAUGES]
         no_counters = Table((), (), np.empty((0, len(rows)), np.uint64))
-        ports = Table(gauges, (-1,) * len(gauges), world.gauges[HOST_GAUGES, own].copy())
-        yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_PORT, rows, no_counters, ports)
-        counted = Table(_COUNTERS, (-1,) * len(_COUNTERS), self._ecc)
-        read = Table(_GAUGES, (-1,) * len(_GAUGES), self._gpus(device))
-        yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_GPU, _PCI, counted, read)
+        links = Table(gauges, (-1,) * len(gauges), world.gauges[HOST_GAUGES, ports].copy())
+        yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_PORT, rows, no_counters, links)
+        counters = Table(_COUNTERS, (-1,) * len(_COUNTERS), self._ecc)
+        gpus = Table(_GAUGES, (-1,) * len(_GAUGES), self._gpu_gauges(device))
+        yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_GPU, _PCI, counters, gpus)
 
-    def _gpus(self, device: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        busy = self._world.host_load(device) > _BUSY
-        return np.repeat(
-            np.array(
-                [[0.97 if busy else 0.0], [68.0 if busy else 34.0], [16.0], [32.0 if busy else 2.5], [16.0], [32.0]]
-            ),
-            GPUS_PER_HOST,
-            axis=1,
-        )
+    def _gpu_gauges(self, device: int) -> npt.NDArray[np.float64]:
+        readings = _BUSY_GPU if self._world.host_load(device) > _BUSY_LOAD else _IDLE_GPU
+        return np.repeat(np.array(readings)[:, None], GPUS_PER_HOST, axis=1)
 
     def _samples(
         self,
@@ -85,7 +82,7 @@ class HostAgents:
         gauges: Table,
     ) -> Samples:
         self._sequence += 1
-        host = self._world.plant.devices[device]
+        host = self._world.fabric.devices[device]
         digest = self._gpu_digest if kind is RowKind.ROW_KIND_GPU else rows_digest(rows)
         return Samples(
             host, Source.SOURCE_HOST, collector_name("host", host), 1, self._sequence, at_ns + skew_ns, at_ns,

@@ -1,10 +1,11 @@
-"""What looks like a fault and is none: the hard cases of DETECTION 5 that a healthy fabric has every day.
+"""Declares the negative cases: what looks like a fault and is none (DETECTION 5).
 
-Each row of HARD makes one of them, with how many of them a fabric of 2,048 GPUs has an hour. Some more are in the
-world itself: single errors, counters that stick or wrap, idle hosts, jobs that start, stop and slow as a whole.
+A healthy fabric has them every day. Some more are in the world itself: single errors, counters that stick or wrap, idle
+hosts, jobs that start, stop and slow down as a whole.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from streams.fabric.catalogue import Metric
@@ -26,141 +27,165 @@ from streams.simulation.host_agents import GPUS_PER_HOST, gpu_address, xid_event
 from streams.simulation.telemetry import COLLECTORS, collector_of
 
 _S = 10**9
+_PAUSE_FRAMES_PER_S = 12_000
+_APPLICATION_XIDS = (13, 31, 43, 45)
+_TRIES = 100
 
 
-def single_down(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A link is away for some seconds, once or twice: no burst, and not for long."""
-    link, span = places.link(places.host_links + places.fabric_links, within, (300, 301))
-    downs = []
-    for n in range(1 + int(places.chance.random() < 0.3)):
-        at_ns = span.start_ns + n * 200 * _S
-        downs.append(SignalLoss(link, Interval(at_ns, at_ns + round(places.chance.uniform(0.3, 15) * _S))))
-    return [*downs]
+def single_down(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Take a link down for some seconds, once or twice: too few for a flap, too short for a link down."""
+    link, interval = placer.link(_all_links(placer), within, (300, 301))
+    losses: list[Effect] = []
+    for number in range(1 + int(placer.rng.random() < 0.3)):
+        at_ns = interval.start_ns + number * 200 * _S
+        losses.append(SignalLoss(link, Interval(at_ns, at_ns + round(placer.rng.uniform(0.3, 15) * _S))))
+    return losses
 
 
-def shut_port(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A person disables a port for some minutes; a module that was changed warms up and its light settles."""
-    link, span = places.link(places.host_links + places.fabric_links, within, (60, 1200))
-    port = places.ports(link)[int(places.chance.integers(2))]
-    warm = Interval(span.end_ns, span.end_ns + 900 * _S)
-    rises = places.chance.uniform(0.5, 1.5)
+def shut_port(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Disable a port for some minutes; then its replaced module warms up and its light settles."""
+    link, interval = placer.link(_all_links(placer), within, (60, 1200))
+    port = _random_end(placer, link)
+    warm_up = Interval(interval.end_ns, interval.end_ns + 900 * _S)
+    power_db = placer.rng.uniform(0.5, 1.5)
     return [
-        SignalLoss(link, span, disabled_port=port),
-        GaugeOverride(port, Metric.RX_POWER_DBM, warm, offset=rises, ramp_s=480),
-        GaugeOverride(port, Metric.MODULE_TEMPERATURE_C, warm, offset=places.chance.uniform(5, 14), ramp_s=480),
+        SignalLoss(link, interval, disabled_port=port),
+        GaugeOverride(port, Metric.RX_POWER_DBM, warm_up, offset=power_db, ramp_s=480),
+        GaugeOverride(port, Metric.MODULE_TEMPERATURE_C, warm_up, offset=placer.rng.uniform(5, 14), ramp_s=480),
     ]
 
 
-def burst_of_errors(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """Some frames are lost within seconds, and never again."""
-    link, span = places.link(places.host_links + places.fabric_links, within, (1, 8))
-    port = places.ports(link)[int(places.chance.integers(2))]
-    many = places.chance.uniform(3, 60)
-    metrics = (Metric.RX_FCS_ERRORS, Metric.RX_ERRORS)
-    return [CounterIncrement(port, metric, span, per_s=many / (span.end_ns - span.start_ns) * _S) for metric in metrics]
+def burst_of_errors(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Lose some frames within seconds, once."""
+    link, interval = placer.link(_all_links(placer), within, (1, 8))
+    port = _random_end(placer, link)
+    count = placer.rng.uniform(3, 60)
+    per_s = count / (interval.end_ns - interval.start_ns) * _S
+    return [CounterIncrement(port, m, interval, per_s=per_s) for m in (Metric.RX_FCS_ERRORS, Metric.RX_ERRORS)]
 
 
-def high_ber(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A link has more raw errors for a while, still below what FEC minds."""
-    link, span = places.link(places.host_links + places.fabric_links, within, (600, 2400))
-    port = places.ports(link)[int(places.chance.integers(2))]
-    return [BitErrors(port, span, 10 ** places.chance.uniform(-7, -5.7), None)]
+def high_ber(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Raise the raw error rate of a link for a while, below what FEC cannot correct."""
+    link, interval = placer.link(_all_links(placer), within, (600, 2400))
+    port = _random_end(placer, link)
+    return [BitErrors(port, interval, 10 ** placer.rng.uniform(-7, -5.7), None)]
 
 
-def congestion_loss(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A busy port drops by its queue: it follows the load, and no frame is corrupt."""
-    link, span = places.link(places.host_links + places.fabric_links, within, (300, 1500))
-    port = places.ports(link)[1]
-    share = 10 ** places.chance.uniform(-7, -4.5)
+def congestion_loss(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Drop packets of a full queue: the drops follow the load, and no frame is corrupt."""
+    link, interval = placer.link(_all_links(placer), within, (300, 1500))
+    port = placer.ports(link)[1]
+    share = 10 ** placer.rng.uniform(-7, -4.5)
     return [
-        CounterIncrement(port, Metric.TX_DISCARDS, span, share=share, of_metric=Metric.TX_PACKETS),
-        CounterIncrement(port, Metric.RX_DISCARDS, span, share=share / 3, of_metric=Metric.RX_PACKETS),
+        CounterIncrement(port, Metric.TX_DISCARDS, interval, share=share, of_metric=Metric.TX_PACKETS),
+        CounterIncrement(port, Metric.RX_DISCARDS, interval, share=share / 3, of_metric=Metric.RX_PACKETS),
     ]
 
 
-def driver_reload(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A host's driver is loaded anew: its ports are away for some seconds and count from zero, in the same boot."""
-    device, span = places.device(places.devices("host"), within, (4, 12))
-    return [CounterReset(device, span), *(SignalLoss(link, span) for link in places.links_of(device))]
+def driver_reload(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Reload a host's driver: its ports are down for some seconds and count from zero, in the same boot."""
+    device, interval = placer.device(placer.devices("host"), within, (4, 12))
+    return [CounterReset(device, interval), *(SignalLoss(link, interval) for link in placer.links_of(device))]
 
 
-def slow_host(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """All rails of a host carry less: it waits for its storage."""
-    device, span = places.device(places.devices("host"), within, (300, 1200), alone=True)
-    share = places.chance.uniform(0.3, 0.8)
-    return [TrafficReduction(link, span, share) for link in places.links_of(device)]
+def slow_host(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Reduce the traffic of all rails of a host, which waits for its storage."""
+    device, interval = placer.device(placer.devices("host"), within, (300, 1200), alone=True)
+    share = placer.rng.uniform(0.3, 0.8)
+    return [TrafficReduction(link, interval, share) for link in placer.links_of(device)]
 
 
-def short_slow_rail(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A rail carries less for a moment."""
-    link, span = places.link(places.host_links, within, (10, 50))
-    return [TrafficReduction(link, span, places.chance.uniform(0.3, 0.8))]
+def short_slow_rail(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Reduce the traffic of one rail for less than a minute."""
+    link, interval = placer.link(placer.host_links, within, (10, 50))
+    return [TrafficReduction(link, interval, placer.rng.uniform(0.3, 0.8))]
 
 
-def short_pauses(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A receiver pauses its leaf now and then, as an all-reduce makes it: traffic goes on."""
-    link, span = places.link(places.host_links, within, (120, 1200), places.is_busy)
-    nic, leaf = places.ports(link)
-    share = places.chance.uniform(0.005, 0.05)
+def short_pauses(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Let a receiver pause its leaf now and then, as an all-reduce does; traffic continues."""
+    link, interval = placer.link(placer.host_links, within, (120, 1200), placer.is_busy)
+    nic, leaf_port = placer.ports(link)
+    share = placer.rng.uniform(0.005, 0.05)
+    frames_per_s = _PAUSE_FRAMES_PER_S * share
     return [
-        CounterIncrement(nic, Metric.PFC_TX_FRAMES, span, per_s=12_000 * share, index=PRIORITY),
-        CounterIncrement(leaf, Metric.PFC_RX_FRAMES, span, per_s=12_000 * share, index=PRIORITY),
-        CounterIncrement(nic, Metric.PFC_TX_PAUSE_USECONDS, span, per_s=1e6 * share, index=PRIORITY),
+        CounterIncrement(nic, Metric.PFC_TX_FRAMES, interval, per_s=frames_per_s, index=PRIORITY),
+        CounterIncrement(leaf_port, Metric.PFC_RX_FRAMES, interval, per_s=frames_per_s, index=PRIORITY),
+        CounterIncrement(nic, Metric.PFC_TX_PAUSE_USECONDS, interval, per_s=1e6 * share, index=PRIORITY),
     ]
 
 
-def xid_of_a_program(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A program dies by its own doing, and the driver says so."""
-    host = places.plant.devices[int(places.chance.choice(places.devices("host")))]
-    at_ns = places.interval(within, (1, 2)).start_ns
-    code, pci = int(places.chance.choice((13, 31, 43, 45))), gpu_address(int(places.chance.integers(GPUS_PER_HOST)))
-    return [xid_event(host, pci, code, at_ns, at_ns % 2**31)]
+def xid_of_a_program(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Report an Xid that a program causes by an error of its own."""
+    host = placer.fabric.devices[int(placer.rng.choice(placer.devices("host")))]
+    at_ns = placer.interval(within, (1, 2)).start_ns
+    code, gpu = int(placer.rng.choice(_APPLICATION_XIDS)), gpu_address(int(placer.rng.integers(GPUS_PER_HOST)))
+    return [xid_event(host, gpu, code, at_ns, at_ns % 2**31)]
 
 
-def collector_restart(places: FaultPlacer, within: Interval) -> list[Effect]:
-    """A collector of switches starts anew within a cadence, while all are there: two readings less are silence."""
-    number = int(places.chance.integers(COLLECTORS))
-    switches = [d for tier in ("T0", "T1") for d in places.devices(tier)]
-    own = [device for device in switches if device % COLLECTORS == number]
-    for _ in range(100):
-        span = places.interval(within, (4, 9))
-        if not any(places.is_device_claimed(device, span.widened(60 * _S)) for device in own):
-            return [CollectorRestart(collector_of(number), span)]
+def collector_restart(placer: FaultPlacer, within: Interval) -> list[Effect]:
+    """Restart a collector of switches within a cadence, while all its switches answer: two missing polls are stale."""
+    number = int(placer.rng.integers(COLLECTORS))
+    switches = [device for tier in ("T0", "T1") for device in placer.devices(tier)]
+    polled = [device for device in switches if device % COLLECTORS == number]
+    for _ in range(_TRIES):
+        interval = placer.interval(within, (4, 9))
+        if not any(placer.is_device_claimed(device, interval.widened(60 * _S)) for device in polled):
+            return [CollectorRestart(collector_of(number), interval)]
     return []
 
 
-_HOSTS_A_MAINTAINED = 64
-_MAINTAINED_S = (900, 2400)
+def _all_links(placer: FaultPlacer) -> list[int]:
+    return placer.host_links + placer.fabric_links
 
 
-def hosts_in_maintenance(places: FaultPlacer, within: Interval) -> tuple[dict[str, datetime], list[Effect]]:
-    """Hosts on which people work, as the inventory says, and until when; they restart and their cables are pulled."""
+def _random_end(placer: FaultPlacer, link: int) -> int:
+    return placer.ports(link)[int(placer.rng.integers(2))]
+
+
+_HOSTS_PER_MAINTENANCE = 64
+_MAINTENANCE_S = (900, 2400)
+
+
+def hosts_in_maintenance(placer: FaultPlacer, within: Interval) -> tuple[dict[str, datetime], list[Effect]]:
+    """Put hosts into maintenance: return until when by name, and their restarts and unplugged cables."""
     until: dict[str, datetime] = {}
     effects: list[Effect] = []
-    chance, hosts = places.chance, places.devices("host")
-    for _ in range(max(1, len(hosts) // _HOSTS_A_MAINTAINED)):
-        own = places.host_for_maintenance(until_ns := within.start_ns + round(chance.uniform(*_MAINTAINED_S) * _S))
-        until[places.plant.devices[own]] = datetime.fromtimestamp(until_ns // _S, UTC)
-        effects.append(
-            Rebooting(own, Interval(within.start_ns + 60 * _S, within.start_ns + round(chance.uniform(150, 400) * _S)))
-        )
-        pulled = places.links_of(own)[int(chance.integers(len(places.links_of(own))))]
-        for n in range(4):
-            at_ns = within.start_ns + (500 + 60 * n) * _S
-            effects.append(SignalLoss(pulled, Interval(at_ns, at_ns + round(chance.uniform(2, 50) * _S))))
+    rng, hosts, start_ns = placer.rng, placer.devices("host"), within.start_ns
+    for _ in range(max(1, len(hosts) // _HOSTS_PER_MAINTENANCE)):
+        until_ns = start_ns + round(rng.uniform(*_MAINTENANCE_S) * _S)
+        host = placer.host_for_maintenance(until_ns)
+        until[placer.fabric.devices[host]] = datetime.fromtimestamp(until_ns // _S, UTC)
+        effects.append(Rebooting(host, Interval(start_ns + 60 * _S, start_ns + round(rng.uniform(150, 400) * _S))))
+        unplugged = placer.links_of(host)[int(rng.integers(len(placer.links_of(host))))]
+        for number in range(4):
+            at_ns = start_ns + (500 + 60 * number) * _S
+            effects.append(SignalLoss(unplugged, Interval(at_ns, at_ns + round(rng.uniform(2, 50) * _S))))
     return until, effects
 
 
-NEGATIVE_CASES: tuple[tuple[Callable[[FaultPlacer, Interval], list[Effect]], float], ...] = (
-    (driver_reload, 3.0),
-    (slow_host, 2.0),
-    (single_down, 8.0),
-    (shut_port, 4.0),
-    (burst_of_errors, 8.0),
-    (high_ber, 6.0),
-    (congestion_loss, 6.0),
-    (short_slow_rail, 8.0),
-    (short_pauses, 6.0),
-    (xid_of_a_program, 4.0),
-    (collector_restart, 1.0),
+@dataclass(frozen=True, slots=True)
+class NegativeCase:
+    """One kind of negative case, and how many a fabric of 2,048 GPUs has in an hour. `inject` raises NoRoom."""
+
+    inject: Callable[[FaultPlacer, Interval], list[Effect]]
+    per_hour: float
+
+    @property
+    def name(self) -> str:
+        """Return the name for reports."""
+        return self.inject.__name__.replace("_", "-")
+
+
+NEGATIVE_CASES: tuple[NegativeCase, ...] = (
+    NegativeCase(driver_reload, 3.0),
+    NegativeCase(slow_host, 2.0),
+    NegativeCase(single_down, 8.0),
+    NegativeCase(shut_port, 4.0),
+    NegativeCase(burst_of_errors, 8.0),
+    NegativeCase(high_ber, 6.0),
+    NegativeCase(congestion_loss, 6.0),
+    NegativeCase(short_slow_rail, 8.0),
+    NegativeCase(short_pauses, 6.0),
+    NegativeCase(xid_of_a_program, 4.0),
+    NegativeCase(collector_restart, 1.0),
 )

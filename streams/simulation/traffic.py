@@ -1,8 +1,9 @@
-"""Who sends how much and when: jobs that start, stop, pause for checkpoints, slow as a whole, and idle hosts."""
+"""Simulates the traffic of jobs: they start, stop, pause for checkpoints and slow down as a whole; some hosts idle."""
 
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,21 +13,36 @@ from streams.simulation.effects import Interval
 
 _S = 10**9
 _LOAD = (0.3, 0.6)
-"""Of its line that a rail of a training job carries on average."""
-_IDLE = 2e-4
+"""Mean share of its line rate that a rail of a training job carries."""
+_IDLE_LOAD = 2e-4
 _RUN_S = (2400.0, 14_400.0)
 _GAP_S = (120.0, 900.0)
-_CHECKPOINT_EVERY_S = (900.0, 1800.0)
+_CHECKPOINT_INTERVAL_S = (900.0, 1800.0)
 _CHECKPOINT_S = (20.0, 60.0)
-_SLOW_EVERY_S = 5400.0
-"""A job slows as a whole (its storage, its slowest rank) about so often."""
-_EMPTY = 0.15
-"""Of hosts without a job: between jobs a tenth to a fifth of a cluster waits."""
+_CHECKPOINT_LOAD = 0.08
+_SLOWDOWN_INTERVAL_S = 5400.0
+"""Mean time between slowdowns of a whole job (by its storage, or its slowest rank)."""
+_EMPTY_RATIO = 0.15
+"""Hosts without a job: between jobs a tenth to a fifth of a cluster waits."""
+
+
+class Busyness(Protocol):
+    """Tells a FaultPlacer when hosts carry a job's traffic."""
+
+    def is_busy(self, host: int, interval: Interval) -> bool: ...
+
+
+class SteadyTraffic:
+    """Traffic that never stops, for worlds without jobs that start and end."""
+
+    def is_busy(self, host: int, interval: Interval) -> bool:
+        """Return True."""
+        return True
 
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """One run of a job on hosts side by side: when, how much of its line each rail carries, and when less."""
+    """One run of a job on adjacent hosts: its time, its load by rail as a share of the line rate, its slowdowns."""
 
     job: str
     hosts: range
@@ -36,67 +52,66 @@ class JobRun:
 
 
 class Traffic:
-    """The runs of all jobs over a time."""
+    """The runs of all jobs within an interval."""
 
-    def __init__(self, hosts: int, each: int, span: Interval, chance: np.random.Generator) -> None:
-        """`each` hosts make a place for jobs, of which some stay empty."""
+    def __init__(self, hosts: int, hosts_per_job: int, interval: Interval, rng: np.random.Generator) -> None:
+        """Divide the hosts into groups of `hosts_per_job`, of which some stay without jobs."""
         self.hosts = hosts
-        self._at: dict[range, list[JobRun]] = {}
-        places = [range(first, min(first + each, hosts)) for first in range(0, hosts, each)]
-        empty = set(chance.choice(len(places), round(_EMPTY * len(places)), replace=False).tolist())
-        for i, place in enumerate(places):
-            if i in empty:
+        self._runs: dict[range, list[JobRun]] = {}
+        groups = [range(first, min(first + hosts_per_job, hosts)) for first in range(0, hosts, hosts_per_job)]
+        empty = set(rng.choice(len(groups), round(_EMPTY_RATIO * len(groups)), replace=False).tolist())
+        for number, group in enumerate(groups):
+            if number in empty:
                 continue
-            own_runs = self._at[place] = []
-            at_ns = span.start_ns - round(chance.uniform(*_RUN_S) * _S / 2)
-            while at_ns < span.end_ns:
-                until_ns = at_ns + round(chance.uniform(*_RUN_S) * _S)
-                own = Interval(at_ns, until_ns)
-                number = sum(len(runs) for runs in self._at.values()) + 1
-                own_runs.append(JobRun(f"job-{number:04d}", place, own, chance.uniform(*_LOAD), _less(own, chance)))
-                at_ns = until_ns + round(chance.uniform(*_GAP_S) * _S)
-        self._of_host = 1 + 0.01 * chance.standard_normal(hosts)
+            runs = self._runs[group] = []
+            at_ns = interval.start_ns - round(rng.uniform(*_RUN_S) * _S / 2)
+            while at_ns < interval.end_ns:
+                until_ns = at_ns + round(rng.uniform(*_RUN_S) * _S)
+                run = Interval(at_ns, until_ns)
+                job = sum(len(runs) for runs in self._runs.values()) + 1
+                runs.append(JobRun(f"job-{job:04d}", group, run, rng.uniform(*_LOAD), _slowdowns(run, rng)))
+                at_ns = until_ns + round(rng.uniform(*_GAP_S) * _S)
+        self._host_factor = 1 + 0.01 * rng.standard_normal(hosts)
 
-    def loads(self, at_ns: int, chance: np.random.Generator) -> npt.NDArray[np.float64]:
-        """The share of its line that each host's rails carry now."""
-        loads = np.full(self.hosts, _IDLE)
-        for runs in self._at.values():
-            place = bisect_right(runs, at_ns, key=lambda run: run.interval.start_ns) - 1
-            if place >= 0 and at_ns < (run := runs[place]).interval.end_ns:
-                less = min(
-                    (share for span, share in run.slowdowns if span.start_ns <= at_ns < span.end_ns), default=1.0
-                )
-                loads[run.hosts.start : run.hosts.stop] = run.load * less * (1 + 0.05 * chance.standard_normal())
-        return np.clip(loads * self._of_host, 1e-5, 0.95)
+    def loads(self, at_ns: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """Return the share of its line rate that each rail of each host carries at a moment."""
+        loads = np.full(self.hosts, _IDLE_LOAD)
+        for runs in self._runs.values():
+            number = bisect_right(runs, at_ns, key=lambda run: run.interval.start_ns) - 1
+            if number >= 0 and at_ns < (run := runs[number]).interval.end_ns:
+                share = min((share for interval, share in run.slowdowns if interval.contains(at_ns)), default=1.0)
+                loads[run.hosts.start : run.hosts.stop] = run.load * share * (1 + 0.05 * rng.standard_normal())
+        return np.clip(loads * self._host_factor, 1e-5, 0.95)
 
-    def is_busy(self, host: int, span: Interval) -> bool:
-        """Whether one job runs on the host for all of this time."""
+    def is_busy(self, host: int, interval: Interval) -> bool:
+        """Return whether one job runs on the host for the whole interval."""
         return any(
-            run.interval.start_ns <= span.start_ns and span.end_ns <= run.interval.end_ns
-            for place, runs in self._at.items()
-            if host in place
+            run.interval.start_ns <= interval.start_ns and interval.end_ns <= run.interval.end_ns
+            for group, runs in self._runs.items()
+            if host in group
             for run in runs
         )
 
     def jobs(self, names: list[str]) -> tuple[Job, ...]:
-        """As the inventory has them."""
+        """Return the rows of the inventory; `names` are those of the hosts."""
         return tuple(
             Job(run.job, names[host], _time(run.interval.start_ns), _time(run.interval.end_ns))
-            for runs in self._at.values()
+            for runs in self._runs.values()
             for run in runs
             for host in run.hosts
         )
 
 
-def _less(own: Interval, chance: np.random.Generator) -> tuple[tuple[Interval, float], ...]:
+def _slowdowns(run: Interval, rng: np.random.Generator) -> tuple[tuple[Interval, float], ...]:
+    """Return the checkpoints of a run, and at most one slowdown of the whole job."""
     found = []
-    at_ns = own.start_ns + round(chance.uniform(*_CHECKPOINT_EVERY_S) * _S)
-    while at_ns < own.end_ns:
-        found.append((Interval(at_ns, at_ns + round(chance.uniform(*_CHECKPOINT_S) * _S)), 0.08))
-        at_ns += round(chance.uniform(*_CHECKPOINT_EVERY_S) * _S)
-    if chance.random() < (own.end_ns - own.start_ns) / _S / _SLOW_EVERY_S:
-        at_ns = round(chance.uniform(own.start_ns, own.end_ns))
-        found.append((Interval(at_ns, at_ns + round(chance.uniform(300, 1200) * _S)), chance.uniform(0.3, 0.7)))
+    at_ns = run.start_ns + round(rng.uniform(*_CHECKPOINT_INTERVAL_S) * _S)
+    while at_ns < run.end_ns:
+        found.append((Interval(at_ns, at_ns + round(rng.uniform(*_CHECKPOINT_S) * _S)), _CHECKPOINT_LOAD))
+        at_ns += round(rng.uniform(*_CHECKPOINT_INTERVAL_S) * _S)
+    if rng.random() < (run.end_ns - run.start_ns) / _S / _SLOWDOWN_INTERVAL_S:
+        at_ns = round(rng.uniform(run.start_ns, run.end_ns))
+        found.append((Interval(at_ns, at_ns + round(rng.uniform(300, 1200) * _S)), rng.uniform(0.3, 0.7)))
     return tuple(found)
 
 

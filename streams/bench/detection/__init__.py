@@ -1,1 +1,1 @@
-"""The trial of detection: a simulated fabric with faults of every condition, through all stages in memory, scored."""
+"""Measures detection: a simulated fabric with faults of every condition, through all stages in memory, scored."""

@@ -1,81 +1,85 @@
-"""The same simulated day without one of its sources: what is said then and was not before, and is no fault.
+"""Compares a simulated day with the same day without one of its sources: which new findings are false.
 
-Only that nobody reads it any more may be new (telemetry/stale), and what nobody can see any more is not said.
+New findings of telemetry/stale are expected. Faults that no other source reports may be missed.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streams.bench.detection.trial import Outcome
+from streams.bench.detection.outcome import Outcome
 from streams.replay.score import ScoredFinding
 from streams.wire.models import Condition
 
 
 @dataclass(frozen=True, slots=True)
 class SourceAblation:
-    """Both runs of one day."""
+    """The outcomes of both runs of one day."""
 
     complete: Outcome
     without: Outcome
 
     @property
     def new_false_findings(self) -> list[ScoredFinding]:
-        """What the day without the source invents and the whole day did not at that time, or what pages for nothing."""
-        paged = {self.without.findings[identity].subject.id for identity in self.without.false_pages}
+        """Return what the day without the source invents and the complete day does not then, or what falsely pages."""
+        paged = {self.without.findings[finding_id].subject.id for finding_id in self.without.false_pages}
         return [
-            seen
-            for seen in self.without.score.invented
-            if seen.condition is not Condition.TELEMETRY_STALE
-            and (seen.subject_id in paged or not any(_is_same(one, seen) for one in self.complete.score.invented))
+            scored
+            for scored in self.without.score.invented
+            if scored.condition is not Condition.TELEMETRY_STALE
+            and (
+                scored.subject_id in paged or not any(_is_same(other, scored) for other in self.complete.score.invented)
+            )
         ]
 
     @property
     def newly_stale(self) -> int:
-        """How many subjects more are said to be read by nobody."""
-        own = ({f.subject.id for f in o.findings.values() if f.condition is Condition.TELEMETRY_STALE}
-               for o in (self.without, self.complete))  # fmt: skip
-        return len(next(own) - next(own))
+        """Return how many more subjects are stale without the source."""
+        return len(_stale_subjects(self.without) - _stale_subjects(self.complete))
 
     @property
     def found_by_condition(self) -> dict[str, tuple[int, int]]:
-        """By condition: how many of its faults were found with all sources, and without the one."""
+        """Return by condition how many faults were found with all sources, and without the one."""
+        complete, without = self.complete.score, self.without.score
         return {
-            c.slug: (len(self.complete.score.for_condition(c).found), len(self.without.score.for_condition(c).found))
-            for c in self.complete.score.conditions()
+            condition.slug: (
+                len(complete.for_condition(condition).found),
+                len(without.for_condition(condition).found),
+            )
+            for condition in complete.conditions()
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON would have it."""
-        asked = self.without.spec
+        """Return the comparison as JSON values."""
+        spec, new = self.without.spec, self.new_false_findings
         return {
-            "gpus": asked.gpus, "seed": asked.seed, "each": asked.each, "days": asked.days, "without": asked.without,
+            "gpus": spec.gpus, "seed": spec.seed, "each": spec.each, "days": spec.days, "without": spec.without,
             "hours": self.without.hours, "found": {slug: list(both) for slug, both in self.found_by_condition.items()},
             "newly_stale": self.newly_stale,
-            "new_and_false": [f"{seen.condition.slug} {seen.subject_id}" for seen in self.new_false_findings],
-            "fine": not self.new_false_findings,
+            "new_false_findings": [f"{scored.condition.slug} {scored.subject_id}" for scored in new],
+            "fine": not new,
         }  # fmt: skip
 
     def lines(self) -> Iterator[str]:
-        """For people."""
-        asked = self.without.spec
+        """Yield the lines of the report."""
+        spec, new = self.without.spec, self.new_false_findings
         yield (
-            f"{asked.gpus:,} GPUs, seed {asked.seed}: {asked.what} in"
-            f" {self.without.hours:.1f} simulated hours, with all sources and without {asked.without}"
+            f"{spec.gpus:,} GPUs, seed {spec.seed}: {spec.description} in"
+            f" {self.without.hours:.1f} simulated hours, with all sources and without {spec.without}"
         )
         yield f"{'condition':<20}{'found with all':>15}{'found without':>15}"
-        yield from (f"{slug:<20}{all_:>15}{some:>15}" for slug, (all_, some) in self.found_by_condition.items())
-        yield f"{self.newly_stale} devices more are said to be read by nobody"
-        yield from (f"new and no fault: {seen.condition.slug} {seen.subject_id}" for seen in self.new_false_findings)
-        yield (
-            "nothing new is false"
-            if not self.new_false_findings
-            else f"{len(self.new_false_findings)} new findings are false"
-        )
+        yield from (f"{slug:<20}{both[0]:>15}{both[1]:>15}" for slug, both in self.found_by_condition.items())
+        yield f"{self.newly_stale} more devices are stale"
+        yield from (f"new false finding: {scored.condition.slug} {scored.subject_id}" for scored in new)
+        yield f"{len(new)} new false findings" if new else "no new false findings"
+
+
+def _stale_subjects(outcome: Outcome) -> set[str]:
+    return {f.subject.id for f in outcome.findings.values() if f.condition is Condition.TELEMETRY_STALE}
 
 
 def _is_same(one: ScoredFinding, other: ScoredFinding) -> bool:
-    """Whether both say the same of one time."""
+    """Return whether both are of one condition and subject and overlap in time."""
     same = (one.condition, one.subject_id) == (other.condition, other.subject_id)
     begun = other.end_ns is None or one.start_ns <= other.end_ns
     return same and begun and (one.end_ns is None or one.end_ns >= other.start_ns)

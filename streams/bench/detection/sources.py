@@ -1,4 +1,4 @@
-"""The sources of the simulated fabric, and what comes where one of them is missing."""
+"""Removes one source from the messages of a simulated fabric."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -10,7 +10,7 @@ SOURCES: dict[str, Callable[[Message], bool]] = {
     "host": lambda message: _source(message) is Source.SOURCE_HOST,
     "kernel": lambda message: isinstance(message, Event) and message.source is Source.SOURCE_HOST,
 }
-"""What comes of each: `kernel` is what a host's agent hears of its kernel, `host` all that the agent says."""
+"""The messages of each source: `kernel` are the events of a host's kernel log, `host` are all of its agent."""
 
 
 def _source(message: Message) -> Source | None:
@@ -20,10 +20,10 @@ def _source(message: Message) -> Source | None:
 def without_source(
     batches: Iterable[tuple[int, list[Message]]], name: str, from_ns: int
 ) -> Iterator[tuple[int, list[Message]]]:
-    """What comes, but nothing of one source from a moment of arrival on; all of it where `name` is empty."""
-    is_gone = SOURCES.get(name)
+    """Yield the batches without one source after an arrival time; if `name` is empty, all of them."""
+    is_removed = SOURCES.get(name)
     for at_ns, batch in batches:
-        if is_gone is None or at_ns <= from_ns:
+        if is_removed is None or at_ns <= from_ns:
             yield at_ns, batch
         else:
-            yield at_ns, [message for message in batch if not is_gone(message)]
+            yield at_ns, [message for message in batch if not is_removed(message)]

@@ -1,4 +1,4 @@
-"""`railsight bench detection`: faults of every condition in a simulated fabric, and how well they are found."""
+"""`railsight bench detection`: faults of every condition in a simulated fabric, and how well they are detected."""
 
 from typing import Annotated
 
@@ -7,28 +7,28 @@ import typer
 from streams.cli.options import AsJson, Config
 
 CADENCE_S, DAYS_CADENCE_S, NIC_CADENCE_S = 10.0, 60.0, 1.0
-"""Of the gNMI and the NIC collector, unless their settings say otherwise; days at these would take hours each."""
-Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; several times. Default: all.")]
-Without = Annotated[str, typer.Option(help="Instead: compare with the same day without a source, as gnmi.")]
+"""Defaults of the gNMI and the NIC collector; over days they are longer, because each day would take hours."""
+Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; repeatable. Default: all.")]
+Without = Annotated[str, typer.Option(help="Compare with the same day without a source, as gnmi.")]
 
 
 def detection(
-    gpus: Annotated[int, typer.Option(min=64, help="How many GPUs the fabric has.")] = 2048,
-    seed: Annotated[int, typer.Option(help="Of all that happens.")] = 1,
+    gpus: Annotated[int, typer.Option(min=64, help="GPUs of the fabric.")] = 2048,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 1,
     each: Annotated[int, typer.Option(min=1, help="Faults of each condition.")] = 50,
-    days: Annotated[float, typer.Option(min=0, help="Instead: so many days at the published base rate.")] = 0,
+    days: Annotated[float, typer.Option(min=0, help="Simulate so many days at the published base rate instead.")] = 0,
     cadence: Annotated[
-        float | None, typer.Option(min=1, help="Seconds between two readings of a switch. Default: 10, over days 60.")
+        float | None, typer.Option(min=1, help="Seconds between two polls of a switch. Default: 10, over days 60.")
     ] = None,
     nic_cadence: Annotated[
-        float | None, typer.Option(min=1, help="Of a NIC. Default: 1, over days as a switch.")
+        float | None, typer.Option(min=1, help="Seconds between two polls of a NIC. Default: 1, over days as a switch.")
     ] = None,
     only: Only = None,
     without: Without = "",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score the detectors in a simulated fabric; exit 1 unless each finds and invents what is promised."""
+    """Score the detectors in a simulated fabric; exit 1 unless recall, precision and delays meet their goals."""
     from dataclasses import replace
 
     import orjson
@@ -39,37 +39,35 @@ def detection(
     from streams.bench.detection.trial import TrialSpec, run
     from streams.cli.options import settings_of
     from streams.replay.backtest import stages
-    from streams.simulation.conditions import CONDITIONS
     from streams.simulation.delivery_model import Cadence
     from streams.simulation.fault_placement import NoRoom
+    from streams.simulation.faults import FAULT_OF, FAULTS
     from streams.wire.errors import Misconfigured
 
-    known = {condition.slug: condition for condition in CONDITIONS}
-    if unknown := [name for name in only or () if name not in known]:
-        raise Misconfigured(f"no such condition here: {', '.join(unknown)} (there are {', '.join(known)})")
-    conditions = tuple(known[name] for name in only) if only else tuple(CONDITIONS)
+    if unknown := [name for name in only or () if name not in FAULT_OF]:
+        raise Misconfigured(f"unknown condition: {', '.join(unknown)}; known: {', '.join(FAULT_OF)}")
     if without and without not in SOURCES:
-        raise Misconfigured(f"no such source here: {without} (there are {', '.join(SOURCES)})")
-    seldom = cadence or (DAYS_CADENCE_S if days else CADENCE_S)
-    often = nic_cadence or (seldom if days else min(seldom, NIC_CADENCE_S))
-    if seldom % often:
-        raise Misconfigured(f"--cadence {seldom:g} is no whole number of times --nic-cadence {often:g}")
+        raise Misconfigured(f"unknown source: {without}; known: {', '.join(SOURCES)}")
+    switch_s = cadence or (DAYS_CADENCE_S if days else CADENCE_S)
+    nic_s = nic_cadence or (switch_s if days else min(switch_s, NIC_CADENCE_S))
+    if switch_s % nic_s:
+        raise Misconfigured(f"--cadence {switch_s:g} is not a multiple of --nic-cadence {nic_s:g}")
     settings = settings_of(config)
-    asked = TrialSpec(gpus, seed, each, days, Cadence(seldom, often), conditions)
+    faults = tuple(FAULT_OF[name] for name in only) if only else FAULTS
+    spec = TrialSpec(gpus, seed, each, days, Cadence(switch_s, nic_s), faults)
     try:
-        outcome = run(asked, settings, stages(settings))
-        lack = (
-            SourceAblation(outcome, run(replace(asked, without=without), settings, stages(settings)))
-            if without
-            else None
-        )
+        outcome = run(spec, settings, stages(settings))
+        if without:
+            ablation = SourceAblation(outcome, run(replace(spec, without=without), settings, stages(settings)))
+            values, text = ablation.as_dict(), ablation.lines()
+        else:
+            values, text = as_dict(outcome), lines(outcome)
     except NoRoom as error:
         raise Misconfigured(str(error)) from error
-    said = lack.as_dict() if lack is not None else as_dict(outcome)
     if as_json:
-        typer.echo(orjson.dumps(said))
+        typer.echo(orjson.dumps(values))
     else:
-        for line in lack.lines() if lack is not None else lines(outcome):
+        for line in text:
             typer.echo(line)
-    if not said["fine"]:
+    if not values["fine"]:
         raise typer.Exit(1)

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from streams.bench.detection.trial import START_NS
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
-from streams.simulation.conditions import CONDITIONS
 from streams.simulation.delivery_model import Cadence, DeliveryModel
 from streams.simulation.effects import (
     CablesSwapped,
@@ -24,10 +22,12 @@ from streams.simulation.effects import (
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.facts_source import NIC, VERSIONS
 from streams.simulation.fault_placement import FaultPlacer
+from streams.simulation.faults import FAULTS, Fault
+from streams.simulation.scenario import START_NS
 from streams.simulation.telemetry import Telemetry, collector_of
 from streams.simulation.traffic import Traffic
 from streams.simulation.world import World
-from streams.wire.models import CollectorStatus, Condition, Event, EventKind, Facts, Message, RowKind, Samples, Source
+from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Message, RowKind, Samples, Source
 
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
@@ -161,17 +161,17 @@ def test_ends_hear_who_is_in_the_other_place() -> None:
     assert heard[0] == heard[2] != heard[1]
 
 
-@pytest.mark.parametrize("condition", CONDITIONS)
-def test_each_condition_makes_what_it_says(condition: Condition) -> None:
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.slug)
+def test_each_condition_makes_what_it_says(fault: Fault) -> None:
     """A truth of that condition within the time, at a device that there is, and something that happens for it."""
     chance = np.random.default_rng(3)
     tiers = {device.name: device.tier for device in INVENTORY.devices}
     day = Interval(START_NS, START_NS + 8 * 3600 * S)
     places = FaultPlacer(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, day, chance), chance, PODS)
     for _ in range(3):
-        made = CONDITIONS[condition][0](places, day)
+        made = fault.inject(places, day)
         assert made.effects
-        assert condition in {truth.condition for truth in made.truths}
+        assert fault.condition in {truth.condition for truth in made.truths}
         for truth in made.truths:
             assert truth.device in {*PLANT.devices, *PODS.values()}
             assert day.start_ns <= truth.start_ns < truth.end_ns <= day.end_ns

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from streams.bench.detection.trial import START_NS
 from streams.fabric.catalogue import Metric
 from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.columns import COUNTER_INDEX, GAUGE_INDEX
@@ -21,6 +20,7 @@ from streams.simulation.effects import (
 from streams.simulation.fabric_arrays import fabric_arrays
 from streams.simulation.fault_placement import SEPARATION_NS, FaultPlacer, NoRoom
 from streams.simulation.negative_cases import hosts_in_maintenance
+from streams.simulation.scenario import START_NS
 from streams.simulation.traffic import Traffic
 from streams.simulation.world import World
 from streams.wire.models import NO_INDEX
@@ -98,7 +98,7 @@ def test_a_restart_is_another_boot_and_a_reset_is_not() -> None:
     assert world.boot_id[0] == boots[0] + 1
     assert world.boot_id[1] == boots[1]
     assert count(world, Metric.RX_BITS, first) < count(world, Metric.RX_BITS, second) < 1 << 45
-    assert len([down for down in world.signal_losses if 0 in world.owner[PLANT.links[down.link]]]) == 8
+    assert len([down for down in world.signal_losses if 0 in PLANT.owner[PLANT.links[down.link]]]) == 8
 
 
 def test_effects_on_a_port_are_counted_where_they_are() -> None:

@@ -77,7 +77,7 @@ def test_only_what_is_new_and_no_staleness_is_false() -> None:
     other = seen(Condition.DEVICE_DOWN, "device:host-1")
     lack = SourceAblation(outcome(DOWN), outcome(DOWN, STALE, other))
     assert lack.new_false_findings == [other]
-    assert "new and no fault: device/down device:host-1" in list(lack.lines())
+    assert "new false finding: device/down device:host-1" in list(lack.lines())
     assert not lack.as_dict()["fine"]
 
 

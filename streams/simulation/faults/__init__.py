@@ -1,0 +1,46 @@
+"""The list of faults: one declaration for each detector, in one file each.
+
+Everything that simulates a fabric injects from this list: the demo, the detection benchmark, the load generator and the
+tests. A new fault is a file here and an entry at the end of FAULTS: the benchmark draws in the order of the list, so an
+entry at the end leaves the random numbers of the entries before it as they are. What is drawn after the list (negative
+cases, the world's noise) changes.
+"""
+
+from streams.simulation.faults.congestion_collapse import CONGESTION_COLLAPSE
+from streams.simulation.faults.congestion_imbalance import CONGESTION_IMBALANCE
+from streams.simulation.faults.congestion_incast import CONGESTION_INCAST
+from streams.simulation.faults.congestion_pfc_storm import CONGESTION_PFC_STORM
+from streams.simulation.faults.device_down import DEVICE_DOWN
+from streams.simulation.faults.fault import Fault
+from streams.simulation.faults.fleet_version_drift import FLEET_VERSION_DRIFT
+from streams.simulation.faults.host_gpu_fault import HOST_GPU_FAULT
+from streams.simulation.faults.host_pcie_degraded import HOST_PCIE_DEGRADED
+from streams.simulation.faults.link_degrading import LINK_DEGRADING
+from streams.simulation.faults.link_down import LINK_DOWN
+from streams.simulation.faults.link_flap import LINK_FLAP
+from streams.simulation.faults.link_miscabled import LINK_MISCABLED
+from streams.simulation.faults.rail_degraded import RAIL_DEGRADED
+from streams.simulation.faults.telemetry_stale import TELEMETRY_STALE
+
+__all__ = ["FAULTS", "FAULT_OF", "Fault"]
+
+FAULTS: tuple[Fault, ...] = (
+    DEVICE_DOWN,
+    TELEMETRY_STALE,
+    LINK_DOWN,
+    LINK_FLAP,
+    LINK_DEGRADING,
+    RAIL_DEGRADED,
+    HOST_PCIE_DEGRADED,
+    HOST_GPU_FAULT,
+    CONGESTION_PFC_STORM,
+    LINK_MISCABLED,
+    CONGESTION_COLLAPSE,
+    CONGESTION_INCAST,
+    CONGESTION_IMBALANCE,
+    FLEET_VERSION_DRIFT,
+)
+"""Faults that take a device with all its links come first, while there is room."""
+
+FAULT_OF: dict[str, Fault] = {fault.slug: fault for fault in FAULTS}
+"""The faults by the slug of their detector."""
