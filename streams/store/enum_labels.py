@@ -4,6 +4,8 @@ from enum import IntEnum
 
 from streams.wire.models import RowKind, Source
 
+_PREFIXES: dict[type[IntEnum], str] = {Source: "SOURCE_", RowKind: "ROW_KIND_"}
+
 
 def enum_label(member: IntEnum) -> str:
     """Return the label of a member.
@@ -12,10 +14,7 @@ def enum_label(member: IntEnum) -> str:
     """
     if member == 0:
         return ""
-    name = member.name
-    for prefix in ("SOURCE_", "ROW_KIND_"):
-        name = name.removeprefix(prefix)
-    return name.lower()
+    return member.name.removeprefix(_PREFIXES.get(type(member), "")).lower()
 
 
 SOURCE_OF_LABEL = {enum_label(source): source for source in Source}

@@ -62,7 +62,9 @@ class BlockBuilder:
     ) -> None:
         self._at = at
         self._persisted = persisted
-        self._others = frozenset(other.__name__.lower().encode() for other in persisted.topic.other_models)
+        self._models = persisted.models if persisted.other_models else persisted.models[0]
+        without_rows = set(persisted.topic.other_models) - set(persisted.other_models)
+        self._skipped_types = frozenset(model.__name__.lower().encode() for model in without_rows)
         self._params = params
         self._stats = stats
         self._now_ns = now_ns
@@ -75,7 +77,7 @@ class BlockBuilder:
 
     def add(self, block: PendingBlock, records: Sequence[Any], *, until_full: bool = False) -> int:
         """Add records to the block; return how many were added."""
-        topic, model, others = self._persisted.topic, self._persisted.model, self._others
+        topic, models, skipped_types = self._persisted.topic, self._models, self._skipped_types
         partition, add = self._at.partition, self.rows.add
         max_rows, max_bytes = self._params.block_rows, self._params.block_bytes
         added = 0
@@ -86,11 +88,11 @@ class BlockBuilder:
                 continue
             block.size += len(value)
             # Message types without rows are not decoded.
-            if headers and _type_of(headers) in others:
+            if headers and _type_of(headers) in skipped_types:
                 continue
             try:
                 message = topics.decode(topic, value, headers)
-                if isinstance(message, model):
+                if isinstance(message, models):
                     block.rows += add(SourcedMessage(partition, record.offset, record.timestamp, message))
             except Reject as error:
                 self._reject(block, record, str(error))

@@ -15,8 +15,9 @@ from streams.store.rows.deduplication import KeyDedup, SequenceDedup
 from streams.store.rows.inventory_rows import InventoryBuilder
 from streams.store.rows.row_builder import MessageRowBuilder, RowBuilder, TableSchema
 from streams.store.rows.sample_rows import SampleBuilder
+from streams.store.rows.symptom_rows import SymptomRowBuilder
 from streams.wire import topics
-from streams.wire.models import Message
+from streams.wire.models import Message, SymptomsReplaced
 from streams.wire.topics import Topic
 
 
@@ -57,12 +58,14 @@ class PersistedTopic:
     start: Callable[[QueryClient, OffsetRange], RowBuilder]
     from_beginning: bool = False
     latency: LatencyClass = LatencyClass.PROMPT
+    other_models: tuple[type[Message], ...] = ()
+    """Message types that make rows besides that of the topic; other types in the topic make none."""
 
     @property
-    def model(self) -> type[Message]:
-        """The message type that makes rows; other types in the topic make none."""
+    def models(self) -> tuple[type[Message], ...]:
+        """The message types that make rows."""
         assert self.topic.model is not None
-        return self.topic.model
+        return self.topic.model, *self.other_models
 
 
 _IN_RANGE = (
@@ -160,7 +163,13 @@ PERSISTED_TOPICS: tuple[PersistedTopic, ...] = (
         _with_identity(table_schemas.REJECTED, "topic, partition, offset, stage", _rejection),
     ),
     _single(topics.PROGRESS, table_schemas.PROGRESS, LatencyClass.BACKGROUND),
-    _single(topics.SYMPTOMS, table_schemas.SYMPTOMS, LatencyClass.BACKGROUND),
+    PersistedTopic(
+        topics.SYMPTOMS,
+        ("symptoms",),
+        lambda _client, _offsets: SymptomRowBuilder(),
+        latency=LatencyClass.BACKGROUND,
+        other_models=(SymptomsReplaced,),
+    ),
     PersistedTopic(
         topics.EPISODES,
         ("episodes",),

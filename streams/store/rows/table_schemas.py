@@ -192,25 +192,6 @@ PROGRESS = TableSchema(
     ),
 )
 
-SYMPTOMS = TableSchema(
-    "symptoms",
-    (
-        attribute_column("device", LOW_CARDINALITY),
-        attribute_column("port", LOW_CARDINALITY),
-        enum_column("kind"),
-        time_column("at"),
-        nullable_time_column("since"),
-        enum_column("source"),
-        attribute_column("by_event", "Bool"),
-        attribute_column("count", "UInt64"),
-        attribute_column("boot_id", "UInt64"),
-        attribute_column("collector", LOW_CARDINALITY),
-        attribute_column("collector_silent", "Bool"),
-        attribute_column("detail", "String"),
-        attribute_column("cadence_ns", "Int64"),
-    ),
-)
-
 
 def _episode_finding(message: Any) -> Finding:
     if message.finding is None:

@@ -11,7 +11,7 @@ from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Device, Inventory, Job, Link
 from streams.store.migrate import apply, shipped_migrations
 from streams.store.persist.persisted_topics import PERSISTED_TOPICS
-from streams.store.rows import inventory_rows, table_schemas
+from streams.store.rows import inventory_rows, symptom_rows, table_schemas
 from streams.store.rows.native_format import NumericColumn, encode_block
 from streams.store.rows.row_builder import TableSchema
 from streams.store.sample_layout import column_name, is_scalar
@@ -192,6 +192,7 @@ def test_the_tables_have_the_columns_that_rows_have(database: Database) -> None:
     origin = {"kafka_partition", "kafka_offset", "arrived_at"}
     made = [shape for shape in vars(table_schemas).values() if isinstance(shape, TableSchema)]
     made += [shape for shape in vars(inventory_rows).values() if isinstance(shape, TableSchema)]
+    made.append(symptom_rows.SYMPTOMS)
     assert len(made) == 15
     for shape in made:
         declared: dict[str, Any] = _declared(database, shape.table)

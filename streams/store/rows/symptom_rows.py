@@ -1,0 +1,135 @@
+"""Builds the rows of `symptoms`: one per symptom; for replaced symptoms a marker and one per replacement.
+
+The columns `count`, `boot_id`, `collector`, `collector_silent` and `cadence_ns` are filled from the payloads that have
+such a field, and `detail` has all fields of the payload as JSON.
+"""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import orjson
+
+from streams.store.enum_labels import enum_label
+from streams.store.rows.column_specs import (
+    attribute_column,
+    nullable_time_column,
+    time_column,
+)
+from streams.store.rows.native_format import LOW_CARDINALITY
+from streams.store.rows.row_builder import SourcedMessage, TableRows, TableSchema, build_rows
+from streams.wire.models import Symptom, SymptomsReplaced
+from streams.wire.symptoms import CnpThrottledBegan, CounterGrowth, GpuXid, Payload, Restart, SourceSilence
+
+
+class SymptomRow(NamedTuple):
+    """One row; times are Unix nanoseconds, `since_ns` is 0 where unknown."""
+
+    device: str
+    port: str
+    kind: str
+    at_ns: int
+    since_ns: int
+    source: str
+    by_event: bool = False
+    count: int = 0
+    boot_id: int = 0
+    collector: str = ""
+    collector_silent: bool = False
+    detail: str = ""
+    cadence_ns: int = 0
+
+
+SYMPTOMS = TableSchema(
+    "symptoms",
+    (
+        attribute_column("device", LOW_CARDINALITY),
+        attribute_column("port", LOW_CARDINALITY),
+        attribute_column("kind", LOW_CARDINALITY),
+        time_column("at"),
+        nullable_time_column("since"),
+        attribute_column("source", LOW_CARDINALITY),
+        attribute_column("by_event", "Bool"),
+        attribute_column("count", "UInt64"),
+        attribute_column("boot_id", "UInt64"),
+        attribute_column("collector", LOW_CARDINALITY),
+        attribute_column("collector_silent", "Bool"),
+        attribute_column("detail", "String"),
+        attribute_column("cadence_ns", "Int64"),
+    ),
+)
+
+
+class SymptomRowBuilder:
+    """Builds rows of symptoms and of messages that replace symptoms."""
+
+    def __init__(self) -> None:
+        self._extractors = [spec.extract for spec in SYMPTOMS.columns]
+        self._values: list[list[object]] = []
+        self._sources: list[SourcedMessage] = []
+
+    def add(self, sourced: SourcedMessage) -> int:
+        message = sourced.message
+        assert isinstance(message, Symptom | SymptomsReplaced)
+        values = [[extract(row) for extract in self._extractors] for row in symptom_rows(message)]
+        self._values += values
+        self._sources += [sourced] * len(values)
+        return len(values)
+
+    def finish(self) -> list[TableRows]:
+        values, sources = self._values, self._sources
+        self._values, self._sources = [], []
+        return [build_rows(SYMPTOMS, values, sources)] if sources else []
+
+
+def symptom_rows(message: Symptom | SymptomsReplaced) -> Iterator[SymptomRow]:
+    """Yield the rows of a message; replaced symptoms are marked by a row of kind `<state>_replaced` at their start."""
+    if isinstance(message, Symptom):
+        yield _row(message)
+        return
+    yield SymptomRow(
+        message.device, message.port, f"{enum_label(message.state)}_replaced", message.since_ns, message.since_ns,
+        enum_label(message.source), count=len(message.replacements),
+    )  # fmt: skip
+    yield from map(_row, message.replacements)
+
+
+def _row(symptom: Symptom) -> SymptomRow:
+    payload = symptom.payload
+    row = SymptomRow(
+        symptom.device, symptom.port, enum_label(symptom.kind), symptom.at_ns,
+        symptom.since_ns or getattr(payload, "began_ns", 0), enum_label(symptom.source), symptom.by_event,
+        count=_count(payload), detail=_detail(payload),
+    )  # fmt: skip
+    match payload:
+        case Restart(ended_boot_id=boot_id):
+            return row._replace(boot_id=boot_id)
+        case SourceSilence():
+            return row._replace(
+                boot_id=payload.boot_id,
+                collector=payload.collector,
+                collector_silent=payload.collector_silent,
+                cadence_ns=payload.cadence_ns,
+            )
+    return row
+
+
+def _detail(payload: Payload) -> str:
+    """Return the fields of a payload as JSON, with enums by their labels."""
+
+    def value(field: Any) -> Any:
+        member = getattr(payload, field.name)
+        return enum_label(member) if isinstance(member, IntEnum) else member
+
+    return orjson.dumps({field.name: value(field) for field in fields(payload)}).decode()
+
+
+def _count(payload: Payload) -> int:
+    """Return the number that a payload counts; 0 where it counts nothing."""
+    match payload:
+        case CounterGrowth(growth=count) | GpuXid(xid=count):
+            return count
+        case SourceSilence(live_sources=count) | CnpThrottledBegan(cnp_per_s=count):
+            return count
+    return 0
