@@ -1,7 +1,7 @@
-"""What a stage promises: a pure fold over messages and watermarks.
+"""The stage protocol: a pure fold over messages and watermarks.
 
-The runner in streams.runtime binds a stage to Kafka, the driver in streams.replay binds the same stages to each other
-in memory. Neither knows what a stage decides; a stage knows neither of them, no clock and no I/O.
+The runner in streams.runtime binds a stage to Kafka; the driver in streams.replay connects the same stages in memory.
+Neither depends on what a stage decides. A stage has no access to either of them, to a clock or to I/O.
 """
 
 from collections.abc import Sequence
@@ -25,42 +25,42 @@ class Output:
 class Stage(Protocol):
     """One owner's share of a stage: one input partition.
 
-    Calls come one at a time, in this order: `start_epoch` once, then `restore` if there is a snapshot, `set_topology`
+    Calls come one at a time, in this order: `start_epoch` once, `restore` where there is a snapshot, `set_topology`
     before the first `process` and again at each new inventory, `process` and `advance_watermark` as input arrives.
-    All outputs are deterministic in what was put in, so that a restart repeats them with the same ids.
+    All outputs are deterministic functions of the input, so that a restart repeats them with the same ids.
     """
 
     name: str
 
     @property
     def watermark_ns(self) -> int:
-        """How far event time has come: nothing earlier is still expected (but may come late). 0 before the first."""
+        """The event time before which nothing is expected, though late input may arrive. 0 before the first."""
         ...
 
     def start_epoch(self, epoch: int) -> None:
-        """This owner's epoch; revisions of what it says are epoch << 32 | counter from here on."""
+        """Set this owner's epoch; revisions of its outputs are epoch << 32 | counter from here on."""
         ...
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        """A version of the inventory takes effect now."""
+        """Put a version of the inventory into effect."""
         ...
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """Fold in messages, in the order of their partition; raises on none that the codec let through."""
+        """Fold in messages, in the order of their partition; never raises on a message that the codec accepted."""
         ...
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        """Event time has come to here, upstream says.
+        """Advance event time to the watermark of the upstream stage.
 
-        For the first stage, whose upstream are devices, it is the arrival clock: no device that was not heard by then
-        can still be called live. A time that is not later than the last changes nothing.
+        For the first stage, whose upstream are devices, it is the arrival clock: a device from which nothing arrived
+        by then no longer counts as live. A time that is not later than the last one has no effect.
         """
         ...
 
     def snapshot(self) -> bytes:
-        """All state, in a form that `restore` of this or a later version reads. Does not change the stage."""
+        """Return all state in a form that `restore` of this or a later version reads, without changing the stage."""
         ...
 
     def restore(self, data: bytes) -> None:
-        """Take over the state of a snapshot; raises Reject where it cannot be read."""
+        """Restore the state of a snapshot; raises Reject where it cannot be read."""
         ...
