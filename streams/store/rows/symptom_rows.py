@@ -5,9 +5,9 @@ such a field, and `detail` has all fields of the payload as JSON.
 """
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -23,7 +23,8 @@ from streams.wire.models import Symptom, SymptomsReplaced
 from streams.wire.symptoms import CnpThrottledBegan, CounterGrowth, GpuXid, Payload, Restart, SourceSilence
 
 
-class SymptomRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SymptomRow:
     """One row; times are Unix nanoseconds, `since_ns` is 0 where unknown."""
 
     device: str
@@ -104,9 +105,10 @@ def _row(symptom: Symptom) -> SymptomRow:
     )  # fmt: skip
     match payload:
         case Restart(ended_boot_id=boot_id):
-            return row._replace(boot_id=boot_id)
+            return replace(row, boot_id=boot_id)
         case SourceSilence():
-            return row._replace(
+            return replace(
+                row,
                 boot_id=payload.boot_id,
                 collector=payload.collector,
                 collector_silent=payload.collector_silent,

@@ -22,7 +22,7 @@ def row(payload: Payload) -> SymptomRow:
 def test_every_payload_has_a_row_with_its_fields(payload: Payload) -> None:
     """The kind is the derived one, and `detail` has the fields by name."""
     made = row(payload)
-    assert made[:4] == ("leaf", "q", payload.kind.name.lower(), 5 * S)
+    assert (made.device, made.port, made.kind, made.at_ns) == ("leaf", "q", payload.kind.name.lower(), 5 * S)
     assert orjson.loads(made.detail).keys() == set(type(payload).__slots__)
 
 
