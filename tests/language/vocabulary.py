@@ -1,0 +1,172 @@
+"""Words that names and prose must not use, and where they may stand all the same.
+
+A banned word is a metaphor or an idiom for which the field has a term. The replacement says which.
+"""
+
+from dataclasses import dataclass
+
+BANNED_IN_NAMES: dict[str, str] = {
+    "told": "emitted, reported",
+    "tells": "emits, reports",
+    "said": "reported, published, printed",
+    "says": "reports",
+    "heard": "received, observed",
+    "hears": "receives, observes",
+    "spoken": "reported",
+    "speaks": "reports",
+    "selves": "identities",
+    "kept": "retained, state",
+    "held": "active, stored",
+    "anew": "replace, rebuild",
+    "nobody": "none",
+    "somebody": "any",
+    "whoever": "the caller, the owner",
+    "whose": "owner",
+    "crowd": "incast, senders",
+    "crowds": "incasts",
+    "crowded": "incast",
+    "stifle": "throttle",
+    "stifles": "throttles",
+    "stifled": "throttled",
+    "mended": "repaired",
+    "befell": "happened",
+}
+"""Parts of identifiers, split at underscores and capitals, and what to use instead."""
+
+BANNED_IN_PROSE: dict[str, str] = {
+    r"told": "emitted, reported; distinguished",
+    r"tells?": "reports, emits; distinguishes",
+    r"said": "reported, stated",
+    r"says?": "reports, states",
+    r"heard": "received, observed",
+    r"hears?": "receives",
+    r"spoken": "reported",
+    r"speaks?": "reports, uses",
+    r"selves": "identities",
+    r"anew": "again",
+    r"lets? go": "release, evict",
+    r"look(?:s|ed)? again": "evaluate again",
+    r"nobody": "no one, no process, no source",
+    r"somebody": "a person, another process",
+    r"whoever": "the caller, the reader",
+    r"stands? for all": "is the root of the group",
+    r"crowd(?:s|ed|ing)?": "incast",
+    r"stifle[sd]?": "throttled",
+    r"mended": "repaired",
+    r"by chance": "randomly",
+    r"befell": "happened",
+    r"go(?:es)? away": "disappears, ends",
+    r"went away": "disappeared, ended",
+    r"in vain": "false page, without effect",
+}
+"""Regular expressions of whole words in docstrings, comments, messages and pages, and what to use instead."""
+
+OPENINGS = ("What", "Which", "Who", "Whose", "How", "Where", "When", "Whether", "Why")
+"""Words that no docstring begins with: its first line is a sentence that states what the thing does or is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """One exception: the banned text in the files of a path, and why it stands there."""
+
+    path: str
+    text: str
+    reason: str
+
+
+ALLOWED: tuple[Allowed, ...] = (
+    Allowed("tests/language/vocabulary.py", "*", "the list of banned words itself"),
+    Allowed("tests/contract/test_language.py", "*", "spoils copies with banned words"),
+    Allowed("streams/store/migrations/", "*", "shipped migrations are immutable, their digests recorded"),
+)
+"""Exceptions by file or folder; `*` allows every word."""
+
+NOT_YET: tuple[str, ...] = (
+    "CHANGELOG.md",
+    "Makefile",
+    "README.md",
+    "collectors/__init__.py",
+    "collectors/bridge/",
+    "collectors/core/",
+    "collectors/gnmi/",
+    "collectors/host/",
+    "collectors/kernel/",
+    "collectors/nic/",
+    "collectors/sim/",
+    "collectors/snmp/",
+    "dashboards/fabric.py",
+    "dashboards/panels.py",
+    "dashboards/queries.py",
+    "deploy/alertmanager/",
+    "deploy/compose/",
+    "deploy/examples/",
+    "deploy/peers.sh",
+    "deploy/prometheus/",
+    "docs/collectors/",
+    "docs/detectors/",
+    "docs/inventory.md",
+    "docs/job.md",
+    "docs/runbooks/",
+    "docs/writing-a-detector.md",
+    "proto/collectors/",
+    "proto/streams/",
+    "pyproject.toml",
+    "streams/bench/",
+    "streams/cli/",
+    "streams/config/",
+    "streams/decide/",
+    "streams/demo/",
+    "streams/detect/",
+    "streams/embedded/",
+    "streams/fabric/",
+    "streams/instrument/",
+    "streams/notify/",
+    "streams/replay/",
+    "streams/report/",
+    "streams/runtime/",
+    "streams/simulation/",
+    "streams/store/",
+    "streams/wire/",
+    "tests/bench/",
+    "tests/conftest.py",
+    "tests/contract/",
+    "tests/contract/collectors/",
+    "tests/contract/decide/",
+    "tests/contract/detect/",
+    "tests/contract/runtime/",
+    "tests/contract/wire/",
+    "tests/e2e/",
+    "tests/fakes/",
+    "tests/fixtures/",
+    "tests/integration/",
+    "tests/integration/baselines/",
+    "tests/integration/clickhouse_face/",
+    "tests/integration/collectors/",
+    "tests/integration/dashboards/",
+    "tests/integration/embedded/",
+    "tests/integration/notify/",
+    "tests/integration/runtime/",
+    "tests/integration/store/",
+    "tests/recordings.py",
+    "tests/unit/",
+    "tests/unit/bench/",
+    "tests/unit/cli/",
+    "tests/unit/collectors/",
+    "tests/unit/config/",
+    "tests/unit/dashboards/",
+    "tests/unit/decide/",
+    "tests/unit/demo/",
+    "tests/unit/deploy/",
+    "tests/unit/detect/",
+    "tests/unit/embedded/",
+    "tests/unit/fabric/",
+    "tests/unit/notify/",
+    "tests/unit/replay/",
+    "tests/unit/report/",
+    "tests/unit/runtime/",
+    "tests/unit/simulation/",
+    "tests/unit/store/",
+    "tests/unit/wire/",
+    "tests/worlds/",
+)
+"""Files and folders that are not checked yet; the list only shrinks."""
