@@ -7,7 +7,7 @@ from collections import deque
 from typing import NamedTuple, Protocol
 
 from collectors.bridge.fold import Position
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, REJECTED, SAMPLES
 
 Place = tuple[str, int]
@@ -19,7 +19,7 @@ _TOPICS = (SAMPLES.name, EVENTS.name, COLLECTOR_STATUS.name, REJECTED.name)
 class Delivered(Protocol):
     """How far the publisher has come, in records."""
 
-    def handed_over(self) -> int:
+    def sent(self) -> int:
         """Records that it took since the process began."""
         ...
 
@@ -31,14 +31,14 @@ class Delivered(Protocol):
 class DeliveredByCounts:
     """Delivered, by what a publisher without a spool counts."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: CollectorMetrics) -> None:
         self._counts = counts
 
-    def handed_over(self) -> int:
-        return sum(self._counts.of("offered", name) - self._counts.of("refused", name) for name in _TOPICS)
+    def sent(self) -> int:
+        return sum(self._counts.value("offered", name) - self._counts.value("refused", name) for name in _TOPICS)
 
     def settled(self) -> int:
-        return sum(self._counts.of("acknowledged", name) + self._counts.of("rejected", name) for name in _TOPICS)
+        return sum(self._counts.value("acknowledged", name) + self._counts.value("rejected", name) for name in _TOPICS)
 
 
 class _Waiting(NamedTuple):

@@ -9,14 +9,14 @@ import structlog
 
 from collectors.bridge.acknowledged import Delivered, Ledger, Place
 from collectors.bridge.devices import Device, Devices
-from collectors.bridge.fold import Fold, Output, Position, Refused
+from collectors.bridge.fold import Output, PartitionFold, Position, Refused
+from collectors.bridge.message_identity import CommittedState, MessageIdentity, state_at
 from collectors.bridge.params import Format, Params
 from collectors.bridge.read import Batch, Lost
 from collectors.bridge.records import Source as Record
-from collectors.bridge.stamped import Kept, Stamp, kept_at
+from collectors.core.context import CollectorContext
 from collectors.core.emitter import draw_run
-from collectors.core.means import Means
-from collectors.core.statuses import StatusSchedule
+from collectors.core.status_schedule import StatusSchedule
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Source
 from streams.wire.topics import COLLECTOR_STATUS, encode
@@ -40,7 +40,7 @@ class Reader(Protocol):
 
     def assigned(self) -> set[Place]: ...
 
-    async def begin(self, place: Place) -> tuple[int, Kept | None]: ...
+    async def begin(self, place: Place) -> tuple[int, CommittedState | None]: ...
 
     async def poll(self, wait_s: float) -> Batch: ...
 
@@ -51,8 +51,8 @@ class Reader(Protocol):
 class _Lane:
     """One partition that is ours. Times are those of the event loop."""
 
-    fold: Fold
-    stamp: Stamp
+    fold: PartitionFold
+    stamp: MessageIdentity
     cuts: list[int]
     last_s: float
     began_s: float
@@ -63,7 +63,7 @@ class _Lane:
 class Bridge:
     """One process's part of the group."""
 
-    def __init__(self, params: Params, means: Means, delivered: Delivered, collector: str) -> None:
+    def __init__(self, params: Params, means: CollectorContext, delivered: Delivered, collector: str) -> None:
         self._params = params
         self._means = means
         self._delivered = delivered
@@ -95,7 +95,7 @@ class Bridge:
                     await self._turn(reader, loop)
                     self._is_away = False
                 except Retry as error:
-                    self._complain(error)
+                    self._log_problems(error)
                     await asyncio.sleep(_AGAIN_S)
                 except Lost as error:
                     _log.info("partitions moved", why=str(error))
@@ -103,12 +103,12 @@ class Bridge:
                     await asyncio.sleep(_AGAIN_S)
         finally:
             self._ledger.settle(self._delivered.settled())
-            await _last_words(self._commit(reader))
+            await _final_commit(self._commit(reader))
 
     async def _turn(self, reader: Reader, loop: asyncio.AbstractEventLoop) -> None:
         for place in reader.assigned() - self._lanes.keys():
             await self._begin(reader, place, loop.time())
-        if self._delivered.handed_over() - self._delivered.settled() > self._params.max_waiting:
+        if self._delivered.sent() - self._delivered.settled() > self._params.max_waiting:
             await asyncio.sleep(_POLL_S)
         else:
             for place, records in await reader.poll(_POLL_S):
@@ -121,19 +121,19 @@ class Bridge:
             await self._commit(reader)
         if loop.time() - self._said_s >= _STATUS_S:
             self._said_s = loop.time()
-            self._say_statuses(loop.time())
+            self._emit_statuses(loop.time())
 
     async def _begin(self, reader: Reader, place: Place, now_s: float) -> None:
         """Where nothing of ours stands beside the offset, what stands there from now on is committed first."""
         offset, said = await reader.begin(place)
         if said is None:
-            said = Kept(draw_run(), 1)
+            said = CommittedState(draw_run(), 1)
             await reader.commit({place: (offset, said.text())})
         position = Position(offset, said.number)
         self._ledger.begin(place, position)
         cuts = [cut for cut in said.cuts if cut > offset]
-        fold = Fold(self.devices, self._params, self._form[place[0]], position, cuts)
-        stamp = Stamp(self._collector, *place, said.run)
+        fold = PartitionFold(self.devices, self._params, self._form[place[0]], position, cuts)
+        stamp = MessageIdentity(self._collector, *place, said.run)
         self._lanes[place] = _Lane(fold, stamp, cuts, now_s, now_s)
         _log.info("reading", topic=place[0], partition=place[1], offset=offset, unit=said.number)
 
@@ -141,9 +141,9 @@ class Bridge:
         now_ns = self._means.clock.now_ns()
         fold = lane.fold
         for record in records:
-            for said in fold.take(record, now_ns):
+            for said in fold.add(record, now_ns):
                 await self._publish(lane, said)
-        self._handed_over(place, lane)
+        self._sent(place, lane)
         lane.last_s = now_s
         if fold.safe.number != lane.number or not fold.is_gathering:
             lane.number, lane.began_s = fold.safe.number, now_s
@@ -165,7 +165,7 @@ class Bridge:
                 continue  # nothing is acknowledged any more: what is gathered waits for that
             lane.cuts = sorted({*lane.cuts, lane.fold.next_offset})
             due[place], bases[place] = lane, base
-            said[place] = base.offset, kept_at(base, lane.stamp.run, lane.cuts)
+            said[place] = base.offset, state_at(base, lane.stamp.run, lane.cuts)
         if not due:
             return
         while True:
@@ -173,14 +173,14 @@ class Bridge:
                 await reader.commit(said)
                 break
             except Retry as error:
-                self._complain(error)
+                self._log_problems(error)
                 await asyncio.sleep(_AGAIN_S)
         self._ledger.committed({place: base for place, base in bases.items() if place in self._lanes})
         for place, lane in due.items():
             if self._lanes.get(place) is lane:
                 for output in lane.fold.cut():
                     await self._publish(lane, output)
-                self._handed_over(place, lane)
+                self._sent(place, lane)
                 lane.number, lane.began_s = lane.fold.safe.number, now_s
 
     def _is_due(self, lane: _Lane, now_s: float) -> bool:
@@ -201,9 +201,9 @@ class Bridge:
         if not isinstance(said, Refused) and (schedule := self._schedules.get(said.device)) is not None:
             schedule.sampled(asyncio.get_running_loop().time())
 
-    def _handed_over(self, place: Place, lane: _Lane) -> None:
+    def _sent(self, place: Place, lane: _Lane) -> None:
         if self._lanes.get(place) is lane:
-            self._ledger.add(self._delivered.handed_over(), place, lane.fold.safe)
+            self._ledger.add(self._delivered.sent(), place, lane.fold.safe)
 
     async def _commit(self, reader: Reader) -> None:
         ready = {place: position for place, position in self._ledger.ready().items() if place in self._lanes}
@@ -212,15 +212,15 @@ class Bridge:
         said = {}
         for place, position in ready.items():
             lane = self._lanes[place]
-            said[place] = position.offset, kept_at(position, lane.stamp.run, lane.cuts)
+            said[place] = position.offset, state_at(position, lane.stamp.run, lane.cuts)
         await reader.commit(said)
         self._ledger.committed(ready)
 
-    def _say_statuses(self, now_s: float) -> None:
+    def _emit_statuses(self, now_s: float) -> None:
         now_ns = self._means.clock.now_ns()
         forgotten: set[str] = set()
         for device in list(self.devices.known.values()):
-            silent_ns = now_ns - device.heard_ns
+            silent_ns = now_ns - device.last_received_ns
             if not device.last_sample_at_ns:
                 continue
             if silent_ns > self._params.forget_s * 1e9:
@@ -248,21 +248,21 @@ class Bridge:
             for name in names:
                 self._schedules.pop(name, None)
 
-    def _complain(self, error: Retry) -> None:
+    def _log_problems(self, error: Retry) -> None:
         """Say it once for each time that it is so."""
         if not self._is_away:
             self._is_away = True
             _log.warning("Kafka is away", why=str(error))
 
 
-async def _last_words(commit: Coroutine[Any, Any, None]) -> None:
+async def _final_commit(commit: Coroutine[Any, Any, None]) -> None:
     try:
         await asyncio.wait_for(commit, _AT_END_S)
     except (Retry, Lost, TimeoutError) as error:
         _log.info("ended without a last commit", why=str(error))
 
 
-def devices_of(params: Params, means: Means) -> Devices:
+def devices_of(params: Params, means: CollectorContext) -> Devices:
     """What is known of devices, empty."""
     return Devices(
         means.counts, max_ports=params.max_ports, max_devices=params.max_devices, device_tag=params.device_tag,

@@ -10,14 +10,14 @@ import structlog
 
 from collectors.bridge.acknowledged import DeliveredByCounts, Place
 from collectors.bridge.bridge import Bridge, devices_of
-from collectors.bridge.fold import Fold, Gathered, Position
+from collectors.bridge.fold import Gathered, PartitionFold, Position
+from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, GroupReader, newest
 from collectors.bridge.records import Source
-from collectors.bridge.stamped import Stamp
 from collectors.core.columns import json_lines
-from collectors.core.means import Means
-from collectors.core.once import Nobody
+from collectors.core.context import CollectorContext
+from collectors.core.once import NullPublisher
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
 from streams.wire.errors import Misconfigured, Retry
@@ -27,7 +27,7 @@ _log = structlog.get_logger("railsight.bridge")
 _AGAIN_S = 1.0
 
 
-async def collect(params: Params, means: Means, core: Core) -> None:
+async def collect(params: Params, means: CollectorContext, core: Core) -> None:
     """Read until cancelled."""
     bridge = Bridge(params, means, DeliveredByCounts(means.counts), collector_name(params, core))
     options = params.client_options(None if core.client_options is None else dict(core.client_options))
@@ -49,7 +49,7 @@ async def run(params: Params, core: Core) -> None:
     """Bridge to Kafka until cancelled; raises Misconfigured."""
     if not params.topics:
         raise Misconfigured("collect bridge: which topics? (topics)")
-    if not params.takes_spool and params.publisher.spool is not None:
+    if not params.supports_spool and params.publisher.spool is not None:
         raise Misconfigured("collect bridge: publisher.spool: it needs none: what is not acknowledged is read again")
     core = replace(core, collector=collector_name(params, core))
     await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means, core))
@@ -85,24 +85,24 @@ def _records_of_file(params: Params) -> list[Source]:
 
 def rows(params: Params, batch: Batch) -> Iterable[str]:
     """The newest of each metric of each port in these records."""
-    means = Means(Nobody(), "once")
+    means = CollectorContext(NullPublisher(), "once")
     devices = devices_of(params, means)
     formats = {topic.name: topic.format for topic in params.topics}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place, records in batch:
-        fold = Fold(devices, params, formats.get(place[0], "auto"), Position(0, 1))
-        said = [output for record in records for output in fold.take(record, means.clock.now_ns())]
+        fold = PartitionFold(devices, params, formats.get(place[0], "auto"), Position(0, 1))
+        said = [output for record in records for output in fold.add(record, means.clock.now_ns())]
         for output in [*said, *fold.cut()]:
             if isinstance(output, Gathered):
                 _merge(found, _stamp(place), output)
     return [orjson.dumps(row).decode() for _, row in sorted(found.items())]
 
 
-def _stamp(place: Place) -> Stamp:
-    return Stamp("once", *place, run=1)
+def _stamp(place: Place) -> MessageIdentity:
+    return MessageIdentity("once", *place, run=1)
 
 
-def _merge(found: dict[tuple[str, str], dict[str, Any]], stamp: Stamp, said: Gathered) -> None:
+def _merge(found: dict[tuple[str, str], dict[str, Any]], stamp: MessageIdentity, said: Gathered) -> None:
     for line in json_lines(stamp.samples(said)):
         row = orjson.loads(line)
         known = found.setdefault((row["device"], row["port"]), row)

@@ -6,13 +6,13 @@ Nothing here decides which message a value goes to, or its number: that is the f
 from dataclasses import dataclass, field
 
 from collectors.bridge import paths
-from collectors.bridge.boards import Board
+from collectors.bridge.device_columns import DeviceColumns
 from collectors.bridge.points import Point, Scalar
 from collectors.bridge.series import Input, Series, input_of, series_of
 from collectors.bridge.signals import Kind, Signal
 from collectors.bridge.values import gauge, unix_ns
-from collectors.core.counts import Counts
-from collectors.core.emitter import Happening
+from collectors.core.emitter import DeviceEvent
+from collectors.core.metrics import CollectorMetrics
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -43,28 +43,28 @@ class Device:
     """One device. Times are event times in ns, but for `heard_ns`, which is ours."""
 
     name: str
-    board: Board
+    columns: DeviceColumns
     boot_id: int = 0
     boot_seen_ns: int = 0
     uptime: tuple[int, float] = (0, 0.0)
     """When it was said, and what."""
     states: dict[int, tuple[int, float]] = field(default_factory=dict)
     last_sample_at_ns: int = 0
-    heard_ns: int = 0
+    last_received_ns: int = 0
 
-    def state(self, slot: int, value: float, at_ns: int) -> Happening | None:
+    def state(self, slot: int, value: float, at_ns: int) -> DeviceEvent | None:
         """A state of a port; what happened, where it is another than before."""
         before_ns, before = self.states.get(slot, (0, value))
         if at_ns < before_ns:
             return None
         self.states[slot] = (at_ns, value)
-        place = self.board.places[slot]
+        place = self.columns.places[slot]
         kind = _EVENTS.get((place.metric, value))
         if before == value or kind is None:
             return None
-        return Happening(kind, place.row, at_ns, f"{place.metric.name.lower()} {value:g}, was {before:g}")
+        return DeviceEvent(kind, place.row, at_ns, f"{place.metric.name.lower()} {value:g}, was {before:g}")
 
-    def booted(self, boot_ns: int, at_ns: int) -> Happening | None:
+    def booted(self, boot_ns: int, at_ns: int) -> DeviceEvent | None:
         """The device says when it started; what happened, where that is another time than before."""
         seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
         if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
@@ -72,9 +72,9 @@ class Device:
         before, self.boot_id = self.boot_id, boot_ns
         if not before:
             return None
-        return Happening(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
 
-    def is_up_for(self, uptime: float, at_ns: int) -> Happening | None:
+    def is_up_for(self, uptime: float, at_ns: int) -> DeviceEvent | None:
         """The device says for how long it is up; what happened, where that is less than before.
 
         Whatever unit the site had it converted to; a wrap of its 32 bits is none. It makes no boot id: reckoned from
@@ -86,14 +86,14 @@ class Device:
         self.uptime = (at_ns, uptime)
         if not before_ns or before - uptime <= _JITTER or before > _TICKS - _WRAP_MARGIN:
             return None
-        return Happening(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {before:g}")
+        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {before:g}")
 
 
 class Devices:
     """All devices and series of a process."""
 
     def __init__(
-        self, counts: Counts, *, max_ports: int = 4096, max_devices: int = 50_000, device_tag: str = "",
+        self, counts: CollectorMetrics, *, max_ports: int = 4096, max_devices: int = 50_000, device_tag: str = "",
         names: dict[str, str] | None = None, inputs: dict[str, Input] | None = None,
     ) -> None:  # fmt: skip
         self.counts = counts
@@ -124,7 +124,7 @@ class Devices:
             if len(self.known) >= self._max_devices:
                 self.counts.add("out_of_bounds")
                 return None
-            found = self.known[name] = Device(name, Board(self._max_ports))
+            found = self.known[name] = Device(name, DeviceColumns(self._max_ports))
         return found
 
     def forget(self, names: set[str]) -> None:
@@ -152,7 +152,7 @@ class Devices:
             return UNKNOWN
         scope = paths.scope(field) if series.input is Input.GNMIC else ""
         if signal.kind is Kind.VALUE and series.row and not scope:
-            slot = device.board.slot(series.row, signal)
+            slot = device.columns.slot(series.row, signal)
             if slot is None:
                 self.counts.add("out_of_bounds", device.name)
                 return FULL
@@ -161,7 +161,7 @@ class Devices:
         return OTHERS - (len(series.others) - 1)
 
 
-def other(device: Device, signal: Signal, value: Scalar, at_ns: int) -> Happening | None:
+def other(device: Device, signal: Signal, value: Scalar, at_ns: int) -> DeviceEvent | None:
     """What a boot time or an uptime says; raises Reject."""
     if signal.kind is Kind.BOOT_TIME:
         return device.booted(unix_ns(value), at_ns)

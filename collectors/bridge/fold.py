@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 from collectors.bridge import records
 from collectors.bridge.devices import FULL, OTHERS, UNKNOWN, Device, Devices, other
-from collectors.bridge.gather import AHEAD_NS, Window
-from collectors.bridge.line import Heads
+from collectors.bridge.line_protocol import Heads
 from collectors.bridge.params import Format, Params
 from collectors.bridge.points import Point, Scalar
 from collectors.bridge.records import Source
+from collectors.bridge.sample_window import AHEAD_NS, SampleWindow
 from collectors.bridge.series import Input, Series
 from collectors.bridge.signals import Kind, Signal
 from collectors.bridge.tables import telegraf_snmp
 from collectors.core.columns import Reading
-from collectors.core.emitter import Happening
+from collectors.core.emitter import DeviceEvent
 from streams.wire.errors import Reject
 
 _MOST_RECORDS = 5_000
@@ -53,12 +53,12 @@ class Gathered:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class NumberedEvent:
     """What happened at a device, and its number."""
 
     device: str
     number: int
-    happening: Happening
+    happening: DeviceEvent
     received_ns: int
 
 
@@ -71,15 +71,15 @@ class Refused:
     value: bytes
 
 
-Output = Gathered | Told | Refused
+Output = Gathered | NumberedEvent | Refused
 
 _Unnamed = tuple[Signal, str, Scalar]
 """A value of a port that its path does not name: what it is, the list item that it is in, and what it says."""
-_Whose = tuple[str, int, str]
+_SeriesOwner = tuple[str, int, str]
 """(device, time, list item): of one record, what has these equal is of one port."""
 
 
-class Fold:
+class PartitionFold:
     """The fold. `declared` are the offsets at which a cut was declared; they are made again as they were."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Fold:
         self.next_offset = start.offset
         self.declared = sorted(declared)
         self._number = start.number
-        self._windows: dict[str, Window] = {}
+        self._windows: dict[str, SampleWindow] = {}
         self._records = 0
         self._heads = Heads()
         self._out: list[Output] = []
@@ -105,8 +105,8 @@ class Fold:
         self._received_ns = 0
         self._unnamed: list[_Unnamed] = []
         self._names: dict[str, str] = {}
-        self._pending: dict[_Whose, list[_Unnamed]] = {}
-        self._said: dict[_Whose, str] = {}
+        self._pending: dict[_SeriesOwner, list[_Unnamed]] = {}
+        self._said: dict[_SeriesOwner, str] = {}
 
     @property
     def is_gathering(self) -> bool:
@@ -118,7 +118,7 @@ class Fold:
         """The devices of which something waits."""
         return frozenset(self._windows)
 
-    def take(self, record: Source, received_ns: int) -> list[Output]:
+    def add(self, record: Source, received_ns: int) -> list[Output]:
         """Take the next record; answer what there is to hand on now."""
         self._out = []
         self._received_ns = received_ns
@@ -135,7 +135,7 @@ class Fold:
         for point in points:
             self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
         if self._pending or self._said:
-            self._name_the_rest()
+            self._resolve_remaining()
         for label, count in unknown.items():
             self._counts.add("unknown", self._label(label), count)
         if refused:
@@ -164,13 +164,13 @@ class Fold:
         if strange:
             unknown[point.name] += strange
         if self._unnamed or self._names:
-            found += self._named(device, at_ns)
+            found += self._resolve_names(device, at_ns)
         if found:
             self._put(device, found, at_ns)
 
     def _values(self, series: Series, device: Device, point: Point, at_ns: int) -> tuple[list[tuple[int, float]], int]:
         """(slot, value) of the plain values, and how many fields mean nothing to us; the rest is seen to."""
-        targets, board = series.targets, device.board
+        targets, board = series.targets, device.columns
         plain, reads = board.plain, board.signals
         found: list[tuple[int, float]] = []
         strange, unreadable = point.skipped, 0
@@ -214,12 +214,12 @@ class Fold:
             self._unnamed.append((signal, scope, value))
             return True
         try:
-            self._tell(device, other(device, signal, value, at_ns))
+            self._emit_event(device, other(device, signal, value, at_ns))
         except Reject:
             return False
         return True
 
-    def _named(self, device: Device, at_ns: int) -> list[tuple[int, float]]:
+    def _resolve_names(self, device: Device, at_ns: int) -> list[tuple[int, float]]:
         """Values of ports whose names came among the values; those without wait for the record's end."""
         unnamed, self._unnamed = self._unnamed, []
         names, self._names = self._names, {}
@@ -233,7 +233,7 @@ class Fold:
             self._said |= {(device.name, at_ns, scope): row for scope, row in names.items()}
         return found
 
-    def _name_the_rest(self) -> None:
+    def _resolve_remaining(self) -> None:
         """Gnmic makes an event of each leaf of a notification: the name then stands in another than the values."""
         pending, self._pending = self._pending, {}
         said, self._said = self._said, {}
@@ -248,7 +248,7 @@ class Fold:
 
     def _of_port(self, device: Device, row: str, one: _Unnamed) -> list[tuple[int, float]]:
         signal, _, value = one
-        slot = device.board.slot(row, signal)
+        slot = device.columns.slot(row, signal)
         if slot is None:
             self._counts.add("out_of_bounds", device.name)
             return []
@@ -261,31 +261,29 @@ class Fold:
 
     def _put(self, device: Device, found: list[tuple[int, float]], at_ns: int) -> None:
         window = self._windows.get(device.name)
-        if window is not None and (
-            window.is_apart(at_ns, self._gap_ns, self._span_ns) or window.says_again(found, at_ns)
-        ):
+        if window is not None and (window.is_apart(at_ns, self._gap_ns, self._span_ns) or window.repeats(found, at_ns)):
             self._end_unit()
             if not self._began:
                 self.safe = Position(self._offset, self._number)
                 self._records = 1
             window = None
         if window is None:
-            window = self._windows[device.name] = Window(device, at_ns, at_ns, self._received_ns)
+            window = self._windows[device.name] = SampleWindow(device, at_ns, at_ns, self._received_ns)
         self._began = True
         window.put(found, at_ns, self._received_ns)
-        device.heard_ns = self._received_ns
-        states = device.board.states
+        device.last_received_ns = self._received_ns
+        states = device.columns.states
         for slot, value in found:
             if states[slot]:
-                self._tell(device, device.state(slot, value, at_ns))
+                self._emit_event(device, device.state(slot, value, at_ns))
 
-    def _tell(self, device: Device, happening: Happening | None) -> None:
+    def _emit_event(self, device: Device, happening: DeviceEvent | None) -> None:
         if happening is not None and self._ordinal < _ORDINALS - 1:
             self._ordinal += 1
             number = self._offset * _ORDINALS + self._ordinal
             if happening.at_ns > self._received_ns + AHEAD_NS:
                 happening = replace(happening, at_ns=self._received_ns)
-            self._out.append(Told(device.name, number, happening, self._received_ns))
+            self._out.append(NumberedEvent(device.name, number, happening, self._received_ns))
 
     def _cut_before(self, offset: int) -> None:
         self._end_unit()

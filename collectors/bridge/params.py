@@ -41,7 +41,7 @@ def _object(value: object) -> object:
 class Params(CollectorParams):
     """Settings of `[collect.bridge]`."""
 
-    takes_spool: ClassVar[bool] = False
+    supports_spool: ClassVar[bool] = False
     topics: Annotated[tuple[SourceTopic, ...], BeforeValidator(_topics)] = ()
     group: str = Field(default="railsight-bridge", min_length=1)
     """Processes of one group share the topics' partitions; where each has come to is kept under this name."""

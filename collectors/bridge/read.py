@@ -13,9 +13,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from collectors.bridge.acknowledged import Place
+from collectors.bridge.message_identity import CommittedState, committed_state
 from collectors.bridge.params import Params
 from collectors.bridge.records import Source
-from collectors.bridge.stamped import Kept, kept
 from streams.wire.errors import Retry
 
 _SESSION_MS = 10_000
@@ -80,12 +80,12 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
         """The partitions that are ours."""
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
 
-    async def begin(self, place: Place) -> tuple[int, Kept | None]:
+    async def begin(self, place: Place) -> tuple[int, CommittedState | None]:
         """Go to where the group has come; answers the offset, and what stood beside it. Raises Retry and Lost."""
         at = TopicPartition(*place)
         try:
             found = (await self._admin.list_consumer_group_offsets(self._params.group, partitions=[at])).get(at)
-            offset, said = (found.offset, kept(found.metadata)) if found is not None else (-1, None)
+            offset, said = (found.offset, committed_state(found.metadata)) if found is not None else (-1, None)
             if offset < 0:
                 ends = (
                     self._consumer.end_offsets if self._params.start == "latest" else self._consumer.beginning_offsets

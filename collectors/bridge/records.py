@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from collectors.bridge import documents, line
+from collectors.bridge import json_points, line_protocol
 from collectors.bridge.params import Format
 from collectors.bridge.points import Point
 from streams.wire.errors import Reject
@@ -17,18 +17,18 @@ class Source:
     value: bytes
 
 
-def read(form: Format, value: bytes, heads: line.Heads) -> tuple[list[Point], bool, list[Reject]]:
+def read(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[list[Point], bool, list[Reject]]:
     """The points that can be read, whether they are gnmic's, and why the rest cannot be."""
     points: list[Point] = []
     refused: list[Reject] = []
     is_gnmic = False
     try:
         if form == "telegraf-influx" or (form == "auto" and value.lstrip()[:1] not in {b"{", b"["}):
-            points.extend(line.points(_text(value), heads, refused))
+            points.extend(line_protocol.points(_text(value), heads, refused))
         else:
-            document = documents.document(value)
-            is_gnmic = form == "gnmic" or (form == "auto" and not documents.is_telegraf(document))
-            points.extend(documents.points(document, refused, is_gnmic=is_gnmic))
+            document = json_points.parse_document(value)
+            is_gnmic = form == "gnmic" or (form == "auto" and not json_points.is_telegraf(document))
+            points.extend(json_points.points(document, refused, is_gnmic=is_gnmic))
     except Reject as error:
         refused.append(error)
     return points, is_gnmic, refused

@@ -118,10 +118,10 @@ _OPER = {
 }  # fmt: skip
 """RFC 2863's states by name, as OpenConfig and net-snmp write them, and by ifOperStatus's number; 4 is unknown."""
 _ADMIN = {"UP": 1.0, "DOWN": 0.0, "ENABLE": 1.0, "DISABLE": 0.0, "1": 1.0, "2": 0.0}
-_SAYS_NOTHING = {"UNKNOWN", "4", "TESTING", "3"}
+_BLANK = {"UNKNOWN", "4", "TESTING", "3"}
 
 
-def _word(value: Scalar) -> str:
+def _lower_text(value: Scalar) -> str:
     text = str(value) if not isinstance(value, float) else str(int(value)) if value.is_integer() else str(value)
     word = text.rpartition(":")[2].strip().upper().replace("-", "_")
     return word.partition("(")[0]  # net-snmp's `up(1)`
@@ -132,12 +132,12 @@ def _state(states: dict[str, float], value: Scalar) -> float | None:
         return None
     if isinstance(value, bool):
         return float(value)
-    if (isinstance(value, float) and not math.isfinite(value)) or _word(value).lower() in _NOT_THERE:
+    if (isinstance(value, float) and not math.isfinite(value)) or _lower_text(value).lower() in _NOT_THERE:
         return None
-    word = _word(value)
+    word = _lower_text(value)
     if word in states:
         return states[word]
-    if word in _SAYS_NOTHING:
+    if word in _BLANK:
         return None
     raise Reject(f"no state: {str(value)[:_SHOWN]}")
 
@@ -165,7 +165,7 @@ _SCALE = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 def port_speed(value: Scalar) -> float | None:
     """OpenConfig's ETHERNET_SPEED (`SPEED_400GB`) in bit/s; raises Reject."""
-    word = _word(value)
+    word = _lower_text(value)
     if value is None or word in {"SPEED_UNKNOWN", "UNKNOWN", ""}:
         return None
     name, scale = word.removeprefix("SPEED_")[:-2], _SCALE.get(word[-2:])

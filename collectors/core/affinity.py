@@ -15,7 +15,7 @@ from streams.wire.errors import Misconfigured
 Cpu = int | Literal["one"]
 
 
-def hold(cpu: Cpu, name: str) -> int:
+def pin_to_cpu(cpu: Cpu, name: str) -> int:
     """Keep this process and all that it will start on one CPU, and answer which; raises Misconfigured.
 
     `one` is any that the process may use, by the collector's name, so that several are spread over them.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Protocol
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from streams.wire.topics import Record
 
 _RECORD_OVERHEAD = 200
@@ -17,7 +17,7 @@ _RECORD_OVERHEAD = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BufferedRecord:
     """One record that waits; `rows` is how many rows of samples it carries."""
 
     record: Record
@@ -32,7 +32,7 @@ class Held:
 class Buffer(Protocol):
     """Who calls: the collectors `offer`, which never blocks; the publisher's one sender all else."""
 
-    def offer(self, held: Held) -> bool:
+    def offer(self, held: BufferedRecord) -> bool:
         """Take it and answer True, or refuse it and answer False: then nobody has it."""
         ...
 
@@ -40,7 +40,7 @@ class Buffer(Protocol):
         """Take up what an earlier run left; raises Misconfigured."""
         ...
 
-    async def first(self, limit: int) -> Sequence[Held]:
+    async def first(self, limit: int) -> Sequence[BufferedRecord]:
         """The oldest, at most `limit`; they stay until released."""
         ...
 
@@ -57,7 +57,7 @@ class Buffer(Protocol):
         ...
 
     @property
-    def kept(self) -> int:
+    def stored(self) -> int:
         """How many of those that wait outlive the process."""
         ...
 
@@ -69,20 +69,20 @@ class Buffer(Protocol):
 class MemoryBuffer:
     """A Buffer in memory: what it holds ends with the process, and was never acknowledged."""
 
-    def __init__(self, limit_bytes: int, counts: Counts | None = None) -> None:
+    def __init__(self, limit_bytes: int, counts: CollectorMetrics | None = None) -> None:
         self._limit = limit_bytes
-        self._counts = counts if counts is not None else Counts()
-        self._held: deque[Held] = deque()
+        self._counts = counts if counts is not None else CollectorMetrics()
+        self._held: deque[BufferedRecord] = deque()
         self.size_bytes = 0
 
-    def offer(self, held: Held) -> bool:
+    def offer(self, held: BufferedRecord) -> bool:
         if self.size_bytes + held.size > self._limit:
             return False
         self._held.append(held)
         self.size_bytes += held.size
         return True
 
-    def oldest(self, limit: int | None = None) -> list[Held]:
+    def oldest(self, limit: int | None = None) -> list[BufferedRecord]:
         """The oldest, at most `limit`."""
         return list(islice(self._held, limit))
 
@@ -96,7 +96,7 @@ class MemoryBuffer:
     async def open(self) -> None:
         return
 
-    async def first(self, limit: int) -> Sequence[Held]:
+    async def first(self, limit: int) -> Sequence[BufferedRecord]:
         return self.oldest(limit)
 
     async def release(self, count: int) -> None:
@@ -109,7 +109,7 @@ class MemoryBuffer:
         return
 
     @property
-    def kept(self) -> int:
+    def stored(self) -> int:
         return 0
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ from streams.fabric.catalogue import CATALOGUE, Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Samples, Table
 
 
-class Place(NamedTuple):
+class CellKey(NamedTuple):
     """Where a value belongs: a port (or GPU), what it says, and the lane, priority or queue."""
 
     row: str
@@ -68,14 +68,14 @@ class _Half:
 class Layout:
     """The rows and columns of a set of places; values are given in the order of the places."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
+    def __init__(self, places: Sequence[CellKey]) -> None:
         self.row: tuple[str, ...] = tuple(dict.fromkeys(place.row for place in places))
         self.rows_digest = rows_digest(self.row)
         self.row_of: dict[str, int] = {row: number for number, row in enumerate(self.row)}
         self._counters = self._half(places, counter=True)
         self._gauges = self._half(places, counter=False)
 
-    def _half(self, places: Sequence[Place], *, counter: bool) -> _Half:
+    def _half(self, places: Sequence[CellKey], *, counter: bool) -> _Half:
         own = [(i, place) for i, place in enumerate(places) if CATALOGUE[place.metric].counter is counter]
         columns = tuple(sorted({(place.metric, place.lane) for _, place in own}))
         number = {column: n for n, column in enumerate(columns)}

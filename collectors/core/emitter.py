@@ -20,7 +20,7 @@ def draw_run() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class DeviceEvent:
     """Something that a device reported as it happened, before it is stamped."""
 
     kind: EventKind
@@ -50,7 +50,7 @@ class Emitter:
         self._publisher.offer(encode(SAMPLES, samples), rows=len(reading.row))
         return samples
 
-    def event(self, device: str, happening: Happening, received_at_ns: int) -> None:
+    def event(self, device: str, happening: DeviceEvent, received_at_ns: int) -> None:
         """Publish what happened."""
         event = Event(
             device, happening.port, happening.kind, happening.at_ns, received_at_ns, self.source, self.collector,

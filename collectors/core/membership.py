@@ -25,7 +25,7 @@ class Membership:
         self._owned = shards
         self.confirmed(at_s)
 
-    def woke(self, at_s: float) -> None:
+    def on_wakeup(self, at_s: float) -> None:
         """The process runs: it may not have for a while."""
         if at_s - self._asked_s > self._session_s:
             self.may_have_lost_them = True

@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from collectors.core.columns import json_lines
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from collectors.core.process import Collect
 from collectors.core.spec import Core
-from collectors.core.tasks import end
+from collectors.core.tasks import cancel_and_wait
 from streams.wire.errors import Retry
 from streams.wire.models import Samples
 from streams.wire.topics import SAMPLES, Record, decode
 
 
-class Nobody:
+class NullPublisher:
     """A Publisher that takes everything and keeps nothing."""
 
     def offer(self, record: Record, rows: int = 0) -> bool:
@@ -42,7 +42,7 @@ async def first_readings(devices: Iterable[str], core: Core, collect: Collect, b
     """One reading of every device, as it comes; raises Retry naming those that gave none in time."""
     wanted = set(devices)
     first = _FirstReadings()
-    work = asyncio.ensure_future(collect(Means(first, core.collector or "once")))
+    work = asyncio.ensure_future(collect(CollectorContext(first, core.collector or "once")))
     try:
         async with asyncio.timeout(bound_s):
             while wanted:
@@ -53,7 +53,7 @@ async def first_readings(devices: Iterable[str], core: Core, collect: Collect, b
     except TimeoutError as error:
         raise Retry(f"no reading of {', '.join(sorted(wanted))}") from error
     finally:
-        await end(work)
+        await cancel_and_wait(work)
 
 
 async def _next(first: _FirstReadings, work: "asyncio.Future[None]") -> Samples:

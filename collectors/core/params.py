@@ -6,8 +6,8 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from collectors.core.affinity import Cpu
-from collectors.core.bounds import PublisherParams
-from collectors.core.statuses import EVERY_S
+from collectors.core.buffer_limits import PublisherParams
+from collectors.core.status_schedule import EVERY_S
 
 
 class CollectorParams(BaseModel):
@@ -20,7 +20,7 @@ class CollectorParams(BaseModel):
     publisher: PublisherParams = PublisherParams()
     cpu: Cpu | None = None
     """The CPU that the process stays on: its number, or `one` for any one; where the scheduler likes if unset."""
-    takes_spool: ClassVar[bool] = True
+    supports_spool: ClassVar[bool] = True
     """Whether what it reads is gone once read, so that a spool is worth its disk."""
 
     def files(self) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from streams.wire.errors import Reject, Retry
 
 
@@ -22,7 +22,7 @@ class Pace:
     deadline_s: float | None = None
 
 
-def _nobody_told(_: str) -> None:
+def _ignore_missed(_: str) -> None:
     """Nobody wants to know why."""
 
 
@@ -30,9 +30,9 @@ async def poll(
     name: str,
     read: Callable[[], Awaitable[object]],
     pace: Pace,
-    counts: Counts,
+    counts: CollectorMetrics,
     chance: random.Random,
-    missed: Callable[[str], None] = _nobody_told,
+    missed: Callable[[str], None] = _ignore_missed,
 ) -> None:
     """Call `read` at each moment until cancelled.
 

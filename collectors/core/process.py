@@ -6,14 +6,14 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from collectors.core.counts import Counts
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.serving import serve_metrics
 from collectors.core.spec import Core
 from streams.wire.errors import Misconfigured
 
-Collect = Callable[[Means], Awaitable[None]]
+Collect = Callable[[CollectorContext], Awaitable[None]]
 
 
 async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
@@ -23,13 +23,13 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
     """
     if core.client_options is None:
         raise Misconfigured(f"collect {kind}: where is Kafka?")
-    counts = Counts()
+    counts = CollectorMetrics()
     core = replace(core, collector=core.collector or f"{kind}@{socket.gethostname()}")
     with contextlib.ExitStack() as stack:
         if core.metrics_port is not None:
             stack.callback(serve_metrics(counts, core.metrics_port))
         async with KafkaPublisher(core, counts) as publisher:
-            means = Means(publisher, core.collector, counts, core=core)
+            means = CollectorContext(publisher, core.collector, counts, core=core)
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(_until_ended(collect(means)))

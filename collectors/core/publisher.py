@@ -15,11 +15,11 @@ import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import IncompatibleBrokerVersion, KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
 
-from collectors.core.buffer import Buffer, Held
-from collectors.core.counts import Counts
-from collectors.core.gathering import Gathering
+from collectors.core.buffer import Buffer, BufferedRecord
+from collectors.core.disk_buffer import buffer_of
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.send_batching import SendBatching
 from collectors.core.spec import Core
-from collectors.core.spooled import buffer_of
 from streams.wire.errors import Misconfigured
 from streams.wire.producer_backoff import throttle_metadata_refresh
 from streams.wire.topics import Partitions, PartitionScheme, Record
@@ -54,7 +54,7 @@ class KafkaPublisher:
     Use as an async context manager; leaving it sends what waits, in bounded time.
     """
 
-    def __init__(self, core: Core, counts: Counts) -> None:
+    def __init__(self, core: Core, counts: CollectorMetrics) -> None:
         assert core.client_options is not None, "a publisher needs to know where Kafka is"
         self._options: dict[str, Any] = dict(core.client_options)
         self._partitions: Partitions = core.partitions
@@ -62,7 +62,7 @@ class KafkaPublisher:
         self._counts = counts
         self._buffer: Buffer = buffer_of(core.publisher, core.collector, counts)
         self._more = asyncio.Event()
-        self._gathering = Gathering(_WINDOW)
+        self._gathering = SendBatching(_WINDOW)
         self._producer: AIOKafkaProducer | None = None
         self._checked: set[str] = set()
         self._failed: Misconfigured | None = None
@@ -85,13 +85,13 @@ class KafkaPublisher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._drop_producer()
         await self._buffer.close()
-        self._say_acknowledged()
+        self._log_acknowledged()
         if waiting := len(self._buffer):
-            _log.warning("ended before Kafka had all", waiting=waiting, kept_for_the_next_run=self._buffer.kept)
+            _log.warning("ended before Kafka had all", waiting=waiting, kept_for_the_next_run=self._buffer.stored)
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         self._counts.add("offered", record.topic.name)
-        if not self._buffer.offer(Held(record, rows)):
+        if not self._buffer.offer(BufferedRecord(record, rows)):
             self._counts.add("refused", record.topic.name)
             self._report_refusal()
             return False
@@ -128,42 +128,42 @@ class KafkaPublisher:
                     self._counts.add("retried", count=len(window) - done)
                     await asyncio.sleep(_RETRY_S)
 
-    async def _next_window(self) -> Sequence[Held]:
+    async def _next_window(self) -> Sequence[BufferedRecord]:
         """What to send next, when it is time to; nothing where nothing waits."""
         if not len(self._buffer):
             return ()
         await self._gathering.turn(len(self._buffer))
         return await self._buffer.first(_WINDOW)
 
-    async def _send(self, window: Sequence[Held]) -> int:
+    async def _send(self, window: Sequence[BufferedRecord]) -> int:
         """Send in order; answer how many of the oldest Kafka has (or will never take). Never raises KafkaError."""
         try:
             producer = await self._started()
             await self._check_partitions(producer, window)
         except (KafkaError, OSError) as error:
-            await self._trouble(error)
+            await self._on_failure(error)
             return 0
         deliveries: list[Awaitable[Any]] = []
         for held in window:
             try:
-                deliveries.append(await self._hand_over(producer, held.record))
+                deliveries.append(await self._deliver(producer, held.record))
             except _NEVER as error:
                 deliveries.append(_failure(error))
             except (KafkaError, OSError) as error:
-                await self._trouble(error)
+                await self._on_failure(error)
                 break
         outcomes = await asyncio.gather(*deliveries, return_exceptions=True)
         done = 0
         for held, answer in zip(window, outcomes, strict=False):
             outcome = answer if isinstance(answer, BaseException) else None
             if outcome is not None and not isinstance(outcome, _NEVER):
-                await self._trouble(outcome)
+                await self._on_failure(outcome)
                 break
             done += 1
             self._count(held, outcome)
         return done
 
-    async def _hand_over(self, producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Any]":
+    async def _deliver(self, producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Any]":
         return await producer.send(  # type: ignore[no-any-return]
             record.topic.name,
             value=record.value,
@@ -172,7 +172,7 @@ class KafkaPublisher:
             headers=list(record.headers),
         )
 
-    def _count(self, held: Held, outcome: BaseException | None) -> None:
+    def _count(self, held: BufferedRecord, outcome: BaseException | None) -> None:
         topic = held.record.topic.name
         if outcome is not None:
             self._counts.add("rejected", topic)
@@ -205,7 +205,7 @@ class KafkaPublisher:
             self._producer = producer
         return self._producer
 
-    async def _check_partitions(self, producer: AIOKafkaProducer, window: Sequence[Held]) -> None:
+    async def _check_partitions(self, producer: AIOKafkaProducer, window: Sequence[BufferedRecord]) -> None:
         """A device's partition is a promise to every consumer: refuse a topic of another number of partitions."""
         for topic in {held.record.topic for held in window}:
             if topic.name in self._checked or topic.scheme is PartitionScheme.SINGLE:
@@ -215,9 +215,9 @@ class KafkaPublisher:
                 raise Misconfigured(f"{topic.name} has {found} partitions where {wanted} are configured")
             self._checked.add(topic.name)
 
-    async def _trouble(self, error: BaseException) -> None:
+    async def _on_failure(self, error: BaseException) -> None:
         """Start afresh: an idempotent producer that lost a batch has a hole in its sequence and never recovers."""
-        if self._is_time_to_say("away"):
+        if self._is_log_due("away"):
             _log.warning("Kafka is away", why=f"{type(error).__name__}: {error}", waiting=len(self._buffer))
         await self._drop_producer()
 
@@ -228,10 +228,10 @@ class KafkaPublisher:
                 await asyncio.wait_for(producer.stop(), _CLOSE_S)
 
     def _report_refusal(self) -> None:
-        if self._is_time_to_say("refused"):
-            _log.error("refusing what is new: the buffer is full", refused=self._counts.of("refused"))
+        if self._is_log_due("refused"):
+            _log.error("refusing what is new: the buffer is full", refused=self._counts.value("refused"))
 
-    def _is_time_to_say(self, what: str) -> bool:
+    def _is_log_due(self, what: str) -> bool:
         now_s = asyncio.get_running_loop().time()
         if now_s - self._said_s.get(what, -_REPORT_S) < _REPORT_S:
             return False
@@ -241,10 +241,10 @@ class KafkaPublisher:
     async def _report(self) -> None:
         while True:
             self._counts.set("waiting", len(self._buffer))
-            self._say_acknowledged()
+            self._log_acknowledged()
             await asyncio.sleep(_SAY_S)
 
-    def _say_acknowledged(self) -> None:
+    def _log_acknowledged(self) -> None:
         if self._file is None:
             return
         said = {

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import structlog
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import CollectorParams
 from collectors.core.spec import Core
 from streams.wire.errors import Misconfigured
@@ -28,14 +28,18 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 async def reloads(
-    params: Params, core: Core, counts: Counts, take: Callable[[Params], None], look_s: float = LOOK_S
+    params: Params,
+    core: Core,
+    counts: CollectorMetrics,
+    take: Callable[[Params], None],
+    check_interval_s: float = LOOK_S,
 ) -> None:
     """Hand changed settings to `take`, which raises Misconfigured where it refuses them; until cancelled."""
     with _hangup() as hangup:
-        before = _stamp(core, params)
+        before = _fingerprint(core, params)
         while True:
-            await _waited(hangup, look_s)
-            now = _stamp(core, params)
+            await _waited(hangup, check_interval_s)
+            now = _fingerprint(core, params)
             if now == before and not hangup.is_set():
                 continue
             hangup.clear()
@@ -49,7 +53,7 @@ async def reloads(
                 before = now
                 continue
             params = fresh
-            before = _stamp(core, params)
+            before = _fingerprint(core, params)
             counts.add("reloads")
             _log.info("configuration read again")
 
@@ -62,12 +66,12 @@ async def _waited(hangup: asyncio.Event, look_s: float) -> None:
         return
 
 
-def _stamp(core: Core, params: CollectorParams) -> Stamp:
+def _fingerprint(core: Core, params: CollectorParams) -> Stamp:
     """What tells whether a file was written since; None where there is none at the moment."""
-    return tuple(map(_of_file, (*core.configuration, *params.files())))
+    return tuple(map(_file_fingerprint, (*core.configuration, *params.files())))
 
 
-def _of_file(path: Path) -> tuple[int, int] | None:
+def _file_fingerprint(path: Path) -> tuple[int, int] | None:
     try:
         status = path.stat()
     except OSError:

@@ -6,13 +6,13 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from streams.wire.errors import Misconfigured
 
 _STOP_S = 5.0
 
 
-def serve_metrics(counts: Counts, port: int) -> Callable[[], None]:
+def serve_metrics(counts: CollectorMetrics, port: int) -> Callable[[], None]:
     """Begin to serve; answers what ends it. Raises Misconfigured where the port is taken."""
     registry = CollectorRegistry()
     registry.register(_AsCollector(counts))
@@ -32,7 +32,7 @@ def serve_metrics(counts: Counts, port: int) -> Callable[[], None]:
 class _AsCollector(Collector):
     """What Prometheus registers; it asks a Counts."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: CollectorMetrics) -> None:
         self._counts = counts
 
     def collect(self) -> Iterator[Metric]:

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from collectors.core.affinity import hold
-from collectors.core.bounds import PublisherParams
+from collectors.core.affinity import pin_to_cpu
+from collectors.core.buffer_limits import PublisherParams
 from collectors.core.params import CollectorParams
 from streams.wire.topics import Partitions
 
@@ -67,7 +67,7 @@ class Spec:
         if isinstance(params, CollectorParams):
             core = replace(core, publisher=params.publisher)
             if params.cpu is not None:
-                hold(params.cpu, core.collector or self.name)
+                pin_to_cpu(params.cpu, core.collector or self.name)
         await self.run(params, core)
 
     async def _print_once(self, params: BaseModel, write: Callable[[str], None], core: Core) -> None:

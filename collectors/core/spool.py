@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import orjson
 
-from collectors.core.buffer import Held
+from collectors.core.buffer import BufferedRecord
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import BY_NAME, PartitionScheme, Record, Topic
 
@@ -66,7 +66,7 @@ class Spool:
         file.execute("COMMIT")
         self.count, self.size_bytes = file.execute("SELECT count(*), coalesce(sum(size), 0) FROM held").fetchone()
 
-    def append(self, held: Sequence[Held]) -> int:
+    def append(self, held: Sequence[BufferedRecord]) -> int:
         """Write the first of them that fit, fsynced; answers how many."""
         fitting, size = 0, self.size_bytes
         for one in held:
@@ -77,7 +77,7 @@ class Spool:
             self._try(lambda: self._append(held[:fitting]))
         return fitting
 
-    def _append(self, held: Sequence[Held]) -> None:
+    def _append(self, held: Sequence[BufferedRecord]) -> None:
         file = self._opened()
         file.execute("PRAGMA synchronous = FULL")
         file.execute("BEGIN IMMEDIATE")
@@ -86,18 +86,18 @@ class Spool:
         self.count += len(held)
         self.size_bytes += sum(one.size for one in held)
 
-    def oldest(self, limit: int) -> list[Held]:
+    def oldest(self, limit: int) -> list[BufferedRecord]:
         """The oldest, at most so many, and so many bytes that they do not crowd out the memory."""
         return self._try(lambda: self._oldest(limit))
 
-    def _oldest(self, limit: int) -> list[Held]:
-        found: list[Held] = []
+    def _oldest(self, limit: int) -> list[BufferedRecord]:
+        found: list[BufferedRecord] = []
         room = _READ_BYTES
         rows = self._opened().execute(_SELECT, (limit,))
         for _, size, rows_in_it, topic, spread, route, headers, key, value in rows:
             known = BY_NAME.get(topic) or Topic(topic, None, PartitionScheme(spread))
             own = tuple((name, bytes.fromhex(data)) for name, data in orjson.loads(headers))
-            found.append(Held(Record(known, key, value, own, route), rows_in_it))
+            found.append(BufferedRecord(Record(known, key, value, own, route), rows_in_it))
             room -= size
             if room <= 0:
                 break
@@ -160,7 +160,7 @@ class Spool:
             raise Damaged(str(error)) from error
 
 
-def _row(held: Held) -> tuple[object, ...]:
+def _row(held: BufferedRecord) -> tuple[object, ...]:
     record = held.record
     headers = orjson.dumps([(name, data.hex()) for name, data in record.headers])
     return (

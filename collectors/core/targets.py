@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from collectors.core.means import Means
+from collectors.core.active_targets import ActiveTargets
+from collectors.core.context import CollectorContext
 from collectors.core.params import TargetParams
 from collectors.core.reload import reloads
-from collectors.core.roster import Roster
-from collectors.core.shares import Shares
+from collectors.core.shard_assignment import ShardAssignment
 from streams.wire.topics import TARGETS
 
 Params = TypeVar("Params", bound=TargetParams)
@@ -18,7 +18,7 @@ Target = TypeVar("Target")
 async def read_targets(
     kind: str,
     params: Params,
-    means: Means,
+    means: CollectorContext,
     targets: Callable[[Params], Mapping[str, Target]],
     read: Callable[[Target], Coroutine[Any, Any, None]],
 ) -> None:
@@ -29,11 +29,11 @@ async def read_targets(
     """
     core = means.core
     is_shared = bool(params.share_group) and core.client_options is not None
-    roster = Roster[Target](core.partitions.count(TARGETS) if is_shared else None)
+    roster = ActiveTargets[Target](core.partitions.count(TARGETS) if is_shared else None)
     roster.configure(targets(params))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(roster.run(read))
         tasks.create_task(reloads(params, core, means.counts, lambda fresh: roster.configure(targets(fresh))))
         if is_shared:
             group = f"railsight.collect.{kind}.{params.share_group}"
-            tasks.create_task(Shares(core, group, params.share_session_s, roster.assign).run())
+            tasks.create_task(ShardAssignment(core, group, params.share_session_s, roster.assign).run())

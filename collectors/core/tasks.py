@@ -6,7 +6,7 @@ from typing import Any
 _AGAIN_S = 0.2
 
 
-async def end(*tasks: "asyncio.Task[Any]") -> None:
+async def cancel_and_wait(*tasks: "asyncio.Task[Any]") -> None:
     """Cancel tasks until they are done; what they raise is theirs.
 
     One cancellation may get lost: a stream of grpc.aio that is cancelled before its first answer awaits a task of its

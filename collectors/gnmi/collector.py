@@ -4,7 +4,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from collectors.core.once import first_readings
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
@@ -16,7 +16,7 @@ from streams.wire.event_loop import new_loop
 from streams.wire.models import Source
 
 
-class Asked(NamedTuple):
+class TargetSession(NamedTuple):
     """One device and all that decides how it is asked."""
 
     target: Target
@@ -24,26 +24,26 @@ class Asked(NamedTuple):
     secret: str
 
 
-def asked(params: Params) -> dict[str, Asked]:
+def target_sessions(params: Params) -> dict[str, TargetSession]:
     """The devices by name; raises Misconfigured before anything is connected."""
     secret = params.secret()
     if params.tls:
         credentials(params)
-    return {target.name: Asked(target, params, secret) for target in params.all_targets()}
+    return {target.name: TargetSession(target, params, secret) for target in params.all_targets()}
 
 
-async def collect(params: Params, means: Means) -> None:
+async def collect(params: Params, means: CollectorContext) -> None:
     """Read every target that is this process's until cancelled."""
     emitter = means.emitter(Source.SOURCE_GNMI)
 
-    async def read(one: Asked) -> None:
+    async def read(one: TargetSession) -> None:
         chance = random.Random(means.chance.random())  # noqa: S311 — jitter
         try:
             await DeviceReader(*one, emitter, means.counts, means.clock, chance).run()
         finally:
             means.counts.unset("clock_offset_seconds", one.target.name)
 
-    await read_targets(SPEC.name, params, means, asked, read)
+    await read_targets(SPEC.name, params, means, target_sessions, read)
 
 
 async def run(params: Params, core: Core) -> None:

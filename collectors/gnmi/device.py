@@ -13,18 +13,18 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
-from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
-from collectors.core.statuses import StatusSchedule
-from collectors.core.tasks import end
-from collectors.gnmi import plans
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.status_schedule import StatusSchedule
+from collectors.core.tasks import cancel_and_wait
+from collectors.gnmi import subscription_plans
+from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_of
-from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection, Output
-from collectors.gnmi.plans import Way
-from collectors.gnmi.profile import Ask, Said, chosen
+from collectors.gnmi.profile import DeviceHints, Subscription, chosen
 from collectors.gnmi.read import Wire
+from collectors.gnmi.subscription_plans import SubscriptionPlan
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
@@ -43,7 +43,7 @@ class DeviceReader:
     """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
 
     def __init__(
-        self, target: Target, params: Params, secret: str, emitter: Emitter, counts: Counts, clock: Clock,
+        self, target: Target, params: Params, secret: str, emitter: Emitter, counts: CollectorMetrics, clock: Clock,
         chance: random.Random,
     ) -> None:  # fmt: skip
         self.name = target.name
@@ -55,14 +55,14 @@ class DeviceReader:
         self._counts = counts
         self._clock = clock
         self._chance = chance
-        self._memory = DeviceMemory()
+        self._memory = DeviceIdentity()
         self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
         self._error = "not reached yet"
         self._failures = 0
         self._cadence_ns = int(params.cadence_s * 1e9)
-        self._said = Said()
-        self._taken: Way | None = None
-        self._facts: tuple[Ask, ...] = ()
+        self._said = DeviceHints()
+        self._taken: SubscriptionPlan | None = None
+        self._facts: tuple[Subscription, ...] = ()
         self._unsynced = 0
         self._window_ns, self._window_updates = 0, 0
         self._bursting = asyncio.Event()
@@ -70,7 +70,7 @@ class DeviceReader:
     async def run(self) -> None:
         """Connect again and again, and say how that goes."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._say_status())
+            tasks.create_task(self._report_status())
             tasks.create_task(self._stay_connected())
 
     async def _stay_connected(self) -> None:
@@ -105,7 +105,7 @@ class DeviceReader:
                 return await self._subscribe(wire, self._taken)
             except Reject:
                 self._taken = None
-        for way in plans.ways(self._params.encoding, profiles, said):
+        for way in subscription_plans.subscription_plans(self._params.encoding, profiles, said):
             try:
                 return await self._subscribe(wire, way)
             except Reject as error:
@@ -116,19 +116,19 @@ class DeviceReader:
                     return await self._subscribe(wire, less)
         raise refused
 
-    async def _narrow(self, wire: Wire, way: Way) -> tuple[Ask, ...]:
+    async def _narrow(self, wire: Wire, way: SubscriptionPlan) -> tuple[Subscription, ...]:
         """What the device takes when it is asked for one path after the other, in another mode, or less."""
-        taken: list[Ask] = []
+        taken: list[Subscription] = []
         for ask in way.asks:
             for less in ask.less():
-                if await self._takes(wire, plans.stream_request([less], way.encoding, self._cadence_ns)):
+                if await self._accepts(wire, subscription_plans.stream_request([less], way.encoding, self._cadence_ns)):
                     taken.append(less)
                     break
             else:
                 _log.info("refused", device=self.name, path=ask.path)
         return tuple(dict.fromkeys(taken))
 
-    async def _takes(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> bool:
+    async def _accepts(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> bool:
         """Whether a device takes a request: silence is consent, for there may be nothing to tell."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PROBE_S), contextlib.aclosing(wire.stream(request)) as stream:
@@ -139,27 +139,27 @@ class DeviceReader:
                     return False
         return True
 
-    async def _subscribe(self, wire: Wire, way: Way) -> None:
+    async def _subscribe(self, wire: Wire, way: SubscriptionPlan) -> None:
         connection = Connection(
             self.name, self._params, self._memory, self._counts, on_change=way.on_change, words=way.words
         )
         streams = [wire.stream(request) for request in way.requests(self._cadence_ns)]
         self._unsynced = len(streams)
         watch = asyncio.create_task(self._watch(connection))
-        facts = asyncio.create_task(self._ask_facts(wire, way))
-        readings = [asyncio.create_task(self._take_all(stream, connection, way)) for stream in streams]
+        facts = asyncio.create_task(self._request_facts(wire, way))
+        readings = [asyncio.create_task(self._consume(stream, connection, way)) for stream in streams]
         try:
             done, _ = await asyncio.wait({watch, *readings}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         finally:
-            await end(watch, facts, *readings)
+            await cancel_and_wait(watch, facts, *readings)
 
-    async def _take_all(
+    async def _consume(
         self,
         stream: AsyncGenerator[bytes],
         connection: Connection,
-        way: Way,
+        way: SubscriptionPlan,
     ) -> None:
         async with contextlib.aclosing(stream):
             async for message in stream:
@@ -176,14 +176,14 @@ class DeviceReader:
                         self._synced(connection)
                         continue
                 if outputs:
-                    self._hand_on(outputs, received_ns)
+                    self._emit_outputs(outputs, received_ns)
                 if connection.is_bursting:
                     self._bursting.set()
                 wait_s = self._share(connection.work, received_ns)
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
 
-    def _reads(self, way: Way) -> None:
+    def _reads(self, way: SubscriptionPlan) -> None:
         """The device takes what it is asked."""
         self._taken, self._failures = way, 0
         _log.info("reading", device=self.name, way=str(way))
@@ -203,7 +203,7 @@ class DeviceReader:
             self._counts.add("unreadable", self.name)
             return None
 
-    def _hand_on(self, outputs: Iterable[Output], received_ns: int) -> None:
+    def _emit_outputs(self, outputs: Iterable[Output], received_ns: int) -> None:
         for output in outputs:
             if isinstance(output, Reading):
                 self._emitter.samples(self.name, output)
@@ -236,13 +236,13 @@ class DeviceReader:
                 await asyncio.sleep(self._params.quiet_s)
             now_ns = self._clock.now_ns()
             if (reading := connection.flush(now_ns)) is not None:
-                self._hand_on([reading], now_ns)
+                self._emit_outputs([reading], now_ns)
             if self._memory.last_sample_at_ns != before:
                 last_s, before = loop.time(), self._memory.last_sample_at_ns
             elif loop.time() - last_s > silent_s:
                 raise Retry(f"no samples for {silent_s:.0f} s")
 
-    async def _ask_facts(self, wire: Wire, way: Way) -> None:
+    async def _request_facts(self, wire: Wire, way: SubscriptionPlan) -> None:
         """Ask for what the device is, now and then; what it does not tell stays unknown."""
         while True:
             connection = Connection(
@@ -251,7 +251,7 @@ class DeviceReader:
             for ask in self._facts:
                 with contextlib.suppress(Reject, Retry, TimeoutError):
                     async with asyncio.timeout(_FACTS_BOUND_S):
-                        request = plans.once_request(ask, way.encoding)
+                        request = subscription_plans.once_request(ask, way.encoding)
                         async with contextlib.aclosing(wire.stream(request)) as stream:
                             async for message in stream:
                                 response = self._read_message(message)
@@ -259,11 +259,11 @@ class DeviceReader:
                                     continue
                                 now_ns = self._clock.now_ns()
                                 outputs = connection.take(response.update, now_ns)
-                                self._hand_on((o for o in outputs if not isinstance(o, Reading)), now_ns)
-            self._say_facts()
+                                self._emit_outputs((o for o in outputs if not isinstance(o, Reading)), now_ns)
+            self._emit_facts()
             await asyncio.sleep(self._params.facts_every_s)
 
-    def _say_facts(self) -> None:
+    def _emit_facts(self) -> None:
         if not self._memory.facts_changed:
             return
         self._memory.facts_changed = False
@@ -279,7 +279,7 @@ class DeviceReader:
         self.reachable, self._error = reachable, error
         self._publish_status()
 
-    async def _say_status(self) -> None:
+    async def _report_status(self) -> None:
         cadence_s = self._params.cadence_s
         await asyncio.sleep(cadence_s * self._chance.random())
         while True:

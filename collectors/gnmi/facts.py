@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any
 
-from collectors.gnmi.memory import DeviceMemory
+from collectors.gnmi.device_identity import DeviceIdentity
 from streams.wire.models import Component
 
 
-def facts_of(memory: DeviceMemory) -> dict[str, Any]:
+def facts_of(memory: DeviceIdentity) -> dict[str, Any]:
     """The fields of Facts that the device said: the chassis' own words, else those of the system."""
     said = memory.facts
     components: dict[str, dict[str, str]] = {}
@@ -26,20 +26,20 @@ def facts_of(memory: DeviceMemory) -> dict[str, Any]:
     }
 
 
-def _modules(components: dict[str, dict[str, str]], said: dict[tuple[str, str], str]) -> Iterator[Component]:
+def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str], str]) -> Iterator[Component]:
     """The transceivers that have a number of their own; each goes by its port as well, where that says so."""
     for name, own in sorted(components.items()):
         part, serial = own.get("part-no", ""), own.get("serial-no", "")
         if own.get("type", "").rpartition(":")[2] == "TRANSCEIVER" and (part or serial):
-            port = said.get(("module", name))
+            port = leaves.get(("module", name))
             alias = (port,) if port else ()
             yield Component(name, "transceiver", part, serial, own.get("firmware-version", ""), alias)
 
 
-def _neighbors(said: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
+def _neighbors(leaves: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
     """(port, remote device, remote port) of each neighbour that said both."""
-    names = {whose: value for (what, whose), value in said.items() if what == "neighbor/system-name"}
-    ports = {whose: value for (what, whose), value in said.items() if what == "neighbor/port-id"}
+    names = {whose: value for (what, whose), value in leaves.items() if what == "neighbor/system-name"}
+    ports = {whose: value for (what, whose), value in leaves.items() if what == "neighbor/port-id"}
     return tuple(
         (whose.partition("\0")[0], names[whose], ports[whose]) for whose in sorted(names.keys() & ports.keys())
     )

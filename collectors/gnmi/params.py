@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from collectors.core.params import TargetParams
-from collectors.core.told import read, read_json
+from collectors.core.settings_files import read_file, read_json
 from collectors.gnmi.profile import profiles
 from streams.wire.errors import Misconfigured
 
@@ -133,7 +133,7 @@ class Params(TargetParams):
     def secret(self) -> str:
         """The password or the token; raises Misconfigured where its file cannot be read."""
         if (file := self.password_file or self.token_file) is not None:
-            return read("gnmi", file).decode().rstrip("\r\n")
+            return read_file("gnmi", file).decode().rstrip("\r\n")
         given = self.password or self.token
         return given.get_secret_value() if given else ""
 

@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
+from collectors.core.clock_skew import AHEAD_NS
 from collectors.core.columns import Reading
-from collectors.core.counts import Counts
-from collectors.core.emitter import Happening
-from collectors.core.skew import AHEAD_NS
+from collectors.core.emitter import DeviceEvent
+from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi import values
-from collectors.gnmi.known import SAMPLED, STATES, KnownPaths, Node, OnChange, Slots
-from collectors.gnmi.leaves import Kind, Vocabulary, vocabulary
-from collectors.gnmi.memory import DeviceMemory
+from collectors.gnmi.device_identity import DeviceIdentity
+from collectors.gnmi.message_templates import MessageTemplates
 from collectors.gnmi.params import Params
+from collectors.gnmi.path_index import SAMPLED, STATES, Node, OnChange, PathIndex, SlotTable
+from collectors.gnmi.path_mapping import Kind, PathMapping, path_mapping
 from collectors.gnmi.paths import Elem, from_bytes
-from collectors.gnmi.shapes import Shapes
 from collectors.gnmi.v1 import gnmi_lite_pb2
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
@@ -39,7 +39,7 @@ _EVENTS = {
     (Metric.ADMIN_UP, 1.0): EventKind.ADMIN_UP,
 }
 
-Output = Reading | Happening
+Output = Reading | DeviceEvent
 
 
 @dataclass(slots=True)
@@ -57,8 +57,9 @@ class Connection:
     """The fold. `on_change` says what is told as it changes, and not sampled: paths, or (True) all states."""
 
     def __init__(
-        self, device: str, params: Params, memory: DeviceMemory, counts: Counts, *, on_change: bool | OnChange,
-        words: Vocabulary | None = None,
+        self, device: str, params: Params, memory: DeviceIdentity, counts: CollectorMetrics, *,
+        on_change: bool | OnChange,
+        words: PathMapping | None = None,
     ) -> None:  # fmt: skip
         self._device = device
         self._memory = memory
@@ -68,14 +69,14 @@ class Connection:
         self._quiet_ns = int(params.quiet_s * 1e9)
         self._patience_ns = max(self._quiet_ns, self._cadence_ns // 4)
         self._expected = _UNKNOWN
-        self._slots = Slots(params.max_ports)
-        self._known = KnownPaths(
-            self._slots, params.max_paths, words or vocabulary(), told, lambda: counts.add("out_of_bounds", device)
+        self._slots = SlotTable(params.max_ports)
+        self._known = PathIndex(
+            self._slots, params.max_paths, words or path_mapping(), told, lambda: counts.add("out_of_bounds", device)
         )
         self._left = 0
         self.work = 0
         """What the last message cost, in updates: for who shares a process out among devices."""
-        self._shapes = Shapes(2 * params.max_ports)
+        self._shapes = MessageTemplates(2 * params.max_ports)
         self._told: dict[int, float] = {}
         self._burst = _Burst()
         self._at_ns = 0
@@ -139,14 +140,16 @@ class Connection:
             path = update.path
             node = known.get(path)
             if node is None:
-                node = self._known.learn(known, prefix, path)
+                node = self._known.add(known, prefix, path)
             # Most values are counters: those are read without asking which of all kinds they are.
             slot = node.counter
             value = update.val
             if slot < 0:
                 self._other(node, value)
                 continue
-            slot_values[slot] = value.uint_val or (0 if value.HasField("uint_val") else self._counter(values.of(value)))
+            slot_values[slot] = value.uint_val or (
+                0 if value.HasField("uint_val") else self._counter(values.typed_value(value))
+            )
             if node.row != row:
                 row = node.row
                 self._sampled(row)
@@ -177,7 +180,7 @@ class Connection:
         """The time at which the device read, in its own clock unless that is ahead of ours or not set."""
         if timestamp <= 0:
             return self._received_ns
-        self._memory.skew.note(timestamp, self._received_ns)
+        self._memory.skew.add(timestamp, self._received_ns)
         if timestamp > self._received_ns + AHEAD_NS:
             self._counts.add("clock_replaced", self._device)
             return self._received_ns
@@ -243,7 +246,7 @@ class Connection:
     def _gauge(self, node: Node, value: values.Scalar) -> float | None:
         assert node.leaf is not None
         found = node.leaf.read(value)
-        if found is None and not values.says_nothing(value):
+        if found is None and not values.is_blank(value):
             self._counts.add("unreadable", self._device)
         return found if isinstance(found, int | float) else None
 
@@ -258,7 +261,7 @@ class Connection:
         if leaf is not None and leaf.metric is not None and node.slot < 0:
             self._unnamed.append((node, value))
             return
-        said = values.of(value)
+        said = values.typed_value(value)
         if said is None and (value.json_ietf_val or value.json_val) not in (b"", b"null"):
             self._counts.add("unreadable", self._device)
         elif leaf is None and isinstance(said, str):
@@ -299,12 +302,12 @@ class Connection:
                 if (told := self._memory.booted(cast("int | None", leaf.read(value)), self._at_ns)) is not None:
                     self._out.append(told)
             case Kind.FACT:
-                self._memory.learn((leaf.fact, leaf.row), cast("str | None", leaf.read(value)))
+                self._memory.add_facts((leaf.fact, leaf.row), cast("str | None", leaf.read(value)))
             case Kind.NAME if not leaf.row:
                 self._name = str(value or "")
             case Kind.MODULE if leaf.row and value:
                 self._slots.holds_module(str(value), leaf.row)
-                self._memory.learn(("module", str(value)), leaf.row)
+                self._memory.add_facts(("module", str(value)), leaf.row)
             case _:
                 pass
 
@@ -322,7 +325,7 @@ class Connection:
         kind = _EVENTS.get((node.leaf.metric, now))
         if kind is not None and before is not None and before != now:
             detail = f"{node.elems[-1].name} {value!s}"
-            self._out.append(Happening(kind, node.row, self._at_ns, detail))
+            self._out.append(DeviceEvent(kind, node.row, self._at_ns, detail))
 
     def _delete_all(self, prefix: bytes, deleted: Iterable[bytes]) -> None:
         if self._shapes.waiting:
@@ -354,4 +357,4 @@ class Connection:
             elems = (*node.elems[:at], Elem(node.elems[at].name, ((key, name),)), *node.elems[at + 1 :])
             named = self._known.node(elems)
             if named.slot >= 0:
-                self._walk(named, values.of(value), _DEEPEST_JSON)
+                self._walk(named, values.typed_value(value), _DEEPEST_JSON)

@@ -26,7 +26,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Ask(_Strict):
+class Subscription(_Strict):
     """One path to subscribe to. `models` (globs): it is asked for only where the device says one of them, or none."""
 
     path: str
@@ -42,7 +42,7 @@ class Ask(_Strict):
         """What all paths of one subscription must have in common: target and origin."""
         return self.target, self.origin
 
-    def less(self) -> Iterator["Ask"]:
+    def less(self) -> Iterator["Subscription"]:
         """Itself, then with the other mode, then what stands in for it."""
         other: Mode = "on_change" if self.mode == "sample" else "sample"
         yield self
@@ -51,7 +51,7 @@ class Ask(_Strict):
             yield self.model_copy(update={"path": path})
 
 
-class Meaning(_Strict):
+class LeafMapping(_Strict):
     """What one leaf is: one of `metric`, `fact`, `is_` something; and how its value reads."""
 
     metric: str = ""
@@ -82,7 +82,7 @@ class Section(_Strict):
     """Leaves by their path below one of several places. `{row}`, `{lane}` and `{other}` stand for what varies."""
 
     below: tuple[str, ...]
-    leaves: dict[str, str | Meaning]
+    leaves: dict[str, str | LeafMapping]
 
 
 class Profile(_Strict):
@@ -93,14 +93,14 @@ class Profile(_Strict):
     """Where what stands here comes from."""
     models: tuple[str, ...] = ()
     encodings: tuple[Encoding, ...] = ()
-    ask: tuple[Ask, ...] = ()
-    facts: tuple[Ask, ...] = ()
+    ask: tuple[Subscription, ...] = ()
+    facts: tuple[Subscription, ...] = ()
     """Asked for once, and again after hours; each is refused alone."""
     section: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class DeviceHints:
     """What a device says of itself in its Capabilities; empty where it has none."""
 
     encodings: frozenset[int] = frozenset()
@@ -127,7 +127,7 @@ def profiles() -> dict[str, Profile]:
     return {profile.name: profile for profile in found}
 
 
-def chosen(named: Iterable[str], said: Said) -> tuple[Profile, ...]:
+def chosen(named: Iterable[str], said: DeviceHints) -> tuple[Profile, ...]:
     """The profiles of a device, the vendor's before everybody's: those named, else those that its models tell."""
     known = profiles()
     own = [known[name] for name in named if name != COMMON]

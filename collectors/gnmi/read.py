@@ -9,7 +9,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from collectors.gnmi.params import Params, Target
-from collectors.gnmi.profile import Said
+from collectors.gnmi.profile import DeviceHints
 from collectors.gnmi.v1 import gnmi_pb2
 from streams.wire.errors import Misconfigured, Reject, Retry
 
@@ -63,7 +63,7 @@ class Wire:
         except TimeoutError as error:
             raise Retry("does not answer") from error
 
-    async def capabilities(self) -> Said:
+    async def capabilities(self) -> DeviceHints:
         """What the device says of itself; nothing where it has no Capabilities, which is allowed."""
         ask: grpc.aio.UnaryUnaryMultiCallable[Any, Any] = self._channel.unary_unary(
             "/gnmi.gNMI/Capabilities",
@@ -74,12 +74,12 @@ class Wire:
             answer = await ask(gnmi_pb2.CapabilityRequest(), timeout=_CALL_S, metadata=self._metadata)
             said = gnmi_pb2.CapabilityResponse.FromString(answer)
         except DecodeError:
-            return Said()
+            return DeviceHints()
         except grpc.aio.AioRpcError as error:
             if error.code() in _REFUSALS:
-                return Said()
+                return DeviceHints()
             raise _retry(error) from error
-        return Said(
+        return DeviceHints(
             frozenset(said.supported_encodings), tuple(model.name for model in said.supported_models[:_MOST_MODELS])
         )
 
@@ -135,16 +135,16 @@ def credentials(params: Params) -> grpc.ChannelCredentials:
         raise Misconfigured(f"collect.gnmi: {error.filename}: {error.strerror}") from error
 
 
-def _said(error: grpc.aio.AioRpcError) -> str:
+def _describe_error(error: grpc.aio.AioRpcError) -> str:
     return f"{error.code().name}: {(error.details() or '')[:300]}"
 
 
 def _retry(error: grpc.aio.AioRpcError) -> Retry:
-    return Retry(_said(error))
+    return Retry(_describe_error(error))
 
 
 def _reject_or_retry(error: grpc.aio.AioRpcError) -> Reject | Retry:
-    return Reject(_said(error)) if error.code() in _REFUSALS else _retry(error)
+    return Reject(_describe_error(error)) if error.code() in _REFUSALS else _retry(error)
 
 
 async def _status_of(call: Any) -> Reject | Retry:

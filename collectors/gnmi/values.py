@@ -19,7 +19,7 @@ Scalar = int | float | str | bytes | bool | None
 Json = dict[str, "Json"] | list["Json"] | Scalar
 
 
-def of(value: gnmi_lite_pb2.TypedValue) -> Json:
+def typed_value(value: gnmi_lite_pb2.TypedValue) -> Json:
     """The value as Python has it; JSON of either kind is read, what is none of ours is None."""
     which = value.WhichOneof("value")
     match which:
@@ -53,7 +53,7 @@ def _decimal(data: bytes) -> float | None:
 def _leaf_list(data: bytes) -> list[Json] | None:
     with contextlib.suppress(DecodeError):
         items = gnmi_pb2.ScalarArray.FromString(data).element
-        return [of(gnmi_lite_pb2.TypedValue.FromString(item.SerializeToString())) for item in items]
+        return [typed_value(gnmi_lite_pb2.TypedValue.FromString(item.SerializeToString())) for item in items]
     return None
 
 
@@ -74,13 +74,13 @@ _LONGEST_NUMBER = 64
 _ABSENT = {"", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "UNSPECIFIED", "INF", "_INF", "+INF", "NAN", "TESTING"}
 
 
-def says_nothing(value: Scalar) -> bool:
+def is_blank(value: Scalar) -> bool:
     """Whether the device says that there is nothing to say, which is no error: "NA", no light at all."""
     match value:
         case None:
             return True
         case str():
-            return _word(value) in _ABSENT
+            return _lower_text(value) in _ABSENT
         case float():
             return not math.isfinite(value)
         case bytes():
@@ -132,7 +132,7 @@ def flag(value: Scalar) -> float | None:
         case bool() | int() if value in (0, 1):
             return int(value)
         case str():
-            return {"TRUE": 1.0, "YES": 1.0, "1": 1.0, "FALSE": 0.0, "NO": 0.0, "0": 0.0}.get(_word(value))
+            return {"TRUE": 1.0, "YES": 1.0, "1": 1.0, "FALSE": 0.0, "NO": 0.0, "0": 0.0}.get(_lower_text(value))
     return None
 
 
@@ -149,15 +149,15 @@ _ADMIN = {"UP": 1.0, "DOWN": 0.0, "ENABLE": 1.0, "DISABLE": 0.0}
 
 def oper_up(value: Scalar) -> float | None:
     """1 up, 0 anything that carries nothing; UNKNOWN is None."""
-    return _OPER.get(_word(value))
+    return _OPER.get(_lower_text(value))
 
 
 def admin_up(value: Scalar) -> float | None:
     """1 enabled, 0 shut; TESTING is None."""
-    return _ADMIN.get(_word(value))
+    return _ADMIN.get(_lower_text(value))
 
 
-def _word(value: Scalar) -> str:
+def _lower_text(value: Scalar) -> str:
     return value.rpartition(":")[2].strip().upper().replace("-", "_") if isinstance(value, str) else ""
 
 
@@ -167,7 +167,7 @@ _SCALE = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 def port_speed(value: Scalar) -> float | None:
     """OpenConfig's ETHERNET_SPEED (`SPEED_400GB`), or `400G`, in bit/s; SPEED_UNKNOWN is None."""
-    found = _SPEED.fullmatch(_word(value))
+    found = _SPEED.fullmatch(_lower_text(value))
     return float(found[1]) * _SCALE[found[2]] if found else None
 
 

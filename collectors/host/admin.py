@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.core.emitter import Happening
+from collectors.core.emitter import DeviceEvent
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 
@@ -59,10 +59,10 @@ def link_of(data: bytes) -> Link | None:
     return Link(index, bool(flags & _IFF_UP), kind == _DELLINK)
 
 
-def ports_of(said: Any) -> tuple[str, ...] | None:
+def ports_of(netdevs: Any) -> tuple[str, ...] | None:
     """The ports of a list that was written as JSON; None where it makes no sense."""
-    is_list = isinstance(said, list) and all(isinstance(port, str) for port in said)
-    return tuple(said) if is_list else None
+    is_list = isinstance(netdevs, list) and all(isinstance(port, str) for port in netdevs)
+    return tuple(netdevs) if is_list else None
 
 
 class AdminStates:
@@ -74,9 +74,9 @@ class AdminStates:
     def __init__(self, disabled: Iterable[str] = ()) -> None:
         self.disabled = frozenset(disabled)
         self._netdevs: dict[int, Netdev] = {}
-        self._held: dict[str, tuple[float, Happening]] = {}
+        self._held: dict[str, tuple[float, DeviceEvent]] = {}
 
-    def look(self, found: Mapping[int, Netdev], now_ns: int, now_s: float) -> list[Happening]:
+    def refresh(self, found: Mapping[int, Netdev], now_ns: int, now_s: float) -> list[DeviceEvent]:
         """All netdevs as they are found, by index; when those turned that differ from what was told, nobody saw."""
         self._netdevs = dict(found)
         ports = {netdev.port for netdev in found.values()}
@@ -87,7 +87,7 @@ class AdminStates:
             for happening in self._stands(netdev, netdev.is_enabled, "was found", now_ns, now_s)
         ]
 
-    def hear(self, link: Link, now_ns: int, now_s: float) -> list[Happening]:
+    def on_message(self, link: Link, now_ns: int, now_s: float) -> list[DeviceEvent]:
         """What a message makes of it; of a netdev that is no port of the fabric, nothing."""
         netdev = self._netdevs.get(link.index)
         if netdev is None:
@@ -98,7 +98,7 @@ class AdminStates:
             return []
         return list(self._stands(netdev, link.is_enabled, "is", now_ns, now_s))
 
-    def due(self, now_s: float) -> list[Happening]:
+    def due(self, now_s: float) -> list[DeviceEvent]:
         """The downs that have waited."""
         return [
             happening
@@ -107,23 +107,23 @@ class AdminStates:
             for happening in self._release(port)
         ]
 
-    def rest(self) -> list[Happening]:
+    def rest(self) -> list[DeviceEvent]:
         """All that waits, at the end."""
         return [happening for port in list(self._held) for happening in self._release(port)]
 
-    def _stands(self, netdev: Netdev, is_enabled: bool, how: str, now_ns: int, now_s: float) -> Iterator[Happening]:
+    def _stands(self, netdev: Netdev, is_enabled: bool, how: str, now_ns: int, now_s: float) -> Iterator[DeviceEvent]:
         port = netdev.port
         if is_enabled == (port not in self.disabled and port not in self._held):
             return
         if not is_enabled:
-            said = Happening(EventKind.ADMIN_DOWN, port, now_ns, f"{netdev.name} {how} disabled")
+            said = DeviceEvent(EventKind.ADMIN_DOWN, port, now_ns, f"{netdev.name} {how} disabled")
             self._held[port] = now_s, said
             return
         yield from self._release(port)
         self.disabled -= {port}
-        yield Happening(EventKind.ADMIN_UP, port, now_ns, f"{netdev.name} {how} enabled")
+        yield DeviceEvent(EventKind.ADMIN_UP, port, now_ns, f"{netdev.name} {how} enabled")
 
-    def _release(self, port: str) -> Iterator[Happening]:
+    def _release(self, port: str) -> Iterator[DeviceEvent]:
         held = self._held.pop(port, None)
         if held is not None:
             self.disabled |= {port}

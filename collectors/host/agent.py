@@ -5,17 +5,17 @@ import math
 
 import structlog
 
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from collectors.core.poll import Pace, poll
-from collectors.core.statuses import StatusSchedule
+from collectors.core.status_schedule import StatusSchedule
 from collectors.host import facts, lldp
-from collectors.host.asks import Asks
 from collectors.host.compose import Composer
+from collectors.host.event_listener import EventListener
 from collectors.host.gpu import Gpu, Gpus
-from collectors.host.listening import Listening
 from collectors.host.params import Params
 from collectors.host.ports import KnownPorts
 from collectors.host.sampling import Sampler
+from collectors.host.thread_calls import ThreadCalls
 from collectors.kernel.discover import Discovery
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
@@ -32,7 +32,7 @@ Found = tuple[tuple[Port, ...], dict[str, str], facts.Machine]
 class HostAgent:
     """Reads one host for ever; nothing here ends because a device misbehaves."""
 
-    def __init__(self, params: Params, tree: Tree, gpus: Gpus, means: Means) -> None:
+    def __init__(self, params: Params, tree: Tree, gpus: Gpus, means: CollectorContext) -> None:
         self.device = params.device_name()
         self._params = params
         self._tree = tree
@@ -42,10 +42,10 @@ class HostAgent:
         self._chance = means.chance
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
         self.known = KnownPorts(params.port_name, params.fabric, params.management)
-        self.listening = Listening(params, tree, means, self.known)
+        self.listening = EventListener(params, tree, means, self.known)
         self._emitter = self.listening.emitter
-        self._finding: Asks[Found] = Asks(params.deadline_s)
-        self._finding_gpus: Asks[tuple[Gpu, ...]] = Asks(params.deadline_s)
+        self._finding: ThreadCalls[Found] = ThreadCalls(params.deadline_s)
+        self._finding_gpus: ThreadCalls[tuple[Gpu, ...]] = ThreadCalls(params.deadline_s)
         self._sampler = Sampler(tree, gpus, params.deadline_s, means.counts, means.clock)
         self._composers = {kind: Composer() for kind in (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)}
         self._machine = facts.Machine()
@@ -68,9 +68,11 @@ class HostAgent:
                 poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, self._chance)
             )
             tasks.create_task(self.listening.run())
-            tasks.create_task(self._find_what_the_log_tells_of())
+            tasks.create_task(self._find_log_subjects())
             tasks.create_task(
-                poll(self.device, self.ask_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance)
+                poll(
+                    self.device, self.query_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance
+                )
             )
 
     def close(self) -> None:
@@ -92,9 +94,9 @@ class HostAgent:
             for kind, said in ((RowKind.ROW_KIND_PORT, ports), (RowKind.ROW_KIND_GPU, gpus))
             if said
         ]
-        self._tell_of_xids()
-        self._say_status(samples)
-        self._say_facts()
+        self._emit_xids()
+        self._report_status(samples)
+        self._emit_facts()
         return samples
 
     async def find(self) -> None:
@@ -112,7 +114,7 @@ class HostAgent:
 
         asked = [("ports", look)]
         gpus, found = await asyncio.gather(
-            self._finding_gpus.ask([("gpus", self._gpus.find)]), self._finding.ask(asked)
+            self._finding_gpus.call([("gpus", self._gpus.find)]), self._finding.call(asked)
         )
         if "ports" in found:
             ports, self._gpu_folders, self._machine = found["ports"]
@@ -122,18 +124,18 @@ class HostAgent:
         if "gpus" in gpus:
             self._gpus_found = {gpu.pci: gpu for gpu in gpus["gpus"]}
 
-    async def _find_what_the_log_tells_of(self) -> None:
+    async def _find_log_subjects(self) -> None:
         """Beside the listening, which goes on while a device does not answer."""
         while True:
             await asyncio.sleep(_SOONEST_S)
             if self.known.wants_look:
                 await self.find()
 
-    async def ask_neighbors(self) -> None:
+    async def query_neighbors(self) -> None:
         """Ask lldpd, where this is its machine; what was heard before holds while it does not answer."""
         if not self._tree.is_live:
             return
-        data = await lldp.ask(self._params.lldpcli, self._params.deadline_s)
+        data = await lldp.query(self._params.lldpcli, self._params.deadline_s)
         if data is None:
             return
         try:
@@ -146,11 +148,11 @@ class HostAgent:
             Neighbor(port.name if port else heard.port, heard.remote_device, heard.remote_port) for port, heard in ports
         )
 
-    def _tell_of_xids(self) -> None:
+    def _emit_xids(self) -> None:
         for pci, code in self._gpus.xids():
-            self.listening.tell_of_xid(pci, code, self._clock.now_ns())
+            self.listening.emit_xid(pci, code, self._clock.now_ns())
 
-    def _say_status(self, samples: list[Samples]) -> None:
+    def _report_status(self, samples: list[Samples]) -> None:
         """Nothing is said of a host on which there is nothing to read: it would be a silence that never ends."""
         now_s = asyncio.get_running_loop().time()
         if samples:
@@ -168,7 +170,7 @@ class HostAgent:
                 )
             )  # fmt: skip
 
-    def _say_facts(self) -> None:
+    def _emit_facts(self) -> None:
         """At each change, and now and then."""
         now_s = asyncio.get_running_loop().time()
         gpus = {pci: self._gpus_found.get(pci, Gpu(pci)) for pci in {**self._gpu_folders, **self._gpus_found}}

@@ -4,8 +4,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from collectors.core.columns import json_lines
-from collectors.core.means import Means
-from collectors.core.once import Nobody
+from collectors.core.context import CollectorContext
+from collectors.core.once import NullPublisher
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
 from collectors.host.agent import HostAgent
@@ -15,7 +15,7 @@ from collectors.kernel.tree import Tree
 from streams.wire.errors import Misconfigured
 
 
-def host_agent(params: Params, means: Means) -> HostAgent:
+def host_agent(params: Params, means: CollectorContext) -> HostAgent:
     """The agent of this host; raises Misconfigured where the tree is not there."""
     if not params.root.is_dir():
         raise Misconfigured(f"collect.host: root {params.root}: no such folder")
@@ -24,7 +24,7 @@ def host_agent(params: Params, means: Means) -> HostAgent:
     return HostAgent(params, tree, Gpus(nvml), means)
 
 
-async def collect(params: Params, means: Means, at_end: contextlib.ExitStack) -> None:
+async def collect(params: Params, means: CollectorContext, at_end: contextlib.ExitStack) -> None:
     """Read until cancelled; `at_end` is unwound after the publisher has sent what waited."""
     agent = host_agent(params, means)
     at_end.callback(agent.listening.save)
@@ -40,7 +40,7 @@ async def run(params: Params, core: Core) -> None:
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
     """One reading of every PCIe link and GPU, as lines of JSON; nothing where there is none."""
-    with contextlib.closing(host_agent(params, Means(Nobody(), core.collector or "once"))) as agent:
+    with contextlib.closing(host_agent(params, CollectorContext(NullPublisher(), core.collector or "once"))) as agent:
         for samples in await agent.read_once():
             for line in json_lines(samples):
                 yield line

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from collectors.core.columns import Layout, Place, Reading
+from collectors.core.columns import CellKey, Layout, Reading
 from collectors.host.pcie import Values
 from streams.fabric.catalogue import CATALOGUE
 
@@ -12,21 +12,23 @@ _MOST_DELAY_US = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class GroupReading:
     """What one device said, at the middle of the asking."""
 
     at_ns: int
     values: Values
 
 
-def merged(rows: Iterable[tuple[str, Said]]) -> dict[str, Said]:
+def merged(rows: Iterable[tuple[str, GroupReading]]) -> dict[str, GroupReading]:
     """One for each row: what several told of it, at the time of the first; a row that said nothing is none."""
-    found: dict[str, Said] = {}
+    found: dict[str, GroupReading] = {}
     for row, said in rows:
         if not said.values:
             continue
         before = found.get(row)
-        found[row] = said if before is None else Said(min(before.at_ns, said.at_ns), {**before.values, **said.values})
+        found[row] = (
+            said if before is None else GroupReading(min(before.at_ns, said.at_ns), {**before.values, **said.values})
+        )
     return found
 
 
@@ -34,13 +36,13 @@ class Composer:
     """Keeps the layout of the last reading, which is nearly always that of the next."""
 
     def __init__(self) -> None:
-        self._places: tuple[Place, ...] = ()
+        self._places: tuple[CellKey, ...] = ()
         self._layout = Layout(())
 
-    def compose(self, rows: Mapping[str, Said], received_at_ns: int, boot_id: int) -> Reading:
+    def compose(self, rows: Mapping[str, GroupReading], received_at_ns: int, boot_id: int) -> Reading:
         """One row for each name; there is one at least."""
         ordered = sorted(rows.items())
-        places = tuple(Place(row, *place) for row, said in ordered for place in sorted(said.values))
+        places = tuple(CellKey(row, *place) for row, said in ordered for place in sorted(said.values))
         if places != self._places:
             self._places, self._layout = places, Layout(places)
         values = [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from collectors.host.gpu import Gpu
 from collectors.host.ports import KnownPort
-from collectors.kernel import parts as nic_parts
+from collectors.kernel import components as nic_parts
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import boot_id, boot_time_ns, pci_address
 from streams.wire.models import Component
@@ -36,17 +36,17 @@ def machine(tree: Tree) -> Machine:
     """The machine as its trees say."""
     dmi = f"{tree.sys}/class/dmi/id"
     parts = []
-    if bios := tree.said(f"{dmi}/bios_version"):
-        parts.append(Component("bios", "bios", tree.said(f"{dmi}/bios_vendor"), firmware=bios))
-    versions = ((driver, tree.said(f"{tree.sys}/module/{driver}/version")) for driver in _DRIVERS)
+    if bios := tree.read_proc(f"{dmi}/bios_version"):
+        parts.append(Component("bios", "bios", tree.read_proc(f"{dmi}/bios_vendor"), firmware=bios))
+    versions = ((driver, tree.read_proc(f"{tree.sys}/module/{driver}/version")) for driver in _DRIVERS)
     parts += [Component(driver, "driver", firmware=version) for driver, version in versions if version]
     return Machine(
-        vendor=tree.said(f"{dmi}/sys_vendor"),
-        model=tree.said(f"{dmi}/product_name"),
-        serial=tree.said(f"{dmi}/product_serial"),
-        kernel=tree.of_kernel("sys/kernel/osrelease"),
-        booted_at_ns=boot_time_ns(tree.of_kernel("stat")),
-        boot_id=boot_id(tree.of_kernel("sys/kernel/random/boot_id")),
+        vendor=tree.read_proc(f"{dmi}/sys_vendor"),
+        model=tree.read_proc(f"{dmi}/product_name"),
+        serial=tree.read_proc(f"{dmi}/product_serial"),
+        kernel=tree.read_kernel_text("sys/kernel/osrelease"),
+        booted_at_ns=boot_time_ns(tree.read_kernel_text("stat")),
+        boot_id=boot_id(tree.read_kernel_text("sys/kernel/random/boot_id")),
         parts=tuple(parts),
     )
 
@@ -57,8 +57,8 @@ def gpu_folders(tree: Tree) -> dict[str, str]:
     found = {}
     for name in tree.names(devices):
         folder = tree.target(f"{devices}/{name}") or f"{devices}/{name}"
-        is_gpu = tree.said(f"{folder}/vendor") == _NVIDIA_GPU
-        if is_gpu and pci_address(name) == name and tree.said(f"{folder}/class").startswith(_DISPLAY):
+        is_gpu = tree.read_proc(f"{folder}/vendor") == _NVIDIA_GPU
+        if is_gpu and pci_address(name) == name and tree.read_proc(f"{folder}/class").startswith(_DISPLAY):
             found[name] = folder
     return found
 

@@ -61,10 +61,10 @@ class Gpus:
         """Those that answer, in the order of the driver; none where there is no driver."""
         if self._nvml is None or not self._opened():
             return ()
-        self.driver = _text(self._ask("", "nvmlSystemGetDriverVersion"))
+        self.driver = _text(self._query("", "nvmlSystemGetDriverVersion"))
         found = []
-        for index in range(self._ask("", "nvmlDeviceGetCount") or 0):
-            handle = self._ask("", "nvmlDeviceGetHandleByIndex", index)
+        for index in range(self._query("", "nvmlDeviceGetCount") or 0):
+            handle = self._query("", "nvmlDeviceGetHandleByIndex", index)
             if handle is not None and (gpu := self._gpu(index, handle)) is not None:
                 found.append(gpu)
                 self._watch(gpu)
@@ -84,12 +84,12 @@ class Gpus:
         return True
 
     def _gpu(self, index: int, handle: Any) -> Gpu | None:
-        info = self._ask("", "nvmlDeviceGetPciInfo", handle)
+        info = self._query("", "nvmlDeviceGetPciInfo", handle)
         if info is None:
             return None
         pci = pci_address(_text(info.busId))
         said = {
-            name: _text(self._ask(pci, function, handle))
+            name: _text(self._query(pci, function, handle))
             for name, function in (
                 ("uuid", "nvmlDeviceGetUUID"),
                 ("model", "nvmlDeviceGetName"),
@@ -102,20 +102,20 @@ class Gpus:
 
     def read(self, gpu: Gpu) -> Values:
         """Everything that it says of itself now."""
-        return {place: value for place, value in self._said(gpu) if value is not None and value != _ABSENT}
+        return {place: value for place, value in self._identity(gpu) if value is not None and value != _ABSENT}
 
-    def _said(self, gpu: Gpu) -> Iterator[tuple[tuple[Metric, int], float | None]]:
+    def _identity(self, gpu: Gpu) -> Iterator[tuple[tuple[Metric, int], float | None]]:
         nvml, pci, handle = self._nvml, gpu.pci, gpu.handle
-        temperature = self._ask(pci, "nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
+        temperature = self._query(pci, "nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
         yield (Metric.GPU_TEMPERATURE_C, -1), temperature
-        rates = self._ask(pci, "nvmlDeviceGetUtilizationRates", handle)
+        rates = self._query(pci, "nvmlDeviceGetUtilizationRates", handle)
         yield (Metric.GPU_UTILIZATION_RATIO, -1), None if rates is None else rates.gpu / 100
-        milliwatts = self._ask(pci, "nvmlDeviceGetPowerUsage", handle)
+        milliwatts = self._query(pci, "nvmlDeviceGetPowerUsage", handle)
         yield (Metric.GPU_POWER_W, -1), None if milliwatts is None else milliwatts / 1000
-        yield (Metric.PCIE_REPLAYS, -1), self._ask(pci, "nvmlDeviceGetPcieReplayCounter", handle)
+        yield (Metric.PCIE_REPLAYS, -1), self._query(pci, "nvmlDeviceGetPcieReplayCounter", handle)
         yield (Metric.GPU_ECC_UNCORRECTED, -1), self._ecc(gpu)
         links = [link for link in range(nvml.NVML_NVLINK_MAX_LINKS)
-                 if self._ask(pci, "nvmlDeviceGetNvLinkState", handle, link)]  # fmt: skip
+                 if self._query(pci, "nvmlDeviceGetNvLinkState", handle, link)]  # fmt: skip
         for link in links:
             yield (Metric.NVLINK_REPLAYS, link), self._link_errors(gpu, link, nvml.NVML_NVLINK_ERROR_DL_REPLAY)
             crc = [self._link_errors(gpu, link, kind)
@@ -129,13 +129,13 @@ class Gpus:
         nvml = self._nvml
         for since in (nvml.NVML_AGGREGATE_ECC, nvml.NVML_VOLATILE_ECC):
             kind = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-            count = self._ask(gpu.pci, "nvmlDeviceGetTotalEccErrors", gpu.handle, kind, since)
+            count = self._query(gpu.pci, "nvmlDeviceGetTotalEccErrors", gpu.handle, kind, since)
             if count is not None or not self._is_unsupported(gpu.pci, "nvmlDeviceGetTotalEccErrors", (kind, since)):
                 return count  # type: ignore[no-any-return]
         return None
 
     def _link_errors(self, gpu: Gpu, link: int, kind: int) -> int | None:
-        return self._ask(gpu.pci, "nvmlDeviceGetNvLinkErrorCounter", gpu.handle, link, kind)  # type: ignore[no-any-return]
+        return self._query(gpu.pci, "nvmlDeviceGetNvLinkErrorCounter", gpu.handle, link, kind)  # type: ignore[no-any-return]
 
     def _traffic(self, gpu: Gpu, links: list[int]) -> Iterator[tuple[tuple[Metric, int], float | None]]:
         """Payload, in KiB, as long as a GPU counts it so; the newest count bytes on the link instead."""
@@ -151,7 +151,7 @@ class Gpus:
             )
         ]
         asked = [(field_id, link) for _, link, (field_id, _) in wanted]
-        answers = self._ask(gpu.pci, "nvmlDeviceGetFieldValues", gpu.handle, asked) if asked else None
+        answers = self._query(gpu.pci, "nvmlDeviceGetFieldValues", gpu.handle, asked) if asked else None
         said: dict[tuple[Metric, int], float] = {}
         for (metric, link, (_, unit)), answer in zip(wanted, answers if answers is not None else (), strict=False):
             if answer.nvmlReturn == nvml.NVML_SUCCESS and (count := self._number(answer)) is not None:
@@ -174,10 +174,12 @@ class Gpus:
             return
         nvml = self._nvml
         if self._events is None:
-            self._events = self._ask("", "nvmlEventSetCreate")
+            self._events = self._query("", "nvmlEventSetCreate")
         if self._events is not None:
             self._watched.add(gpu.pci)
-            self._ask(gpu.pci, "nvmlDeviceRegisterEvents", gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._events)
+            self._query(
+                gpu.pci, "nvmlDeviceRegisterEvents", gpu.handle, nvml.nvmlEventTypeXidCriticalError, self._events
+            )
 
     def xids(self) -> list[tuple[str, int]]:
         """The PCI address and number of each Xid that came since it was asked last."""
@@ -192,7 +194,7 @@ class Gpus:
                 found.append((pci_address(_text(info.busId)), int(said.eventData)))
         return found
 
-    def _ask(self, pci: str, function: str, *args: Any) -> Any:
+    def _query(self, pci: str, function: str, *args: Any) -> Any:
         """What it answers; None where it does not."""
         nvml = self._nvml
         key = args[1:] if pci else args

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import structlog
 
-from collectors.core.counts import Counts
-from collectors.core.emitter import Happening
-from collectors.host.bound import Bound
+from collectors.core.emitter import DeviceEvent
+from collectors.core.metrics import CollectorMetrics
+from collectors.host.kernel_clock import Times
 from collectors.host.lines import Line, parse, record
 from collectors.host.logs import LogSource, Place
-from collectors.host.messages import About, Told, is_renaming, told
+from collectors.host.messages import About, Classified, classify, is_renaming
 from collectors.host.ports import KnownPorts
-from collectors.host.saying import Saying
-from collectors.host.times import Times
+from collectors.host.rate_limit import RateLimiter
+from collectors.host.rate_limited_emitter import RateLimitedEmitter
 from collectors.kernel.ports import Role
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -31,15 +31,15 @@ class KernelLog:
     """Follows one log. `say` takes an event and the time at which it was read."""
 
     def __init__(
-        self, source: LogSource, times: Times, ports: KnownPorts, bound: Bound, counts: Counts,
-        say: Callable[[Happening, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
+        self, source: LogSource, times: Times, ports: KnownPorts, bound: RateLimiter, counts: CollectorMetrics,
+        say: Callable[[DeviceEvent, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
     ) -> None:  # fmt: skip
         self._source = source
         self._times = times
         self._ports = ports
         self._counts = counts
         self._say = say
-        self._saying = Saying(bound, counts, LABEL, say)
+        self._saying = RateLimitedEmitter(bound, counts, LABEL, say)
         self._boot_id = boot_id
         self._parse = record if of_device else None
         self._not_before_ns = not_before_ns
@@ -55,7 +55,7 @@ class KernelLog:
             self._counts.add("out_of_bounds", LABEL, chunk.lost)
             said = f"{chunk.lost} records of the kernel log were overwritten before they were read"
             _log.warning(said)
-            self._say(Happening(EventKind.LOG, "", now_ns, said), now_ns)
+            self._say(DeviceEvent(EventKind.LOG, "", now_ns, said), now_ns)
         for data in chunk.lines:
             try:
                 happening = self._happening(data, now_ns, waited_ns)
@@ -63,8 +63,8 @@ class KernelLog:
                 refused += 1
                 continue
             if happening is not None:
-                self._saying.tell(happening, now_ns, now_s)
-        self._saying.look(now_ns, now_s)
+                self._saying.emit(happening, now_ns, now_s)
+        self._saying.flush(now_ns, now_s)
         if refused:
             self._counts.add("unreadable", LABEL, refused)
         return chunk.is_drained
@@ -83,7 +83,7 @@ class KernelLog:
         self._saying.end(now_ns)
         self._source.close()
 
-    def _happening(self, data: bytes, now_ns: int, waited_ns: int | None) -> Happening | None:
+    def _happening(self, data: bytes, now_ns: int, waited_ns: int | None) -> DeviceEvent | None:
         """What a line tells; None where that is nothing. Raises Reject where it cannot be read or dated."""
         line = self._parse(data) if self._parse else parse(data, now_ns)
         if not line.from_kernel:
@@ -91,7 +91,7 @@ class KernelLog:
         at_ns = self._times.at_ns(line, now_ns, waited_ns)
         if is_renaming(line.message):
             self._ports.wants_look = True
-        if (said := told(line.message)) is None:
+        if (said := classify(line.message)) is None:
             return None
         if at_ns is None:
             if waited_ns is None:
@@ -101,10 +101,10 @@ class KernelLog:
             return None
         return self._named(said, line, at_ns)
 
-    def _named(self, said: Told, line: Line, at_ns: int) -> Happening | None:
+    def _named(self, said: Classified, line: Line, at_ns: int) -> DeviceEvent | None:
         detail = line.message[:_DETAIL]
         if said.about is not About.NIC:
-            return Happening(said.kind, said.pci if said.about is About.GPU else "", at_ns, detail, said.code)
+            return DeviceEvent(said.kind, said.pci if said.about is About.GPU else "", at_ns, detail, said.code)
         port = self._ports.of(said.pci, said.netdev)
         if port is None:
             self._ports.wants_look = True
@@ -112,5 +112,5 @@ class KernelLog:
                 # Nobody knows whether it is a port of this host's own: a function handed to a guest has links, too.
                 self._counts.add("unnamed", LABEL)
                 return None
-            return Happening(said.kind, said.pci, at_ns, detail, said.code)
-        return Happening(said.kind, port.name, at_ns, detail, said.code) if port.role is Role.FABRIC else None
+            return DeviceEvent(said.kind, said.pci, at_ns, detail, said.code)
+        return DeviceEvent(said.kind, port.name, at_ns, detail, said.code) if port.role is Role.FABRIC else None

@@ -54,10 +54,10 @@ def parse(data: bytes, now_ns: int) -> Line:
         return _record(record)
     if said := _PRIORITY.match(text):
         rest = _after_time(text[said.end() :], now_ns)
-        return rest if int(said[1]) < 8 else _not_the_kernels(rest)
+        return rest if int(said[1]) < 8 else _is_foreign(rest)
     if level := _LEVEL.match(text):
         rest = _after_time(text[level.end() :], now_ns)
-        return rest if level[1] == "kern" else _not_the_kernels(rest)
+        return rest if level[1] == "kern" else _is_foreign(rest)
     return _after_time(text, now_ns)
 
 
@@ -68,12 +68,12 @@ def record(data: bytes) -> Line:
     return _record(said)
 
 
-def _record(said: re.Match[str]) -> Line:
+def _record(text: re.Match[str]) -> Line:
     """Facility 0 is the kernel's; the kernel gives another to what a process writes to /dev/kmsg."""
-    return Line(said[4], int(said[3]), None, int(said[2]), from_kernel=int(said[1]) < 8)
+    return Line(text[4], int(text[3]), None, int(text[2]), from_kernel=int(text[1]) < 8)
 
 
-def _not_the_kernels(line: Line) -> Line:
+def _is_foreign(line: Line) -> Line:
     return Line(line.message, line.since_boot_us, line.at_ns, line.sequence, from_kernel=False)
 
 
@@ -103,8 +103,8 @@ def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
     return None, text, False
 
 
-def _iso(said: re.Match[str]) -> int | None:
-    date, clock, fraction, zone = said.groups()
+def _iso(text: re.Match[str]) -> int | None:
+    date, clock, fraction, zone = text.groups()
     try:
         at = datetime.fromisoformat(f"{date}T{clock}+00:00")
         if zone is None:
@@ -119,14 +119,14 @@ def _iso(said: re.Match[str]) -> int | None:
         return None
 
 
-def _yearless(said: re.Match[str], now_ns: int) -> int | None:
+def _yearless(text: re.Match[str], now_ns: int) -> int | None:
     """In the year that makes it the newest that is not to come; clocks and zones may differ by a day."""
     year = time.localtime(now_ns // _S).tm_year
-    at_ns = _local(year + 1, *said.groups())
+    at_ns = _local(year + 1, *text.groups())
     for earlier in (year, year - 1):
         if at_ns is not None and at_ns <= now_ns + _DAY_NS:
             break
-        at_ns = _local(earlier, *said.groups())
+        at_ns = _local(earlier, *text.groups())
     return at_ns
 
 

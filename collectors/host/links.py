@@ -13,12 +13,12 @@ from typing import Protocol
 
 import structlog
 
-from collectors.core.emitter import Happening
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.emitter import DeviceEvent
 from collectors.host.admin import LINK_BYTES, AdminStates, Netdev, link_of
-from collectors.host.bound import Bound
 from collectors.host.ports import KnownPort, KnownPorts
-from collectors.host.saying import Saying
+from collectors.host.rate_limit import RateLimiter
+from collectors.host.rate_limited_emitter import RateLimitedEmitter
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.kernel.values import is_enabled
@@ -78,8 +78,8 @@ class Links:
     """One for a host. `say` takes an event and the time at which it was read."""
 
     def __init__(
-        self, tree: Tree, ports: KnownPorts, states: AdminStates, bound: Bound, means: Means,
-        say: Callable[[Happening, int], None], opened: Callable[[], Listener] = Rtnetlink,
+        self, tree: Tree, ports: KnownPorts, states: AdminStates, bound: RateLimiter, means: CollectorContext,
+        say: Callable[[DeviceEvent, int], None], opened: Callable[[], Listener] = Rtnetlink,
     ) -> None:  # fmt: skip
         self._net = f"{tree.sys}/class/net"
         self._tree = tree
@@ -87,7 +87,7 @@ class Links:
         self._states = states
         self._counts = means.counts
         self._clock = means.clock
-        self._saying = Saying(bound, means.counts, LABEL, say)
+        self._saying = RateLimitedEmitter(bound, means.counts, LABEL, say)
         self._opened = opened
         self._listener: Listener | None = None
         self._looked_at: tuple[KnownPort, ...] | None = None
@@ -98,18 +98,18 @@ class Links:
         """The ports that were told to be disabled last; None while something of it is not said yet."""
         return None if self._saying.waits else tuple(sorted(self._states.disabled))
 
-    def look(self, now_ns: int, now_s: float) -> None:
+    def refresh(self, now_ns: int, now_s: float) -> None:
         """Again and again: look where ports are others than before or messages were lost, and say what has waited."""
-        if self._hear(now_ns, now_s) and self._looked_at is not self._ports.ports:
+        if self._on_link(now_ns, now_s) and self._looked_at is not self._ports.ports:
             self._open()
             self._looked_at = self._ports.ports
-            self._tell(self._states.look(self._found(), now_ns, now_s), now_ns, now_s)
-        self._tell(self._states.due(now_s), now_ns, now_s)
-        self._saying.look(now_ns, now_s)
+            self._emit(self._states.refresh(self._found(), now_ns, now_s), now_ns, now_s)
+        self._emit(self._states.due(now_s), now_ns, now_s)
+        self._saying.flush(now_ns, now_s)
 
     def close(self, now_ns: int, now_s: float) -> None:
         """Say what waits, and let go of the socket."""
-        self._tell(self._states.rest(), now_ns, now_s)
+        self._emit(self._states.rest(), now_ns, now_s)
         self._saying.end(now_ns)
         self._drop()
 
@@ -124,9 +124,9 @@ class Links:
         asyncio.get_running_loop().add_reader(self._listener.fileno(), self._on_message)
 
     def _on_message(self) -> None:
-        self._hear(self._clock.now_ns(), asyncio.get_running_loop().time())
+        self._on_link(self._clock.now_ns(), asyncio.get_running_loop().time())
 
-    def _hear(self, now_ns: int, now_s: float) -> bool:
+    def _on_link(self, now_ns: int, now_s: float) -> bool:
         """Take what is there; answers whether that was all of it."""
         for _ in range(_MOST_MESSAGES):
             if self._listener is None:
@@ -145,7 +145,7 @@ class Links:
                     self._warn(error)
                     self._drop()
             else:
-                self._tell(self._states.hear(link, now_ns, now_s) if link is not None else (), now_ns, now_s)
+                self._emit(self._states.on_message(link, now_ns, now_s) if link is not None else (), now_ns, now_s)
         return False
 
     def _found(self) -> dict[int, Netdev]:
@@ -155,7 +155,7 @@ class Links:
             name = known.port.netdev
             if known.role is not Role.FABRIC or not known.port.speaks_ethernet:
                 continue
-            index, flags = (self._tree.said(f"{self._net}/{name}/{what}") for what in ("ifindex", "flags"))
+            index, flags = (self._tree.read_proc(f"{self._net}/{name}/{what}") for what in ("ifindex", "flags"))
             try:
                 if index.isdecimal() and flags:
                     found[int(index)] = Netdev(known.name, name, bool(is_enabled(flags)))
@@ -163,9 +163,9 @@ class Links:
                 self._counts.add("unreadable", LABEL)
         return found
 
-    def _tell(self, happenings: Iterable[Happening], now_ns: int, now_s: float) -> None:
+    def _emit(self, happenings: Iterable[DeviceEvent], now_ns: int, now_s: float) -> None:
         for happening in happenings:
-            self._saying.tell(happening, now_ns, now_s)
+            self._saying.emit(happening, now_ns, now_s)
 
     def _warn(self, error: OSError) -> None:
         """Once."""

@@ -18,7 +18,7 @@ _MOST_BYTES = 4 << 20
 _MOST_NEIGHBORS = 1024
 
 
-async def ask(program: str, bound_s: float) -> bytes | None:
+async def query(program: str, bound_s: float) -> bytes | None:
     """What it says; None where there is no such program, no lldpd, or no answer in time."""
     if not program:
         return None
@@ -76,14 +76,14 @@ def _named_port(interface: Any) -> str:
     return ""
 
 
-def _first(said: Any, *path: str) -> str:
+def _first(node: Any, *path: str) -> str:
     for name in path:
-        said = next(_all(said, name), None)
-    value = said.get("value") if isinstance(said, dict) else None
+        node = next(_all(node, name), None)
+    value = node.get("value") if isinstance(node, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _all(said: Any, name: str) -> Iterator[Any]:
+def _all(node: Any, name: str) -> Iterator[Any]:
     """json0 has a list where json has what would be its only entry."""
-    inside = said.get(name) if isinstance(said, dict) else None
+    inside = node.get(name) if isinstance(node, dict) else None
     yield from inside if isinstance(inside, list) else () if inside is None else (inside,)

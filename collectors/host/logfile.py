@@ -73,7 +73,7 @@ class LogFile(LogSource):
             while len(lines) < most:
                 data = os.pread(self._file, _BLOCK, self._offset + len(self._pending))
                 if not data:
-                    drained = not self._goes_on_elsewhere()
+                    drained = not self._is_rotated()
                     return Chunk(lines, drained, 0, refused)
                 refused += self._take(self._pending + data, lines, most)
         except OSError:  # a file system that is gone
@@ -109,7 +109,7 @@ class LogFile(LogSource):
             return taken[-_MARK_BYTES:]
         return os.pread(self._file, min(_MARK_BYTES, self._offset), max(0, self._offset - _MARK_BYTES))
 
-    def _goes_on_elsewhere(self) -> bool:
+    def _is_rotated(self) -> bool:
         """At the end of what is there: whether the path is another file by now, or begins anew."""
         try:
             there = self._path.stat()

@@ -21,14 +21,14 @@ class Place:
     last_us: int = 0
 
 
-def place_of(said: Any) -> Place | None:
+def place_of(state: Any) -> Place | None:
     """One that was written as JSON; None where it makes no sense."""
     kinds = {field.name: str if field.name == "mark" else int for field in fields(Place)}
-    if not isinstance(said, dict) or set(said) - set(kinds):
+    if not isinstance(state, dict) or set(state) - set(kinds):
         return None
-    if any(type(value) is not kinds[name] for name, value in said.items()):
+    if any(type(value) is not kinds[name] for name, value in state.items()):
         return None
-    return Place(**said)
+    return Place(**state)
 
 
 @dataclass(frozen=True, slots=True)

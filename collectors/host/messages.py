@@ -56,7 +56,7 @@ class About(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Classified:
     """What a message tells, and about which device; `netdev` is empty where it names none."""
 
     kind: EventKind
@@ -73,16 +73,16 @@ def pci_address(text: str) -> str:
     return f"{domain.lstrip('0').rjust(4, '0')}:{slot}.{function or '0'}"
 
 
-def told(message: str) -> Told | None:
+def classify(message: str) -> Classified | None:
     """What it means; None where it means nothing to us."""
     if not any(hint in message for hint in _HINTS):
         return None
     if said := _XID.match(message):
-        return Told(EventKind.GPU_XID, About.GPU, pci_address(said[1]), code=int(said[2]))
+        return Classified(EventKind.GPU_XID, About.GPU, pci_address(said[1]), code=int(said[2]))
     if said := _SXID.match(message):
-        return Told(EventKind.LOG, About.OTHER, pci_address(said[1]), code=int(said[2]))
+        return Classified(EventKind.LOG, About.OTHER, pci_address(said[1]), code=int(said[2]))
     if said := _NVRM.match(message):
-        return Told(EventKind.LOG, About.GPU, pci_address(said[1]))
+        return Classified(EventKind.LOG, About.GPU, pci_address(said[1]))
     if said := _DEVICE.match(message):
         return _of_device(said)
     return None
@@ -93,15 +93,15 @@ def is_renaming(message: str) -> bool:
     return ": renamed from " in message
 
 
-def _of_device(said: re.Match[str]) -> Told | None:
-    says, pci, netdev = said["says"], pci_address(said["pci"]), said["netdev"] or ""
-    about = About.GPU if said["driver"].startswith("nvidia") else About.NIC
+def _of_device(text: re.Match[str]) -> Classified | None:
+    says, pci, netdev = text["says"], pci_address(text["pci"]), text["netdev"] or ""
+    about = About.GPU if text["driver"].startswith("nvidia") else About.NIC
     if netdev and (link := _LINK.match(says)):
         kind = EventKind.LINK_UP if link[1].lower() == "up" else EventKind.LINK_DOWN
-        return Told(kind, about, pci, netdev)
-    if said["driver"].startswith("mlx5"):
+        return Classified(kind, about, pci, netdev)
+    if text["driver"].startswith("mlx5"):
         if module := _MODULE.match(says):
-            return Told(_MODULES.get(module[1], EventKind.MODULE_FAULT), about, pci, netdev)
+            return Classified(_MODULES.get(module[1], EventKind.MODULE_FAULT), about, pci, netdev)
         if _FIRMWARE.search(says):
-            return Told(EventKind.NIC_FIRMWARE_ERROR, about, pci, netdev)
-    return Told(EventKind.LOG, about, pci, netdev) if _NOTED.search(says) else None
+            return Classified(EventKind.NIC_FIRMWARE_ERROR, about, pci, netdev)
+    return Classified(EventKind.LOG, about, pci, netdev) if _NOTED.search(says) else None

@@ -71,7 +71,7 @@ class PcieReader:
 
     def _value(self, path: str, parse: Callable[[str], float | None]) -> float | None:
         try:
-            text = self._tree.text(path)
+            text = self._tree.read_text(path)
             return None if text is None else parse(text)
         except Refusal:  # a guest may not read its slot: absent
             return None

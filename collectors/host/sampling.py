@@ -2,25 +2,25 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from collectors.core.counts import Counts
-from collectors.host.asks import Asks
-from collectors.host.compose import Said, merged
+from collectors.core.metrics import CollectorMetrics
+from collectors.host.compose import GroupReading, merged
 from collectors.host.gpu import Gpu, Gpus
 from collectors.host.pcie import PcieReader, Values
 from collectors.host.ports import KnownPort
+from collectors.host.thread_calls import ThreadCalls
 from collectors.kernel.tree import Tree
 from streams.instrument.clock import Clock
 
-Rows = dict[str, Said]
+Rows = dict[str, GroupReading]
 
 
 class Sampler:
     """One for a host."""
 
-    def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, counts: Counts, clock: Clock) -> None:
+    def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, counts: CollectorMetrics, clock: Clock) -> None:
         self._tree = tree
         self._gpus = gpus
-        self._asks: Asks[Said] = Asks(deadline_s)
+        self._asks: ThreadCalls[GroupReading] = ThreadCalls(deadline_s)
         self._counts = counts
         self._clock = clock
 
@@ -36,26 +36,26 @@ class Sampler:
         physical = [known for known in ports if not known.port.is_virtual]
         links = {known.port.pci: known.port.folder for known in physical if known.port.pci} | dict(folders)
         reader = PcieReader(self._tree)
-        answers = await self._asks.ask(
+        answers = await self._asks.call(
             [(f"pcie {pci}", self._link(reader, folder)) for pci, folder in links.items()]
             + [(f"gpu {pci}", self._gpu(gpu)) for pci, gpu in gpus.items()]
         )
         if reader.refused:
             self._counts.add("unreadable", "pcie", reader.refused)
-        nothing = Said(0, {})
+        nothing = GroupReading(0, {})
         of_ports = [(known.name, answers.get(f"pcie {known.port.pci}", nothing)) for known in physical]
         of_gpus = [(pci, answers.get(f"{what} {pci}", nothing))
                    for pci in {**folders, **gpus} for what in ("pcie", "gpu")]  # fmt: skip
         return merged(of_ports), merged(of_gpus)
 
-    def _link(self, reader: PcieReader, folder: str) -> Callable[[], Said]:
+    def _link(self, reader: PcieReader, folder: str) -> Callable[[], GroupReading]:
         return lambda: self._timed(lambda: reader.read(folder))
 
-    def _gpu(self, gpu: Gpu) -> Callable[[], Said]:
+    def _gpu(self, gpu: Gpu) -> Callable[[], GroupReading]:
         return lambda: self._timed(lambda: self._gpus.read(gpu))
 
-    def _timed(self, read: Callable[[], Values]) -> Said:
+    def _timed(self, read: Callable[[], Values]) -> GroupReading:
         """The time of a reading is its middle."""
         began_ns = self._clock.now_ns()
         values = read()
-        return Said((began_ns + self._clock.now_ns()) // 2, values)
+        return GroupReading((began_ns + self._clock.now_ns()) // 2, values)

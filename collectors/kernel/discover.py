@@ -31,23 +31,25 @@ class Discovery:
         self._bare: set[tuple[str, int]] = set()
         self._vpd: dict[tuple[str, tuple[int, ...]], Vpd] = {}
 
-    def births(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+    def ctimes(self) -> tuple[tuple[tuple[str, int], ...], ...]:
         """Changes when a device comes, goes, or is made anew; costs two listings.
 
         Netdevs without a device behind them do not count: containers make and drop theirs all the time.
         """
-        netdevs = self._tree.births(self._net)
+        netdevs = self._tree.ctimes(self._net)
         self._bare = {
             born for born in netdevs if born in self._bare or not self._tree.target(f"{self._net}/{born[0]}/device")
         }
-        return self._tree.births(self._rdma), tuple(born for born in netdevs if born not in self._bare)
+        return self._tree.ctimes(self._rdma), tuple(born for born in netdevs if born not in self._bare)
 
     def ports(self, restricted: frozenset[str] = frozenset()) -> tuple[Port, ...]:
         """Every port by its identity; where two seem the same, the first. At most as many as are allowed.
 
         Those known to be `restricted`, by identity, are not asked for their speed.
         """
-        routes = values.default_routes(self._tree.of_kernel("net/route"), self._tree.of_kernel("net/ipv6_route"))
+        routes = values.default_routes(
+            self._tree.read_kernel_text("net/route"), self._tree.read_kernel_text("net/ipv6_route")
+        )
         netdevs = {port.netdev: port for port in self._netdevs(routes)}
         found: dict[str, Port] = {}
         joined: set[str] = set()
@@ -62,7 +64,7 @@ class Discovery:
         return tuple(self._completed(port, asks=port.identity not in restricted) for port in wanted)
 
     def _netdevs(self, routes: frozenset[str]) -> Iterator[Port]:
-        for name, born in self._tree.births(self._net):
+        for name, born in self._tree.ctimes(self._net):
             base = f"{self._net}/{name}"
             inside = self._tree.names(base)
             if not inside:  # `bonding_masters` is a file, and a link may lead nowhere
@@ -75,20 +77,20 @@ class Discovery:
                 uppers.add(self._tree.target(f"{base}/master").rpartition("/")[2])
             yield Port(
                 netdev=name,
-                mac=values.mac(self._tree.said(f"{base}/address")),
+                mac=values.mac(self._tree.read_proc(f"{base}/address")),
                 pci=pci,
                 function="" if last == pci else last,
                 folder=device,
-                link_layer="InfiniBand" if self._tree.said(f"{base}/type") == _IPOIB else "Ethernet",
+                link_layer="InfiniBand" if self._tree.read_proc(f"{base}/type") == _IPOIB else "Ethernet",
                 dev_port=self._dev_port(base),
-                is_virtual=not device or self._is_virtual(device, self._tree.said(f"{base}/phys_port_name")),
+                is_virtual=not device or self._is_virtual(device, self._tree.read_proc(f"{base}/phys_port_name")),
                 has_default_route=bool(routes & {name, *uppers}),
                 born=(born,),
             )
 
     def _dev_port(self, base: str) -> int:
         """Which port of its function a netdev is; before kernel 3.15 `dev_id` said so."""
-        port, number = self._tree.said(f"{base}/dev_port"), self._tree.said(f"{base}/dev_id")
+        port, number = self._tree.read_proc(f"{base}/dev_port"), self._tree.read_proc(f"{base}/dev_id")
         if port.isdecimal():
             return int(port)
         try:
@@ -101,7 +103,7 @@ class Discovery:
         return is_function or any(word in phys_port_name for word in _REPRESENTOR)
 
     def _rdma_ports(self, netdevs: dict[str, Port]) -> Iterator[Port]:
-        for name, born in self._tree.births(self._rdma):
+        for name, born in self._tree.ctimes(self._rdma):
             base = f"{self._rdma}/{name}"
             device = self._tree.target(f"{base}/device")
             numbers = sorted(int(number) for number in self._tree.names(f"{base}/ports") if number.isdecimal())
@@ -110,14 +112,14 @@ class Discovery:
                     rdma=name,
                     number=number,
                     of_several=len(numbers) > 1,
-                    node_guid=values.guid(self._tree.said(f"{base}/node_guid")),
-                    port_guid=values.port_guid(self._tree.said(f"{base}/ports/{number}/gids/0")),
+                    node_guid=values.guid(self._tree.read_proc(f"{base}/node_guid")),
+                    port_guid=values.port_guid(self._tree.read_proc(f"{base}/ports/{number}/gids/0")),
                     pci=values.pci_address(device),
                     folder=device,
-                    link_layer=self._tree.said(f"{base}/ports/{number}/link_layer"),
-                    board=self._tree.said(f"{base}/board_id"),
-                    model=self._tree.said(f"{base}/hca_type"),
-                    firmware=self._tree.said(f"{base}/fw_ver"),
+                    link_layer=self._tree.read_proc(f"{base}/ports/{number}/link_layer"),
+                    board=self._tree.read_proc(f"{base}/board_id"),
+                    model=self._tree.read_proc(f"{base}/hca_type"),
+                    firmware=self._tree.read_proc(f"{base}/fw_ver"),
                     is_virtual=bool(device) and self._is_virtual(device, ""),
                     born=(born,),
                 )
@@ -125,7 +127,7 @@ class Discovery:
 
     def _with_netdev(self, port: Port, netdevs: dict[str, Port]) -> Port:
         """The netdev of an RDMA port: the kernel's own word, else the one at the same place of the same function."""
-        said = self._tree.said(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+        said = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
         of_function = [
             net
             for net in netdevs.values()
@@ -145,12 +147,12 @@ class Discovery:
     def _completed(self, port: Port, *, asks: bool) -> Port:
         """With what is asked of the device itself: driver, model, vital product data, and how fast it runs."""
         device = f"{self._rdma}/{port.rdma}/device" if port.rdma else f"{self._net}/{port.netdev}/device"
-        vendor = self._tree.said(f"{device}/vendor")
+        vendor = self._tree.read_proc(f"{device}/vendor")
         said = self._vital(device, port) if vendor == _NVIDIA and not port.is_virtual else Vpd()
         port = replace(
             port,
             vendor=vendor,
-            model=port.model or self._tree.said(f"{device}/device"),
+            model=port.model or self._tree.read_proc(f"{device}/device"),
             driver=self._tree.target(f"{device}/driver").rpartition("/")[2],
             part_number=said.part_number,
             serial=said.serial,
@@ -162,7 +164,7 @@ class Discovery:
         key = port.card, port.born
         if key not in self._vpd:
             try:
-                self._vpd[key] = vpd(self._tree.data(f"{device}/vpd", _VPD_BYTES) or b"")
+                self._vpd[key] = vpd(self._tree.read_bytes(f"{device}/vpd", _VPD_BYTES) or b"")
             except Refusal:  # only root may read it
                 self._vpd[key] = Vpd()
         return self._vpd[key]
@@ -170,9 +172,9 @@ class Discovery:
     def _speed(self, port: Port) -> float | None:
         try:
             if port.speaks_ethernet:
-                said = self._tree.said(f"{self._net}/{port.netdev}/speed")
+                said = self._tree.read_proc(f"{self._net}/{port.netdev}/speed")
                 return values.speed_bps(said) if said else None
-            rate = self._tree.said(f"{self._rdma}/{port.rdma}/ports/{port.number}/rate") if port.rdma else ""
+            rate = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/rate") if port.rdma else ""
             return values.rate_bps(rate) if rate else None
         except Reject:
             return None

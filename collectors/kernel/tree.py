@@ -33,23 +33,23 @@ class Tree:
         self.proc = str(root / "proc") if whole else ("/proc" if root == Path("/sys") else "")
         self.is_live = self.sys == "/sys"
 
-    def text(self, path: str) -> str | None:
+    def read_text(self, path: str) -> str | None:
         """What a file says, without blanks at its ends; None where there is none. Raises Refusal."""
-        data = self.data(path)
+        data = self.read_bytes(path)
         return None if data is None else data.decode("utf-8", "replace").strip()
 
-    def said(self, path: str) -> str:
+    def read_proc(self, path: str) -> str:
         """The same of a file whose refusal is not worth a word: empty where there is nothing, or nothing to be had."""
         try:
-            return self.text(path) or ""
+            return self.read_text(path) or ""
         except Refusal:
             return ""
 
-    def of_kernel(self, name: str) -> str:
+    def read_kernel_text(self, name: str) -> str:
         """What a file of procfs says; empty where there is no procfs beside this sysfs, too."""
-        return self.said(f"{self.proc}/{name}") if self.proc else ""
+        return self.read_proc(f"{self.proc}/{name}") if self.proc else ""
 
-    def data(self, path: str, most: int = _MOST_BYTES) -> bytes | None:
+    def read_bytes(self, path: str, most: int = _MOST_BYTES) -> bytes | None:
         """The first bytes of a file, in one read; None where there is none. Raises Refusal."""
         try:
             # Not to wait where somebody put a pipe; sysfs does not mind.
@@ -69,9 +69,9 @@ class Tree:
 
     def names(self, path: str) -> tuple[str, ...]:
         """What is in a folder, in order; nothing where there is no folder that can be read."""
-        return tuple(name for name, _ in self.births(path))
+        return tuple(name for name, _ in self.ctimes(path))
 
-    def births(self, path: str) -> tuple[tuple[str, int], ...]:
+    def ctimes(self, path: str) -> tuple[tuple[str, int], ...]:
         """What is in a folder with its inode: sysfs gives a new one to a device that is made anew."""
         return tuple(sorted(_scan(path)))
 

@@ -24,7 +24,7 @@ class Vpd:
 def vpd(data: bytes) -> Vpd:
     """Parse as far as it makes sense; what does not says nothing."""
     fields = {key: value for tag, body in _resources(data) if tag == _READ_ONLY for key, value in _fields(body)}
-    return Vpd(_words(fields.get(b"PN", b"")), _words(fields.get(b"SN", b"")), _SOFTWARE_MANAGED in data)
+    return Vpd(_clean_text(fields.get(b"PN", b"")), _clean_text(fields.get(b"SN", b"")), _SOFTWARE_MANAGED in data)
 
 
 def _resources(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -43,6 +43,6 @@ def _fields(body: bytes) -> Iterator[tuple[bytes, bytes]]:
         at += 3 + size
 
 
-def _words(value: bytes) -> str:
+def _clean_text(value: bytes) -> str:
     said = value.decode("ascii", "replace").strip(" \0\n")
     return said if said.isprintable() else ""

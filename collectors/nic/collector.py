@@ -4,20 +4,20 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from collectors.core.columns import json_lines
-from collectors.core.means import Means
-from collectors.core.once import Nobody
+from collectors.core.context import CollectorContext
+from collectors.core.once import NullPublisher
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import ethtool_of
-from collectors.nic.host import HostReader
+from collectors.nic.host_reader import HostReader
 from collectors.nic.params import Params
 from streams.wire.errors import Misconfigured
 from streams.wire.models import Source
 
 
-def host_reader(params: Params, means: Means, wanted: frozenset[Role]) -> HostReader:
+def host_reader(params: Params, means: CollectorContext, wanted: frozenset[Role]) -> HostReader:
     """The reader of this host's ports; raises Misconfigured where the tree is not there."""
     if not params.root.is_dir():
         raise Misconfigured(f"collect.nic: root {params.root}: no such folder")
@@ -28,7 +28,7 @@ def host_reader(params: Params, means: Means, wanted: frozenset[Role]) -> HostRe
     return HostReader(params, tree, ethtool, means.emitter(Source.SOURCE_NIC), means.counts, means.clock, wanted)
 
 
-async def collect(params: Params, means: Means) -> None:
+async def collect(params: Params, means: CollectorContext) -> None:
     """Read until cancelled."""
     with contextlib.closing(host_reader(params, means, frozenset(params.roles))) as reader:
         await reader.run(means.chance)
@@ -41,7 +41,9 @@ async def run(params: Params, core: Core) -> None:
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
     """One reading of every port that there is, whatever its role, as lines of JSON; nothing where there is none."""
-    with contextlib.closing(host_reader(params, Means(Nobody(), core.collector or "once"), frozenset(Role))) as reader:
+    with contextlib.closing(
+        host_reader(params, CollectorContext(NullPublisher(), core.collector or "once"), frozenset(Role))
+    ) as reader:
         samples = await reader.read_once()
     for line in json_lines(samples) if samples is not None else ():
         yield line

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from collectors.core.columns import Layout, Place, Reading
+from collectors.core.columns import CellKey, Layout, Reading
 from collectors.nic.reading import PortReading
 
 if TYPE_CHECKING:
-    from collectors.nic.witnesses import Slot
+    from collectors.nic.metric_sources import Slot
 
 _NOTABLE_DELAY_US = 1000
 """Rows read within a millisecond were read at once: nothing here is measured finer."""
@@ -26,7 +26,7 @@ class Composer:
         key = tuple((name, reading.slots) for name, reading in ordered)
         if key != self._key:
             self._key = key
-            self._layout = Layout([Place(name, metric, lane) for name, slots in key for metric, lane in slots])
+            self._layout = Layout([CellKey(name, metric, lane) for name, slots in key for metric, lane in slots])
         sampled_ns = min(reading.middle_ns for _, reading in ordered)
         delays = tuple((reading.middle_ns - sampled_ns) // 1000 for _, reading in ordered)
         tables = self._layout.tables([value for _, reading in ordered for value in reading.values])

@@ -42,7 +42,7 @@ class Source(Protocol):
         ...
 
 
-class Silent:
+class NoStatistics:
     """The Source of a netdev whose driver nobody is to ask."""
 
     def __init__(self, netdev: str) -> None:
@@ -64,7 +64,7 @@ class Recorded:
         self._names: tuple[str, ...] = ()
 
     def read(self) -> Statistics | None:
-        data = self._tree.data(self._file, _MOST_BYTES)
+        data = self._tree.read_bytes(self._file, _MOST_BYTES)
         if data is None:
             return None
         said = list(ethtool_statistics(data.decode("utf-8", "replace")))
@@ -125,10 +125,10 @@ def ethtool_of(tree: Tree, *, wanted: bool, folder: Path | None) -> Ethtool:
     if folder is not None:
         return lambda netdev: Recorded(folder / f"{netdev}.statistics")
     if not (wanted and tree.is_live):
-        return Silent
+        return NoStatistics
     try:
         from pyroute2.ethtool import ioctl  # its import takes some 0.4 s
     except ImportError:
         _log.warning("no ethtool statistics: pyroute2 is not installed (railsight[host] has it)")
-        return Silent
+        return NoStatistics
     return lambda netdev: Kernel(ioctl, netdev)

@@ -12,8 +12,8 @@ from collectors.kernel.ports import Port
 from collectors.kernel.signals import SATURATES
 from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
-from collectors.nic.patience import Patience
-from collectors.nic.witnesses import COUNTERS, ETHTOOL, HW_COUNTERS, Slot, Witness, best, files, statistics
+from collectors.nic.metric_sources import COUNTERS, ETHTOOL, HW_COUNTERS, MetricSource, Slot, best, files, statistics
+from collectors.nic.refusal_breaker import RefusalBreaker
 from streams.fabric.catalogue import Metric
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject
@@ -38,7 +38,7 @@ class PortReading(NamedTuple):
     saturated: frozenset[str]
 
     @property
-    def says_something(self) -> bool:
+    def has_values(self) -> bool:
         """Whether anything was read."""
         return any(value is not None for value in self.values)
 
@@ -51,11 +51,11 @@ class PortReader:
         self._tree = tree
         self._source = source
         self._clock = clock
-        self._patience = Patience()
+        self._patience = RefusalBreaker()
         self._rdma = f"{tree.sys}/class/infiniband/{port.rdma}/ports/{port.number}" if port.rdma else ""
         self._net = f"{tree.sys}/class/net/{port.netdev}" if port.netdev else ""
         self._slots: tuple[Slot, ...] = _STATE
-        self._files: list[tuple[int, Witness]] = []
+        self._files: list[tuple[int, MetricSource]] = []
         self._statistic: dict[str, int] = {}
         self._names: tuple[str, ...] = ()
         self._picked: list[tuple[int, int]] = []
@@ -74,7 +74,7 @@ class PortReader:
         """Let go of what it holds."""
         self._source.close()
 
-    def look_again(self) -> None:
+    def rediscover(self) -> None:
         """Take up metrics that turned up meanwhile, at the next reading."""
         self._looks = True
 
@@ -106,7 +106,7 @@ class PortReader:
         ethernet = self.port.speaks_ethernet
         known = set(self._slots)
         self._is_wanting = False
-        heard: list[tuple[Witness, bool]] = []
+        heard: list[tuple[MetricSource, bool]] = []
         there = files(self._tree, self._rdma, self._net, tells_ethernet=ethernet)
         heard += [(w, self._counter(w) is not None) for w in there if w.slot not in known]
         if (said := self._statistics()) is not None:
@@ -125,24 +125,24 @@ class PortReader:
 
     def _is_hw_due(self, now_ns: int) -> bool:
         """Within `lifespan` the kernel repeats what it said: then nothing was read, rather than nothing happened."""
-        text = self._said(f"{self._rdma}/hw_counters/lifespan") if self._rdma and not self.is_restricted else None
+        text = self._read_text(f"{self._rdma}/hw_counters/lifespan") if self._rdma and not self.is_restricted else None
         span_ms = (self._parsed(text, values.counter) or 0) if text is not None else 0
         if self._hw_read_ns is not None and 0 <= now_ns - self._hw_read_ns < span_ms * _MS:
             return False
         self._hw_read_ns = now_ns
         return True
 
-    def _counter(self, witness: Witness) -> int | None:
-        if not self._asks(witness.group, witness.path):
+    def _counter(self, witness: MetricSource) -> int | None:
+        if not self._allows(witness.group, witness.path):
             return None
         try:
-            text = self._tree.text(witness.path)
+            text = self._tree.read_text(witness.path)
         except Refusal as refusal:
             self._refuse(witness.group, witness.path, refusal)
             return None
         if text is None:
             return None
-        self._patience.answered(witness.group, witness.path)
+        self._patience.on_success(witness.group, witness.path)
         try:
             value = values.counter(text)
         except Reject:
@@ -155,17 +155,17 @@ class PortReader:
     def _refuse(self, group: str, path: str, refusal: Refusal) -> None:
         self._refused += 1
         self._is_wanting |= not refusal.lasting
-        self._patience.refused(group, path, lasting=refusal.lasting)
+        self._patience.on_refusal(group, path, lasting=refusal.lasting)
 
-    def _asks(self, group: str, path: str) -> bool:
+    def _allows(self, group: str, path: str) -> bool:
         if self.port.is_restricted and group in {COUNTERS, HW_COUNTERS, ETHTOOL}:
             return False
         if group in {HW_COUNTERS, ETHTOOL} and self._patience.is_closed(COUNTERS):
             return False
-        return self._patience.asks(group, path)
+        return self._patience.allows(group, path)
 
     def _statistics(self) -> Statistics | None:
-        if not self._net or not self._asks(ETHTOOL, ""):
+        if not self._net or not self._allows(ETHTOOL, ""):
             return None
         try:
             said = self._source.read()
@@ -173,7 +173,7 @@ class PortReader:
             self._refuse(ETHTOOL, "", refusal)
             return None
         if said is not None:
-            self._patience.answered(ETHTOOL, "")
+            self._patience.on_success(ETHTOOL, "")
             if said.names is not self._names:
                 self._names = said.names
                 place_of = {name: place for place, name in reversed(list(enumerate(said.names)))}
@@ -189,28 +189,28 @@ class PortReader:
             oper, admin = self._netdev_state()
         asks_rdma = bool(self._rdma) and not self.is_restricted
         if asks_rdma and oper is None:
-            oper = self._parsed(self._said(f"{self._rdma}/state"), values.port_is_up)
+            oper = self._parsed(self._read_text(f"{self._rdma}/state"), values.port_is_up)
         if asks_rdma and admin is None:
-            admin = self._parsed(self._said(f"{self._rdma}/phys_state"), values.port_is_enabled)
+            admin = self._parsed(self._read_text(f"{self._rdma}/phys_state"), values.port_is_enabled)
         if not oper or self.is_restricted:
             return oper, admin, None
         speed = None
         if self.port.speaks_ethernet or not self._rdma:
-            speed = self._parsed(self._said(f"{self._net}/speed", may_refuse=True), values.speed_bps)
+            speed = self._parsed(self._read_text(f"{self._net}/speed", may_refuse=True), values.speed_bps)
         if asks_rdma and speed is None:
-            speed = self._parsed(self._said(f"{self._rdma}/rate", may_refuse=True), values.rate_bps)
+            speed = self._parsed(self._read_text(f"{self._rdma}/rate", may_refuse=True), values.rate_bps)
         return oper, admin, speed
 
     def _netdev_state(self) -> tuple[float | None, float | None]:
-        oper = self._parsed(self._said(f"{self._net}/operstate"), values.operstate_is_up)
-        admin = self._parsed(self._said(f"{self._net}/flags"), values.is_enabled)
+        oper = self._parsed(self._read_text(f"{self._net}/operstate"), values.operstate_is_up)
+        admin = self._parsed(self._read_text(f"{self._net}/flags"), values.is_enabled)
         if oper is None:  # `carrier` is refused while a netdev is disabled
-            oper = self._parsed(self._said(f"{self._net}/carrier", may_refuse=True), values.carrier)
+            oper = self._parsed(self._read_text(f"{self._net}/carrier", may_refuse=True), values.carrier)
         return oper, admin
 
-    def _said(self, path: str, *, may_refuse: bool = False) -> str | None:
+    def _read_text(self, path: str, *, may_refuse: bool = False) -> str | None:
         try:
-            return self._tree.text(path)
+            return self._tree.read_text(path)
         except Refusal:
             self._refused += not may_refuse
             return None

@@ -17,7 +17,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from collectors.core.clock import SystemClock
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import KafkaPublisher, Publisher
 from collectors.core.spec import Core, Spec
 from collectors.sim import files
@@ -117,7 +117,7 @@ async def run(params: Params, core: Core) -> None:
     async with contextlib.AsyncExitStack() as stack:
         faces = await running(params, world, clock, stack)
         if core.client_options is not None:
-            async with KafkaPublisher(core, Counts()) as publisher:
+            async with KafkaPublisher(core, CollectorMetrics()) as publisher:
                 publish(world.inventory, publisher, now_ns)
                 await publisher.flushed()
         written = files.write(params.folder, world.inventory, faces, truth(world.faults))

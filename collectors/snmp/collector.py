@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import structlog
 
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from collectors.core.once import first_readings
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
@@ -16,7 +16,7 @@ from collectors.snmp.ber import Value
 from collectors.snmp.device import DeviceReader
 from collectors.snmp.engine import Engines, Login
 from collectors.snmp.params import Params, Target
-from collectors.snmp.senders import Senders
+from collectors.snmp.trap_senders import TrapSenders
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Source
@@ -26,7 +26,7 @@ _log = structlog.get_logger("railsight.snmp")
 _AGAIN_S = 1.0
 
 
-class Asked(NamedTuple):
+class TargetSession(NamedTuple):
     """One device and all that decides how it is asked."""
 
     target: Target
@@ -34,21 +34,21 @@ class Asked(NamedTuple):
     login: Login
 
 
-def asked(params: Params) -> dict[str, Asked]:
+def target_sessions(params: Params) -> dict[str, TargetSession]:
     """The devices by name; raises Misconfigured before anything is asked."""
     login = params.login()
-    return {target.name: Asked(target, params, login) for target in params.all_targets()}
+    return {target.name: TargetSession(target, params, login) for target in params.all_targets()}
 
 
 class Readers:
     """Makes the readers of a process. Those that log in alike share what engines can share."""
 
-    def __init__(self, means: Means) -> None:
+    def __init__(self, means: CollectorContext) -> None:
         self._means = means
         self._emitter = means.emitter(Source.SOURCE_SNMP)
         self._engines: Engines | None = None
 
-    def reader(self, one: Asked) -> DeviceReader:
+    def reader(self, one: TargetSession) -> DeviceReader:
         """Of one device; nothing is asked yet."""
         if self._engines is None or self._engines.login != one.login:
             self._engines = Engines(one.login)
@@ -58,27 +58,29 @@ class Readers:
         )  # fmt: skip
 
 
-async def collect(params: Params, means: Means) -> None:
+async def collect(params: Params, means: CollectorContext) -> None:
     """Read every target that is this process's, and hear its traps where that is wanted, until cancelled."""
-    readers, senders = Readers(means), Senders()
+    readers, senders = Readers(means), TrapSenders()
 
-    async def read(one: Asked) -> None:
+    async def read(one: TargetSession) -> None:
         reader = readers.reader(one)
         with senders.known(reader):
             await reader.run()
 
     async with asyncio.TaskGroup() as tasks:
         if (address := params.traps_address()) is not None:
-            tasks.create_task(_hear(address, params, senders, means))
-        tasks.create_task(read_targets(SPEC.name, params, means, asked, read))
+            tasks.create_task(_receive_traps(address, params, senders, means))
+        tasks.create_task(read_targets(SPEC.name, params, means, target_sessions, read))
 
 
-async def _hear(address: tuple[str, int], params: Params, senders: Senders, means: Means) -> None:
+async def _receive_traps(
+    address: tuple[str, int], params: Params, senders: TrapSenders, means: CollectorContext
+) -> None:
     def heard(sender: str, said: dict[bytes, Value]) -> bool:
         reader = senders.reader(sender)
-        return reader is not None and reader.heard(said)
+        return reader is not None and reader.on_trap(said)
 
-    async with Traps(address, params.login(), senders.whose, heard, means.counts, params.max_traps_per_s):
+    async with Traps(address, params.login(), senders.reader_of, heard, means.counts, params.max_traps_per_s):
         await asyncio.Event().wait()
 
 
@@ -87,7 +89,7 @@ async def run(params: Params, core: Core) -> None:
     await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means))
 
 
-async def _collect_first(params: Params, means: Means) -> None:
+async def _collect_first(params: Params, means: CollectorContext) -> None:
     """One reading of each device as soon as it gives one, then nothing."""
     readers = Readers(means)
 
@@ -106,14 +108,14 @@ async def _collect_first(params: Params, means: Means) -> None:
             reader.close()
 
     async with asyncio.TaskGroup() as tasks:
-        for one in asked(params).values():
+        for one in target_sessions(params).values():
             tasks.create_task(first(readers.reader(one)))
     await asyncio.Event().wait()
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
     """One reading of every interface of every target as lines of JSON; raises Retry naming those that gave none."""
-    names = list(asked(params))
+    names = list(target_sessions(params))
     bound_s = params.deadline_s + params.facts_deadline_s
     whole = params.model_copy(update={"every_interface": not params.if_types})
     async for line in first_readings(names, core, lambda means: _collect_first(whole, means), bound_s):

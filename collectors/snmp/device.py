@@ -11,20 +11,20 @@ from typing import TypeVar
 
 import structlog
 
-from collectors.core.counts import Counts
-from collectors.core.emitter import Emitter, Happening
+from collectors.core.emitter import DeviceEvent, Emitter
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import Pace, poll
-from collectors.core.statuses import StatusSchedule
-from collectors.snmp import facts, mib, tables
+from collectors.core.status_schedule import StatusSchedule
+from collectors.snmp import facts, mib, port_index
 from collectors.snmp.ber import Column, Value
-from collectors.snmp.boots import Boots
 from collectors.snmp.engine import Engines
 from collectors.snmp.notifications import notification
+from collectors.snmp.octet_text import literal, whole
 from collectors.snmp.optics import Owners, Sensor, sensors
 from collectors.snmp.params import Params, Target
 from collectors.snmp.read import Agent
 from collectors.snmp.reading import Composer
-from collectors.snmp.words import literal, whole
+from collectors.snmp.restart_detection import RestartDetection
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import CollectorStatus, EventKind, Facts, Samples
@@ -48,7 +48,8 @@ class DeviceReader:
     """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
 
     def __init__(
-        self, target: Target, params: Params, engines: Engines, emitter: Emitter, counts: Counts, clock: Clock,
+        self, target: Target, params: Params, engines: Engines, emitter: Emitter, counts: CollectorMetrics,
+        clock: Clock,
         chance: random.Random,
     ) -> None:  # fmt: skip
         self.name = target.name
@@ -62,9 +63,9 @@ class DeviceReader:
         self._clock = clock
         self._chance = chance
         self._agent: Agent | None = None
-        self._boots = Boots()
+        self._boots = RestartDetection()
         self._composer = Composer()
-        self._ports: tables.Ports | None = None
+        self._ports: port_index.PortIndex | None = None
         self._interfaces: dict[bytes, Column] = {}
         self._sensors: tuple[Sensor, ...] = ()
         self._sensor_rows: frozenset[bytes] = frozenset()
@@ -81,7 +82,7 @@ class DeviceReader:
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(poll(self.name, self.read, pace, self._counts, self._chance, self._missed))
-                tasks.create_task(self._keep_facts())
+                tasks.create_task(self._run_facts())
         finally:
             self.close()
 
@@ -102,11 +103,11 @@ class DeviceReader:
         self._now(reachable=True)
         return samples
 
-    async def _cells(self, agent: Agent) -> tuple[tables.Ports, dict[bytes, Column], int]:
+    async def _cells(self, agent: Agent) -> tuple[port_index.PortIndex, dict[bytes, Column], int]:
         """The ports, all that they say, and since when it was asked for."""
         cells: dict[bytes, Column] = {}
         for _ in range(2):
-            ports = self._ports or await self._look_over(agent)
+            ports = self._ports or await self._inspect(agent)
             began_ns = self._clock.now_ns()
             cells = await agent.columns(ports.columns)
             if frozenset(cells.get(mib.IF_OPER_STATUS, ())) == ports.everything:
@@ -118,10 +119,10 @@ class DeviceReader:
         """One reading with all that there is: facts first, so that the optics are in it. Raises Retry and Reject."""
         agent = await self._connected()
         await self._note_boot(agent)
-        await self._look_over(agent)
+        await self._inspect(agent)
         try:
             async with asyncio.timeout(self._params.facts_deadline_s):
-                await self._ask_facts()
+                await self._request_facts()
         except (TimeoutError, Retry, Reject) as why:
             _log.warning("no facts", device=self.name, why=str(why))
         return await self.read()
@@ -137,7 +138,7 @@ class DeviceReader:
         params = self._params
         return Agent(
             self.name, self._where, self._engines, self._counts, timeout_s=params.timeout_s,
-            tries=params.tries, max_varbinds=params.max_varbinds, at_once=params.varbinds_a_request,
+            tries=params.tries, max_varbinds=params.max_varbinds, at_once=params.varbinds_per_request,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -166,13 +167,13 @@ class DeviceReader:
             self._look_over_facts.set()
             detail = f"sysUpTime {ticks / 100:.0f} s"
             self._emitter.event(
-                self.name, Happening(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._boots.boot_id), now_ns
+                self.name, DeviceEvent(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._boots.boot_id), now_ns
             )
 
-    async def _look_over(self, agent: Agent) -> tables.Ports:
+    async def _inspect(self, agent: Agent) -> port_index.PortIndex:
         cells = await agent.columns(_AT_FIRST)
         types = None if self._params.every_interface else frozenset(self._params.if_types) or mib.PHYSICAL
-        ports = self._ports = tables.ports(cells, types, self._params.cadence_s, self._params.max_ports)
+        ports = self._ports = port_index.port_index(cells, types, self._params.cadence_s, self._params.max_ports)
         self._interfaces = {column: cells[column] for column in mib.INTERFACES}
         self._look_over_facts.set()
         _log.info("looked over", device=self.name, ports=len(ports.name))
@@ -194,7 +195,7 @@ class DeviceReader:
             self._look_over_facts.set()
         return cells
 
-    async def _keep_facts(self) -> None:
+    async def _run_facts(self) -> None:
         """Ask for what the device is: at first, where it changed, and now and then."""
         while True:
             try:
@@ -206,14 +207,14 @@ class DeviceReader:
             wait_s = min(_FACTS_AGAIN_S, self._params.facts_every_s)
             try:
                 async with asyncio.timeout(self._params.facts_deadline_s):
-                    await self._ask_facts()
+                    await self._request_facts()
             except (TimeoutError, Retry, Reject) as why:
                 _log.warning("no facts", device=self.name, why=str(why) or "not told in time")
                 self._look_over_facts.set()
                 wait_s = min(wait_s, self._params.cadence_s)
             await asyncio.sleep(wait_s)
 
-    async def _ask_facts(self) -> None:
+    async def _request_facts(self) -> None:
         """Raises Retry where the device does not answer; a part of it that makes no sense is left out."""
         if self._ports is None:
             return
@@ -234,7 +235,7 @@ class DeviceReader:
             _log.warning("facts left out", device=self.name, why=str(why))
             return {}
 
-    def _take_facts(self, ports: tables.Ports, told: dict[bytes, Column], scalars: dict[bytes, Value]) -> None:
+    def _take_facts(self, ports: port_index.PortIndex, told: dict[bytes, Column], scalars: dict[bytes, Value]) -> None:
         cells = told | self._interfaces
         entities = facts.entities(cells, ports)
         owners = Owners(entities, ports.labels)
@@ -248,19 +249,19 @@ class DeviceReader:
             )
         )  # fmt: skip
 
-    def heard(self, said: dict[bytes, Value]) -> bool:
+    def on_trap(self, said: dict[bytes, Value]) -> bool:
         """Take a trap of this device; False where it is about a port that nobody knows."""
         if (told := notification(said)) is None:
             return True
         now_ns = self._clock.now_ns()
         if told.kind is EventKind.DEVICE_REBOOT:
-            self._emitter.event(self.name, Happening(told.kind, "", now_ns, told.detail), now_ns)
+            self._emitter.event(self.name, DeviceEvent(told.kind, "", now_ns, told.detail), now_ns)
             return True
         name = told.name if self._ports is None else self._ports.name.get(told.row, "")
         if not name:
             return self._ports is not None and told.row in self._ports.everything  # a VLAN, or such
         for kind in self._kinds(told.kind, name, admin_up=told.admin_up):
-            self._emitter.event(self.name, Happening(kind, name, now_ns, told.detail), now_ns)
+            self._emitter.event(self.name, DeviceEvent(kind, name, now_ns, told.detail), now_ns)
         return True
 
     def _kinds(self, kind: EventKind, port: str, *, admin_up: bool | None) -> Sequence[EventKind]:

@@ -21,8 +21,8 @@ from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
 
 from collectors.snmp import ber
-from collectors.snmp.models import Community, CutUsm, CutV2c, CutV3
-from collectors.snmp.question import Question
+from collectors.snmp.models import Community, SlicedUsm, SlicedV2c, SlicedV3
+from collectors.snmp.request_encoder import Request
 from streams.wire.errors import Reject
 
 GARBAGE = (
@@ -154,14 +154,14 @@ class Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
                 self._refused("no answer to a request of ours, or not by who was asked")
 
 
-class _HeardV2c(CutV2c):
+class _ReceivedV2c(SlicedV2c):
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         said = super().prepare_data_elements(engine, domain, address, message)
         engine.message_dispatcher.understood()
         return said
 
 
-class _HeardV3(CutV3):
+class _ReceivedV3(SlicedV3):
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         try:
             said = super().prepare_data_elements(engine, domain, address, message)
@@ -211,11 +211,11 @@ class Connection:
         self.engine = SnmpEngine(msgAndPduDsp=Dispatcher(mibs, version, refused))
         if version == V2C:
             community = Community()
-            models: dict[int, Any] = {V2C: _HeardV2c(community)}
+            models: dict[int, Any] = {V2C: _ReceivedV2c(community)}
             security: dict[int, Any] = {2: community}
         else:
-            usm = CutUsm()
-            models, security = {V3: _HeardV3(usm)}, {3: usm}
+            usm = SlicedUsm()
+            models, security = {V3: _ReceivedV3(usm)}, {3: usm}
         self.engine.message_processing_subsystems = models
         self.engine.security_models = security
         self._version, self._login, self._refused = version, login, refused
@@ -243,7 +243,7 @@ class Connection:
         self._transport = transport
         return address[0]
 
-    def ask(self, question: Question, answered: Callable[..., None], context: Any) -> None:
+    def request(self, question: Request, answered: Callable[..., None], context: Any) -> None:
         """Send a request, and let in what answers it. `answered` is called as pysnmp calls its applications.
 
         Without a target in pysnmp's tables: all engines share them, and each indexes them anew after each change.

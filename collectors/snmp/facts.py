@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value, oid_bytes, sub_identifiers
+from collectors.snmp.octet_text import address, text, whole
 from collectors.snmp.optics import Entities, Owners
-from collectors.snmp.tables import Ports
-from collectors.snmp.words import address, whole, words
+from collectors.snmp.port_index import PortIndex
 from streams.wire.errors import Reject
 from streams.wire.models import Component, Neighbor
 
@@ -34,12 +34,10 @@ class Identity(NamedTuple):
     os_version: str = ""
 
 
-def entities(cells: Mapping[bytes, Column], ports: Ports) -> Entities:
+def entities(cells: Mapping[bytes, Column], ports: PortIndex) -> Entities:
     """ENTITY-MIB, with the ports that it maps to interfaces."""
     rows = set(cells[mib.ENTITY_DESCR]) | set(cells[mib.ENTITY_NAME])
-    called = {
-        row: f"{words(cells[mib.ENTITY_DESCR].get(row))} {words(cells[mib.ENTITY_NAME].get(row))}" for row in rows
-    }
+    called = {row: f"{text(cells[mib.ENTITY_DESCR].get(row))} {text(cells[mib.ENTITY_NAME].get(row))}" for row in rows}
     parent = {row: oid_tail(whole(value)) for row, value in cells[mib.ENTITY_PARENT].items()}
     return Entities(called, parent, dict(_aliases(cells[mib.ENTITY_ALIAS], ports)))
 
@@ -49,7 +47,7 @@ def oid_tail(number: int | None) -> bytes:
     return oid_bytes((0, 0, number))[1:] if number is not None and number > 0 else b""
 
 
-def _aliases(column: Column, ports: Ports) -> Iterator[tuple[bytes, str]]:
+def _aliases(column: Column, ports: PortIndex) -> Iterator[tuple[bytes, str]]:
     """A row is entity.logical; the value an instance of ifIndex."""
     for row, value in column.items():
         if not isinstance(value, bytes) or not value.startswith(mib.IF_INDEX):
@@ -69,9 +67,9 @@ def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> I
     row = min(chassis, key=lambda row: (len(row), row), default=b"")
 
     def said(column: bytes) -> str:
-        return words(cells[column].get(row))
+        return text(cells[column].get(row))
 
-    descr = words(scalars.get(mib.SYS_DESCR))
+    descr = text(scalars.get(mib.SYS_DESCR))
     vendor = _vendor(scalars.get(mib.SYS_OBJECT_ID)) or said(mib.ENTITY_MAKER)
     return Identity(vendor, said(mib.ENTITY_MODEL), said(mib.ENTITY_SERIAL), said(mib.ENTITY_SOFTWARE) or descr)
 
@@ -86,7 +84,7 @@ def _vendor(value: Value | None) -> str:
     return _VENDORS.get(number, "")
 
 
-def components(cells: Mapping[bytes, Column], ports: Ports, owners: Owners) -> tuple[Component, ...]:
+def components(cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners) -> tuple[Component, ...]:
     """A port each with its other names, and what is in it and has a part or serial number.
 
     Of which class that is devices disagree: an Arista's transceivers are containers.
@@ -100,15 +98,15 @@ def components(cells: Mapping[bytes, Column], ports: Ports, owners: Owners) -> t
             others.setdefault(port, []).append(mac)
     found = [Component(port, "port", alias=tuple(others.get(port, ()))) for port in ports.name.values()]
     for row, kind in cells[mib.ENTITY_CLASS].items():
-        part, serial = words(cells[mib.ENTITY_MODEL].get(row)), words(cells[mib.ENTITY_SERIAL].get(row))
+        part, serial = text(cells[mib.ENTITY_MODEL].get(row)), text(cells[mib.ENTITY_SERIAL].get(row))
         if kind in (_CHASSIS, _SENSOR) or not (part or serial) or (port_ := owners.port(row)) is None:
             continue
-        firmware = words(cells[mib.ENTITY_FIRMWARE].get(row)) or words(cells[mib.ENTITY_SOFTWARE].get(row))
+        firmware = text(cells[mib.ENTITY_FIRMWARE].get(row)) or text(cells[mib.ENTITY_SOFTWARE].get(row))
         found.append(Component(port_, "transceiver", part, serial, firmware))
     return tuple(sorted(found, key=lambda component: (component.name, component.kind, component.serial)))
 
 
-def neighbors(cells: Mapping[bytes, Column], ports: Ports) -> tuple[Neighbor, ...]:
+def neighbors(cells: Mapping[bytes, Column], ports: PortIndex) -> tuple[Neighbor, ...]:
     """Who LLDP heard at each port, where both its device and its port are said."""
     found: set[tuple[str, str, str]] = set()
     for row, kind in cells[mib.LLDP_PORT_KIND].items():
@@ -117,8 +115,8 @@ def neighbors(cells: Mapping[bytes, Column], ports: Ports) -> tuple[Neighbor, ..
         except (Reject, ValueError):
             continue
         port = _local_port(cells, ports, local)
-        device = words(cells[mib.LLDP_NAME].get(row)) or _chassis(cells, row)
-        remote = _id(kind, cells[mib.LLDP_PORT].get(row)) or words(cells[mib.LLDP_PORT_DESCR].get(row))
+        device = text(cells[mib.LLDP_NAME].get(row)) or _chassis(cells, row)
+        remote = _id(kind, cells[mib.LLDP_PORT].get(row)) or text(cells[mib.LLDP_PORT_DESCR].get(row))
         if port and device and remote:
             found.add((port, device, remote))
     return tuple(Neighbor(*one) for one in sorted(found))
@@ -126,24 +124,24 @@ def neighbors(cells: Mapping[bytes, Column], ports: Ports) -> tuple[Neighbor, ..
 
 def _chassis(cells: Mapping[bytes, Column], row: bytes) -> str:
     value = cells[mib.LLDP_CHASSIS].get(row)
-    return address(value) if cells[mib.LLDP_CHASSIS_KIND].get(row) == _CHASSIS_MAC else words(value)
+    return address(value) if cells[mib.LLDP_CHASSIS_KIND].get(row) == _CHASSIS_MAC else text(value)
 
 
 def _id(kind: Value, value: Value | None) -> str:
     if kind == _MAC:
         return address(value)
-    return words(value) if kind in (_INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL) else ""
+    return text(value) if kind in (_INTERFACE_ALIAS, _INTERFACE_NAME, _LOCAL) else ""
 
 
-def _local_port(cells: Mapping[bytes, Column], ports: Ports, local: int) -> str:
+def _local_port(cells: Mapping[bytes, Column], ports: PortIndex, local: int) -> str:
     """By the names of LLDP's own port, else its number is the ifIndex, as the standard means it to be."""
     row = oid_tail(local)
     kind = cells[mib.LLDP_LOCAL_KIND].get(row, 0)
-    for said in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), words(cells[mib.LLDP_LOCAL_DESCR].get(row))):
+    for said in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), text(cells[mib.LLDP_LOCAL_DESCR].get(row))):
         if kind != _LOCAL and said in ports.labels:
             return ports.labels[said]
     if kind == _LOCAL:  # a number that means the ifIndex on most, or a name
-        said = words(cells[mib.LLDP_LOCAL_ID].get(row))
+        said = text(cells[mib.LLDP_LOCAL_ID].get(row))
         if said.isdigit() and (port := ports.name.get(oid_tail(int(said[:9])))) is not None:
             return port
         if said in ports.labels:

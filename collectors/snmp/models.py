@@ -17,8 +17,15 @@ from pysnmp.proto.secmod.rfc2576 import SnmpV2cSecurityModel
 from pysnmp.proto.secmod.rfc3414 import SnmpUSMSecurityModel
 
 from collectors.snmp import ber
-from collectors.snmp.cut import Cut, Sealed, answer_v2c, cut_scoped, cut_v3, sealed_v3
-from collectors.snmp.question import Question, written
+from collectors.snmp.request_encoder import Request, encoded_pdu
+from collectors.snmp.response_slicing import (
+    EncryptedMessage,
+    SlicedMessage,
+    answer_v2c,
+    encrypted_v3,
+    slice_scoped,
+    slice_v3,
+)
 from streams.wire.errors import Reject
 
 _PDU = 7
@@ -42,7 +49,7 @@ class Community(SnmpV2cSecurityModel):  # type: ignore[misc]
         return self.known
 
 
-class CutV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
+class SlicedV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
     """Message processing of v2c: sends a Question and returns an Answer. On the wire each has a number of pysnmp's."""
 
     def __init__(self, security: Community) -> None:
@@ -51,7 +58,7 @@ class CutV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
 
     def prepare_outgoing_message(
         self, engine: Any, domain: Any, address: Any, _model: Any, security_model: Any, name: Any, level: Any,
-        _engine_id: Any, context: Any, _version: Any, pdu: Question, expects: Any, handle: Any,
+        _engine_id: Any, context: Any, _version: Any, pdu: Request, expects: Any, handle: Any,
     ) -> Any:  # fmt: skip
         """See pysnmp."""
         number = self._cache.new_message_id()
@@ -78,27 +85,27 @@ class CutV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
         )  # fmt: skip
 
 
-class CutV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
+class SlicedV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
     """Message processing of v3: sends a Question and returns an Answer.
 
     What its security model cut out of the same message is that message's, nothing older.
     """
 
-    def __init__(self, security: "CutUsm") -> None:
+    def __init__(self, security: "SlicedUsm") -> None:
         super().__init__()
         self._security = security
 
     def prepare_outgoing_message(self, *given: Any) -> Any:
         """See pysnmp."""
         *before, pdu, expects, handle = given
-        return super().prepare_outgoing_message(*before, written(pdu), expects, handle)
+        return super().prepare_outgoing_message(*before, encoded_pdu(pdu), expects, handle)
 
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         """See pysnmp. Raises Reject."""
-        sealed = sealed_v3(message)
+        sealed = encrypted_v3(message)
         if sealed is not None and (said := self._opened(engine, message, sealed)) is not None:
             return said
-        found = None if sealed else cut_v3(message)
+        found = None if sealed else slice_v3(message)
         self._security.begin(message, found)
         try:
             said = super().prepare_data_elements(engine, domain, address, found.rest if found else message)
@@ -108,7 +115,7 @@ class CutV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
         finally:
             self._security.begin(b"", None)
 
-    def _opened(self, engine: Any, message: bytes, sealed: Sealed) -> Any:
+    def _opened(self, engine: Any, message: bytes, sealed: EncryptedMessage) -> Any:
         """A Response whose PDU was encrypted (RFC 3412, 7.2); None where it is none. Raises Reject."""
         if sealed.flags & 3 != _AUTH_PRIV:
             raise Reject("encrypted, and does not say so")
@@ -160,21 +167,21 @@ class _Parts:
         return self
 
 
-class CutUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
+class SlicedUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
     """The user-based security model: checks the message as it came, and cuts what it decrypts."""
 
     def __init__(self) -> None:
         super().__init__()
         self._whole = b""
-        self.found: Cut | None = None
+        self.found: SlicedMessage | None = None
         services: dict[Any, Any] = SnmpUSMSecurityModel.PRIV_SERVICES
         self.PRIV_SERVICES = {name: _Private(each, self._keep) for name, each in services.items()}
 
-    def begin(self, whole: bytes, found: Cut | None) -> None:
+    def begin(self, whole: bytes, found: SlicedMessage | None) -> None:
         """Forget what was; `whole` is the message that is to be checked."""
         self._whole, self.found = whole, found
 
-    def _keep(self, found: Cut | None) -> None:
+    def _keep(self, found: SlicedMessage | None) -> None:
         self.found = found
 
     def process_incoming_message(
@@ -190,7 +197,7 @@ class CutUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
 class _Private:
     """A privacy protocol whose plain text is without its varbinds."""
 
-    def __init__(self, service: Any, keep: Callable[[Cut | None], None]) -> None:
+    def __init__(self, service: Any, keep: Callable[[SlicedMessage | None], None]) -> None:
         self._service = service
         self._keep = keep
 
@@ -201,7 +208,7 @@ class _Private:
         """See pysnmp."""
         data = bytes(self._service.decrypt_data(key, parameters, encrypted))
         try:
-            found = cut_scoped(data, 0, len(data))
+            found = slice_scoped(data, 0, len(data))
         except Reject as why:
             raise error.StatusInformation(errorIndication=errind.decryptionError) from why
         self._keep(found)

@@ -7,7 +7,7 @@ from collectors.snmp import mib
 from collectors.snmp.ber import Value
 from collectors.snmp.facts import oid_tail
 from collectors.snmp.mib import oid
-from collectors.snmp.words import words
+from collectors.snmp.octet_text import text
 from streams.wire.models import EventKind
 
 _KINDS = {
@@ -30,17 +30,17 @@ class Notification:
     admin_up: bool | None = None
 
 
-def notification(said: Mapping[bytes, Value]) -> Notification | None:
+def notification(varbinds: Mapping[bytes, Value]) -> Notification | None:
     """What a trap's varbinds mean; None where it is nothing to us."""
-    trap = said.get(mib.TRAP_OID)
+    trap = varbinds.get(mib.TRAP_OID)
     if not isinstance(trap, bytes) or (known := _KINDS.get(trap)) is None:
         return None
     kind, detail = known
     if kind is EventKind.DEVICE_REBOOT:
         return Notification(kind, detail)
-    row = _row(said)
-    name = words(said.get(mib.IF_NAME + row)) or words(said.get(mib.IF_DESCR + row))
-    admin = {1: True, 2: False}.get(_number(said.get(mib.IF_ADMIN_STATUS + row)))
+    row = _row(varbinds)
+    name = text(varbinds.get(mib.IF_NAME + row)) or text(varbinds.get(mib.IF_DESCR + row))
+    admin = {1: True, 2: False}.get(_number(varbinds.get(mib.IF_ADMIN_STATUS + row)))
     return Notification(kind, detail, row, name, admin)
 
 

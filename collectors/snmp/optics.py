@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from collectors.core.columns import Place
+from collectors.core.columns import CellKey
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
-from collectors.snmp.words import whole, words
+from collectors.snmp.octet_text import text, whole
 from streams.fabric.catalogue import Metric
 
 _VOLTS_AC, _VOLTS_DC, _AMPERES, _WATTS, _CELSIUS, _DBM = 3, 4, 5, 6, 8, 14
@@ -44,7 +44,7 @@ class Sensor:
     """One sensor of a port's module: what it tells, and the power of ten of its numbers."""
 
     row: bytes
-    place: Place
+    place: CellKey
     unit: Unit
     exponent: int
 
@@ -69,14 +69,14 @@ def _scaled(value: int, exponent: int) -> float:
 class Entities:
     """ENTITY-MIB: what each entity is called, what holds it, and which port some are (by entAliasMapping)."""
 
-    called: Mapping[bytes, str]
+    name: Mapping[bytes, str]
     parent: Mapping[bytes, bytes]
     port: Mapping[bytes, str]
 
     def line(self, row: bytes) -> Iterator[bytes]:
         """The entity, what holds it, what holds that."""
         seen: set[bytes] = set()
-        while row in self.called and row not in seen and len(seen) < _DEEPEST:
+        while row in self.name and row not in seen and len(seen) < _DEEPEST:
             seen.add(row)
             yield row
             row = self.parent.get(row, b"")
@@ -97,7 +97,7 @@ class Owners:
             if each in self._entities.port:
                 return self._entities.port[each]
         for each in line:
-            if (port := self._named(self._entities.called[each])) is not None:
+            if (port := self._named(self._entities.name[each])) is not None:
                 return port
         return None
 
@@ -111,7 +111,7 @@ class Owners:
 
 def sensors(cells: Mapping[bytes, Column], entities: Entities, owners: Owners) -> tuple[Sensor, ...]:
     """The sensors of ports' modules, one for each place; lanes count from 0 as elsewhere."""
-    found: dict[Place, Sensor] = {}
+    found: dict[CellKey, Sensor] = {}
     for row in cells[mib.SENSOR_TYPE]:
         if (port := owners.port(row)) is None or (sensor := _sensor(cells, entities, row, port)) is None:
             continue
@@ -123,28 +123,28 @@ def _sensor(cells: Mapping[bytes, Column], entities: Entities, row: bytes, port:
     kind, scale, precision = (
         whole(cells[column].get(row)) for column in (mib.SENSOR_TYPE, mib.SENSOR_SCALE, mib.SENSOR_PRECISION)
     )
-    said = entities.called.get(row, "")
-    if (judged := _metric(kind, words(cells[mib.SENSOR_UNITS].get(row)), said)) is None:
+    said = entities.name.get(row, "")
+    if (judged := _metric(kind, text(cells[mib.SENSOR_UNITS].get(row)), said)) is None:
         return None
     metric, unit = judged
     if scale not in _EXPONENT or precision is None or not -8 <= precision <= 9:
         return None
     lane = -1 if metric in (Metric.MODULE_TEMPERATURE_C, Metric.MODULE_VOLTAGE_V) else _lane(entities, row)
-    return Sensor(row, Place(port, metric, lane), unit, _EXPONENT[scale] - precision)
+    return Sensor(row, CellKey(port, metric, lane), unit, _EXPONENT[scale] - precision)
 
 
-def _metric(kind: int | None, units: str, said: str) -> tuple[Metric, Unit] | None:
+def _metric(kind: int | None, units: str, text: str) -> tuple[Metric, Unit] | None:
     if kind == _CELSIUS:
         return Metric.MODULE_TEMPERATURE_C, Unit.PLAIN
     if kind in (_VOLTS_AC, _VOLTS_DC):
         return Metric.MODULE_VOLTAGE_V, Unit.PLAIN
     if kind == _AMPERES:
-        return (Metric.BIAS_MA, Unit.MILLI) if _BIAS.search(said) or _TRANSMIT.search(said) else None
+        return (Metric.BIAS_MA, Unit.MILLI) if _BIAS.search(text) or _TRANSMIT.search(text) else None
     is_dbm = kind == _DBM or "dbm" in units.lower()
     if kind != _WATTS and not is_dbm:
         return None
     unit = Unit.PLAIN if is_dbm else Unit.MILLIWATTS
-    receives, transmits = bool(_RECEIVE.search(said)), bool(_TRANSMIT.search(said))
+    receives, transmits = bool(_RECEIVE.search(text)), bool(_TRANSMIT.search(text))
     if receives == transmits:
         return None
     return (Metric.RX_POWER_DBM if receives else Metric.TX_POWER_DBM), unit
@@ -152,7 +152,7 @@ def _metric(kind: int | None, units: str, said: str) -> tuple[Metric, Unit] | No
 
 def _lane(entities: Entities, row: bytes) -> int:
     for each in entities.line(row):
-        if said := _LANE.search(entities.called[each]):
+        if said := _LANE.search(entities.name[each]):
             return int(said[1])
     return 0
 
@@ -167,6 +167,6 @@ def _from_zero(found: list[Sensor]) -> Iterator[Sensor]:
     for sensor in found:
         row, metric, lane = sensor.place
         if lane >= 1 and lowest[row] == 1:
-            yield Sensor(sensor.row, Place(row, metric, lane - 1), sensor.unit, sensor.exponent)
+            yield Sensor(sensor.row, CellKey(row, metric, lane - 1), sensor.unit, sensor.exponent)
         else:
             yield sensor

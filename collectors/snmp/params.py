@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from collectors.core.params import TargetParams
-from collectors.core.told import read, read_json
+from collectors.core.settings_files import read_file, read_json
 from collectors.snmp.engine import V2C, V3, Login
 from streams.wire.errors import Misconfigured
 
@@ -39,8 +39,8 @@ class Target(BaseModel):
         return _host_and_port(self.address, 161)
 
 
-def _host_and_port(said: str, port: int) -> tuple[str, int]:
-    found = _ADDRESS.fullmatch(said)
+def _host_and_port(text: str, port: int) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
     assert found is not None, "checked by the pattern"
     return found[1] or found[2], int(found[3] or port)
 
@@ -68,7 +68,7 @@ class Params(TargetParams):
     timeout_s: float = Field(default=2.0, ge=0.05, le=60)
     tries: int = Field(default=3, ge=1, le=10)
     """How often a request is sent; UDP loses some."""
-    varbinds_a_request: int = Field(default=100, ge=1, le=1000)
+    varbinds_per_request: int = Field(default=100, ge=1, le=1000)
     """Two frames; where the network drops fragments it finds that out by itself and asks for less (size.py)."""
     optics_every_s: float = Field(default=60.0, ge=0)
     """Reading a module's sensors is slow on many switches; 0 leaves them alone."""
@@ -155,7 +155,7 @@ class Params(TargetParams):
         if (given is None) == (file is None):
             raise Misconfigured(f"collect.snmp: give one of {name} and {name}_file")
         said = (
-            read("snmp", file).decode().rstrip("\r\n")
+            read_file("snmp", file).decode().rstrip("\r\n")
             if file is not None
             else given.get_secret_value()
             if given

@@ -11,13 +11,13 @@ from pysnmp.error import PySnmpError
 from pysnmp.proto import errind
 from pysnmp.proto.api import v2c
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.ber import Column, Value, Varbind
-from collectors.snmp.cut import Answer
+from collectors.snmp.bulk_sizing import ONE_FRAME, BulkSize, columns, repetitions
 from collectors.snmp.engine import Connection, Engines
-from collectors.snmp.question import GET, GETBULK, Question, question
-from collectors.snmp.size import ONE_FRAME, Size, columns, repetitions
+from collectors.snmp.request_encoder import GET, GETBULK, Request, request
+from collectors.snmp.response_slicing import Answer
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
@@ -28,7 +28,8 @@ class Agent:
     """One device. Use as an async context manager, or `connect` and `close` it."""
 
     def __init__(
-        self, name: str, address: tuple[str, int], engines: Engines, counts: Counts, *, timeout_s: float, tries: int,
+        self, name: str, address: tuple[str, int], engines: Engines, counts: CollectorMetrics, *,
+        timeout_s: float, tries: int,
         max_varbinds: int = 200_000, at_once: int = 50,
     ) -> None:  # fmt: skip
         self.name = name
@@ -38,7 +39,7 @@ class Agent:
         self._timeout_s = timeout_s
         self._tries = tries
         self._most = max_varbinds
-        self._size = Size(at_once)
+        self._size = BulkSize(at_once)
         self._rows: dict[bytes, int] = {}
         """How many rows a column had when it was last read."""
         self._connection: Connection | None = None
@@ -73,7 +74,7 @@ class Agent:
 
     async def get(self, oids: Sequence[bytes]) -> dict[bytes, Value]:
         """The values of single instances; what is not there is left out. Raises Retry and Reject."""
-        status, found = await self._ask(question(GET, v2c.getNextRequestID(), oids))
+        status, found = await self._request(request(GET, v2c.getNextRequestID(), oids))
         if status:
             raise Reject(f"answers GET with error {status}")
         wanted = set(oids)
@@ -139,19 +140,19 @@ class Agent:
                     last[prefix] = mine[-1][0]
 
     async def _bulk(self, oids: Sequence[bytes], rows: int) -> tuple[int, list[Varbind]]:
-        asked = question(GETBULK, v2c.getNextRequestID(), oids, rows)
-        status, found = await self._ask(asked, min(rows, max(1, ONE_FRAME // len(oids))))
+        asked = request(GETBULK, v2c.getNextRequestID(), oids, rows)
+        status, found = await self._request(asked, min(rows, max(1, ONE_FRAME // len(oids))))
         if len(found) > len(oids) * rows:
             raise Reject("answers GETBULK with more than was asked for")
         return status, found
 
-    async def _ask(self, asked: Question, rows: int = 0) -> tuple[int, list[Varbind]]:
+    async def _request(self, asked: Request, rows: int = 0) -> tuple[int, list[Varbind]]:
         """The error status and the varbinds of the answer. Only `rows` are asked for where no answer came in time."""
         sent = asked
         for _ in range(self._tries):
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    answer = await self._once(sent)
+                    answer = await self._request_once(sent)
             except TimeoutError:
                 if sent.repetitions > rows:
                     sent = asked._replace(number=v2c.getNextRequestID(), repetitions=rows)
@@ -162,12 +163,12 @@ class Agent:
         why = f"; refused: {self.last_refusal}" if self.last_refusal else ""
         raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
 
-    async def _once(self, asked: Question) -> tuple[int, list[Varbind]]:
+    async def _request_once(self, asked: Request) -> tuple[int, list[Varbind]]:
         assert self._connection is not None, "entered before"
         connection = self._connection
         answer: asyncio.Future[tuple[int, list[Varbind]]] = asyncio.get_running_loop().create_future()
         try:
-            connection.ask(asked, _answered, _Request(connection, asked, answer))
+            connection.request(asked, _answered, _Request(connection, asked, answer))
             return await answer
         except PySnmpError as error:
             raise Retry(f"cannot be asked: {error}") from error
@@ -179,7 +180,7 @@ class _Request(NamedTuple):
     """What waits for an answer; and how often the device may still say that it needs to be asked otherwise."""
 
     connection: Connection
-    asked: Question
+    request: Request
     answer: "asyncio.Future[tuple[int, list[Varbind]]]"
     reports: int = 2
 

@@ -5,12 +5,12 @@ A cell that is not there, or makes no sense, is absent. 32-bit counters are carr
 
 from collections.abc import Mapping, Sequence
 
-from collectors.core.columns import Layout, Place, Reading
+from collectors.core.columns import CellKey, Layout, Reading
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
 from collectors.snmp.mib import Counter
 from collectors.snmp.optics import Sensor
-from collectors.snmp.tables import Ports, speed_bps
+from collectors.snmp.port_index import PortIndex, speed_bps
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER
 
@@ -21,7 +21,7 @@ _STATES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)
 _ADMIN = {1: 1.0, 2: 0.0, 3: 0.0}
 
 
-class Carried:
+class LastValues:
     """32-bit counters made 64 bits wide, as long as this process lives."""
 
     def __init__(self) -> None:
@@ -44,9 +44,9 @@ class Composer:
     """Keeps what has to be known of the last reading, and two layouts: of polls with optics, and without."""
 
     def __init__(self) -> None:
-        self._carried = Carried()
+        self._carried = LastValues()
         self._discontinuity: dict[bytes, Value] = {}
-        self._of: tuple[Ports | None, Sequence[Sensor]] = None, ()
+        self._of: tuple[PortIndex | None, Sequence[Sensor]] = None, ()
         self._layouts: dict[bool, Layout] = {}
 
     def restarted(self) -> None:
@@ -55,7 +55,8 @@ class Composer:
         self._discontinuity = {}
 
     def compose(
-        self, ports: Ports, cells: Mapping[bytes, Column], sensors: Sequence[Sensor], sampled_ns: int, ended_ns: int,
+        self, ports: PortIndex, cells: Mapping[bytes, Column], sensors: Sequence[Sensor], sampled_ns: int,
+        ended_ns: int,
         boot_id: int,
     ) -> Reading:  # fmt: skip
         """One row for each port of which anything was read."""
@@ -76,13 +77,13 @@ class Composer:
         layout = self._layout(ports, sensors, has_optics=has_optics)
         return Reading(sampled_ns, ended_ns, boot_id, layout.row, layout.rows_digest, *layout.tables(values))
 
-    def _layout(self, ports: Ports, sensors: Sequence[Sensor], *, has_optics: bool) -> Layout:
+    def _layout(self, ports: PortIndex, sensors: Sequence[Sensor], *, has_optics: bool) -> Layout:
         """The places of the values above, in their order; the same until the device is looked over again."""
         if ports is not self._of[0] or sensors is not self._of[1]:
             self._of, self._layouts = (ports, sensors), {}
         if has_optics not in self._layouts:
-            places = [Place(ports.name[row], metric) for (metric, _), rows in ports.chosen.items() for row in rows]
-            places += [Place(name, metric) for name in ports.name.values() for metric in _STATES]
+            places = [CellKey(ports.name[row], metric) for (metric, _), rows in ports.chosen.items() for row in rows]
+            places += [CellKey(name, metric) for name in ports.name.values() for metric in _STATES]
             places += [sensor.place for sensor in sensors] if has_optics else []
             self._layouts[has_optics] = Layout(places)
         return self._layouts[has_optics]

@@ -16,7 +16,7 @@ from pysnmp.entity.rfc3413.ntfrcv import NotificationReceiver
 from pysnmp.proto.rfc1902 import OctetString
 from pysnmp.proto.rfc3412 import MsgAndPduDispatcher
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
@@ -29,7 +29,7 @@ _MOST_ENGINES = 4
 """Of one device: a chassis may have a supervisor or two, and making the keys for one takes some milliseconds."""
 _V3 = b"\x03"
 
-Heard = Callable[[str, dict[bytes, Value]], bool]
+OnTrap = Callable[[str, dict[bytes, Value]], bool]
 """Is given the sender's address and the varbinds; False where it is about a port that nobody knows."""
 
 
@@ -37,8 +37,8 @@ class Traps:
     """Listens at one address. Use as an async context manager; entering raises Misconfigured."""
 
     def __init__(
-        self, address: tuple[str, int], login: Login, senders: Callable[[str], str | None], heard: Heard,
-        counts: Counts, max_per_s: int,
+        self, address: tuple[str, int], login: Login, senders: Callable[[str], str | None], heard: OnTrap,
+        counts: CollectorMetrics, max_per_s: int,
     ) -> None:  # fmt: skip
         """`senders` says whose an address is."""
         self._address = address
@@ -74,7 +74,7 @@ class Traps:
     async def __aexit__(self, *_: object) -> None:
         self.engine.close_dispatcher()
 
-    def may_speak(self, data: bytes, address: tuple[Any, ...]) -> bool:
+    def is_allowed(self, data: bytes, address: tuple[Any, ...]) -> bool:
         """Whether to read it at all."""
         device = self._senders(address[0])
         if device is None or len(data) > _LARGEST:
@@ -94,7 +94,7 @@ class Traps:
 
         An inform is protected by our engine, which its sender asks for first. Raises Reject.
         """
-        if self._login.version == V2C or (said := _speaker(message)) is None:
+        if self._login.version == V2C or (said := _sender_engine(message)) is None:
             return False
         speaker, user = said
         if user != self._login.user.encode() or not 5 <= len(speaker) <= 32:
@@ -148,7 +148,7 @@ class _Guarded:
 
     def datagram_received(self, data: bytes, address: Any) -> None:
         """See asyncio."""
-        if self._door.may_speak(data, address):
+        if self._door.is_allowed(data, address):
             super().datagram_received(data, address)  # type: ignore[misc]
 
 
@@ -160,7 +160,7 @@ class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
     pass
 
 
-def _speaker(message: bytes) -> tuple[bytes, bytes] | None:
+def _sender_engine(message: bytes) -> tuple[bytes, bytes] | None:
     """The engine's id and the user of a v3 message; None for other versions. Raises Reject."""
     body = ber.element(message, 0, len(message), ber.SEQUENCE)
     version = ber.element(message, body.start, body.end, ber.INTEGER)

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator
 import orjson
 
 from collectors.bridge.devices import Devices
-from collectors.bridge.fold import Fold, Gathered, Position
+from collectors.bridge.fold import Gathered, PartitionFold, Position
+from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Format, Params
 from collectors.bridge.records import Source
-from collectors.bridge.stamped import Stamp
 from collectors.bridge.tables import openconfig
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.signals import PHYSICAL
 from streams.fabric.catalogue import CATALOGUE
 
@@ -100,12 +100,12 @@ def records(write: Write, devices: int, ports: int, rounds: int) -> Iterator[Sou
 def bridged(form: Format, load: list[Source]) -> tuple[float, int, int]:
     """(CPU seconds, messages, bytes) from records to encoded messages."""
     params = Params()
-    fold = Fold(Devices(Counts()), params, form, Position(0, 1))
-    stamp = Stamp("bench", "peers", 0, 1)
+    fold = PartitionFold(Devices(CollectorMetrics()), params, form, Position(0, 1))
+    stamp = MessageIdentity("bench", "peers", 0, 1)
     messages = size = 0
     began = time.process_time()
     for record in load:
-        for said in fold.take(record, record.at_ns):
+        for said in fold.add(record, record.at_ns):
             messages += isinstance(said, Gathered)
             size += len(stamp.record(said, record.at_ns)[0].value or b"")
     return time.process_time() - began, messages, size

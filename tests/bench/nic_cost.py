@@ -20,12 +20,12 @@ import time
 from pathlib import Path
 
 from collectors.core.clock import SystemClock
-from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
+from collectors.core.metrics import CollectorMetrics
 from collectors.kernel.ports import Role
 from collectors.kernel.tree import Tree
 from collectors.nic.ethtool import Source, Statistics, ethtool_of
-from collectors.nic.host import HostReader
+from collectors.nic.host_reader import HostReader
 from collectors.nic.params import Params
 from collectors.sim.sysfs_writer import SysfsWriter, host_tree
 from collectors.sim.world import World
@@ -90,7 +90,7 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
     params = Params(device=host, root=face.root(host), exclude=exclude)
     emitter = Emitter(publisher, "bench", 1, From.SOURCE_NIC)
     return HostReader(
-        params, Tree(params.root), lambda _: Wide(names, live(own_nic())), emitter, Counts(), clock,
+        params, Tree(params.root), lambda _: Wide(names, live(own_nic())), emitter, CollectorMetrics(), clock,
         frozenset({Role.FABRIC}),
     )  # fmt: skip
 
@@ -117,7 +117,7 @@ def us_a_file(path: Path, rounds: int = 5000) -> float:
     tree, text = Tree(Path("/")), str(path)
     began = time.process_time()
     for _ in range(rounds):
-        tree.text(text)
+        tree.read_text(text)
     return (time.process_time() - began) / rounds * 1e6
 
 

@@ -18,13 +18,13 @@ from typing import Any
 import grpc.aio
 import orjson
 
-from collectors.core.affinity import hold
-from collectors.core.counts import Counts
-from collectors.core.means import Means
-from collectors.core.once import Nobody
+from collectors.core.affinity import pin_to_cpu
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.once import NullPublisher
 from collectors.core.publisher import KafkaPublisher, Publisher
 from collectors.core.spec import Core
-from collectors.core.tasks import end
+from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi.bench.load import CADENCE_NS, LEAVES, UPDATES
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
@@ -60,9 +60,9 @@ Client = Callable[[int, Meter, str], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
-async def _publisher(bootstrap: str, counts: Counts) -> AsyncIterator[Publisher]:
+async def _publisher(bootstrap: str, counts: CollectorMetrics) -> AsyncIterator[Publisher]:
     if not bootstrap:
-        yield Nobody()
+        yield NullPublisher()
         return
     core = Core(client_options={"bootstrap_servers": bootstrap}, collector="bench")
     async with KafkaPublisher(core, counts) as publisher:
@@ -72,22 +72,22 @@ async def _publisher(bootstrap: str, counts: Counts) -> AsyncIterator[Publisher]
 
 async def ours(port: int, meter: Meter, bootstrap: str) -> None:
     """The collector."""
-    counts = Counts()
+    counts = CollectorMetrics()
     params = Params(
         targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9,
         max_updates_per_s=1_000_000_000,
     )  # fmt: skip
     async with _publisher(bootstrap, counts) as publisher:
-        work = asyncio.create_task(collect(params, Means(publisher, "bench", counts)))
+        work = asyncio.create_task(collect(params, CollectorContext(publisher, "bench", counts)))
         try:
-            while not meter.read(counts.of("updates", "bench")):
+            while not meter.read(counts.value("updates", "bench")):
                 await asyncio.wait({work}, timeout=_POLL_S)
                 if work.done():
                     await work
         finally:
-            await end(work)
-    taken = counts.of("updates")
-    if bootstrap and counts.of("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
+            await cancel_and_wait(work)
+    taken = counts.value("updates")
+    if bootstrap and counts.value("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
         raise RuntimeError("Kafka has not got what was read")
     meter.end(taken)
 
@@ -149,7 +149,7 @@ def _cpu_s() -> float:
 
 def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
     """Read, and print what it took."""
-    hold("one", "bench")
+    pin_to_cpu("one", "bench")
     meter = Meter(updates)
     with asyncio.Runner(loop_factory=new_loop if client == "ours" else None) as runner:
         runner.run(CLIENTS[client](port, meter, bootstrap))

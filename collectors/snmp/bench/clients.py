@@ -15,9 +15,9 @@ from typing import Any
 from pysnmp.hlapi.v3arch import asyncio as hlapi
 
 from collectors.core.clock import SystemClock
-from collectors.core.counts import Counts
 from collectors.core.emitter import Emitter
-from collectors.core.once import Nobody
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.once import NullPublisher
 from collectors.snmp.bench.agent import AUTH_SECRET, COMMUNITY, IF_TABLE, IFX_TABLE, PRIVACY_SECRET, USER
 from collectors.snmp.ber import oid_bytes
 from collectors.snmp.device import DeviceReader
@@ -53,7 +53,7 @@ Way = Callable[[Asked], AbstractAsyncContextManager[Poll]]
 @asynccontextmanager
 async def walked(asked: Asked) -> AsyncIterator[Poll]:
     """Ours: a walk of both tables."""
-    counts, engines = Counts(), Engines(asked.login)
+    counts, engines = CollectorMetrics(), Engines(asked.login)
     address = "127.0.0.1", asked.port
     async with Agent(
         "bench", address, engines, counts, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once
@@ -69,18 +69,18 @@ async def walked(asked: Asked) -> AsyncIterator[Poll]:
 @asynccontextmanager
 async def collected(asked: Asked) -> AsyncIterator[Poll]:
     """Ours: a reading of the collector, to encoded Samples."""
-    counts = Counts()
+    counts = CollectorMetrics()
     target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
     params = Params(
-        targets=(target,), varbinds_a_request=asked.at_once, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
+        targets=(target,), varbinds_per_request=asked.at_once, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
     )
-    emitter = Emitter(Nobody(), "bench", 1, Source.SOURCE_SNMP)
+    emitter = Emitter(NullPublisher(), "bench", 1, Source.SOURCE_SNMP)
     reader = DeviceReader(target, params, Engines(asked.login), emitter, counts, SystemClock(), random.Random(1))  # noqa: S311 — jitter
 
     async def poll() -> int:
-        before = counts.of("updates")
+        before = counts.value("updates")
         await reader.read()
-        return counts.of("updates") - before
+        return counts.value("updates") - before
 
     try:
         yield poll

@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from collectors.core.columns import Layout, Place, Reading
-from collectors.core.emitter import Emitter, Happening, draw_run
+from collectors.core.columns import CellKey, Layout, Reading
+from collectors.core.emitter import DeviceEvent, Emitter, draw_run
 from collectors.core.spec import Spec
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Samples, Source
@@ -38,11 +38,11 @@ def test_messages_of_a_run_are_numbered_without_a_hole_for_each_device() -> None
     """Samples and events of a device count up from 1; another device and another kind have their own numbers."""
     kept = KeptRecords()
     emitter = Emitter(kept, "c", draw_run(), Source.SOURCE_GNMI)
-    layout = Layout([Place("e1", Metric.RX_BYTES)])
+    layout = Layout([CellKey("e1", Metric.RX_BYTES)])
     reading = Reading(1, 2, 3, layout.row, layout.rows_digest, *layout.tables([4]))
     for device in ("a", "b", "a"):
         emitter.samples(device, reading)
-        emitter.event(device, Happening(EventKind.LINK_DOWN, "e1", 1), 2)
+        emitter.event(device, DeviceEvent(EventKind.LINK_DOWN, "e1", 1), 2)
     for device, numbers in (("a", [1, 2]), ("b", [1])):
         assert [samples.sequence for samples in kept.of(Samples, device)] == numbers
         assert [event.sequence for event in kept.of(Event, device)] == numbers

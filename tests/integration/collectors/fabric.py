@@ -10,8 +10,8 @@ import grpc
 import pytest
 
 from collectors.core.clock import SystemClock
-from collectors.core.counts import Counts
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
 from collectors.sim.faults import Fault
@@ -33,7 +33,7 @@ class Running:
     face: GnmiServers
     world: World
     kept: KeptRecords
-    counts: Counts
+    counts: CollectorMetrics
 
 
 @asynccontextmanager
@@ -58,10 +58,10 @@ async def running(
 
 
 @asynccontextmanager
-async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Counts]]:
+async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
     """Run the collector on these targets."""
-    kept, counts = KeptRecords(), Counts()
-    work = asyncio.create_task(collect(params, Means(kept, "test", counts, run=7, chance=random.Random(1))))
+    kept, counts = KeptRecords(), CollectorMetrics()
+    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", counts, run=7, chance=random.Random(1))))
     try:
         yield kept, counts
     finally:

@@ -18,13 +18,13 @@ from pathlib import Path
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from collectors.core.bounds import PublisherParams
-from collectors.core.columns import Layout, Place, Reading
-from collectors.core.counts import Counts
-from collectors.core.means import Means
+from collectors.core.buffer_limits import PublisherParams
+from collectors.core.columns import CellKey, Layout, Reading
+from collectors.core.context import CollectorContext
+from collectors.core.disk_buffer import SpooledBuffer
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.spec import Core
-from collectors.core.spooled import SpooledBuffer
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -55,11 +55,11 @@ async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) 
     """Offer samples of every device, one after the other, until cancelled; then send what waits."""
     params = PublisherParams(spool=folder, spool_after_s=SPOOL_AFTER_S)
     core = Core({"bootstrap_servers": bootstrap}, Partitions(), "outage", params)
-    counts = Counts()
-    layout = Layout([Place(f"Ethernet{port}", metric) for port in range(PORTS) for metric in _METRICS])
+    counts = CollectorMetrics()
+    layout = Layout([CellKey(f"Ethernet{port}", metric) for port in range(PORTS) for metric in _METRICS])
     chance = random.Random(1)
     async with KafkaPublisher(core, counts) as publisher:
-        means = Means(publisher, "outage", counts)
+        means = CollectorContext(publisher, "outage", counts)
         emitter = means.emitter(Source.SOURCE_GNMI)
         buffer = publisher._buffer
         assert isinstance(buffer, SpooledBuffer)
@@ -72,7 +72,10 @@ async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) 
                 emitter.samples(f"leaf{device}", reading)
                 offered += 1
                 if not offered % 20:
-                    _say(said, Said(means.run, offered, buffer.promised, counts.of("refused"), counts.of("spooled")))
+                    _say(
+                        said,
+                        Said(means.run, offered, buffer.promised, counts.value("refused"), counts.value("spooled")),
+                    )
                     await asyncio.sleep(20 * cadence_s / DEVICES)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import orjson
 
-from collectors.core.counts import Counts
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.host.collector import collect
 from collectors.host.params import Params
 from streams.wire.event_loop import new_loop
@@ -36,9 +36,9 @@ async def main(folder: Path) -> None:
         device="here", kernel_log=folder / "kern.log", state_file=folder / "host.json", fabric=("rs*",), gpu=False,
         lldpcli="", cadence_s=0.2, discover_every_s=1, log_poll_s=0.05,
     )  # fmt: skip
-    counts = Counts()
+    counts = CollectorMetrics()
     with contextlib.ExitStack() as at_end:
-        await collect(params, Means(Printing(counts), "host", counts), at_end)
+        await collect(params, CollectorContext(Printing(counts), "host", counts), at_end)
 
 
 if __name__ == "__main__":

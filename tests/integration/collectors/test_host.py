@@ -11,16 +11,16 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from collectors.core.bounds import PublisherParams
+from collectors.core.buffer_limits import PublisherParams
 from collectors.core.clock import SystemClock
-from collectors.core.counts import Counts
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.spec import Core
 from collectors.host.collector import collect, run
+from collectors.host.kernel_clock import SystemBootTime, Times
 from collectors.host.kmsg import kmsg_of
 from collectors.host.lines import record
 from collectors.host.params import Params
-from collectors.host.times import OwnZero, Times
 from collectors.sim.faults import Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.kernel_log_writer import KernelLogWriter, kernel_log_lines
 from collectors.sim.sysfs_writer import SysfsWriter
@@ -56,7 +56,7 @@ async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> A
         device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
         discover_every_s=1, state_file=folder / "state.json",
     )  # fmt: skip
-    means = Means(kept, "host", Counts(), 7, random.Random(1))
+    means = CollectorContext(kept, "host", CollectorMetrics(), 7, random.Random(1))
     with contextlib.ExitStack() as at_end:
         work = asyncio.create_task(collect(params, means, at_end))
         try:
@@ -203,14 +203,14 @@ def test_this_machines_own_log_is_read_whole() -> None:
         source = kmsg_of(Path("/dev/kmsg"), 1, None)
     except Reject as error:
         pytest.skip(f"the kernel log may not be read here: {error}")
-    clock, times = SystemClock(), Times(OwnZero())
+    clock, times = SystemClock(), Times(SystemBootTime())
     with contextlib.closing(source):
         chunk = source.read(1_000_000)
     now_ns = clock.now_ns()
     if not chunk.lines:
         pytest.skip("the kernel log is empty")
     assert chunk.is_drained and not chunk.refused and not chunk.lost
-    booted_ns = OwnZero().zero_ns()
+    booted_ns = SystemBootTime().zero_ns()
     for data in chunk.lines:
         line = record(data)
         at_ns = times.at_ns(line, now_ns, None)

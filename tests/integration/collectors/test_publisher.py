@@ -10,8 +10,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from collectors.core.bounds import PublisherParams
-from collectors.core.counts import Counts
+from collectors.core.buffer_limits import PublisherParams
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import KafkaPublisher
 from collectors.core.spec import Core
 from streams.embedded.kafka import EmbeddedKafka
@@ -70,7 +70,7 @@ async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
     kafka: Broker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """Each device's records keep their order, in the partition that its name chooses; what was acknowledged is said."""
-    topic, counts = topic_of(topic_name("order")), Counts()
+    topic, counts = topic_of(topic_name("order")), CollectorMetrics()
     await make(kafka.bootstrap, topic.name)
     devices = [f"leaf{n}" for n in range(5)]
     async with KafkaPublisher(core(kafka.bootstrap, tmp_path / "ack.json"), counts) as publisher:
@@ -92,7 +92,7 @@ async def test_a_topic_of_another_number_of_partitions_is_refused(
     """A device's partition is a promise to every consumer, so nothing is written."""
     topic = topic_of(topic_name("wrong"))
     await make(kafka.bootstrap, topic.name, partitions=PARTITIONS + 1)
-    async with KafkaPublisher(core(kafka.bootstrap), Counts()) as publisher:
+    async with KafkaPublisher(core(kafka.bootstrap), CollectorMetrics()) as publisher:
         publisher.offer(record(topic, "leaf1", 1))
         with pytest.raises(Misconfigured, match="4 partitions where 3"):
             await publisher.failed()
@@ -102,21 +102,25 @@ async def test_a_record_that_kafka_never_takes_holds_up_nothing(
     kafka: Broker, topic_name: Callable[[str], str]
 ) -> None:
     """It is counted as rejected, and what follows goes out."""
-    topic, counts = topic_of(topic_name("large")), Counts()
+    topic, counts = topic_of(topic_name("large")), CollectorMetrics()
     await make(kafka.bootstrap, topic.name)
     async with KafkaPublisher(core(kafka.bootstrap), counts) as publisher:
         publisher.offer(record(topic, "leaf1", 1))
         publisher.offer(record(topic, "leaf1", 2, size=8 << 20))
         publisher.offer(record(topic, "leaf1", 3))
         await publisher.flushed()
-    assert counts.of("rejected") == 1
-    assert counts.of("acknowledged") == 2
+    assert counts.value("rejected") == 1
+    assert counts.value("acknowledged") == 2
     assert sorted(chain(*(await read(kafka.bootstrap, topic.name)).values())) == [b"leaf1 1", b"leaf1 3"]
 
 
 async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away(tmp_path: Path) -> None:
     """What fits the buffer waits and arrives, in order; past its bound the newest is refused and counted."""
-    embedded, topic, counts = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), topic_of("late.v1"), Counts()
+    embedded, topic, counts = (
+        EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")),
+        topic_of("late.v1"),
+        CollectorMetrics(),
+    )
     await asyncio.to_thread(embedded.start)
     bootstrap = embedded.bootstrap
     try:
@@ -124,11 +128,11 @@ async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away
         await asyncio.to_thread(embedded.stop)
         async with KafkaPublisher(core(bootstrap, memory_bytes=100_000), counts) as publisher:
             taken = [number for number in range(2000) if publisher.offer(record(topic, "leaf1", number))]
-            assert 0 < len(taken) < 2000 and counts.of("refused") == 2000 - len(taken)
+            assert 0 < len(taken) < 2000 and counts.value("refused") == 2000 - len(taken)
             await asyncio.to_thread(embedded.start)
             async with asyncio.timeout(30):
                 await publisher.flushed()
-            assert counts.of("acknowledged") == len(taken)
+            assert counts.value("acknowledged") == len(taken)
             await asyncio.to_thread(embedded.stop)
             more = [number for number in range(5000, 5100) if publisher.offer(record(topic, "leaf1", number))]
             assert len(more) == 100

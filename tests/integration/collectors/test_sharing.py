@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from collectors.core.shares import Shares
+from collectors.core.shard_assignment import ShardAssignment
 from collectors.core.spec import Core
-from collectors.core.tasks import end
+from collectors.core.tasks import cancel_and_wait
 from streams.config.kafka import KafkaSettings
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
@@ -86,7 +86,7 @@ async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) 
     try:
         await ensure_topics(KafkaSettings(bootstrap=embedded.bootstrap), [TARGETS])
         core = Core(client_options={"bootstrap_servers": embedded.bootstrap})
-        taking_part = asyncio.create_task(Shares(core, "alone", SESSION_S, told.append).run())
+        taking_part = asyncio.create_task(ShardAssignment(core, "alone", SESSION_S, told.append).run())
         all_of_them = frozenset(range(8))
         async with asyncio.timeout(30):
             while all_of_them not in told:  # noqa: ASYNC110 — it tells by a call
@@ -98,7 +98,7 @@ async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) 
         assert told == [all_of_them]
         assert not taking_part.done()
     finally:
-        await end(taking_part)
+        await cancel_and_wait(taking_part)
         await asyncio.to_thread(embedded.stop)
 
 
@@ -107,4 +107,4 @@ async def test_a_targets_topic_of_another_number_of_partitions_is_refused(kafka:
     await ensure_topics(KafkaSettings(bootstrap=kafka.bootstrap), [TARGETS])
     core = Core(client_options={"bootstrap_servers": kafka.bootstrap}, partitions=Partitions(telemetry=5))
     with pytest.raises(Misconfigured, match="8 partitions where 5"):
-        await asyncio.wait_for(Shares(core, "wrong", SESSION_S, lambda _: None).run(), 20)
+        await asyncio.wait_for(ShardAssignment(core, "wrong", SESSION_S, lambda _: None).run(), 20)

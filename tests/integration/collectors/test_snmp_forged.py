@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pysnmp.carrier.asyncio.dgram import udp
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.bench.clients import LOGINS, TABLES
 from collectors.snmp.bench.compare import switch
@@ -56,13 +56,15 @@ def port() -> Iterator[int]:
 
 
 @asynccontextmanager
-async def asked_through(port: int, version: str, forge: Forge) -> AsyncIterator[tuple[Agent, Between, Counts]]:
+async def asked_through(
+    port: int, version: str, forge: Forge
+) -> AsyncIterator[tuple[Agent, Between, CollectorMetrics]]:
     """Who asks, who is between, and what is counted."""
     loop = asyncio.get_running_loop()
     transport, between = await loop.create_datagram_endpoint(
         lambda: Between(port, forge), local_addr=("127.0.0.1", 0)
     )  # fmt: skip
-    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), Counts()
+    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
     with contextlib.closing(transport):
         async with Agent("a", where, Engines(LOGINS[version]), counts, timeout_s=3, tries=2, at_once=4) as agent:
             yield agent, between, counts
@@ -88,14 +90,14 @@ async def test_an_answer_to_an_earlier_question_is_refused(port: int, version: s
     """Whether signed or not: each is counted, and every cell is what the device says."""
     async with asked_through(port, version, replayed) as (agent, between, counts):
         assert await cells(agent) == CELLS
-        assert between.forged > 10 and counts.of("unreadable", "a") == between.forged
+        assert between.forged > 10 and counts.value("unreadable", "a") == between.forged
 
 
 async def test_an_answer_that_was_changed_is_refused_where_answers_are_signed(port: int) -> None:
     """And the genuine one that follows is read."""
     async with asked_through(port, "v3 authPriv", flipped) as (agent, between, counts):
         assert await cells(agent) == CELLS
-        assert between.forged > 10 and counts.of("unreadable", "a") == between.forged
+        assert between.forged > 10 and counts.value("unreadable", "a") == between.forged
 
 
 @pytest.mark.parametrize("version", LOGINS)
@@ -107,6 +109,6 @@ async def test_after_ten_thousand_damaged_answers_the_device_is_still_read(port:
         engine, began = agent._connection.engine, time.monotonic()
         for data in damaged(max(between.answers, key=len), 10_000, seed=6):
             engine.message_dispatcher.receive_message(engine, udp.DOMAIN_NAME, ("127.0.0.1", 161), data)
-        assert counts.of("unreadable", "a") == 10_000
+        assert counts.value("unreadable", "a") == 10_000
         assert time.monotonic() - began < 60
         assert await cells(agent) == CELLS

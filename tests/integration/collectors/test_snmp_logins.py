@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pysnmp.hlapi.v3arch import asyncio as hlapi
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber, mib
 from collectors.snmp.bench.agent import AUTH_SECRET, CLEAR_USER, COMMUNITY
 from collectors.snmp.bench.clients import LOGINS, TABLES
@@ -62,7 +62,7 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
 async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None:
     """All 41 columns of both tables, whether encrypted or not."""
     login = EVERY_LOGIN[version]
-    async with Agent("a", ("127.0.0.1", port), Engines(login), Counts(), timeout_s=10, tries=1) as asked:
+    async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=10, tries=1) as asked:
         read = await asked.columns(map(ber.oid_bytes, TABLES))
     ours = {
         (*table, *ber.sub_identifiers(row)): value
@@ -85,7 +85,7 @@ async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None
 )
 async def test_a_wrong_login_says_what_is_wrong_and_shows_no_secret(port: int, login: Login, why: str) -> None:
     """In the words of who refused it."""
-    async with Agent("a", ("127.0.0.1", port), Engines(login), Counts(), timeout_s=2, tries=1) as asked:
+    async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=2, tries=1) as asked:
         with pytest.raises(Retry, match=why) as refused:
             await asked.get((mib.SYS_UP_TIME,))
     assert "secret" not in str(refused.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.snmp import ber
 from collectors.snmp.ber import encoded
 from collectors.snmp.engine import V2C, Engines, Login
@@ -111,11 +111,11 @@ class BehindAFilter(Device):
 @asynccontextmanager
 async def device(
     answer: Answer, kind: type[Device] = Device, **settings: Any
-) -> AsyncIterator[tuple[Agent, Device, Counts]]:
+) -> AsyncIterator[tuple[Agent, Device, CollectorMetrics]]:
     """One that answers so, and who asks it."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(lambda: kind(answer), local_addr=("127.0.0.1", 0))
-    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), Counts()
+    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
     given = {"timeout_s": 1.0, "tries": 1} | settings
     with contextlib.closing(transport):
         async with Agent("odd", where, Engines(Login(V2C, community="public")), counts, **given) as agent:
@@ -197,14 +197,14 @@ async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read
     async with device(failing) as (agent, _, counts):
         found = await agent.columns((A, B))
         assert len(found[A]) == ROWS and not found[B]
-        assert counts.of("unreadable", "odd") == 1
+        assert counts.value("unreadable", "odd") == 1
 
 
 async def test_what_answers_another_question_is_refused_and_the_answer_still_awaited() -> None:
     """Another community, another number, a byte too few or too many: each counted, none taken, the question open."""
     async with device(well, Forger) as (agent, protocol, counts):
         assert whole(await agent.columns((A, B)))
-        assert counts.of("unreadable", "odd") == 4 * len(protocol.asked)
+        assert counts.value("unreadable", "odd") == 4 * len(protocol.asked)
 
 
 def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
@@ -252,7 +252,7 @@ async def test_a_device_that_is_not_there_is_tried_and_given_up() -> None:
     loop = asyncio.get_running_loop()
     began = loop.time()
     engines = Engines(Login(V2C, community="public"))
-    async with Agent("gone", ("127.0.0.1", 9), engines, Counts(), timeout_s=0.2, tries=3) as agent:
+    async with Agent("gone", ("127.0.0.1", 9), engines, CollectorMetrics(), timeout_s=0.2, tries=3) as agent:
         with pytest.raises(Retry, match="no answer within 3 x"):
             await agent.columns((A,))
     assert 0.5 < loop.time() - began < 5

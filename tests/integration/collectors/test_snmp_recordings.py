@@ -8,11 +8,11 @@ from typing import Any
 import orjson
 import pytest
 
-from collectors.core.means import Means
-from collectors.core.once import Nobody
+from collectors.core.context import CollectorContext
+from collectors.core.once import NullPublisher
 from collectors.core.publisher import Publisher
 from collectors.core.spec import Core
-from collectors.snmp.collector import SPEC, Readers, asked
+from collectors.snmp.collector import SPEC, Readers, target_sessions
 from collectors.snmp.device import DeviceReader
 from collectors.snmp.params import Params
 from streams.wire.models import Facts
@@ -58,8 +58,8 @@ def params(port: int, recording: str, **settings: object) -> Params:
 
 def reader_of(settings: Params, publisher: Publisher) -> DeviceReader:
     """The reader of the one target."""
-    (one,) = asked(settings).values()
-    return Readers(Means(publisher, "test")).reader(one)
+    (one,) = target_sessions(settings).values()
+    return Readers(CollectorContext(publisher, "test")).reader(one)
 
 
 async def printed(settings: Params) -> dict[str, dict[str, Any]]:
@@ -156,7 +156,7 @@ async def test_only_ports_with_a_cable_are_read_unless_told_otherwise(served: in
         ({}, "Ethernet5", "Vlan40"),
         ({"if_types": [136]}, "Vlan40", "Ethernet5"),
     ):
-        reader = reader_of(params(served, ARISTA, **settings), Nobody())
+        reader = reader_of(params(served, ARISTA, **settings), NullPublisher())
         try:
             rows = (await reader.read()).row
         finally:

@@ -13,8 +13,8 @@ import orjson
 
 from collectors.core.clock import SystemClock
 from collectors.core.columns import json_lines
-from collectors.core.counts import Counts
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.spec import Core
 from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.snmp_server import SnmpServers
@@ -48,10 +48,10 @@ def params_of(addresses: dict[str, str], **settings: object) -> Params:
 
 
 @asynccontextmanager
-async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Counts]]:
+async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
     """The collector, as it runs."""
-    kept, counts = KeptRecords(), Counts()
-    work = asyncio.create_task(collect(params, Means(kept, "test", counts)))
+    kept, counts = KeptRecords(), CollectorMetrics()
+    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", counts)))
     try:
         yield kept, counts
     finally:
@@ -200,13 +200,13 @@ async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
             }
             async with collecting(params_of(face.addresses | bad)) as (kept, counts):
                 await kept.until(lambda: len(kept.of(Samples, LEAF)) >= 10, 30)
-                await kept.until(lambda: counts.of("unreadable", "hostile") > 200, 30)
+                await kept.until(lambda: counts.value("unreadable", "hostile") > 200, 30)
                 await kept.until(lambda: any(kept.of(CollectorStatus, "silent")), 10)
                 assert not kept.of(Samples, "hostile") and not kept.of(Samples, "silent")
                 assert "no answer" in kept.of(CollectorStatus, "hostile")[-1].error
                 times = [samples.sampled_at_ns for samples in kept.of(Samples, LEAF)]
                 assert sorted(b - a for a, b in pairwise(times))[len(times) // 2] < S
-                assert counts.of("unreadable", LEAF) == 0 and hostile.requests > 3
+                assert counts.value("unreadable", LEAF) == 0 and hostile.requests > 3
 
 
 async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
@@ -240,9 +240,9 @@ async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
             assert [event.port for event in kept.of(Event)] == 2 * ["", "", "Ethernet7", "Ethernet7"]
             late_ns = [event.at_ns - began for event, began in zip(kept.of(Event), began_ns, strict=True)]
             assert all(0 <= late < S for late in late_ns), late_ns
-            before = counts.of("unreadable", "sw1")
+            before = counts.value("unreadable", "sw1")
             await sent("snmptrap", "-m", "", "-v2c", "-c", "wrong", f"127.0.0.1:{port}", "", "1.3.6.1.6.3.1.1.5.3")
-            await until(lambda counts=counts, before=before: counts.of("unreadable", "sw1") > before)  # type: ignore[misc]
+            await until(lambda counts=counts, before=before: counts.value("unreadable", "sw1") > before)  # type: ignore[misc]
             assert len(kept.of(Event)) == 8
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collectors.core.clock import SystemClock
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from collectors.kernel.tree import Tree
 from collectors.nic.collector import collect
 from collectors.nic.ethtool import ethtool_of
@@ -69,7 +69,7 @@ async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator
     """The collector of the host, as it runs."""
     kept = KeptRecords()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
-    work = asyncio.create_task(collect(params, Means(kept, "nic", run=7, chance=random.Random(1))))
+    work = asyncio.create_task(collect(params, CollectorContext(kept, "nic", run=7, chance=random.Random(1))))
     try:
         yield kept
     finally:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from collectors.core.affinity import hold
+from collectors.core.affinity import pin_to_cpu
 from streams.wire.errors import Misconfigured
 
 RUN = """
@@ -46,4 +46,4 @@ def test_a_collector_stays_on_the_cpu_that_its_settings_say() -> None:
 def test_a_cpu_that_there_is_not_is_refused_by_name() -> None:
     """Before anything runs; the line says which there are."""
     with pytest.raises(Misconfigured, match="cpu 99999: this process may use"):
-        hold(99999, "gnmi@a")
+        pin_to_cpu(99999, "gnmi@a")

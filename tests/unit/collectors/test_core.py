@@ -5,9 +5,9 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.buffer import Held, MemoryBuffer
-from collectors.core.columns import Layout, Place, json_lines, rows_digest
-from collectors.core.counts import Counts
+from collectors.core.buffer import BufferedRecord, MemoryBuffer
+from collectors.core.columns import CellKey, Layout, json_lines, rows_digest
+from collectors.core.metrics import CollectorMetrics
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 from streams.wire.topics import EVENTS, Record
@@ -19,11 +19,11 @@ def record(size: int = 100) -> Record:
 
 def test_past_its_bound_the_buffer_refuses_the_newest() -> None:
     """What was taken stays, in order; there is room again once the oldest were released."""
-    buffer = MemoryBuffer(3 * Held(record()).size)
-    assert [buffer.offer(Held(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
+    buffer = MemoryBuffer(3 * BufferedRecord(record()).size)
+    assert [buffer.offer(BufferedRecord(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
     assert [held.rows for held in buffer.oldest(10)] == [1, 2, 3]
     buffer.drop(1)
-    assert buffer.offer(Held(record(), 5))
+    assert buffer.offer(BufferedRecord(record(), 5))
     assert [held.rows for held in buffer.oldest(2)] == [2, 3]
 
 
@@ -33,7 +33,7 @@ def test_the_buffer_never_holds_more_than_its_bound(steps: list[tuple[bool, int]
     buffer = MemoryBuffer(2000)
     for is_offer, size in steps:
         if is_offer:
-            buffer.offer(Held(record(size)))
+            buffer.offer(BufferedRecord(record(size)))
         else:
             buffer.drop(min(1, len(buffer)))
         assert buffer.size_bytes == sum(held.size for held in buffer.oldest()) <= 2000
@@ -43,8 +43,8 @@ def test_a_layout_puts_each_value_into_its_row_and_column() -> None:
     """Lanes are columns of their own; a column in which nothing was read is left out."""
     layout = Layout(
         [
-            Place("e2", Metric.RX_BYTES), Place("e1", Metric.RX_BYTES), Place("e1", Metric.RX_POWER_DBM, 1),
-            Place("e2", Metric.RX_POWER_DBM, 0), Place("e1", Metric.TX_BYTES),
+            CellKey("e2", Metric.RX_BYTES), CellKey("e1", Metric.RX_BYTES), CellKey("e1", Metric.RX_POWER_DBM, 1),
+            CellKey("e2", Metric.RX_POWER_DBM, 0), CellKey("e1", Metric.TX_BYTES),
         ]
     )  # fmt: skip
     counters, gauges = layout.tables([2**64 - 2, None, -3.5, None, None])
@@ -62,7 +62,7 @@ def test_the_digest_of_rows_tells_their_names_and_order() -> None:
 
 def test_a_printed_reading_leaves_out_what_is_absent() -> None:
     """One JSON object a row, as DESIGN 6 has it; lanes in brackets."""
-    places = [Place("e1", Metric.RX_BYTES), Place("e2", Metric.TX_BYTES), Place("e1", Metric.RX_POWER_DBM, 0)]
+    places = [CellKey("e1", Metric.RX_BYTES), CellKey("e2", Metric.TX_BYTES), CellKey("e1", Metric.RX_POWER_DBM, 0)]
     layout = Layout(places)
     counters, gauges = layout.tables([7, 8, -2.5])
     samples = Samples(
@@ -83,10 +83,10 @@ def test_a_printed_reading_leaves_out_what_is_absent() -> None:
 
 def test_counts_are_told_by_label_and_to_prometheus() -> None:
     """What was counted for each topic is one sample of one family."""
-    counts = Counts()
+    counts = CollectorMetrics()
     counts.add("offered", "a")
     counts.add("offered", "b", 2)
-    assert (counts.of("offered"), counts.of("offered", "b"), counts.of("refused")) == (3, 2, 0)
+    assert (counts.value("offered"), counts.value("offered", "b"), counts.value("refused")) == (3, 2, 0)
     (family,) = counts.collect()
     assert {sample.labels["of"]: sample.value for sample in family.samples} == {"a": 1, "b": 2}
     counts.set("clock_offset_seconds", -2.5, "leaf1")

@@ -9,9 +9,9 @@ import orjson
 from google.protobuf.message import DecodeError
 
 from collectors.core.columns import Reading
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
+from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_of
-from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message
@@ -129,7 +129,7 @@ def checked(reading: Reading) -> None:
 def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
     """No message breaks the reader or holds it up, what it remembers stays bounded, and a true counter still comes."""
     chance = random.Random(7)
-    counts, memory = Counts(), DeviceMemory()
+    counts, memory = CollectorMetrics(), DeviceIdentity()
     params = Params(max_ports=64, max_paths=1000)
     connection = Connection("leaf1", params, memory, counts, on_change=True)
     refused = readings = 0
@@ -154,7 +154,7 @@ def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
     facts_of(memory)
     assert longest_s < LONGEST_S
     assert refused > 100 and readings > 500
-    assert counts.of("unreadable") > 1000 and counts.of("unnamed") > 100 and counts.of("out_of_bounds") > 100
+    assert counts.value("unreadable") > 1000 and counts.value("unnamed") > 100 and counts.value("out_of_bounds") > 100
     true = gnmi_pb2.Notification(timestamp=T)
     update = true.update.add(path=to_message(from_text("/interfaces/interface[name=e1]/state/counters/in-octets")))
     update.val.uint_val = 42

@@ -9,16 +9,16 @@ import pytest
 from pydantic import ValidationError
 
 from collectors.core.columns import Reading
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import TargetParams
-from collectors.gnmi import plans
+from collectors.gnmi import subscription_plans
+from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_of
-from collectors.gnmi.leaves import Vocabulary, vocabulary
-from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
+from collectors.gnmi.path_mapping import PathMapping, path_mapping
 from collectors.gnmi.paths import from_text, to_message
-from collectors.gnmi.profile import COMMON, Profile, Said, chosen, profiles
+from collectors.gnmi.profile import COMMON, DeviceHints, Profile, chosen, profiles
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER
@@ -32,9 +32,9 @@ Values = dict[str, int | str | bytes]
 class Device:
     """A device that speaks; what was read of it by (port, metric, lane)."""
 
-    def __init__(self, words: Vocabulary | None = None) -> None:
-        self.memory = DeviceMemory()
-        self.counts = Counts()
+    def __init__(self, words: PathMapping | None = None) -> None:
+        self.memory = DeviceIdentity()
+        self.counts = CollectorMetrics()
         self.connection = Connection("leaf1", Params(), self.memory, self.counts, on_change=True, words=words)
 
     def says(self, values: Values, prefix: str = "", at_ns: int = T) -> None:
@@ -72,7 +72,7 @@ def test_every_profile_is_on_the_page_and_asks_for_paths() -> None:
 
 def test_every_leaf_of_every_profile_is_found_by_its_path() -> None:
     """A line of a table that no path reaches would be a metric that is silently never read."""
-    words = vocabulary()
+    words = path_mapping()
     for profile in profiles().values():
         for section in profile.section:
             for below in section.below:
@@ -97,32 +97,34 @@ def test_a_profile_that_means_nothing_is_refused() -> None:
 
 def test_capabilities_choose_profiles_models_and_encodings() -> None:
     """A vendor's models bring its profile, what belongs to no listed model is left out, the encoding is one it has."""
-    everything = chosen((), Said())
+    everything = chosen((), DeviceHints())
     assert [profile.name for profile in everything] == [COMMON]
-    assert len(plans.asked(everything, Said())) == len(profiles()[COMMON].ask)
-    said = Said(frozenset({gnmi_pb2.JSON_IETF, gnmi_pb2.JSON}), ("sonic-port", "http://oc:openconfig-interfaces"))
+    assert len(subscription_plans.subscriptions(everything, DeviceHints())) == len(profiles()[COMMON].ask)
+    said = DeviceHints(
+        frozenset({gnmi_pb2.JSON_IETF, gnmi_pb2.JSON}), ("sonic-port", "http://oc:openconfig-interfaces")
+    )
     own = chosen((), said)
     assert [profile.name for profile in own] == ["sonic", COMMON]
-    asked = plans.asked(own, said)
+    asked = subscription_plans.subscriptions(own, said)
     assert {ask.path for ask in asked if ask.target} >= {"/COUNTERS/Ethernet*", "/PORT_TABLE"}
     assert "/interfaces/interface/state/counters" in {ask.path for ask in asked}
     assert not any(ask.path.startswith(("/qos", "/components")) for ask in asked)
-    assert plans.encodings("auto", own, said) == ["json_ietf", "json"]
-    assert plans.encodings("auto", everything, Said(frozenset({gnmi_pb2.ASCII}))) == ["ascii"]
-    assert plans.encodings("auto", everything, Said(frozenset({gnmi_pb2.BYTES}))) == [
+    assert subscription_plans.encodings("auto", own, said) == ["json_ietf", "json"]
+    assert subscription_plans.encodings("auto", everything, DeviceHints(frozenset({gnmi_pb2.ASCII}))) == ["ascii"]
+    assert subscription_plans.encodings("auto", everything, DeviceHints(frozenset({gnmi_pb2.BYTES}))) == [
         "proto",
         "json_ietf",
         "json",
         "ascii",
     ]
-    assert plans.encodings("json", everything, Said(frozenset({gnmi_pb2.PROTO}))) == ["json"]
+    assert subscription_plans.encodings("json", everything, DeviceHints(frozenset({gnmi_pb2.PROTO}))) == ["json"]
     assert [p.name for p in chosen(("nokia-srl",), said)] == ["nokia-srl", COMMON]
 
 
 def test_a_subscription_has_one_target_and_origin() -> None:
     """SONiC's databases and OpenConfig are streams of their own; modules of a native path stay as they are asked."""
-    said = Said(models=("sonic-port", "openconfig-interfaces", "huawei-ifm"))
-    way = next(plans.ways("json_ietf", chosen((), said), said))
+    said = DeviceHints(models=("sonic-port", "openconfig-interfaces", "huawei-ifm"))
+    way = next(subscription_plans.subscription_plans("json_ietf", chosen((), said), said))
     requests = [request.subscribe for request in way.requests(10 * S)]
     assert sorted(request.prefix.target for request in requests) == ["", "APPL_DB", "COUNTERS_DB", "STATE_DB"]
     assert sum(len(request.subscription) for request in requests) == len(way.asks)
@@ -155,7 +157,7 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
         ("Ethernet0", "admin_up", -1): 1, ("Ethernet0", "speed_bps", -1): 400e9,
         ("Ethernet0", "rx_power_dbm", 0): -1.5, ("Ethernet0", "module_temperature_c", -1): 41.5,
     }  # fmt: skip
-    assert device.counts.of("unreadable") == 0
+    assert device.counts.value("unreadable") == 0
     device.says({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
     assert facts_of(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
 
@@ -229,7 +231,7 @@ def test_a_default_that_is_left_out_is_known_beside_others_of_its_section_only()
     section = {"below": ["/p[name={row}]"], "leaves": {"in": "rx_bytes", "bad": {"metric": "rx_errors", "default": 0}}}
     other = {"below": ["/q[name={row}]"], "leaves": {"out": "tx_bytes"}}
     profile = Profile.model_validate({"name": "x", "source": "y", "section": [section, other]})
-    device = Device(Vocabulary([profile]))
+    device = Device(PathMapping([profile]))
     device.says({"/p[name=e1]/in": 5, "/q[name=e2]/out": 6})
     assert device.read() == {("e1", "rx_bytes", -1): 5, ("e1", "rx_errors", -1): 0, ("e2", "tx_bytes", -1): 6}
     device.says({"/p[name=e1]/bad": 3, "/p[name=e1]/in": 7}, at_ns=T + 10 * S)

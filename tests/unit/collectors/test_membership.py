@@ -15,7 +15,7 @@ def test_a_kafka_that_does_not_answer_takes_nothing_away() -> None:
     """However long it is asked in vain."""
     one = member()
     for at_s in range(102, 200, 2):
-        one.woke(at_s)
+        one.on_wakeup(at_s)
         one.unanswered(at_s)
         assert one.shards == SHARDS
 
@@ -23,10 +23,10 @@ def test_a_kafka_that_does_not_answer_takes_nothing_away() -> None:
 def test_who_was_paused_for_longer_than_the_session_reads_nothing_until_kafka_has_answered() -> None:
     """Not even where it is asked in vain now."""
     one = member()
-    one.woke(111)
+    one.on_wakeup(111)
     assert one.shards == frozenset()
     one.unanswered(111)
-    one.woke(113)
+    one.on_wakeup(113)
     one.unanswered(113)
     assert one.shards == frozenset()
     one.confirmed(115)
@@ -36,16 +36,16 @@ def test_who_was_paused_for_longer_than_the_session_reads_nothing_until_kafka_ha
 def test_a_shorter_pause_changes_nothing() -> None:
     """Kafka has given the shards to nobody meanwhile."""
     one = member()
-    one.woke(109.9)
+    one.on_wakeup(109.9)
     assert one.shards == SHARDS
 
 
 def test_who_is_refused_for_a_session_reads_nothing() -> None:
     """Another generation has formed without it; what it is assigned in the next one, it reads."""
     one = member()
-    one.woke(105)
+    one.on_wakeup(105)
     assert one.shards == SHARDS
-    one.woke(110.1)
+    one.on_wakeup(110.1)
     assert one.shards == frozenset()
     one.assigned(frozenset({7}), 111)
     assert one.shards == frozenset({7})

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import get_args
 
-from collectors.core import counts
-from collectors.core.bounds import PublisherParams
+from collectors.core import metrics
+from collectors.core.buffer_limits import PublisherParams
 from collectors.core.params import CollectorParams, TargetParams
 
 PAGE = Path(__file__).parents[3] / "docs/collectors/core.md"
@@ -16,7 +16,7 @@ def test_every_setting_and_every_self_metric_has_its_line() -> None:
     settings = [f"publisher.{name}" for name in PublisherParams.model_fields]
     settings += [name for name in (*CollectorParams.model_fields, *TargetParams.model_fields) if name != "publisher"]
     missing = [name for name in settings if f"\n| `{name}` |" not in page]
-    missing += [name for name in (*get_args(counts.Name), *get_args(counts.Gauge)) if f"`{name}`" not in page]
+    missing += [name for name in (*get_args(metrics.Name), *get_args(metrics.Gauge)) if f"`{name}`" not in page]
     assert missing == []
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.core.columns import Reading
-from collectors.core.counts import Counts
-from collectors.core.emitter import Happening
+from collectors.core.emitter import DeviceEvent
+from collectors.core.metrics import CollectorMetrics
+from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.facts import facts_of
-from collectors.gnmi.memory import DeviceMemory
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
@@ -27,8 +27,8 @@ class Device:
     """A device on the other side of a connection, with a clock that only the test moves."""
 
     def __init__(self, *, on_change: bool = True) -> None:
-        self.memory = DeviceMemory()
-        self.counts = Counts()
+        self.memory = DeviceIdentity()
+        self.counts = CollectorMetrics()
         self.on_change = on_change
         self.connect()
 
@@ -38,7 +38,7 @@ class Device:
     def says(
         self, values: dict[str, int | str | bytes], *, at_ns: int = T, prefix: str = "", received_ns: int | None = None,
         delete: tuple[str, ...] = (),
-    ) -> list[Reading | Happening]:  # fmt: skip
+    ) -> list[Reading | DeviceEvent]:  # fmt: skip
         sent = notification(at_ns, values, prefix=prefix, delete=delete)
         return self.connection.take(sent, at_ns if received_ns is None else received_ns)
 
@@ -134,7 +134,7 @@ def test_a_change_of_state_is_told_at_once_and_its_first_value_is_not() -> None:
     assert device.says({"oper-status": "UP", "admin-status": "UP"}, prefix=STATE.format("e1")) == []
     assert value(device.reading(), "e1", Metric.OPER_UP) == 1
     told = device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 5 * S)
-    assert told == [Happening(EventKind.LINK_DOWN, "e1", T + 5 * S, "oper-status DOWN")]
+    assert told == [DeviceEvent(EventKind.LINK_DOWN, "e1", T + 5 * S, "oper-status DOWN")]
     assert device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 6 * S) == []
     device.connect()
     assert device.says({"oper-status": "UP"}, prefix=STATE.format("e1"), at_ns=T + 7 * S) == []
@@ -179,7 +179,7 @@ def test_a_new_boot_time_is_a_reboot_and_names_the_counters_life() -> None:
     assert device.says({"/system/state/boot-time": boot + S}) == []
     device.connect()
     (told,) = device.says({"/system/state/boot-time": T - 5 * S})
-    assert isinstance(told, Happening) and told.kind is EventKind.DEVICE_REBOOT and told.code == T - 5 * S
+    assert isinstance(told, DeviceEvent) and told.kind is EventKind.DEVICE_REBOOT and told.code == T - 5 * S
     device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
     assert device.reading().boot_id == T - 5 * S
 
@@ -189,7 +189,7 @@ def test_a_clock_ahead_is_replaced_and_counted() -> None:
     device = Device()
     device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T + 5 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T
-    assert device.counts.of("clock_replaced") == 1
+    assert device.counts.value("clock_replaced") == 1
     device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T - 60 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T - 60 * S
 
@@ -214,7 +214,7 @@ def test_values_that_are_no_numbers_are_absent_and_counted() -> None:
     )
     reading = device.reading()
     assert reading.counters.metric == (Metric.TX_PACKETS,)
-    assert device.counts.of("unreadable") >= 2
+    assert device.counts.value("unreadable") >= 2
 
 
 def test_a_delete_makes_absent() -> None:
@@ -236,7 +236,7 @@ def test_ports_past_the_bound_are_left_out_and_counted() -> None:
     for number in range(50):
         device.says({"in-octets": number}, prefix=COUNTERS.format(f"e{number}"))
     assert len(device.reading().row) == PARAMS.max_ports
-    assert device.counts.of("out_of_bounds") >= 46
+    assert device.counts.value("out_of_bounds") >= 46
 
 
 def test_paths_past_the_bound_are_forgotten_and_the_rest_still_read() -> None:
@@ -246,7 +246,7 @@ def test_paths_past_the_bound_are_forgotten_and_the_rest_still_read() -> None:
         device.says({f"/nonsense/n{number}": 1})
     device.says({"in-octets": 9}, prefix=COUNTERS.format("e1"))
     assert value(device.reading(), "e1", Metric.RX_BYTES) == 9
-    assert device.counts.of("out_of_bounds") >= 2
+    assert device.counts.value("out_of_bounds") >= 2
 
 
 def test_facts_are_what_the_chassis_says() -> None:

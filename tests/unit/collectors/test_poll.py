@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.core.poll import Pace, poll
 from streams.wire.errors import Retry
 from tests.fakes import loop
@@ -22,7 +22,7 @@ class Target:
         self.fails = fails
         self.began_s: list[float] = []
         self.why: list[str] = []
-        self.counts = Counts()
+        self.counts = CollectorMetrics()
 
     async def read(self) -> None:
         self.began_s.append(asyncio.get_running_loop().time())
@@ -47,7 +47,7 @@ def test_a_target_is_read_at_each_cadence_from_a_moment_of_its_own() -> None:
     target = Target(2.0, 9.0, 0.5)
     assert target.polled(Pace(10.0), 10 * (FIRST_S + 3.5)) == [0, 1, 2, 3]
     assert target.began_s[0] == pytest.approx(10 * FIRST_S)
-    assert (target.counts.of("late"), target.counts.of("overdue"), target.why) == (0, 0, [])
+    assert (target.counts.value("late"), target.counts.value("overdue"), target.why) == (0, 0, [])
 
 
 def test_a_target_that_hangs_is_cut_short_and_read_again() -> None:

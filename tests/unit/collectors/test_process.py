@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.core.bounds import PublisherParams
-from collectors.core.means import Means
+from collectors.core.buffer_limits import PublisherParams
+from collectors.core.context import CollectorContext
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core
 from collectors.core.spool import Spool
@@ -25,14 +25,14 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-async def for_ever(_: Means) -> None:
+async def for_ever(_: CollectorContext) -> None:
     await asyncio.Event().wait()
 
 
 async def test_what_fails_inside_is_raised_as_it_is() -> None:
     """However deep in groups of tasks; a collector that ends by itself is a fault too."""
 
-    async def deep(_: Means) -> None:
+    async def deep(_: CollectorContext) -> None:
         async with asyncio.TaskGroup() as outer:
             outer.create_task(deeper())
 
@@ -43,7 +43,7 @@ async def test_what_fails_inside_is_raised_as_it_is() -> None:
     async def fails() -> None:
         raise Retry("the tree is gone")
 
-    async def ends(_: Means) -> None:
+    async def ends(_: CollectorContext) -> None:
         return
 
     with pytest.raises(Retry, match="the tree is gone"):
@@ -72,7 +72,7 @@ async def test_a_running_collector_serves_its_self_metrics_and_ends_with_what_wa
     """Kafka is not there: what was offered is in the file of the collector's name when it has ended."""
     port, offered = free_port(), asyncio.Event()
 
-    async def one_event(means: Means) -> None:
+    async def one_event(means: CollectorContext) -> None:
         assert means.collector == "here"
         means.publisher.offer(Record(EVENTS, b"leaf1", b"went down", (), "leaf1"))
         offered.set()

@@ -6,8 +6,8 @@ import pytest
 from google.protobuf import json_format
 
 from collectors.core.columns import Reading
-from collectors.core.counts import Counts
-from collectors.gnmi.memory import DeviceMemory
+from collectors.core.metrics import CollectorMetrics
+from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
@@ -20,10 +20,10 @@ CASES = sorted(folder.name for folder in TELEGRAF.iterdir() if folder.is_dir()) 
 pytestmark = pytest.mark.skipif(not CASES, reason=f"no recordings at {TELEGRAF}")
 
 
-def replay(case: str) -> tuple[Reading | None, Counts]:
+def replay(case: str) -> tuple[Reading | None, CollectorMetrics]:
     """The last reading of a recording, with everything in it that came before."""
-    counts = Counts()
-    connection = Connection(case, Params(cadence_s=3600), DeviceMemory(), counts, on_change=False)
+    counts = CollectorMetrics()
+    connection = Connection(case, Params(cadence_s=3600), DeviceIdentity(), counts, on_change=False)
     received_ns = 0
     for response in orjson.loads((TELEGRAF / case / "responses.json").read_bytes()):
         sent = json_format.ParseDict(response, gnmi_pb2.SubscribeResponse(), ignore_unknown_fields=True)
@@ -82,7 +82,7 @@ def test_lanes_of_a_module_come_from_bytes_that_are_floats() -> None:
     assert values[Metric.RX_POWER_DBM, 0] == pytest.approx(-0.07, abs=1e-3)
     assert values[Metric.BIAS_MA, 0] == 90
     assert values[Metric.MODULE_TEMPERATURE_C, -1] == pytest.approx(36.66, abs=1e-3)
-    assert counts.of("unreadable") == 0
+    assert counts.value("unreadable") == 0
 
 
 def test_subinterfaces_and_foreign_models_are_no_ports() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.buffer import Held
+from collectors.core.buffer import BufferedRecord
 from collectors.core.spool import Damaged, Spool
 from streams.wire.errors import Misconfigured
 from tests.fixtures.spool_records import files_no_larger_than, held
@@ -33,7 +33,7 @@ def copy_of(path: Path, to: Path) -> Path:
 def test_whatever_comes_and_goes_the_spool_is_a_queue(steps: list[tuple[str, int, int]]) -> None:
     """Appended, dropped and killed in any order, it holds what a list would, within its bound."""
     with TemporaryDirectory() as folder:
-        path, model, number = Path(folder) / "a.spool", list[Held](), 0
+        path, model, number = Path(folder) / "a.spool", list[BufferedRecord](), 0
         spool = opened(path, 8000)
         for step, count, size in steps:
             if step == "append":

@@ -25,11 +25,11 @@ def test_a_number_is_read_whatever_it_came_as(said: values.Scalar, number: float
 def test_typed_values_are_read_from_each_member_of_the_oneof() -> None:
     """Decimals and JSON are decoded; JSON that is broken is absent."""
     decimal = gnmi_pb2.Decimal64(digits=-204, precision=1).SerializeToString()
-    assert values.of(gnmi_lite_pb2.TypedValue(decimal_val=decimal)) == -20.4
-    assert values.of(gnmi_lite_pb2.TypedValue(json_ietf_val=b'{"a":"1"}')) == {"a": "1"}
-    assert values.of(gnmi_lite_pb2.TypedValue(json_val=b"{")) is None
-    assert values.of(gnmi_lite_pb2.TypedValue(uint_val=0)) == 0
-    assert values.of(gnmi_lite_pb2.TypedValue()) is None
+    assert values.typed_value(gnmi_lite_pb2.TypedValue(decimal_val=decimal)) == -20.4
+    assert values.typed_value(gnmi_lite_pb2.TypedValue(json_ietf_val=b'{"a":"1"}')) == {"a": "1"}
+    assert values.typed_value(gnmi_lite_pb2.TypedValue(json_val=b"{")) is None
+    assert values.typed_value(gnmi_lite_pb2.TypedValue(uint_val=0)) == 0
+    assert values.typed_value(gnmi_lite_pb2.TypedValue()) is None
 
 
 def test_states_speeds_and_times_are_read_with_and_without_modules() -> None:

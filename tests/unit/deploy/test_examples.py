@@ -30,8 +30,8 @@ def test_what_is_gone_once_read_has_a_spool_within_a_bound(kind: str) -> None:
     """Whoever copies the example loses nothing to an outage of Kafka; what it may take of the disk is written there."""
     params = read(kind)
     assert isinstance(params, CollectorParams)
-    assert (params.publisher.spool is not None) is params.takes_spool
-    assert not params.takes_spool or "spool_bytes" in params.publisher.model_fields_set
+    assert (params.publisher.spool is not None) is params.supports_spool
+    assert not params.supports_spool or "spool_bytes" in params.publisher.model_fields_set
 
 
 @pytest.mark.parametrize("path", sorted(set(EXAMPLES.values())))

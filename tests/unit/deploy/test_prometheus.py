@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from collectors.core import counts
+from collectors.core import metrics as collector_metrics
 from streams.instrument import metrics
 from tests.fixtures.external_programs import output_of, program
 
@@ -36,7 +36,7 @@ def test_each_rule_fires_on_its_fault_and_on_nothing_else() -> None:
 def test_rules_ask_for_metrics_that_exist() -> None:
     """A rule over a misspelt metric would never fire."""
     known = {*get_args(metrics.Counter), *get_args(metrics.Gauge), "up"}
-    known |= {f"railsight_collector_{name}_total" for name in get_args(counts.Name)}
+    known |= {f"railsight_collector_{name}_total" for name in get_args(collector_metrics.Name)}
     for rule in rules():
         asked = set(re.findall(r"\b(?:railsight_\w+|up)\b", rule["expr"]))
         assert asked and asked <= known, rule["alert"]

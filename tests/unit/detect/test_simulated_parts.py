@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collectors.host.lines import parse
-from collectors.host.messages import told
+from collectors.host.messages import classify
 from collectors.host.pcie import speed, width
 from collectors.sim.faults import Fault, GpuFault, NarrowPcie, Reboot, Span, truth
 from collectors.sim.kernel_log_writer import kernel_log_lines
@@ -63,7 +63,7 @@ def _links(world: World, host: str, at_ns: int) -> Iterator[tuple[str, Pcie | No
 
 def _event(host: str, line: str, boot_ns: int) -> Iterator[Event]:
     said = parse(line.encode(), START)
-    means = told(said.message)
+    means = classify(said.message)
     if means is not None and said.since_boot_us is not None:
         at_ns = boot_ns + said.since_boot_us * 1000
         yield Event(host, means.pci, means.kind, at_ns, at_ns, HOST, detail=said.message, code=means.code)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from collectors.core.statuses import EVERY_S
+from collectors.core.status_schedule import EVERY_S
 from streams.bench.load.arrays_file import load, save
 from streams.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
 from streams.bench.load.fleet import STATUS_EVERY_S, Fleet

@@ -9,11 +9,11 @@ from typing import Any
 from collectors.bridge.acknowledged import Ledger, Place
 from collectors.bridge.bridge import Bridge
 from collectors.bridge.fold import Position
+from collectors.bridge.message_identity import CommittedState, committed_state, state_at
 from collectors.bridge.params import Params
 from collectors.bridge.read import Batch, Lost
 from collectors.bridge.records import Source
-from collectors.bridge.stamped import Kept, kept, kept_at
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Rejected, Samples
 from tests.fakes.publisher import KeptRecords
@@ -43,10 +43,10 @@ class FakeReader:
     def assigned(self) -> set[Place]:
         return {PLACE}
 
-    async def begin(self, place: Place) -> tuple[int, Kept | None]:
+    async def begin(self, place: Place) -> tuple[int, CommittedState | None]:
         offset, said = self.topic.committed or (0, "")
         self.at, self.is_lost = offset, False
-        return offset, kept(said)
+        return offset, committed_state(said)
 
     async def poll(self, wait_s: float) -> Batch:
         await asyncio.sleep(0.001)
@@ -77,7 +77,7 @@ class Kafka(KeptRecords):
         self._reader.order.append(record.topic.name.split(".")[1])
         return super().offer(record, rows)
 
-    def handed_over(self) -> int:
+    def sent(self) -> int:
         return len(self.records)
 
     def settled(self) -> int:
@@ -94,7 +94,7 @@ async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, F
     )
     reader = FakeReader(topic)
     kafka = Kafka(reader)
-    bridge = Bridge(params, Means(kafka, "bridge@test"), kafka, "bridge@test")
+    bridge = Bridge(params, CollectorContext(kafka, "bridge@test"), kafka, "bridge@test")
     work = asyncio.create_task(bridge.run(reader))
     try:
         yield kafka, reader, bridge
@@ -244,10 +244,10 @@ async def test_a_poisoned_record_goes_to_the_rejected_topic() -> None:
 
 def test_what_stands_beside_an_offset_is_read_back_and_others_are_not() -> None:
     """A group that was another tool's has other words there, or none."""
-    assert kept(Kept(0xFF, 7, (9, 11)).text()) == Kept(0xFF, 7, (9, 11))
-    assert kept_at(Position(9, 7), 0xFF, [8, 9, 11]) == Kept(0xFF, 7, (11,)).text()
+    assert committed_state(CommittedState(0xFF, 7, (9, 11)).text()) == CommittedState(0xFF, 7, (9, 11))
+    assert state_at(Position(9, 7), 0xFF, [8, 9, 11]) == CommittedState(0xFF, 7, (11,)).text()
     for text in (None, "", "hello", "railsight1 0 1", "railsight1 xyz 1", "railsight1 ff"):
-        assert kept(text) is None
+        assert committed_state(text) is None
 
 
 def test_a_position_waits_for_what_was_said_before_it() -> None:

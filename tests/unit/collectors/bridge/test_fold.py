@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.bridge.fold import Gathered, Output, Position, Refused, Told
+from collectors.bridge.fold import Gathered, NumberedEvent, Output, Position, Refused
 from collectors.bridge.records import Source
 from streams.fabric.catalogue import Metric
 from streams.wire.models import EventKind
@@ -57,13 +57,13 @@ def test_a_time_ahead_of_ours_is_replaced_and_counted() -> None:
     fold = fold_of()
     (only,) = all_of(fold, [octets(START_NS + 5 * S, 1)], received_ns=START_NS)
     assert only.reading.sampled_at_ns == START_NS
-    assert fold._counts.of("clock_replaced") == 1
+    assert fold._counts.value("clock_replaced") == 1
 
 
 def test_what_has_no_time_has_kafkas() -> None:
     """A line without one was true when it was written."""
     fold = fold_of()
-    fold.take(
+    fold.add(
         Source(0, START_NS, b"if,source=l,name=Et1,path=/interfaces/interface/state/counters in_octets=1i"), START_NS
     )
     (only,) = fold.cut()
@@ -88,7 +88,7 @@ def test_a_poisoned_record_is_refused_by_name_and_the_stream_goes_on() -> None:
     refused = [one for one in said if isinstance(one, Refused)]
     assert [(one.offset, one.value) for one in refused] == [(1, b"{"), (2, b"\xff\xfe")]
     assert "no JSON" in refused[0].reason and "no UTF-8" in refused[1].reason
-    assert fold._counts.of("poisoned") == 2
+    assert fold._counts.value("poisoned") == 2
     assert merged(one for one in said if isinstance(one, Gathered)).keys() == {"Ethernet1", "Ethernet2"}
 
 
@@ -99,7 +99,7 @@ def test_an_unreadable_value_is_counted_and_absent() -> None:
               f"{COUNTERS}/out-pkts": 4}  # fmt: skip
     said = all_of(fold, [orjson.dumps(event(START_NS, values))])
     assert merged(said) == {"Ethernet1": {(Metric.TX_PACKETS, -1): 4}}
-    assert fold._counts.of("unreadable", "leaf1") == 2
+    assert fold._counts.value("unreadable", "leaf1") == 2
 
 
 def test_a_change_of_state_is_told_at_once() -> None:
@@ -108,7 +108,7 @@ def test_a_change_of_state_is_told_at_once() -> None:
     path = "/interfaces/interface/state/oper-status"
     said = take(fold, [orjson.dumps(event(START_NS + n * 10 * S, {path: word})) for n, word in
                        enumerate(["UP", "UP", "DOWN", "DOWN", "UP"])])  # fmt: skip
-    told = [one for one in said if isinstance(one, Told)]
+    told = [one for one in said if isinstance(one, NumberedEvent)]
     assert [(one.happening.kind, one.happening.port, one.happening.at_ns) for one in told] == [
         (EventKind.LINK_DOWN, "Ethernet1", START_NS + 20 * S), (EventKind.LINK_UP, "Ethernet1", START_NS + 40 * S),
     ]  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_boot_time_is_the_boot_id_and_another_a_reboot() -> None:
              for n, boot in enumerate([START_NS - 100 * S, START_NS - 99 * S, START_NS + 15 * S])]  # fmt: skip
     said = [*take(fold, boots), *fold.cut()]
     assert [one.reading.boot_id for one in said if isinstance(one, Gathered)][-1] == START_NS + 15 * S
-    assert [one.happening.kind for one in said if isinstance(one, Told)] == [EventKind.DEVICE_REBOOT]
+    assert [one.happening.kind for one in said if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT]
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_an_uptime_that_goes_back_is_a_reboot(uptimes: tuple[object, ...], reboo
     fold = fold_of()
     lines = [f"snmp,agent_host=l1 uptime={n if isinstance(n, int) else 0}i {START_NS + i * 10 * S}"
              for i, n in enumerate(uptimes) if isinstance(n, int)]  # fmt: skip
-    told = [one for one in take(fold, lines) if isinstance(one, Told)]
+    told = [one for one in take(fold, lines) if isinstance(one, NumberedEvent)]
     assert [one.happening.kind for one in told] == [EventKind.DEVICE_REBOOT] * reboots
 
 
@@ -143,7 +143,7 @@ def test_past_the_bound_of_ports_and_devices_nothing_is_kept() -> None:
     fold = fold_of(max_ports=2, max_devices=2)
     said = all_of(fold, [octets(START_NS, 1, f"leaf{n}", f"Eth{m}") for n in range(4) for m in range(4)])
     assert {(one.device, one.reading.row) for one in said} == {("leaf0", ("Eth0", "Eth1")), ("leaf1", ("Eth0", "Eth1"))}
-    assert fold._counts.of("out_of_bounds") > 0
+    assert fold._counts.value("out_of_bounds") > 0
 
 
 # Identity: whoever reads again from a safe position says the same under the same numbers.
@@ -153,7 +153,7 @@ def identity(said: Output) -> tuple[object, ...]:
     match said:
         case Gathered(device, number, reading):
             return "samples", device, number, reading.sampled_at_ns, reading.row, reading.counters.values.tobytes()
-        case Told(device, number, happening, _):
+        case NumberedEvent(device, number, happening, _):
             return "event", device, number, happening
         case Refused(offset, reason, _):
             return "refused", offset, reason
@@ -195,7 +195,7 @@ def test_a_restart_says_the_same_under_the_same_numbers(
     safe: list[Position] = []
     declared: list[int] = []
     for offset, value in enumerate(records):
-        said += [(offset, one) for one in fold.take(Source(offset, 0, value), START_NS * 2)]
+        said += [(offset, one) for one in fold.add(Source(offset, 0, value), START_NS * 2)]
         safe.append(fold.safe)
         if offset + 1 in cuts and fold.is_gathering:
             declared.append(fold.next_offset)
@@ -209,7 +209,7 @@ def test_a_restart_says_the_same_under_the_same_numbers(
     again = fold_of("gnmic", position, [cut for cut in declared if cut > position.offset])
     repeated: list[Output] = []
     for offset in range(position.offset, end):
-        repeated += again.take(Source(offset, 0, records[offset]), START_NS * 2)
+        repeated += again.add(Source(offset, 0, records[offset]), START_NS * 2)
     repeated += again.cut()
     first = [identity(one) for _, one in said if isinstance(one, Gathered) and one.number >= position.number]
     assert [identity(one) for one in repeated if isinstance(one, Gathered)] == first
@@ -242,6 +242,6 @@ def test_a_topic_that_was_made_anew_goes_on_under_new_numbers() -> None:
     fold = fold_of(start=Position(100, 7), declared=[150])
     said = take(fold, [octets(START_NS, 1)])
     fold.next_offset = 0
-    said += fold.take(Source(0, 0, octets(START_NS + 10 * S, 2)), START_NS * 2)
+    said += fold.add(Source(0, 0, octets(START_NS + 10 * S, 2)), START_NS * 2)
     said += fold.cut()
     assert [one.number for one in said if isinstance(one, Gathered)] == [7, 8]

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from collectors.bridge.fold import Gathered, Refused
+from collectors.bridge.message_identity import MessageIdentity
 from collectors.bridge.params import Format
-from collectors.bridge.stamped import Stamp
 from streams.wire.models import Rejected, Samples
 from streams.wire.topics import decode
 from tests.fixtures.bridge_records import COUNTERS, START_NS, S, event, fold_of, take
@@ -67,17 +67,17 @@ def spoilt(value: bytes, chance: random.Random) -> bytes:
 def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
     """Each record is read, or refused by name and counted; what is made of them is what our consumers can read."""
     chance = random.Random(f"20261121 {form}")
-    fold, stamp = fold_of(form), Stamp("test", "peers", 0, 1)
+    fold, stamp = fold_of(form), MessageIdentity("test", "peers", 0, 1)
     poisoned = refused = gathered = 0
     for _ in range(RECORDS):
         value = spoilt(chance.choice([gnmic, influx])(chance), chance)
-        before = fold._counts.of("poisoned")
+        before = fold._counts.value("poisoned")
         began = time.perf_counter()
         said = take(fold, [value])
         assert time.perf_counter() - began < BOUND_S
         found = [one for one in said if isinstance(one, Refused)]
         assert len(found) <= 1
-        assert bool(found) is (fold._counts.of("poisoned") > before), value
+        assert bool(found) is (fold._counts.value("poisoned") > before), value
         for one in said:
             record, rows = stamp.record(one, START_NS)
             message = decode(record.topic, record.value, record.headers)
@@ -86,7 +86,7 @@ def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
                 assert isinstance(message, Samples) and len(message.row) == rows > 0
                 gathered += 1
         refused += len(found)
-        poisoned += fold._counts.of("poisoned") - before
+        poisoned += fold._counts.value("poisoned") - before
     assert fold.next_offset == RECORDS
     assert refused > RECORDS / 20
     assert poisoned >= refused

@@ -4,8 +4,8 @@ import orjson
 import pytest
 from google.protobuf import json_format
 
-from collectors.core.counts import Counts
-from collectors.gnmi.memory import DeviceMemory
+from collectors.core.metrics import CollectorMetrics
+from collectors.gnmi.device_identity import DeviceIdentity
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
@@ -27,7 +27,7 @@ def responses(case: str) -> list[gnmi_pb2.SubscribeResponse]:
 
 def own(case: str) -> Rows:
     """What our own collector reads from the target's answers."""
-    connection = Connection(case, Params(cadence_s=3600), DeviceMemory(), Counts(), on_change=False)
+    connection = Connection(case, Params(cadence_s=3600), DeviceIdentity(), CollectorMetrics(), on_change=False)
     received_ns = 0
     for sent in responses(case):
         lite = gnmi_lite_pb2.SubscribeResponse.FromString(sent.SerializeToString())

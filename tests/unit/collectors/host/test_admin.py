@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.emitter import Happening
+from collectors.core.emitter import DeviceEvent
 from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates, Link, Netdev, link_of, ports_of
 from streams.wire.errors import Reject
 from streams.wire.models import EventKind
@@ -20,13 +20,13 @@ def netdev(*, is_enabled: bool = True, port: str = "mlx5_0") -> Netdev:
     return Netdev(port, f"net_{port}", is_enabled)
 
 
-def states(disabled: tuple[str, ...] = (), *, is_enabled: bool = True) -> tuple[AdminStates, list[Happening]]:
+def states(disabled: tuple[str, ...] = (), *, is_enabled: bool = True) -> tuple[AdminStates, list[DeviceEvent]]:
     """Of one port, once looked at; and what that told."""
     made = AdminStates(disabled)
-    return made, made.look({INDEX: netdev(is_enabled=is_enabled)}, 1, 0.0)
+    return made, made.refresh({INDEX: netdev(is_enabled=is_enabled)}, 1, 0.0)
 
 
-def brief(happenings: list[Happening]) -> list[tuple[EventKind, int]]:
+def brief(happenings: list[DeviceEvent]) -> list[tuple[EventKind, int]]:
     """Kind and time."""
     return [(happening.kind, happening.at_ns) for happening in happenings]
 
@@ -56,7 +56,7 @@ def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
     except Reject:
         return
     if link is not None:
-        made.hear(link, 2, 1.0)
+        made.on_message(link, 2, 1.0)
 
 
 def test_who_shuts_a_port_is_told_once_and_dated_when_it_was_heard() -> None:
@@ -64,41 +64,41 @@ def test_who_shuts_a_port_is_told_once_and_dated_when_it_was_heard() -> None:
     made, first = states()
     assert first == []
     for at_ns in (5, 6):
-        assert made.hear(DISABLED, at_ns, 1.0) == []
+        assert made.on_message(DISABLED, at_ns, 1.0) == []
     assert made.due(1.0 + HOLD_S / 2) == []
     (said,) = made.due(1.0 + HOLD_S)
     assert (said.kind, said.port, said.at_ns, said.detail) == (DOWN, "mlx5_0", 5, "net_mlx5_0 is disabled")
-    assert made.hear(DISABLED, 7, 9.0) == made.due(99.0) == []
-    assert brief(made.hear(ENABLED, 8, 100.0)) == [(UP, 8)]
-    assert made.hear(ENABLED, 9, 101.0) == [] and made.disabled == frozenset()
+    assert made.on_message(DISABLED, 7, 9.0) == made.due(99.0) == []
+    assert brief(made.on_message(ENABLED, 8, 100.0)) == [(UP, 8)]
+    assert made.on_message(ENABLED, 9, 101.0) == [] and made.disabled == frozenset()
 
 
 def test_a_port_that_is_enabled_at_once_was_shut_all_the_same() -> None:
     """The link's down and up are told, and want their reason."""
     made, _ = states()
-    made.hear(DISABLED, 5, 1.0)
-    assert brief(made.hear(ENABLED, 6, 1.1)) == [(DOWN, 5), (UP, 6)]
+    made.on_message(DISABLED, 5, 1.0)
+    assert brief(made.on_message(ENABLED, 6, 1.1)) == [(DOWN, 5), (UP, 6)]
     assert made.due(99.0) == []
 
 
 def test_a_netdev_that_is_taken_away_was_shut_by_nobody() -> None:
     """The kernel closes it before it goes; of one that is back, what differs is told."""
     made, _ = states()
-    made.hear(DISABLED, 5, 1.0)
-    assert made.hear(GONE, 6, 1.1) == made.due(99.0) == made.hear(DISABLED, 7, 99.0) == []
-    assert made.look({INDEX + 1: netdev()}, 8, 100.0) == []
-    made.hear(Link(INDEX + 1, is_enabled=False), 9, 101.0)
-    assert made.look({}, 10, 101.1) == made.due(999.0) == []
+    made.on_message(DISABLED, 5, 1.0)
+    assert made.on_message(GONE, 6, 1.1) == made.due(99.0) == made.on_message(DISABLED, 7, 99.0) == []
+    assert made.refresh({INDEX + 1: netdev()}, 8, 100.0) == []
+    made.on_message(Link(INDEX + 1, is_enabled=False), 9, 101.0)
+    assert made.refresh({}, 10, 101.1) == made.due(999.0) == []
 
 
 def test_a_port_that_was_shut_before_its_netdev_went_is_told_to_be_enabled_when_it_is_back() -> None:
     """Else it would be held shut for ever."""
     made, _ = states()
-    made.hear(DISABLED, 5, 1.0)
+    made.on_message(DISABLED, 5, 1.0)
     assert len(made.due(9.0)) == 1
-    assert made.hear(GONE, 6, 10.0) == [] and made.disabled == {"mlx5_0"}
-    assert made.look({9: netdev(is_enabled=False)}, 7, 11.0) == []
-    assert brief(made.look({9: netdev()}, 8, 12.0)) == [(UP, 8)]
+    assert made.on_message(GONE, 6, 10.0) == [] and made.disabled == {"mlx5_0"}
+    assert made.refresh({9: netdev(is_enabled=False)}, 7, 11.0) == []
+    assert brief(made.refresh({9: netdev()}, 8, 12.0)) == [(UP, 8)]
 
 
 def test_at_the_first_look_only_what_is_disabled_is_told_and_dated_as_it_was_seen() -> None:
@@ -123,17 +123,17 @@ def test_a_restart_tells_what_turned_meanwhile(
 def test_a_netdev_of_another_name_is_the_same_and_an_unknown_one_is_nobodys() -> None:
     """By its index; until it is looked at, a netdev that comes later is no port's."""
     made, _ = states()
-    assert made.hear(Link(99, is_enabled=False), 2, 1.0) == []
-    made.look({INDEX: Netdev("mlx5_0", "renamed", is_enabled=True), 99: netdev(port="mlx5_1")}, 3, 2.0)
-    made.hear(DISABLED, 4, 3.0)
-    made.hear(Link(99, is_enabled=False), 5, 3.0)
+    assert made.on_message(Link(99, is_enabled=False), 2, 1.0) == []
+    made.refresh({INDEX: Netdev("mlx5_0", "renamed", is_enabled=True), 99: netdev(port="mlx5_1")}, 3, 2.0)
+    made.on_message(DISABLED, 4, 3.0)
+    made.on_message(Link(99, is_enabled=False), 5, 3.0)
     assert [(said.port, said.at_ns) for said in made.due(9.0)] == [("mlx5_0", 4), ("mlx5_1", 5)]
 
 
 def test_what_waits_at_the_end_is_said() -> None:
     """So that it keeps its date."""
     made, _ = states()
-    made.hear(DISABLED, 5, 1.0)
+    made.on_message(DISABLED, 5, 1.0)
     assert brief(made.rest()) == [(DOWN, 5)] and made.rest() == [] and made.disabled == {"mlx5_0"}
 
 
@@ -143,11 +143,11 @@ def test_downs_and_ups_take_turns_in_the_order_of_their_dates_and_the_last_is_ho
 ) -> None:
     """Whatever comes, and however fast."""
     made, _ = states()
-    said: list[Happening] = []
+    said: list[DeviceEvent] = []
     now_s = 0.0
     for at_ns, (link, later_s) in enumerate(steps, 2):
         now_s += later_s
-        said += made.due(now_s) + made.hear(link, at_ns, now_s)
+        said += made.due(now_s) + made.on_message(link, at_ns, now_s)
     said += made.rest()
     assert [happening.kind for happening in said] == [DOWN if n % 2 == 0 else UP for n in range(len(said))]
     assert [happening.at_ns for happening in said] == sorted(happening.at_ns for happening in said)

@@ -7,10 +7,10 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
 from collectors.core.spec import Core
 from collectors.host.collector import SPEC, host_agent
-from collectors.host.compose import Said, merged
+from collectors.host.compose import GroupReading, merged
 from collectors.host.gpu import Gpu
 from collectors.kernel.ports import Port
 from streams.fabric.catalogue import Metric
@@ -186,21 +186,23 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
     found = whole(Path("/"), state_file=tmp_path / "state.json", lldpcli=asked)
     await found.agent.find()
     found.agent.known.adopt([Port(rdma="mlx5_7", netdev="ens8np0", number=1)])
-    await found.agent.ask_neighbors()
+    await found.agent.query_neighbors()
     await found.agent.read_once()
     heard = (Neighbor("eno8", "mgmt", "ge-0/0/1"), Neighbor("mlx5_7", "leaf1", "Ethernet12"))
     assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
     (tmp_path / "answer").write_bytes(b"no json")
-    await found.agent.ask_neighbors()
+    await found.agent.query_neighbors()
     await found.agent.read_once()
-    assert found.counts.of("unreadable", "lldp") == 1
+    assert found.counts.value("unreadable", "lldp") == 1
     assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
 
 
 def test_rows_that_say_nothing_are_none() -> None:
     """And what two told of one row is one row, at the time of the first."""
     a, b = {(Metric.PCIE_WIDTH_LANES, -1): 8.0}, {(Metric.GPU_POWER_W, -1): 1.0}
-    assert merged([("x", Said(5, a)), ("x", Said(3, b)), ("y", Said(1, {}))]) == {"x": Said(3, a | b)}
+    assert merged([("x", GroupReading(5, a)), ("x", GroupReading(3, b)), ("y", GroupReading(1, {}))]) == {
+        "x": GroupReading(3, a | b)
+    }
 
 
 def test_a_gpu_is_the_same_whatever_its_handle_is() -> None:
@@ -213,7 +215,7 @@ def test_a_setting_that_nobody_knows_is_refused_by_name() -> None:
     with pytest.raises(ValidationError, match="cadense_s"):
         SPEC.Params.model_validate({"cadense_s": 1})
     with pytest.raises(Misconfigured, match="no such folder"):
-        host_agent(SPEC.Params.model_validate({"root": "/nonesuch"}), Means(KeptRecords(), "x"))  # type: ignore[arg-type]
+        host_agent(SPEC.Params.model_validate({"root": "/nonesuch"}), CollectorContext(KeptRecords(), "x"))  # type: ignore[arg-type]
 
 
 async def test_without_kafka_it_cannot_start() -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.core.counts import Counts
-from collectors.host.bound import Bound
+from collectors.core.metrics import CollectorMetrics
+from collectors.host.kernel_clock import Times
 from collectors.host.kernel_log import KernelLog
 from collectors.host.kmsg import Kmsg
 from collectors.host.lines import MOST_BYTES, parse
-from collectors.host.messages import told
+from collectors.host.messages import classify
 from collectors.host.ports import KnownPorts
-from collectors.host.times import Times
+from collectors.host.rate_limit import RateLimiter
 from streams.wire.errors import Reject
 from tests.fakes.boot_time import SetZero
 from tests.fakes.kmsg import FakeKmsg
@@ -26,7 +26,7 @@ from tests.fixtures.host_tree import GPU, NIC0, NIC1, folder, machine
 from tests.fixtures.malformed_files import content, spoil
 
 if TYPE_CHECKING:
-    from collectors.core.emitter import Happening
+    from collectors.core.emitter import DeviceEvent
 
 S = 10**9
 MANY = 10_000
@@ -72,13 +72,13 @@ def spoilt(text: bytes, chance: random.Random) -> bytes:
 async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
     """Each that is no record is one refusal; the last one, which is one, is an event."""
     chance = random.Random(20261121)
-    ring, counts, names = FakeKmsg(), Counts(), KnownPorts("rdma")
+    ring, counts, names = FakeKmsg(), CollectorMetrics(), KnownPorts("rdma")
     found = whole(machine(tmp_path))
     await found.agent.find()
     names.adopt(known.port for known in found.agent.known.ports)
-    said: list[Happening] = []
+    said: list[DeviceEvent] = []
     log = KernelLog(
-        Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, Bound(1.0, 20), counts,
+        Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, RateLimiter(1.0, 20), counts,
         lambda happening, _: said.append(happening), boot_id=1, of_device=True, not_before_ns=0,
     )  # fmt: skip
     refused = sequence = 0
@@ -96,8 +96,8 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
             began = time.perf_counter()
             assert log.look(START_NS, turn)
             assert time.perf_counter() - began < BOUND_S
-    assert counts.of("unreadable") == refused > MANY / 20
-    assert len(said) > 100 and counts.of("out_of_bounds") == 0
+    assert counts.value("unreadable") == refused > MANY / 20
+    assert len(said) > 100 and counts.value("out_of_bounds") == 0
     ring.put(f"6,{sequence + 1},1,-;{SEEDS[3]}".encode())
     log.look(START_NS, 1e6)
     assert said[-1].code == 79
@@ -121,7 +121,7 @@ async def test_ten_thousand_lines_of_a_file(tmp_path: Path) -> None:
         for _ in range(4):
             found.look(0.25)
         assert time.perf_counter() - began < BOUND_S
-    assert found.counts.of("unreadable") >= too_long > 100
+    assert found.counts.value("unreadable") >= too_long > 100
     assert len(found.events()) > 100
     before = len(found.events())
     with path.open("ab") as file:
@@ -165,7 +165,7 @@ async def test_every_link_that_makes_no_sense_is_counted(tmp_path: Path) -> None
             is_width = re.fullmatch(r"[0-9]{1,3}", text) and (int(text) <= 32 or int(text) in {63, 255})
             refused += not is_width
         await found.agent.read_once()
-    assert found.counts.of("unreadable") == refused > 100
+    assert found.counts.value("unreadable") == refused > 100
 
 
 @given(st.text(max_size=300) | st.builds(lambda a, b: a + b, st.sampled_from(STAMPS), st.text(max_size=200)))
@@ -175,7 +175,7 @@ def test_any_text_is_a_line_or_is_refused(text: str) -> None:
         line = parse(text.encode("utf-8", "surrogatepass"), START_NS)
     except Reject:
         return
-    told(line.message)
+    classify(line.message)
 
 
 def test_no_pattern_takes_long_over_a_line_that_is_made_for_it() -> None:
@@ -193,7 +193,7 @@ def test_no_pattern_takes_long_over_a_line_that_is_made_for_it() -> None:
     ):
         text = (unit * MOST_BYTES)[: MOST_BYTES - 20]
         began = time.perf_counter()
-        told(text)
-        told(f"mlx5_core {NIC0}: {text}")
+        classify(text)
+        classify(f"mlx5_core {NIC0}: {text}")
         parse(text.encode(), START_NS)
         assert time.perf_counter() - began < 1.0

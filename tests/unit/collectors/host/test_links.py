@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from collectors.core.counts import Counts
-from collectors.core.emitter import Happening
-from collectors.core.means import Means
+from collectors.core.context import CollectorContext
+from collectors.core.emitter import DeviceEvent
+from collectors.core.metrics import CollectorMetrics
 from collectors.host.admin import HOLD_S, LINK_BYTES, AdminStates
-from collectors.host.bound import Bound
 from collectors.host.links import Links
 from collectors.host.ports import KnownPorts
+from collectors.host.rate_limit import RateLimiter
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
@@ -67,7 +67,7 @@ class Host:
     """One of four netdevs, and what was told of it."""
 
     def __init__(self, root: Path, disabled: tuple[str, ...] = ()) -> None:
-        self.root, self.counts, self.said = root, Counts(), list[Happening]()
+        self.root, self.counts, self.said = root, CollectorMetrics(), list[DeviceEvent]()
         for name in NETDEVS:
             self.stand(name, is_enabled=True)
         self.ports = KnownPorts("rdma")
@@ -76,8 +76,8 @@ class Host:
         self.refusal: OSError | None = None
         self.now_s = 0.0
         self.links = Links(
-            Tree(root), self.ports, AdminStates(disabled), Bound(1.0, 20),
-            Means(KeptRecords(), "test", self.counts, clock=SetClock()),
+            Tree(root), self.ports, AdminStates(disabled), RateLimiter(1.0, 20),
+            CollectorContext(KeptRecords(), "test", self.counts, clock=SetClock()),
             lambda happening, _: self.said.append(happening), self._opened,
         )  # fmt: skip
 
@@ -97,7 +97,7 @@ class Host:
         """Look some time later; what was told by then and not before."""
         self.said.clear()
         self.now_s += after_s
-        self.links.look(round(self.now_s * 1e9), self.now_s)
+        self.links.refresh(round(self.now_s * 1e9), self.now_s)
         return [(happening.kind, happening.port) for happening in self.said]
 
 
@@ -132,7 +132,7 @@ async def test_lost_messages_are_made_up_for_by_a_look(host: Host) -> None:
     while host.heard[0].waiting:
         host.look()
     assert host.look(HOLD_S) == [(DOWN, "mlx5_0")]
-    assert host.counts.of("out_of_bounds", "links") == 1 and len(host.heard) == 1
+    assert host.counts.value("out_of_bounds", "links") == 1 and len(host.heard) == 1
 
 
 async def test_a_socket_that_is_lost_is_opened_anew(host: Host) -> None:
@@ -175,11 +175,11 @@ async def test_messages_that_make_no_sense_are_counted_and_the_next_is_read(host
     host.heard[0].waiting += [b"", b"\xff" * LINK_BYTES, b"\x00" * LINK_BYTES, message()[:9]]
     host.heard[0].say("ens1np0", is_enabled=False)
     host.look()
-    assert host.counts.of("unreadable", "links") == 2  # the others are of a kind that is nothing to us
+    assert host.counts.value("unreadable", "links") == 2  # the others are of a kind that is nothing to us
     write(host.root, {"sys/class/net/ens2np0/flags": "nonsense", "sys/class/net/ens1np0/flags": "0x1002"})
     host.ports.adopt(PORTS)
     host.look()
-    assert host.counts.of("unreadable", "links") == 3
+    assert host.counts.value("unreadable", "links") == 3
     assert host.look(HOLD_S) == [(DOWN, "mlx5_0")]
 
 
@@ -187,13 +187,13 @@ async def test_a_port_that_is_shut_and_enabled_without_end_does_not_flood(host: 
     """The last word is said, and what is left out is counted; until then there is nothing to keep."""
     for turn in range(1000):
         host.heard[0].say("ens1np0", is_enabled=bool(turn % 2))
-    told: list[Happening] = []
+    told: list[DeviceEvent] = []
     while host.heard[0].waiting:
         host.look()
         told += host.said
     assert len(told) == 20 and host.links.disabled is None
     assert host.look(1.0) == [(UP, "mlx5_0")]
-    assert host.counts.of("throttled", "links") == 1000 - 21 and host.links.disabled == ()
+    assert host.counts.value("throttled", "links") == 1000 - 21 and host.links.disabled == ()
 
 
 async def test_the_end_says_what_waits(host: Host) -> None:

@@ -65,15 +65,15 @@ def test_any_json_is_read_to_its_end(said: object) -> None:
 
 async def test_the_program_is_asked_for_json(tmp_path: Path) -> None:
     """In the form that does not change with the number of neighbours."""
-    assert await lldp.ask(program(tmp_path, 'echo "$@"'), 20) == b"-f json0 show neighbors\n"
+    assert await lldp.query(program(tmp_path, 'echo "$@"'), 20) == b"-f json0 show neighbors\n"
 
 
 async def test_no_program_no_lldpd_and_no_answer_are_no_neighbours(tmp_path: Path) -> None:
     """None of which is an error, or keeps anybody."""
-    assert await lldp.ask("", 20) is None
-    assert await lldp.ask(str(tmp_path / "none"), 20) is None
-    assert await lldp.ask(program(tmp_path, "exit 1"), 20) is None
+    assert await lldp.query("", 20) is None
+    assert await lldp.query(str(tmp_path / "none"), 20) is None
+    assert await lldp.query(program(tmp_path, "exit 1"), 20) is None
     loop = asyncio.get_running_loop()
     began_s = loop.time()
-    assert await lldp.ask(program(tmp_path, "exec sleep 60"), 0.2) is None
+    assert await lldp.query(program(tmp_path, "exec sleep 60"), 0.2) is None
     assert loop.time() - began_s < 10

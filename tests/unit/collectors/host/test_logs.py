@@ -9,9 +9,9 @@ import pytest
 
 from collectors.host.kmsg import Kmsg
 from collectors.host.lines import MOST_BYTES
+from collectors.host.log_positions import LogPositions
 from collectors.host.logfile import LogFile
 from collectors.host.logs import LogSource, Place, place_of
-from collectors.host.positions import Positions
 from tests.fakes.kmsg import FakeKmsg
 
 BOOT = 0xF00D_F00D_F00D_F00D
@@ -196,19 +196,19 @@ def test_what_is_no_file_is_waited_for(tmp_path: Path) -> None:
 def test_a_place_counts_once_its_events_are_acknowledged(tmp_path: Path) -> None:
     """Killed before, a process repeats a few rather than lose one."""
     path = tmp_path / "state" / "host.json"
-    positions = Positions(path, place_of)
+    positions = LogPositions(path, place_of)
     positions.note(0, Place(sequence=10))
     positions.note(2, Place(sequence=20))
     positions.note(2, Place(sequence=30))
     positions.note(3, Place(sequence=40))
     positions.save(0)
-    assert Positions(path, place_of).load() == Place(sequence=10)
+    assert LogPositions(path, place_of).load() == Place(sequence=10)
     positions.save(1)
-    assert Positions(path, place_of).load() == Place(sequence=10)
+    assert LogPositions(path, place_of).load() == Place(sequence=10)
     positions.save(2)
-    assert Positions(path, place_of).load() == Place(sequence=30)
+    assert LogPositions(path, place_of).load() == Place(sequence=30)
     positions.save(3)
-    assert Positions(path, place_of).load() == Place(sequence=40)
+    assert LogPositions(path, place_of).load() == Place(sequence=40)
 
 
 @pytest.mark.parametrize("words", ["", "nonsense", "[]", '{"sequence": "1"}', '{"other": 1}', '{"sequence": true}'])
@@ -216,13 +216,13 @@ def test_a_state_that_makes_no_sense_is_none(tmp_path: Path, words: str) -> None
     """As if there were no file."""
     path = tmp_path / "host.json"
     path.write_text(words)
-    assert Positions(path, place_of).load() is None
+    assert LogPositions(path, place_of).load() is None
 
 
 def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
     """It is said once."""
     (tmp_path / "file").write_text("")
-    positions = Positions(tmp_path / "file" / "host.json", place_of)
+    positions = LogPositions(tmp_path / "file" / "host.json", place_of)
     positions.note(0, Place(sequence=1))
     positions.save(0)
     positions.save(0)

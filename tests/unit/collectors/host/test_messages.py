@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from collectors.host.lines import parse
-from collectors.host.messages import About, Told, is_renaming, pci_address, told
+from collectors.host.messages import About, Classified, classify, is_renaming, pci_address
 from streams.wire.models import EventKind
 from tests.recordings import DATA
 
@@ -29,78 +29,78 @@ PCI = "0000:5c:00.0"
 )
 def test_most_lines_mean_nothing(message: str) -> None:
     """Also those that name a device and hold the words."""
-    assert told(message) is None
+    assert classify(message) is None
 
 
 @pytest.mark.parametrize(
     ("message", "expected"),
     [
-        ("mlx5_core 0000:5c:00.0 ens1np0: Link up", Told(EventKind.LINK_UP, NIC, PCI, "ens1np0")),
-        ("mlx5_core 0000:5c:00.0 ens1np0: Link down", Told(EventKind.LINK_DOWN, NIC, PCI, "ens1np0")),
-        ("bnxt_en 0000:5c:00.0 ens1np0: NIC Link is Down", Told(EventKind.LINK_DOWN, NIC, PCI, "ens1np0")),
+        ("mlx5_core 0000:5c:00.0 ens1np0: Link up", Classified(EventKind.LINK_UP, NIC, PCI, "ens1np0")),
+        ("mlx5_core 0000:5c:00.0 ens1np0: Link down", Classified(EventKind.LINK_DOWN, NIC, PCI, "ens1np0")),
+        ("bnxt_en 0000:5c:00.0 ens1np0: NIC Link is Down", Classified(EventKind.LINK_DOWN, NIC, PCI, "ens1np0")),
         (
             "bnxt_en 0000:5c:00.0 ens1np0: NIC Link is Up, 400000 Mbps full duplex",
-            Told(EventKind.LINK_UP, NIC, PCI, "ens1np0"),
+            Classified(EventKind.LINK_UP, NIC, PCI, "ens1np0"),
         ),
         (
             "mlx5_core 0000:5c:00.0: Port module event: module 1, Cable unplugged",
-            Told(EventKind.MODULE_REMOVED, NIC, PCI),
+            Classified(EventKind.MODULE_REMOVED, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: Port module event: module 0, Cable plugged",
-            Told(EventKind.MODULE_INSERTED, NIC, PCI),
+            Classified(EventKind.MODULE_INSERTED, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: port_module:251:(pid 0): Port module event[error]: module 0, Cable error,"
             " High Temperature",
-            Told(EventKind.MODULE_FAULT, NIC, PCI),
+            Classified(EventKind.MODULE_FAULT, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: mlx5_pcie_event:299:(pid 268269): Detected insufficient power on the PCIe slot"
             " (27W).",
-            Told(EventKind.LOG, NIC, PCI),
+            Classified(EventKind.LOG, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count",
-            Told(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
+            Classified(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: print_health_info:431:(pid 0): Health issue observed, firmware internal error,"
             " severity(3) ERROR:",
-            Told(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
+            Classified(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: wait_func:964:(pid 112): ENABLE_HCA(0x104) timeout. Will cause a leak of a command"
             " resource",
-            Told(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
+            Classified(EventKind.NIC_FIRMWARE_ERROR, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: 63.008 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x8 link at"
             " 0000:5b:00.0 (capable of 252.048 Gb/s with 16.0 GT/s PCIe x16 link)",
-            Told(EventKind.LOG, NIC, PCI),
+            Classified(EventKind.LOG, NIC, PCI),
         ),
         (
             "mlx5_core 0000:5c:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)",
-            Told(EventKind.LOG, NIC, PCI),
+            Classified(EventKind.LOG, NIC, PCI),
         ),
         (
             "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
-            Told(EventKind.GPU_XID, GPU, "0000:9b:00.0", code=79),
+            Classified(EventKind.GPU_XID, GPU, "0000:9b:00.0", code=79),
         ),
-        ("NVRM: Xid (0000:03:00): 31, Ch 0000001b", Told(EventKind.GPU_XID, GPU, "0000:03:00.0", code=31)),
+        ("NVRM: Xid (0000:03:00): 31, Ch 0000001b", Classified(EventKind.GPU_XID, GPU, "0000:03:00.0", code=31)),
         (
             "NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.",
-            Told(EventKind.LOG, GPU, "0000:9b:00.0"),
+            Classified(EventKind.LOG, GPU, "0000:9b:00.0"),
         ),
         (
             "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
-            Told(EventKind.LOG, OTHER, "0000:05:00.0", code=20034),
+            Classified(EventKind.LOG, OTHER, "0000:05:00.0", code=20034),
         ),
     ],
 )
-def test_what_they_mean(message: str, expected: Told) -> None:
+def test_what_they_mean(message: str, expected: Classified) -> None:
     """The kind, the device, and the number where there is one."""
-    assert told(message) == expected
+    assert classify(message) == expected
 
 
 def test_an_address_is_the_same_however_nvidia_writes_it() -> None:
@@ -124,9 +124,9 @@ def test_the_log_of_a_real_host() -> None:
     found = []
     for data in gzip.decompress(path.read_bytes()).splitlines():
         line = parse(data, 0)
-        if (means := told(line.message)) is not None:
+        if (means := classify(line.message)) is not None:
             found.append((means, line.since_boot_us))
     assert found == [
-        (Told(EventKind.MODULE_REMOVED, NIC, "0000:41:00.1"), 2_962_781),
-        (Told(EventKind.LINK_UP, NIC, "0000:41:00.0", "enp65s0f0np0"), 14_952_018),
+        (Classified(EventKind.MODULE_REMOVED, NIC, "0000:41:00.1"), 2_962_781),
+        (Classified(EventKind.LINK_UP, NIC, "0000:41:00.0", "enp65s0f0np0"), 14_952_018),
     ]

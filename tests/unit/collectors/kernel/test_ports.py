@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from collectors.kernel.parts import components
+from collectors.kernel.components import components
 from collectors.kernel.ports import Names, Port, Role
 from collectors.kernel.roles import roles
 

@@ -55,7 +55,7 @@ async def test_every_refusal_is_counted_once(tmp_path: Path) -> None:
             given += 1
         refused += len(wrong)
         assert not wrong & set(rows(await reader.host.read_once())["mlx5_0"])
-    assert reader.counts.of("unreadable") == refused > FILES / 4
+    assert reader.counts.value("unreadable") == refused > FILES / 4
 
 
 async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None:

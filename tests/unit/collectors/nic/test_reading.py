@@ -8,8 +8,8 @@ import pytest
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Refusal, Tree
 from collectors.nic.ethtool import Source, Statistics
-from collectors.nic.patience import Patience
 from collectors.nic.reading import PortReader, PortReading
+from collectors.nic.refusal_breaker import RefusalBreaker
 from streams.fabric.catalogue import Metric
 from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, SetClock, rows, whole, write
 
@@ -44,12 +44,12 @@ class Grudging(Tree):
         self.error = error
         self.asked: list[str] = []
 
-    def data(self, path: str, most: int = 4096) -> bytes | None:
+    def read_bytes(self, path: str, most: int = 4096) -> bytes | None:
         """See Tree."""
         self.asked.append(path)
         if any(part in path for part in self.refused):
             raise Refusal(OSError(self.error, "refused"))
-        return super().data(path, most)
+        return super().read_bytes(path, most)
 
 
 def reader(tree: Tree, source: Source | None = None, clock: SetClock | None = None, **port: object) -> PortReader:
@@ -86,7 +86,7 @@ def test_a_witness_once_taken_is_kept(tmp_path: Path) -> None:
     port = reader(Tree(tmp_path), told)
     assert said(port.read())[Metric.RX_BYTES, -1] == 9000
     told.says = {"rx_prio3_pause": 5}
-    port.look_again()
+    port.rediscover()
     found = said(port.read())
     assert (Metric.RX_BYTES, -1) not in found
     assert found[Metric.PFC_RX_FRAMES, 3] == 5
@@ -131,7 +131,7 @@ def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path
     asked_before, told.asked, tree.asked = len(tree.asked), 0, []
     for _ in range(10):
         found = said(port.read())
-        port.look_again()
+        port.rediscover()
     assert asked_before and told.asked == 0
     assert not [path for path in tree.asked if "infiniband" in path or path.endswith("/speed")]
     assert found[Metric.OPER_UP, -1] == 1 and found[Metric.LINK_TRANSITIONS, -1] == 3
@@ -154,18 +154,18 @@ def test_a_want_of_the_moment_closes_nothing(tmp_path: Path) -> None:
     for _ in range(5):
         assert port.read().refused
     tree.refused = ()
-    port.look_again()
+    port.rediscover()
     assert said(port.read())[Metric.RX_BYTES, -1] == 4000
 
 
 def test_one_file_that_is_refused_takes_no_other_with_it() -> None:
     """It is asked three times, and a group is closed by three in a row only."""
-    patience = Patience()
+    patience = RefusalBreaker()
     for _ in range(3):
-        patience.refused("counters", "a", lasting=True)
-        patience.answered("counters", "b")
-    assert not patience.asks("counters", "a")
-    assert patience.asks("counters", "b") and not patience.is_closed("counters")
+        patience.on_refusal("counters", "a", lasting=True)
+        patience.on_success("counters", "b")
+    assert not patience.allows("counters", "a")
+    assert patience.allows("counters", "b") and not patience.is_closed("counters")
 
 
 def test_a_port_that_is_down_has_no_speed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pysnmp.proto import rfc1902
 
 from collectors.snmp import ber
-from collectors.snmp.cut import answer_v2c, cut_scoped, cut_v3
+from collectors.snmp.response_slicing import answer_v2c, slice_scoped, slice_v3
 from streams.wire.errors import Reject
 from tests.fixtures.snmp_packets import VALUES, damaged, response, table
 
@@ -49,7 +49,7 @@ def test_ten_thousand_damaged_packets_are_read_or_refused_and_none_takes_its_tim
             refused += 1
         else:
             assert len(found) <= len(data) // 4
-        for read in (lambda d: cut_scoped(d, 0, len(d)), cut_v3):
+        for read in (lambda d: slice_scoped(d, 0, len(d)), slice_v3):
             try:
                 read(data)
             except Reject:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pysnmp.carrier.asyncio.dgram import udp
 
-from collectors.core.counts import Counts
+from collectors.core.metrics import CollectorMetrics
 from collectors.snmp.ber import Value
 from collectors.snmp.engine import V2C, V3, Engines, Login
 from collectors.snmp.traps import Traps
@@ -58,7 +58,7 @@ def test_a_login_says_nothing_of_its_secrets() -> None:
 @pytest.mark.parametrize("version", LOGINS)
 async def test_ten_thousand_damaged_traps_are_refused_and_counted(version: str) -> None:
     """But those whose damage hides in a value; and afterwards the ear still hears."""
-    counts, heard = Counts(), list[str]()
+    counts, heard = CollectorMetrics(), list[str]()
 
     def hear(sender: str, said: dict[bytes, Value]) -> bool:
         heard.append(sender)
@@ -69,20 +69,20 @@ async def test_ten_thousand_damaged_traps_are_refused_and_counted(version: str) 
         whole = trap() if version == "v2c" else V3_MESSAGE
         for data in damaged(whole, 10_000, seed=4):
             receive(traps.engine, data)
-        refused = counts.of("unreadable", "sw1")
+        refused = counts.value("unreadable", "sw1")
         assert refused + len(heard) == 10_000 and refused > 8_000
         receive(traps.engine, trap())
-        assert counts.of("unreadable", "sw1") == refused + (version == "v3")
+        assert counts.value("unreadable", "sw1") == refused + (version == "v3")
 
 
 async def test_who_may_speak_and_how_often() -> None:
     """Strangers, giants, and more than a device's share are not even read."""
-    counts = Counts()
+    counts = CollectorMetrics()
     traps = Traps(("127.0.0.1", 0), LOGINS["v2c"], {"10.0.0.1": "sw1"}.get, lambda *_: True, counts, 5)
     async with traps:
-        assert not traps.may_speak(b"x", ("10.9.9.9", 1))
-        assert not traps.may_speak(b"x" * 9000, ("10.0.0.1", 1))
-        spoken = sum(traps.may_speak(b"x", ("10.0.0.1", 1)) for _ in range(100))
+        assert not traps.is_allowed(b"x", ("10.9.9.9", 1))
+        assert not traps.is_allowed(b"x" * 9000, ("10.0.0.1", 1))
+        spoken = sum(traps.is_allowed(b"x", ("10.0.0.1", 1)) for _ in range(100))
     assert 5 <= spoken <= 10
-    assert (counts.of("unreadable", "traps"), counts.of("unreadable", "sw1")) == (1, 1)
-    assert counts.of("throttled", "sw1") == 100 - spoken
+    assert (counts.value("unreadable", "traps"), counts.value("unreadable", "sw1")) == (1, 1)
+    assert counts.value("throttled", "sw1") == 100 - spoken

@@ -11,9 +11,9 @@ from collectors.core.columns import json_lines
 from collectors.core.emitter import Emitter
 from collectors.snmp import mib
 from collectors.snmp.ber import Column, Value
-from collectors.snmp.boots import Boots
-from collectors.snmp.reading import Carried, Composer
-from collectors.snmp.tables import ports
+from collectors.snmp.port_index import port_index
+from collectors.snmp.reading import Composer, LastValues
+from collectors.snmp.restart_detection import RestartDetection
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import Source
@@ -28,7 +28,7 @@ IN_ERRORS = mib.COUNTERS[Metric.RX_ERRORS][0].columns[0]
 
 def rows(composer: Composer, cells: dict[bytes, Column], cadence_s: float = 30) -> dict[str, dict[str, Any]]:
     """What is published of these tables, by port."""
-    found = ports(cells, mib.PHYSICAL, cadence_s, 100)
+    found = port_index(cells, mib.PHYSICAL, cadence_s, 100)
     reading = composer.compose(found, cells, (), 5 * S, 6 * S, 1)
     samples = Emitter(KeptRecords(), "test", 1, Source.SOURCE_SNMP).samples("sw", reading)
     return {line["port"]: line["metrics"] for line in map(orjson.loads, json_lines(samples))}
@@ -45,7 +45,7 @@ def rows(composer: Composer, cells: dict[bytes, Column], cadence_s: float = 30) 
 )
 def test_a_port_is_called_by_its_name_which_is_nobody_elses(names: dict[int, str], expected: list[str]) -> None:
     """Duplicates get their index behind, those without a name are called by it alone; rows are in its order."""
-    found = ports(switch(names), mib.PHYSICAL, 30, 100)
+    found = port_index(switch(names), mib.PHYSICAL, 30, 100)
     assert list(found.name.values()) == expected
 
 
@@ -119,7 +119,7 @@ def test_each_metric_is_of_its_own_columns_and_of_the_wide_ones_where_there_are(
 
 def test_a_32_bit_counter_goes_on_past_its_end_and_begins_anew_where_it_was_reset() -> None:
     """Down by more than half is a wrap; by less it was cleared."""
-    carried = Carried()
+    carried = LastValues()
     said = [carried.value(b"c", b"r", raw) for raw in (4_000_000_000, 5, 4_000_000_000, 7, 3)]
     assert said == [4_000_000_000, 2**32 + 5, 2**32 + 4_000_000_000, 2 * 2**32 + 7, 3]
 
@@ -127,7 +127,7 @@ def test_a_32_bit_counter_goes_on_past_its_end_and_begins_anew_where_it_was_rese
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=30), st.integers(0, 2**32 - 1))
 def test_what_a_counter_grew_is_what_is_published(steps: list[int], first: int) -> None:
     """Whatever it began with and however often it came around."""
-    carried, raw = Carried(), first
+    carried, raw = LastValues(), first
     before = carried.value(b"c", b"r", raw)
     for step in steps:
         raw = (raw + step) % 2**32
@@ -156,12 +156,12 @@ def test_octets_in_32_bits_are_read_only_where_they_can_be_followed() -> None:
 def test_more_ports_than_allowed_are_refused() -> None:
     """A device that invents ports is not read at all."""
     with pytest.raises(Reject, match="101 ports"):
-        ports(switch({n: f"e{n}" for n in range(1, 102)}), mib.PHYSICAL, 30, 100)
+        port_index(switch({n: f"e{n}" for n in range(1, 102)}), mib.PHYSICAL, 30, 100)
 
 
 def test_a_boot_is_noticed_and_numbered() -> None:
     """By sysUpTime where no agent counts boots, and the number holds between boots."""
-    boots = Boots()
+    boots = RestartDetection()
     assert not boots.observe(500_000, None, None, DAY)
     first = boots.boot_id
     assert first and not boots.observe(503_000, None, None, DAY + 30 * S) and boots.boot_id == first
@@ -171,7 +171,7 @@ def test_a_boot_is_noticed_and_numbered() -> None:
 
 def test_the_agents_own_count_is_the_boots_number() -> None:
     """So that two runs of ours agree; where the agent forgets to count, the time tells them apart."""
-    one, other = Boots(), Boots()
+    one, other = RestartDetection(), RestartDetection()
     one.observe(500_000, 8, 5_000, DAY)
     other.observe(900_000, 8, 9_000, DAY + 4_000 * S)
     assert one.boot_id == other.boot_id
@@ -181,7 +181,7 @@ def test_the_agents_own_count_is_the_boots_number() -> None:
 
 def test_a_sys_up_time_that_comes_around_is_no_boot() -> None:
     """After 497 days; nor is an agent that answers a little out of order."""
-    boots = Boots()
+    boots = RestartDetection()
     boots.observe(2**32 - 1000, None, None, DAY)
     before = boots.boot_id
     assert not boots.observe(2000, None, None, DAY + 30 * S)

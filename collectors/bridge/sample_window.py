@@ -1,0 +1,76 @@
+"""Values of one device that belong together, and when they do not any more. Pure."""
+
+from dataclasses import dataclass, field
+
+from collectors.bridge.devices import Device
+from collectors.core.columns import Reading
+
+AHEAD_NS = 1_000_000_000
+"""DESIGN 2.1: a device whose clock is ahead harms nobody else."""
+_MAX_DELAY_US = 2**31 - 1
+
+
+@dataclass(slots=True)
+class SampleWindow:
+    """What came of a device in a unit: values by slot, the time of each port's newest, and of all the first and last.
+
+    Times are the device's own as they came; `received_ns` is ours.
+    """
+
+    device: Device
+    first_ns: int
+    last_ns: int
+    received_ns: int
+    values: dict[int, float] = field(default_factory=dict)
+    row_at_ns: dict[str, int] = field(default_factory=dict)
+
+    def is_apart(self, at_ns: int, gap_ns: int, span_ns: int) -> bool:
+        """Whether a moment is of another reading."""
+        return abs(at_ns - self.last_ns) > gap_ns or abs(at_ns - self.first_ns) > span_ns
+
+    def repeats(self, found: list[tuple[int, float]], at_ns: int) -> bool:
+        """Whether one of the values is here already, of another moment."""
+        values, places, row_at_ns = self.values, self.device.columns.places, self.row_at_ns
+        row = ""
+        is_other = False
+        for slot, _ in found:
+            if places[slot].row is not row:
+                row = places[slot].row
+                is_other = row_at_ns.get(row, at_ns) != at_ns
+            if is_other and slot in values:
+                return True
+        return False
+
+    def put(self, found: list[tuple[int, float]], at_ns: int, received_ns: int) -> None:
+        """Add the values of a point."""
+        self.values.update(found)
+        self.last_ns = at_ns
+        self.received_ns = max(self.received_ns, received_ns)
+        places, row_at_ns = self.device.columns.places, self.row_at_ns
+        row = ""
+        for slot, _ in found:
+            if places[slot].row is not row:
+                row = places[slot].row
+                row_at_ns[row] = at_ns
+
+    def reading(self) -> tuple[Reading, bool] | None:
+        """The reading, and whether its time had to be replaced by ours; None where nothing in it counts."""
+        found = self.device.columns.layout(self.values)
+        if found is None:
+            return None
+        layout, chosen = found
+        counters, gauges = layout.tables([self.values[slot] for slot in chosen])
+        latest_ns = self.received_ns + AHEAD_NS
+        times = [self.row_at_ns[row] for row in layout.row]
+        is_ahead = max(times) > latest_ns
+        if is_ahead:
+            times = [at_ns if at_ns <= latest_ns else self.received_ns for at_ns in times]
+        sampled_at_ns = min(times)
+        delays: tuple[int, ...] = ()
+        if max(times) - sampled_at_ns >= 1000:
+            delays = tuple(min((at_ns - sampled_at_ns) // 1000, _MAX_DELAY_US) for at_ns in times)
+        reading = Reading(
+            sampled_at_ns, self.received_ns, self.device.boot_id, layout.row, layout.rows_digest, counters, gauges,
+            delays,
+        )  # fmt: skip
+        return reading, is_ahead

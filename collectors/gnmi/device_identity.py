@@ -1,0 +1,42 @@
+"""What is known of a device beyond one connection: what it says that it is, and when it started. Pure."""
+
+from dataclasses import dataclass, field
+
+from collectors.core.clock_skew import ClockSkew
+from collectors.core.emitter import DeviceEvent
+from streams.wire.models import EventKind
+
+_SAME_BOOT_NS = 2_000_000_000
+"""Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
+_MOST_FACTS = 100_000
+
+
+@dataclass
+class DeviceIdentity:
+    """One for a device. `facts` is by (what, whose)."""
+
+    boot_id: int = 0
+    boot_seen_ns: int = 0
+    facts: dict[tuple[str, str], str] = field(default_factory=dict)
+    facts_changed: bool = False
+    skew: ClockSkew = field(default_factory=ClockSkew)
+    last_sample_at_ns: int = 0
+
+    def booted(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
+        """The device says when it started; a reboot where that is another time than before."""
+        if boot_ns is None:
+            return None
+        seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
+        if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
+            return None
+        is_first, self.boot_id, self.facts_changed = not self.boot_id, boot_ns, True
+        if is_first:
+            return None
+        # Told at the time of the notice: a switch takes minutes to boot, and an event of then would be late.
+        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
+
+    def add_facts(self, key: tuple[str, str], said: str | None) -> None:
+        """Take a fact; past a bound no new ones."""
+        if said is not None and self.facts.get(key) != said and len(self.facts) < _MOST_FACTS:
+            self.facts[key] = said
+            self.facts_changed = True

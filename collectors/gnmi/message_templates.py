@@ -1,0 +1,149 @@
+"""Messages that look like one before, but for their numbers: read without being taken apart. Pure.
+
+A device sends the same few messages for ever: one prefix, the same paths in the same order, other counters. Such a
+message is matched against a pattern of its bytes, which holds the paths and catches the numbers: a fifth of the CPU
+of decoding it and looking at each update, measured (0.15 and 0.67 s a million updates). The numbers, varints as they
+are on the wire, are turned into integers together, once a reading. What does not match is read as ever.
+
+Patterns hold no prefix, so that all ports of all devices with the same leaves share one.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from collectors.gnmi.path_index import Node
+from collectors.gnmi.v1 import gnmi_lite_pb2
+
+_VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
+_LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
+_HEAD = re.compile(rb"\x0a" + _LENGTH + rb"\x08(" + _VARINT + rb")\x12([\x80-\xff]?[\x00-\x7f])")
+_FEWEST, _MOST = 4, 512
+"""Updates of a message that are worth a pattern, and that one holds."""
+_SHAPES_A_PREFIX = 4
+_TRIES_A_PREFIX = 8
+_NEW_PATTERNS = 64
+"""Patterns that one connection may have compiled: each takes some milliseconds, and only a hostile device has more."""
+_LONGEST_PATH = 127
+
+
+class MessageTemplate(NamedTuple):
+    """One message of a prefix: its pattern from the first update on, and where the numbers go that it catches."""
+
+    pattern: re.Pattern[bytes]
+    slots: npt.NDArray[np.intp]
+    rows: tuple[str, ...]
+    updates: int
+
+
+class TemplateMatch(NamedTuple):
+    """A message that has a known shape."""
+
+    at_ns: int
+    shape: MessageTemplate
+    numbers: bytes
+
+
+@lru_cache(maxsize=1024)
+def _pattern(leaves: tuple[tuple[bytes, bool], ...]) -> re.Pattern[bytes]:
+    """The updates of a message: each one's path, and whether its number is wanted."""
+    updates = (
+        rb"\x22" + _LENGTH + rb"\x0a" + re.escape(bytes([len(path)]) + path) + rb"\x1a" + _LENGTH + rb"\x18"
+        + (rb"(" + _VARINT + rb")" if wanted else _VARINT)
+        for path, wanted in leaves
+    )  # fmt: skip
+    return re.compile(b"".join(updates), re.DOTALL)
+
+
+class MessageTemplates:
+    """The shapes of one connection by prefix, and the numbers that wait to be put down."""
+
+    def __init__(self, max_prefixes: int) -> None:
+        self._max_prefixes = max_prefixes
+        self._known: dict[bytes, list[MessageTemplate]] = {}
+        self._tries: dict[bytes, int] = {}
+        self._patterns: set[re.Pattern[bytes]] = set()
+        self._moment: tuple[bytes, int] = (b"", 0)
+        self.waiting: list[TemplateMatch] = []
+
+    def find(self, message: bytes) -> TemplateMatch | None:
+        """The message, if it is like one before; its numbers are not put down yet."""
+        head = _HEAD.match(message)
+        if head is None:
+            return None
+        moment, length = head.groups()
+        begin = head.end()
+        end = begin + (length[0] if len(length) == 1 else (length[0] & 127) | length[1] << 7)
+        for shape in self._known.get(message[begin:end], ()):
+            caught = shape.pattern.fullmatch(message, end)
+            if caught is not None:
+                return TemplateMatch(self._at_ns(moment), shape, b"".join(caught.groups()))
+        return None
+
+    def _at_ns(self, moment: bytes) -> int:
+        if moment != self._moment[0]:
+            at_ns = sum((byte & 127) << (7 * place) for place, byte in enumerate(moment))
+            self._moment = moment, at_ns if at_ns < 2**63 else 0
+        return self._moment[1]
+
+    def learn(self, message: bytes, notification: gnmi_lite_pb2.Notification, known: dict[bytes, Node]) -> None:
+        """Remember what a message looks like, if nothing but numbers of counters varies in it."""
+        prefix = notification.prefix
+        tries = self._tries.get(prefix, 0)
+        updates = notification.update
+        if tries >= _TRIES_A_PREFIX or not _FEWEST <= len(updates) <= _MOST or notification.delete:
+            return
+        if len(self._tries) >= self._max_prefixes:
+            return
+        self._tries[prefix] = tries + 1
+        nodes = [known.get(update.path) for update in updates]
+        if not all(_is_plain(node, update) for node, update in zip(nodes, updates, strict=True)):
+            return
+        wanted = [node for node in nodes if node is not None and node.counter >= 0]
+        pattern = _pattern(
+            tuple((u.path, n is not None and n.counter >= 0) for u, n in zip(updates, nodes, strict=True))
+        )
+        if not wanted or (pattern not in self._patterns and len(self._patterns) >= _NEW_PATTERNS):
+            return
+        self._patterns.add(pattern)
+        slots = np.array([node.counter for node in wanted], dtype=np.intp)
+        shape = MessageTemplate(pattern, slots, tuple(dict.fromkeys(node.row for node in wanted)), len(updates))
+        shapes = self._known.setdefault(prefix, [])
+        shapes.insert(0, shape)
+        del shapes[_SHAPES_A_PREFIX:]
+        seen = self.find(message)
+        numbers = [update.val.uint_val for update, node in zip(updates, nodes, strict=True) if node in wanted]
+        if seen is None or seen.shape is not shape or integers([seen.numbers]).tolist() != numbers:
+            shapes.remove(shape)  # it is written in another order than is usual, or has more in it
+
+    def settle(self, values: list[float | None]) -> None:
+        """Put down the numbers that wait."""
+        waiting, self.waiting = self.waiting, []
+        numbers = integers([seen.numbers for seen in waiting]).tolist()
+        slots = np.concatenate([seen.shape.slots for seen in waiting]).tolist()
+        for slot, number in zip(slots, numbers, strict=True):
+            values[slot] = number
+
+
+def _is_plain(node: Node | None, update: gnmi_lite_pb2.Update) -> bool:
+    """A counter as an unsigned integer, or one that is nothing to us."""
+    if node is None or not update.val.HasField("uint_val") or len(update.path) > _LONGEST_PATH:
+        return False
+    return node.counter >= 0 or (node.leaf is None and node.is_path)
+
+
+def integers(parts: Sequence[bytes]) -> npt.NDArray[np.uint64]:
+    """Varints, one after the other, as integers; what is past 64 bits is cut off."""
+    data = np.frombuffer(b"".join(parts), dtype=np.uint8)
+    ends = np.flatnonzero(data < 128)
+    begins = np.empty_like(ends)
+    begins[:1] = 0
+    begins[1:] = ends[:-1] + 1
+    places = np.arange(len(data)) - np.repeat(begins, ends - begins + 1)
+    bits = (data & 127).astype(np.uint64) << (7 * places).astype(np.uint64)
+    found: npt.NDArray[np.uint64] = np.add.reduceat(bits, begins)
+    return found

@@ -1,0 +1,273 @@
+"""Which paths of one device are known, and where their values go. Pure.
+
+A path is parsed once and then found by its bytes. What is remembered is bounded, whatever a device sends.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from collectors.core.columns import CellKey, Layout
+from collectors.gnmi import paths
+from collectors.gnmi.path_mapping import Kind, Leaf, PathMapping, names_of
+from collectors.gnmi.paths import Elem, Elems
+from streams.wire.errors import Reject
+
+_NO_SLOT = -1
+_DEEPEST = 32
+_LONGEST_NAME = 256
+
+
+class Node:
+    """One path: its steps, what it is to us, and the slot of its value; `children` are what JSON below it named.
+
+    `counter` is the slot too where the value is a plain counter, so that most values are put down without a question.
+    """
+
+    __slots__ = ("children", "counter", "elems", "holds", "is_path", "leaf", "row", "slot")
+
+    def __init__(
+        self, elems: Elems, leaf: Leaf | None, slot: int, *, holds: bool = False, is_path: bool = True
+    ) -> None:
+        self.elems = elems
+        self.leaf = leaf
+        self.slot = slot
+        self.counter = slot if leaf is not None and leaf.kind is Kind.COUNTER else _NO_SLOT
+        self.row = leaf.row if leaf else ""
+        self.holds = holds
+        self.is_path = is_path
+        self.children: dict[str, Node] = {}
+
+
+class _Slot(NamedTuple):
+    """What a slot holds the value of; `holds` where it stays what it was until the device says otherwise."""
+
+    place: CellKey
+    rank: int
+    elems: Elems
+    holds: bool
+    beside: bool
+
+
+class _Group:
+    """Leaves of one row and section that come together, and what those are that the device leaves out."""
+
+    def __init__(self) -> None:
+        self.members: set[int] = set()
+        self.defaults: dict[int, float] = {}
+
+
+class SlotTable:
+    """Where values are: one slot for each place and rank. `values` holds None where nothing was read."""
+
+    def __init__(self, max_ports: int) -> None:
+        self.values: list[float | None] = []
+        self.asked = 0
+        """How many slots were looked at to clear some: what deletes cost."""
+        self._slots: list[_Slot] = []
+        self._number: dict[tuple[CellKey, int], int] = {}
+        self._of_row: defaultdict[str, list[int]] = defaultdict(list)
+        self._groups: defaultdict[tuple[int, str, int], _Group] = defaultdict(_Group)
+        self._passing: list[int] = []
+        self._max_ports = max_ports
+        self._ports: dict[str, set[str]] = {}
+        self._layout: tuple[Layout, list[int]] | None = None
+
+    def of(self, leaf: Leaf, elems: Elems, *, holds: bool) -> int | None:
+        """The slot of a leaf, new where it has none; None past the bound of ports."""
+        assert leaf.metric is not None
+        place = CellKey(leaf.row, leaf.metric, leaf.index)
+        found = self._number.get((place, leaf.rank))
+        if found is not None:
+            return found
+        if place.row not in self._of_row and len(self._of_row) >= self._max_ports:
+            return None
+        self._number[place, leaf.rank] = number = len(self.values)
+        self._of_row[place.row].append(number)
+        self._slots.append(_Slot(place, leaf.rank, elems, holds, leaf.beside))
+        self.values.append(None)
+        if not holds:
+            self._passing.append(number)
+        self._layout = None
+        return number
+
+    def left_out(self, leaf: Leaf, slot: int, others: Iterable[Leaf]) -> None:
+        """The device leaves these out, where they are what they mostly are, and sends this one."""
+        group = self._groups[leaf.group, leaf.row, leaf.index]
+        group.members.add(slot)
+        for other in others:
+            number = self.of(other, (), holds=False)
+            if number is not None and other.default is not None:
+                group.defaults[number] = other.default
+
+    def holds_module(self, module: str, port: str) -> None:
+        """What is said of a module is said of the port that holds it, where that is one port."""
+        ports = self._ports.setdefault(module, set())
+        if port not in ports and len(self._ports) <= self._max_ports:
+            ports.add(port)
+            self._layout = None
+
+    def row_of(self, row: str) -> str:
+        """The row in which a row's values are told: a module's are its port's."""
+        ports = self._ports.get(row)
+        return next(iter(ports)) if ports is not None and len(ports) == 1 else row
+
+    @property
+    def has_modules(self) -> bool:
+        """Whether any row is told under another name."""
+        return bool(self._ports)
+
+    def layout(self) -> tuple[Layout, list[int]]:
+        """The layout, and the slot of each of its places: of several for one place, the highest in rank."""
+        if self._layout is None:
+            best: dict[CellKey, tuple[int, int]] = {}
+            full = {slot.place.row for slot in self._slots if not slot.beside} | self._ports.keys()
+            for number, slot in enumerate(self._slots):
+                if slot.beside and slot.place.row not in full:
+                    continue
+                place = slot.place._replace(row=self.row_of(slot.place.row))
+                if place not in best or slot.rank > best[place][0]:
+                    best[place] = (slot.rank, number)
+            self._layout = Layout(list(best)), [number for _, number in best.values()]
+        return self._layout
+
+    def fill(self) -> None:
+        """Put down what devices leave out of what they sent."""
+        for group in self._groups.values():
+            if any(self.values[number] is not None for number in group.members):
+                for number, default in group.defaults.items():
+                    if self.values[number] is None:
+                        self.values[number] = default
+
+    def pass_on(self) -> None:
+        """A reading was taken: only what holds is still known."""
+        for number in self._passing:
+            self.values[number] = None
+
+    def clear_below(self, elems: Elems) -> None:
+        """Nothing is known any more of what a delete covers."""
+        rows = {value for step in elems for _, value in step.keys}
+        numbers = [number for row in rows & self._of_row.keys() for number in self._of_row[row]]
+        if not numbers:
+            numbers = list(range(len(self._slots)))
+        self.asked += len(numbers)
+        for number in numbers:
+            if _covers(elems, self._slots[number].elems):
+                self.values[number] = None
+
+
+def _covers(above: Elems, elems: Elems) -> bool:
+    """Whether a path is, or leads to, another; a step without keys stands for all entries."""
+    return len(above) <= len(elems) and all(
+        step.name == other.name and (not step.keys or step.keys == other.keys)
+        for step, other in zip(above, elems, strict=False)
+    )
+
+
+OnChange = frozenset[tuple[str, ...]]
+"""The paths, by their steps' names, below which the device tells a value when it changes, and only then."""
+STATES: OnChange = frozenset({("*",)})
+"""All states, wherever they are, and nothing else."""
+SAMPLED: OnChange = frozenset()
+
+
+class PathIndex:
+    """The paths of one device by their bytes."""
+
+    def __init__(
+        self,
+        slots: SlotTable,
+        max_paths: int,
+        words: PathMapping,
+        on_change: OnChange,
+        out_of_bounds: Callable[[], None],
+    ) -> None:
+        self.slots = slots
+        self._words = words
+        self._on_change = on_change
+        self._max_paths = max_paths
+        self._out_of_bounds = out_of_bounds
+        self._by_prefix: dict[bytes, dict[bytes, Node]] = {}
+        self._by_elems: dict[Elems, Node] = {}
+        self._known = 0
+
+    def below(self, prefix: bytes) -> dict[bytes, Node]:
+        """The known paths under a prefix; ask `learn` for one that is not there."""
+        found = self._by_prefix.get(prefix)
+        if found is None:
+            self._make_room()
+            found = self._by_prefix[prefix] = {}
+        return found
+
+    def add(self, known: dict[bytes, Node], prefix: bytes, path: bytes) -> Node:
+        """Parse a path that is new; one that cannot be read is remembered as nothing."""
+        try:
+            _, elems = paths.from_bytes(prefix, path)
+            node = self.node(elems)
+        except Reject:
+            node = Node((), None, _NO_SLOT, is_path=False)
+        self._make_room()
+        # `known` may have just been forgotten with the rest; then it serves this one message and is gone.
+        known[path] = node
+        return node
+
+    def node(self, elems: Elems) -> Node:
+        """The node of these steps."""
+        found = self._by_elems.get(elems)
+        if found is None:
+            self._make_room()
+            found = self._by_elems[elems] = self._new(elems)
+        return found
+
+    def child(self, node: Node, key: str) -> Node:
+        """The node of a member of a JSON object."""
+        found = node.children.get(key)
+        if found is None:
+            self._make_room()
+            found = node.children[key] = self.node((*node.elems, paths.elem(key)))
+        return found
+
+    def entry(self, node: Node, item: dict[str, object]) -> Node:
+        """The node of an item of a JSON list, by the keys that its list has."""
+        step = node.elems[-1]
+        if any(value != "*" for _, value in step.keys):
+            return node
+        wanted = self._words.keys_of(step.name)
+        named = ((paths.bare(key), str(value)) for key, value in _scalars(item))
+        keys = tuple(sorted((key, value) for key, value in named if key in wanted))
+        return self.node((*node.elems[:-1], Elem(step.name, keys))) if keys else node
+
+    def _new(self, elems: Elems) -> Node:
+        if len(elems) > _DEEPEST or any(len(value) > _LONGEST_NAME for step in elems for _, value in step.keys):
+            self._out_of_bounds()
+            return Node(elems[:_DEEPEST], None, _NO_SLOT)
+        leaf = self._words.leaf(elems)
+        if leaf is None or leaf.metric is None or not leaf.row:
+            return Node(elems, leaf, _NO_SLOT)
+        holds = self._is_sent_on_change(elems, leaf)
+        slot = self.slots.of(leaf, elems, holds=holds) if len(leaf.row) <= _LONGEST_NAME else None
+        if slot is None:
+            self._out_of_bounds()
+            return Node(elems, None, _NO_SLOT)
+        if others := list(self._words.left_out(leaf)):
+            self.slots.left_out(leaf, slot, others)
+        return Node(elems, leaf, slot, holds=holds)
+
+    def _is_sent_on_change(self, elems: Elems, leaf: Leaf) -> bool:
+        if self._on_change is STATES:
+            return leaf.kind is Kind.STATE
+        names = names_of(elems)
+        return any(names[: len(path)] == path for path in self._on_change)
+
+    def _make_room(self) -> None:
+        """Forget every path past the bound: they are parsed again when they come again."""
+        self._known += 1
+        if self._known > self._max_paths:
+            self._known = 0
+            self._by_prefix.clear()
+            self._by_elems.clear()
+            self._out_of_bounds()
+
+
+def _scalars(item: dict[str, object]) -> Iterator[tuple[str, object]]:
+    return ((key, value) for key, value in item.items() if isinstance(value, str | int | float))

@@ -1,0 +1,210 @@
+"""What each path of a device is to us: the profiles' tables, made ready to be asked. Pure.
+
+A path must be whole to mean something: the state of a subinterface is not that of its port.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import NamedTuple
+
+from collectors.gnmi import values
+from collectors.gnmi.paths import Elem, Elems, from_text
+from collectors.gnmi.profile import LeafMapping, Profile, profiles
+from streams.fabric.catalogue import BY_NAME, CATALOGUE, Metric
+from streams.wire.models import NO_INDEX
+
+Read = Callable[[values.Scalar], float | str | None]
+_READERS: dict[str, Read] = {
+    "number": values.number, "oper_up": values.oper_up, "admin_up": values.admin_up, "port_speed": values.port_speed,
+    "unix_ns": values.unix_ns, "text": values.text, "flag": values.flag,
+}  # fmt: skip
+
+
+class Kind(Enum):
+    """What is done with a leaf's value."""
+
+    COUNTER = "counter"
+    READING = "reading"  # a gauge that is read like a counter, at every sample
+    STATE = "state"  # a gauge that the device reports when it changes
+    BOOT_TIME = "boot-time"
+    FACT = "fact"
+    NAME = "port-name"  # the key of a port whose path came without it
+    MODULE = "module"  # the component that is in a port
+
+
+_KINDS = {"boot-time": Kind.BOOT_TIME, "port-name": Kind.NAME, "module": Kind.MODULE}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One leaf: what it is, whose row it is in, and how its value reads (None: unreadable, so absent).
+
+    `row_in` is the step and the key that name the row; `group` is what it has in common with leaves that come with it.
+    """
+
+    kind: Kind
+    row: str = ""
+    metric: Metric | None = None
+    index: int = NO_INDEX
+    read: Read = values.number
+    fact: str = ""
+    rank: int = 9
+    beside: bool = False
+    default: float | None = None
+    group: int = 0
+    row_in: tuple[int, str] | None = None
+
+
+class _Where(NamedTuple):
+    """Where a placeholder stands: a step, and its key; no key where the step's name holds it."""
+
+    step: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One line of a table: its pattern and its meaning."""
+
+    names: tuple[re.Pattern[str] | str, ...]
+    held: dict[str, _Where]
+    mapping: LeafMapping
+    group: int
+
+    def match(self, elems: Elems) -> dict[str, str] | None:
+        """What the placeholders stand for in a path of the same length; None where it is another path."""
+        found: dict[str, str] = {}
+        for pattern, elem in zip(self.names, elems, strict=True):
+            if isinstance(pattern, str):
+                if pattern != elem.name:
+                    return None
+                continue
+            matched = pattern.fullmatch(elem.name)
+            if matched is None:
+                return None
+            found |= matched.groupdict()
+        for what, (step, key) in self.held.items():
+            if key:
+                found[what] = elems[step].key(key) or ""
+        return found
+
+
+_PLACEHOLDER = re.compile(r"\{(row|lane|other)\}")
+_DIGITS = re.compile(r"\d{1,4}$")
+_HELD = {"row": r"(?P<row>[^*]+)", "lane": r"(?P<lane>\d+)", "other": r"(?P<other>[^*]+)"}
+_MOST_LANES = 64
+
+
+def _name_pattern(name: str) -> re.Pattern[str] | str:
+    if "{" not in name and "*" not in name:
+        return name
+    parts = re.split(r"(\{\w+\}|\*)", name)
+    return re.compile("".join(".*" if part == "*" else _HELD.get(part[1:-1], re.escape(part)) for part in parts))
+
+
+class PathMapping:
+    """The leaves of some profiles; of two that speak of one path the first profile's counts."""
+
+    def __init__(self, tables: Iterable[Profile]) -> None:
+        self._exact: dict[tuple[str, ...], _Rule] = {}
+        self._open: defaultdict[int, list[_Rule]] = defaultdict(list)
+        self._groups: list[list[_Rule]] = []
+        self._keys: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        for profile in tables:
+            for section in profile.section:
+                for below in section.below:
+                    self._groups.append([])
+                    for path, said in section.leaves.items():
+                        meaning = LeafMapping(metric=said) if isinstance(said, str) else said
+                        self._add(from_text(f"{below}/{path}"), meaning)
+
+    def _add(self, elems: Elems, meaning: LeafMapping) -> None:
+        held: dict[str, _Where] = {}
+        for step, elem in enumerate(elems):
+            for what in _PLACEHOLDER.findall(elem.name):
+                held[what] = _Where(step, "")
+            for key, value in elem.keys:
+                self._keys[elem.name][key] = None
+                for what in _PLACEHOLDER.findall(value):
+                    held[what] = _Where(step, key)
+        names = tuple(_name_pattern(elem.name) for elem in elems)
+        rule = _Rule(names, held, meaning, len(self._groups) - 1)
+        self._groups[-1].append(rule)
+        if all(isinstance(name, str) for name in names):
+            self._exact.setdefault(tuple(elem.name for elem in elems), rule)
+        else:
+            self._open[len(elems)].append(rule)
+
+    def leaf(self, elems: Elems) -> Leaf | None:
+        """What this path is to us, None where it is nothing. `row` is empty where the device left the key out."""
+        exact = self._exact.get(tuple([elem.name for elem in elems]))
+        for rule in (exact,) if exact is not None else self._open.get(len(elems), ()):
+            found = rule.match(elems)
+            if found is not None:
+                return _leaf(rule, found)
+        return None
+
+    def left_out(self, leaf: Leaf) -> Iterator[Leaf]:
+        """The leaves with a default that belong to the same row and lane as this one, in its section."""
+        for rule in self._groups[leaf.group]:
+            if rule.mapping.default is None:
+                continue
+            other = _leaf(rule, {"row": leaf.row, "lane": str(leaf.index + rule.mapping.lanes_from)})
+            if other is not None and other.metric is not None:
+                yield other
+
+    def keys_of(self, name: str) -> Iterable[str]:
+        """The keys that the entries of a list are known by."""
+        return self._keys.get(name, ())
+
+
+def _leaf(rule: _Rule, found: dict[str, str]) -> Leaf | None:
+    meaning, row = rule.mapping, found.get("row", "")
+    place = rule.held.get("row")
+    row_in = (place.step, place.key) if place is not None and place.key else None
+    if meaning.fact:
+        whose = f"{row}\0{found['other']}" if "other" in found else row
+        return Leaf(Kind.FACT, whose, read=_READERS[meaning.read or "text"], fact=meaning.fact)
+    if meaning.is_:
+        read = _READERS[meaning.read or ("unix_ns" if meaning.is_ == "boot-time" else "text")]
+        return Leaf(_KINDS[meaning.is_], row, read=read, row_in=row_in)
+    metric = BY_NAME[meaning.metric]
+    index = NO_INDEX
+    if CATALOGUE[metric].index is not None:
+        digits = _DIGITS.search(found.get("lane", ""))
+        index = int(digits[0]) - meaning.lanes_from if digits else NO_INDEX
+        if not 0 <= index < _MOST_LANES:
+            return None
+    is_counter = CATALOGUE[metric].counter
+    kind = Kind.COUNTER if is_counter else Kind.STATE if meaning.state else Kind.READING
+    return Leaf(
+        kind, row, metric, index, _scaled(_READERS[meaning.read or "number"], meaning.scale), "", meaning.rank,
+        meaning.beside, meaning.default, rule.group, row_in,
+    )  # fmt: skip
+
+
+def _scaled(read: Read, scale: float) -> Read:
+    if scale == 1:
+        return read
+
+    def scaled(value: values.Scalar) -> float | None:
+        found = read(value)
+        return found * scale if isinstance(found, int | float) else None
+
+    return scaled
+
+
+@cache
+def path_mapping(first: tuple[str, ...] = ()) -> PathMapping:
+    """All profiles' leaves; of two that speak of one path that of a profile named here counts."""
+    known = profiles()
+    return PathMapping([*(known[name] for name in first), *(p for name, p in known.items() if name not in first)])
+
+
+def names_of(elems: Iterable[Elem]) -> tuple[str, ...]:
+    """The steps' names alone."""
+    return tuple(elem.name for elem in elems)

@@ -1,0 +1,179 @@
+"""Listens to the kernel log and to rtnetlink, where they are, and keeps how far it came. Wiring around both."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import structlog
+
+from collectors.core.context import CollectorContext
+from collectors.core.emitter import DeviceEvent, Emitter
+from collectors.core.publisher import Publisher
+from collectors.host.admin import AdminStates, ports_of
+from collectors.host.kernel_clock import BootTime, SystemBootTime, Times
+from collectors.host.kernel_log import KernelLog
+from collectors.host.kmsg import kmsg_of
+from collectors.host.links import Links
+from collectors.host.log_positions import LogPositions
+from collectors.host.logfile import LogFile
+from collectors.host.logs import LogSource, Place, place_of
+from collectors.host.params import Params
+from collectors.host.ports import KnownPorts
+from collectors.host.rate_limit import RateLimiter
+from collectors.kernel.tree import Tree
+from collectors.kernel.values import boot_time_ns
+from streams.wire.errors import Reject
+from streams.wire.models import EventKind, Source
+from streams.wire.topics import EVENTS, Record
+
+_log = structlog.get_logger("railsight.host")
+
+_SAVE_EVERY_S = 2.0
+_DEVICE = Path("/dev/kmsg")
+
+
+class Tally:
+    """A Publisher that counts the events that another took."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        self._publisher = publisher
+        self.events = 0
+
+    def offer(self, record: Record, rows: int = 0) -> bool:
+        taken = self._publisher.offer(record, rows)
+        self.events += taken and record.topic is EVENTS
+        return taken
+
+
+class TreeBootTime:
+    """The Zero of a tree that is not the machine's own, to the second: `btime` of its `/proc/stat`."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def zero_ns(self) -> int:
+        return boot_time_ns(self._tree.read_kernel_text("stat"))
+
+
+class EventListener:
+    """One for a host. `emitter` is what all of the host's messages go through."""
+
+    def __init__(self, params: Params, tree: Tree, means: CollectorContext, ports: KnownPorts) -> None:
+        self._params = params
+        self._tree = tree
+        self._means = means
+        self._ports = ports
+        self._tally = Tally(means.publisher)
+        self.emitter = Emitter(self._tally, means.collector, means.run, Source.SOURCE_HOST)
+        self._device = params.device_name()
+        self._read = LogPositions(params.state_file, place_of)
+        self._shut = LogPositions(Path(f"{params.state_file}.shut"), ports_of)
+        self.log: KernelLog | None = None
+        self.links: Links | None = None
+        self._saved_s = 0.0
+
+    @property
+    def listens(self) -> bool:
+        """Whether there is a log, so that nobody else need tell of Xids."""
+        return self.log is not None
+
+    def begin(self, boot_id: int) -> None:
+        """Open the log, where there is one that may be read; hear of links, where they are this machine's own."""
+        self._begin_log(boot_id)
+        if self._tree.is_live:
+            self.links = Links(
+                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._means, self._emit
+            )
+
+    def _begin_log(self, boot_id: int) -> None:
+        path = self._params.kernel_log or (_DEVICE if self._tree.is_live else None)
+        if path is None:
+            return
+        place = self._read.load()
+        now_ns = self._means.clock.now_ns()
+        is_device = _is_device(path)
+        source: LogSource
+        try:
+            source = kmsg_of(path, boot_id, place) if is_device else LogFile(path, place)
+        except Reject as error:
+            _log.warning("no kernel log: no events of it", why=str(error))
+            return
+        not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
+        self.log = KernelLog(
+            source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._ports,
+            self._bound(), self._means.counts, self._emit,
+            boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
+        )  # fmt: skip
+
+    def _bound(self) -> RateLimiter:
+        return RateLimiter(self._params.events_per_s, self._params.events_burst)
+
+    def _zero(self) -> BootTime:
+        return SystemBootTime() if self._tree.is_live else TreeBootTime(self._tree)
+
+    async def run(self) -> None:
+        """Look at both until cancelled, or return at once where there is neither."""
+        loop = asyncio.get_running_loop()
+        while self.log is not None or self.links is not None:
+            now_ns, now_s = self._means.clock.now_ns(), loop.time()
+            is_drained = self.log is None or self.log.look(now_ns, now_s)
+            if self.links is not None:
+                self.links.refresh(now_ns, now_s)
+            self.note(now_s)
+            await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
+
+    def emit_xid(self, pci: str, code: int, now_ns: int) -> None:
+        """What the GPU's driver said, where no log does."""
+        if not self.listens:
+            self._emit(DeviceEvent(EventKind.GPU_XID, pci, now_ns, f"Xid {code}, by NVML", code), now_ns)
+
+    def _emit(self, happening: DeviceEvent, received_at_ns: int) -> None:
+        self.emitter.event(self._device, happening, received_at_ns)
+
+    def note(self, now_s: float) -> None:
+        """Now and then: remember how far the log is read and which ports are shut, and write it down."""
+        if now_s - self._saved_s < _SAVE_EVERY_S:
+            return
+        self._saved_s = now_s
+        self._note()
+        self.save()
+
+    def _note(self) -> None:
+        if self.log is not None and (place := self.log.place()) is not None:
+            self._read.note(self._tally.events, place)
+        if self.links is not None and (shut := self.links.disabled) is not None:
+            self._shut.note(self._tally.events, shut)
+
+    def save(self) -> None:
+        """Write what was noted, as far as its events are kept by Kafka or the spool, or never will be.
+
+        What an earlier process left in the spool is none of them: its acknowledgements say nothing of this one's.
+        """
+        settled = self._means.counts.value("settled", EVENTS.name)
+        self._read.save(settled)
+        self._shut.save(settled)
+
+    def close(self) -> None:
+        """Say what waits, and let go of both. What is settled afterwards counts at the next `save`."""
+        now_ns = self._means.clock.now_ns()
+        if self.log is not None:
+            self.log.close(now_ns)
+        if self.links is not None:
+            self.links.close(now_ns, asyncio.get_running_loop().time())
+        self._note()
+        self.log = self.links = None
+
+
+def _is_device(path: Path) -> bool:
+    try:
+        return stat.S_ISCHR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _times(zero: BootTime, place: Place | None, boot_id: int) -> Times:
+    """As an earlier process left them; lines that are left of the boot before are dated by that one's zero."""
+    if place is None:
+        return Times(zero)
+    is_same_boot = place.boot_id == boot_id
+    return Times(zero, place.lag_ns, 0 if is_same_boot else place.zero_ns, place.last_us)

@@ -1,0 +1,100 @@
+"""Keeps a log that floods from flooding Kafka. Pure; time is given, on any clock that only grows.
+
+Of each kind at each port so many pass at once and so many a second. Past that the newest waits, says how many it stands
+for, and comes as soon as there is room: the last word on a link is never left out.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from collectors.core.emitter import DeviceEvent
+from streams.wire.models import EventKind
+
+_TURNS = {EventKind.LINK_UP: EventKind.LINK_DOWN, EventKind.ADMIN_UP: EventKind.ADMIN_DOWN}
+_MOST_KEYS = 4096
+
+Key = tuple[str, EventKind, int]
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    at_s: float
+    withheld: DeviceEvent | None = None
+    left_out: int = 0
+
+
+class RateLimiter:
+    """One for a host."""
+
+    def __init__(self, per_s: float, burst: int) -> None:
+        self._per_s = per_s
+        self._burst = burst
+        self._buckets: OrderedDict[Key, _Bucket] = OrderedDict()
+        self._withheld: set[Key] = set()
+        self.left_out = 0
+        """How many were never said by themselves."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether something waits."""
+        return bool(self._withheld)
+
+    def admit(self, happening: DeviceEvent, now_s: float) -> tuple[DeviceEvent, ...]:
+        """What is to be said now: this one, or nothing."""
+        key = _key(happening)
+        bucket = self._bucket(key, now_s)
+        if bucket.withheld is None and bucket.tokens >= 1:
+            bucket.tokens -= 1
+            return (happening,)
+        if bucket.withheld is not None:
+            bucket.left_out += 1
+            self.left_out += 1
+        bucket.withheld = happening
+        self._withheld.add(key)
+        return ()
+
+    def due(self, now_s: float) -> tuple[DeviceEvent, ...]:
+        """What waited and may be said by now."""
+        return tuple(self._release(key for key in sorted(self._withheld) if self._bucket(key, now_s).tokens >= 1))
+
+    def rest(self) -> tuple[DeviceEvent, ...]:
+        """All that waits, at the end."""
+        return tuple(self._release(sorted(self._withheld)))
+
+    def _release(self, keys: Iterable[Key]) -> list[DeviceEvent]:
+        said = []
+        for key in list(keys):
+            bucket = self._buckets[key]
+            happening = bucket.withheld
+            assert happening is not None
+            if bucket.left_out:
+                happening = replace(happening, detail=f"{happening.detail} ({bucket.left_out} before it left out)")
+            said.append(happening)
+            bucket.tokens, bucket.withheld, bucket.left_out = max(0.0, bucket.tokens - 1), None, 0
+            self._withheld.discard(key)
+        return said
+
+    def _bucket(self, key: Key, now_s: float) -> _Bucket:
+        bucket = self._buckets.get(key)
+        if bucket is None:
+            if len(self._buckets) >= _MOST_KEYS:
+                self._forget()
+            bucket = self._buckets[key] = _Bucket(self._burst, now_s)
+        self._buckets.move_to_end(key)
+        bucket.tokens = min(self._burst, bucket.tokens + max(0.0, now_s - bucket.at_s) * self._per_s)
+        bucket.at_s = now_s
+        return bucket
+
+    def _forget(self) -> None:
+        """The one that was longest without a word; where all wait, what it held is left out, and counted."""
+        key = next((key for key in self._buckets if key not in self._withheld), next(iter(self._buckets)))
+        bucket = self._buckets.pop(key)
+        self._withheld.discard(key)
+        self.left_out += bucket.withheld is not None
+
+
+def _key(happening: DeviceEvent) -> Key:
+    """A link's ups and downs are one, as are a person's, so that what is said last is what it is."""
+    return happening.port, _TURNS.get(happening.kind, happening.kind), happening.code

@@ -1,0 +1,203 @@
+"""One host: find its ports, read them at each cadence, say what they are and whether they are reached."""
+
+import asyncio
+import math
+import random
+
+import structlog
+
+from collectors.core.emitter import Emitter
+from collectors.core.metrics import CollectorMetrics
+from collectors.core.poll import Pace, poll
+from collectors.core.status_schedule import StatusSchedule
+from collectors.core.threads import in_thread
+from collectors.kernel import values
+from collectors.kernel.components import components
+from collectors.kernel.discover import Discovery
+from collectors.kernel.ports import Names, Port, Role
+from collectors.kernel.roles import roles
+from collectors.kernel.tree import Tree
+from collectors.nic.compose import Composer
+from collectors.nic.ethtool import Ethtool
+from collectors.nic.params import Params
+from collectors.nic.polling import PollRounds
+from collectors.nic.reading import PortReader, PortReading
+from streams.instrument.clock import Clock
+from streams.wire.models import CollectorStatus, Component, Facts, Samples
+
+_log = structlog.get_logger("railsight.nic")
+
+
+class HostReader:
+    """Reads one host for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+
+    def __init__(
+        self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, counts: CollectorMetrics, clock: Clock,
+        wanted: frozenset[Role],
+    ) -> None:  # fmt: skip
+        self.device = params.device_name()
+        self._params = params
+        self._tree = tree
+        self._ethtool = ethtool
+        self._emitter = emitter
+        self._counts = counts
+        self._clock = clock
+        self._wanted = wanted
+        self._discovery = Discovery(tree, params.exclude, params.max_ports)
+        self._rounds = PollRounds(params.deadline_s)
+        self._composer = Composer()
+        self._names = Names(params.port_name)
+        self._ports: tuple[Port, ...] = ()
+        self._name_of: dict[str, str] = {}
+        self._role_of: dict[str, Role] = {}
+        self._readers: dict[str, PortReader] = {}
+        self._births: object = None
+        self._discovered_s = self._facts_s = -math.inf
+        self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
+        self._discovering: asyncio.Future[tuple[Port, ...]] | None = None
+        self._boot_id = self._booted_ns = 0
+        self._said: tuple[Component, ...] | None = None
+        self._lost_by = ""
+        """Why there was no reading, where there was none."""
+        self._last_sample_ns = 0
+        self._warned: set[tuple[str, str]] = set()
+
+    async def run(self, chance: random.Random) -> None:
+        """Read at each cadence until cancelled; a card that hangs is left to itself, so that no reading does."""
+        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, chance)
+
+    async def read_once(self) -> Samples | None:
+        """One reading of every port that is wanted and answers; None where there is none."""
+        await self._find()
+        readings = await self._rounds.read(self._readers.values())
+        samples = None
+        self._record(readings)
+        named = {self._name_of[identity]: reading for identity, reading in readings.items() if reading.has_values}
+        if named:
+            samples = self._emitter.samples(self.device, self._composer.compose(named, self._boot_id))
+            self._last_sample_ns = samples.sampled_at_ns
+        self._report_status(is_reached=samples is not None)
+        self._emit_facts()
+        return samples
+
+    async def _find(self) -> None:
+        """Look for ports where one came or went, and now and then.
+
+        Where a device hangs meanwhile this is waited for once, for as long as for any; then what is known is read on.
+        """
+        if self._discovering is None:
+            now_s = asyncio.get_running_loop().time()
+            births = self._discovery.ctimes()
+            if births == self._births and now_s - self._discovered_s < self._params.discover_every_s:
+                return
+            self._births, self._discovered_s = births, now_s
+            restricted = frozenset(i for i, reader in self._readers.items() if reader.is_restricted)
+            self._discovering = in_thread(lambda: self._discovery.ports(restricted), "railsight-nic")
+            await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
+        if not self._discovering.done():
+            self._warn("", "looking for ports: a device does not answer")
+            return
+        found, self._discovering = self._discovering.result(), None
+        self._adopt(found)
+
+    def _adopt(self, ports: tuple[Port, ...]) -> None:
+        judged = roles(ports, self._params.fabric, self._params.management)
+        role_of = {identity: role for identity, (role, _) in judged.items()}
+        if role_of != self._role_of:
+            said = {port.name(self._params.port_name): f"{judged[port.identity][0]}: {judged[port.identity][1]}"
+                    for port in ports if judged[port.identity][0] is not Role.VIRTUAL}  # fmt: skip
+            _log.info("ports", device=self.device, found=said)
+        self._ports, self._role_of = ports, role_of
+        self._name_of = self._names.name(ports)
+        self._boot_id = values.boot_id(self._tree.read_kernel_text("sys/kernel/random/boot_id"))
+        self._booted_ns = values.boot_time_ns(self._tree.read_kernel_text("stat"))
+        kept, self._readers = self._readers, {}
+        for port in ports:
+            if role_of[port.identity] not in self._wanted:
+                continue
+            reader = kept.pop(port.identity, None)
+            if reader is not None and _same_device(reader.port, port):
+                reader.rediscover()
+            else:
+                self._close(reader)
+                reader = PortReader(self._tree, port, self._ethtool(port.netdev), self._clock)
+            self._readers[port.identity] = reader
+        for gone in kept.values():
+            self._close(gone)
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        for reader in self._readers.values():
+            self._close(reader)
+        self._readers = {}
+
+    def _close(self, reader: PortReader | None) -> None:
+        if reader is not None and reader.port.card not in self._rounds.hung:  # a thread may still be in it
+            reader.close()
+
+    def _record(self, readings: dict[str, PortReading]) -> None:
+        for identity, reading in readings.items():
+            name = self._name_of[identity]
+            if reading.refused:
+                self._counts.add("unreadable", name, reading.refused)
+            for counter in reading.saturated:
+                self._warn(name, f"{counter} is at the bound where old hardware sticks: it may never move again")
+            if self._readers[identity].is_restricted and self._warn(
+                name, "a restricted function: its counters are left alone"
+            ):
+                self._counts.add("restricted", name)
+        for card in self._rounds.hung:
+            self._warn(card, "does not answer: left to itself")
+
+    def _warn(self, port: str, what: str) -> bool:
+        """Say it once, and answer whether this was the time."""
+        if (port, what) in self._warned:
+            return False
+        self._warned.add((port, what))
+        _log.warning(what, device=self.device, port=port)
+        return True
+
+    def _report_status(self, *, is_reached: bool) -> None:
+        error = "" if is_reached else self._unreachable_reason()
+        now_s = asyncio.get_running_loop().time()
+        if is_reached:
+            self._statuses.sampled(now_s)
+        if error and error != self._lost_by:
+            _log.warning("no reading", device=self.device, why=error)
+        self._lost_by = error
+        if not self._statuses.is_due(now_s, reachable=is_reached, error=error):
+            return
+        self._emitter.status(
+            CollectorStatus(
+                self._emitter.collector, self._emitter.run, self._emitter.source, self.device, self._clock.now_ns(),
+                is_reached, error, self._last_sample_ns, 0, int(self._params.cadence_s * 1e9),
+            )
+        )  # fmt: skip
+
+    def _unreachable_reason(self) -> str:
+        if self._discovering is not None:
+            return "a device does not answer while its ports are looked for"
+        if self._readers:
+            return f"no port answers: {', '.join(sorted(self._rounds.hung))}"
+        wanted = " or ".join(sorted(self._wanted))
+        return f"no {wanted} port among {len(self._ports)} found"
+
+    def _emit_facts(self) -> None:
+        """At each change, and now and then."""
+        now_s = asyncio.get_running_loop().time()
+        if self._births is None or self._discovering is not None:
+            return
+        said = components((port, self._name_of[port.identity], self._role_of[port.identity]) for port in self._ports)
+        if said == self._said and now_s - self._facts_s < self._params.facts_every_s:
+            return
+        self._said, self._facts_s = said, now_s
+        self._emitter.facts(
+            Facts(self.device, self._clock.now_ns(), self._emitter.source, booted_at_ns=self._booted_ns,
+                  components=said)
+        )  # fmt: skip
+
+
+def _same_device(before: Port, now: Port) -> bool:
+    return (before.born, before.rdma, before.netdev, before.is_restricted) == (
+        now.born, now.rdma, now.netdev, now.is_restricted,
+    )  # fmt: skip

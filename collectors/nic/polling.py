@@ -1,0 +1,91 @@
+"""Reads many ports in a thread beside the event loop, so that one that hangs harms no other.
+
+A driver may keep a reader for as long as its firmware sleeps. One thread reads all ports, one after the other; when
+it makes no headway for the deadline, the card that it hangs on is left to it, and another thread reads the rest.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Iterable
+
+from collectors.core.threads import in_thread
+from collectors.nic.reading import PortReader, PortReading
+
+
+class PollRounds:
+    """One for a host."""
+
+    def __init__(self, deadline_s: float) -> None:
+        self._deadline_s = deadline_s
+        self._hung: set[str] = set()
+
+    @property
+    def hung(self) -> frozenset[str]:
+        """The cards on which a thread still waits."""
+        return frozenset(self._hung)
+
+    async def read(self, readers: Iterable[PortReader]) -> dict[str, PortReading]:
+        """One reading of each port that answers, by identity."""
+        waiting = deque(reader for reader in readers if reader.port.card not in self._hung)
+        found: dict[str, PortReading] = {}
+        while waiting:
+            worker = _Worker(waiting, found)
+            if not await worker.finished(self._deadline_s):
+                card = worker.abandon(self._hung)
+                waiting = deque(reader for reader in waiting if reader.port.card != card)
+        return dict(found)
+
+
+class _Worker:
+    """One thread on its way through the ports."""
+
+    def __init__(self, waiting: "deque[PortReader]", found: dict[str, PortReading]) -> None:
+        self._waiting = waiting
+        self._found = found
+        self._lock = threading.Lock()
+        self._on = ""
+        self._left_to: set[str] | None = None
+        self._read = 0
+        self._done = in_thread(self._work, "railsight-nic")
+
+    async def finished(self, deadline_s: float) -> bool:
+        """Wait until it is through; False where it made no headway for so long."""
+        while True:
+            before = self._read
+            ended, _ = await asyncio.wait({self._done}, timeout=deadline_s)
+            if ended:
+                self._done.result()
+                return True
+            if self._read == before:
+                return False
+
+    def abandon(self, hung: set[str]) -> str:
+        """Let it wait for itself; the card on which it does so is in `hung` until it is through."""
+        with self._lock:
+            self._left_to = hung
+            if self._on:
+                hung.add(self._on)
+            return self._on
+
+    def _work(self) -> None:
+        while (reader := self._next()) is not None:
+            self._store(reader, reader.read())
+
+    def _next(self) -> PortReader | None:
+        with self._lock:
+            if self._left_to is not None or not self._waiting:
+                return None
+            reader = self._waiting.popleft()
+            self._on = reader.port.card
+            return reader
+
+    def _store(self, reader: PortReader, reading: PortReading) -> None:
+        """A reading that came too late is nobody's."""
+        with self._lock:
+            if self._left_to is not None:
+                self._left_to.discard(self._on)
+            else:
+                self._found[reader.port.identity] = reading
+                self._read += 1
+            self._on = ""

@@ -1,0 +1,145 @@
+"""Where the parts of a message are, and what is left of it without its varbinds. Pure; raises Reject alone.
+
+What is left is what pyasn1 would have written without them. Every length is held against what holds it, and nothing
+may follow where SNMP has nothing.
+"""
+
+from typing import NamedTuple
+
+from collectors.snmp import ber
+from streams.wire.errors import Reject
+
+_LARGEST_REPORT = 2048
+"""A Report holds one counter; pyasn1 reads it, so it shall not be given more than that."""
+_USM = b"\x03"
+_NO_VARBINDS = b"\x30\x00"
+
+
+class Answer(NamedTuple):
+    """A Response: the number that it answers, its error status, and where its varbinds are in what came."""
+
+    number: int
+    status: int
+    data: bytes
+    span: ber.Span
+
+    def varbinds(self) -> list[ber.Varbind]:
+        """Raises Reject."""
+        return ber.varbinds(self.data, *self.span)
+
+
+class SlicedMessage(NamedTuple):
+    """A message without its varbinds, what was cut out, and whose it is."""
+
+    rest: bytes
+    answer: Answer
+    context_engine: bytes
+    context: bytes
+
+
+class EncryptedMessage(NamedTuple):
+    """A v3 message whose PDU is encrypted."""
+
+    number: int
+    """The message's own, which is not the PDU's."""
+    largest: int
+    """What its sender takes."""
+    flags: int
+    security: bytes
+    """The security parameters, encoded."""
+    encrypted: bytes
+
+
+def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
+    """The community and the Response. Raises Reject for anything but one whole v2c Response."""
+    body, version = _opened(message)
+    community = ber.element(message, version.end, body.end, ber.OCTETS)
+    _, answer = _response(message, community.end, body.end)
+    return message[community.start : community.end], answer
+
+
+def slice_v3(message: bytes) -> SlicedMessage | None:
+    """None where there is nothing to cut: the PDU is encrypted, or a Report. Raises Reject."""
+    body, _, security = _opened_v3(message)
+    if message[security.end : security.end + 1] == bytes((ber.OCTETS,)):
+        return None
+    if (scoped := slice_scoped(message, security.end, body.end)) is None:
+        return None
+    return scoped._replace(rest=ber.encoded(ber.SEQUENCE, message[body.start : security.end] + scoped.rest))
+
+
+def encrypted_v3(message: bytes) -> EncryptedMessage | None:
+    """None where the PDU is not encrypted. Raises Reject."""
+    body, header, security = _opened_v3(message)
+    if message[security.end : security.end + 1] != bytes((ber.OCTETS,)):
+        return None
+    sealed = ber.element(message, security.end, body.end, ber.OCTETS)
+    if sealed.end != body.end:
+        raise Reject("bytes after the PDU")
+    number = ber.element(message, header.start, header.end, ber.INTEGER)
+    largest = ber.element(message, number.end, header.end, ber.INTEGER)
+    flags = ber.element(message, largest.end, header.end, ber.OCTETS)
+    model = ber.element(message, flags.end, header.end, ber.INTEGER)
+    if model.end != header.end or message[model.start : model.end] != _USM or flags.end - flags.start != 1:
+        raise Reject("a header of another kind")
+    return EncryptedMessage(
+        _whole(message, number), _whole(message, largest), message[flags.start],
+        message[security.start : security.end], message[sealed.start : sealed.end],
+    )  # fmt: skip
+
+
+def _opened(message: bytes) -> tuple[ber.Span, ber.Span]:
+    """A whole message, and its version. Raises Reject."""
+    body = ber.element(message, 0, len(message), ber.SEQUENCE)
+    if body.end != len(message):
+        raise Reject("bytes after the message")
+    return body, ber.element(message, body.start, body.end, ber.INTEGER)
+
+
+def _opened_v3(message: bytes) -> tuple[ber.Span, ber.Span, ber.Span]:
+    """A whole message of v3, its header and its security parameters. Raises Reject."""
+    body, version = _opened(message)
+    header = ber.element(message, version.end, body.end, ber.SEQUENCE)
+    return body, header, ber.element(message, header.end, body.end, ber.OCTETS)
+
+
+def _whole(data: bytes, number: ber.Span) -> int:
+    """A number of 31 bits."""
+    if not 0 < number.end - number.start <= 4 or data[number.start] > 127:
+        raise Reject("a number of impossible length")
+    return int.from_bytes(data[number.start : number.end], "big")
+
+
+def slice_scoped(data: bytes, start: int, end: int) -> SlicedMessage | None:
+    """A scoped PDU; None where it holds a Report. What follows it is padding. Raises Reject."""
+    body = ber.element(data, start, end, ber.SEQUENCE)
+    engine = ber.element(data, body.start, body.end, ber.OCTETS)
+    context = ber.element(data, engine.end, body.end, ber.OCTETS)
+    if data[context.end : context.end + 1] == bytes((ber.REPORT,)):
+        if end - start > _LARGEST_REPORT:
+            raise Reject("a report of impossible length")
+        return None
+    numbers, answer = _response(data, context.end, body.end)
+    pdu = ber.encoded(ber.RESPONSE, data[numbers.start : numbers.end] + _NO_VARBINDS)
+    return SlicedMessage(
+        ber.encoded(ber.SEQUENCE, data[body.start : context.end] + pdu), answer,
+        data[engine.start : engine.end], data[context.start : context.end],
+    )  # fmt: skip
+
+
+def _response(data: bytes, start: int, end: int) -> tuple[ber.Span, Answer]:
+    """Where the numbers of the PDU are, and the PDU."""
+    pdu = ber.element(data, start, end, ber.RESPONSE)
+    if pdu.end != end:
+        raise Reject("bytes after the PDU")
+    i, numbers = pdu.start, []
+    for _ in ("request-id", "error-status", "error-index"):
+        number = ber.element(data, i, pdu.end, ber.INTEGER)
+        if not 0 < number.end - number.start <= 4:
+            raise Reject("a number of impossible length")
+        numbers.append(int.from_bytes(data[number.start : number.end], "big", signed=True))
+        i = number.end
+    span = ber.element(data, i, pdu.end, ber.SEQUENCE)
+    if span.end != pdu.end:
+        raise Reject("bytes after the varbinds")
+    return ber.Span(pdu.start, i), Answer(numbers[0], numbers[1], data, span)

@@ -1,0 +1,77 @@
+"""What is sent is what pyasn1 would write; what is cut out of an answer leaves what pyasn1 would write without it."""
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyasn1.codec.ber import encoder
+from pysnmp.proto.api import v2c
+
+from collectors.snmp import ber
+from collectors.snmp.request_encoder import GET, GETBULK, encoded_pdu, request
+from collectors.snmp.response_slicing import slice_scoped
+from streams.wire.errors import Reject
+from tests.fixtures.snmp_packets import VALUES, cells, damaged, scoped
+
+OIDS = st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=20).map(lambda tail: (1, 3, *tail)), max_size=12)
+NUMBERS = st.integers(0, 2**31 - 1)
+
+
+def by_pyasn1(pdu: Any, number: int, oids: list[tuple[int, ...]]) -> Any:
+    """A PDU of these names."""
+    (v2c.apiBulkPDU if isinstance(pdu, v2c.GetBulkRequestPDU) else v2c.apiPDU).set_defaults(pdu)
+    v2c.apiPDU.set_request_id(pdu, number)
+    v2c.apiPDU.set_varbinds(pdu, [(oid, v2c.null) for oid in oids])
+    return pdu
+
+
+@given(NUMBERS, OIDS)
+def test_a_get_is_what_pyasn1_would_write(number: int, oids: list[tuple[int, ...]]) -> None:
+    """For v2c, and within a message that pyasn1 writes for v3."""
+    expected = bytes(encoder.encode(by_pyasn1(v2c.GetRequestPDU(), number, oids)))
+    asked = request(GET, number, map(ber.oid_bytes, oids))
+    assert ber.encoded(asked.tag, asked.content(number)) == expected
+    assert bytes(encoder.encode(encoded_pdu(asked))) == expected
+
+
+@given(NUMBERS, NUMBERS, OIDS)
+def test_a_getbulk_is_what_pyasn1_would_write(number: int, repetitions: int, oids: list[tuple[int, ...]]) -> None:
+    """With no non-repeaters, and as many repetitions as are said."""
+    pdu = by_pyasn1(v2c.GetBulkRequestPDU(), number, oids)
+    v2c.apiBulkPDU.set_non_repeaters(pdu, 0)
+    v2c.apiBulkPDU.set_max_repetitions(pdu, repetitions)
+    expected = bytes(encoder.encode(pdu))
+    asked = request(GETBULK, number, map(ber.oid_bytes, oids), repetitions)
+    assert ber.encoded(asked.tag, asked.content(number)) == expected
+    assert bytes(encoder.encode(encoded_pdu(asked))) == expected
+
+
+@pytest.mark.parametrize("tag", [GET, GETBULK])
+def test_before_a_device_is_known_pysnmp_asks_with_a_pdu_of_its_own(tag: int) -> None:
+    """It makes an empty one of what it is given, and fills that."""
+    empty = encoded_pdu(request(tag, 7, [b"\x2b"])).clone()
+    v2c.apiPDU.set_defaults(empty)
+    assert bytes(encoder.encode(empty)).endswith(b"\x30\x00")
+
+
+def test_a_scoped_pdu_without_its_varbinds_is_one_that_pyasn1_would_write() -> None:
+    """What is left has the same request and an empty list; what was cut out are the values."""
+    cut = slice_scoped(scoped(cells()), 0, len(scoped(cells())))
+    assert cut is not None and cut.rest == scoped([])
+    assert cut.answer.number == 7 and len(cut.answer.varbinds()) == len(cells())
+    assert {type(value) for _, _, value in cut.answer.varbinds()} == {int, bytes} and len(VALUES) < len(cells())
+
+
+def test_ten_thousand_damaged_scoped_pdus_are_read_or_refused() -> None:
+    """What was encrypted is not believed for that: Reject is all that is ever raised."""
+    refused, began = 0, time.monotonic()
+    for data in damaged(scoped(cells()), 10_000, seed=5):
+        try:
+            cut = slice_scoped(data, 0, len(data))
+            assert cut is None or len(cut.answer.varbinds()) <= len(data) // 4
+        except Reject:
+            refused += 1
+    assert 5_000 < refused < 10_000
+    assert time.monotonic() - began < 20

@@ -1,0 +1,129 @@
+"""The buffer that goes on to disk: when it writes, in which order it gives back, and what it promises."""
+
+import asyncio
+import resource
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from collectors.core.buffer_limits import PublisherParams
+from collectors.core.disk_buffer import SpooledBuffer, buffer_of
+from collectors.core.metrics import CollectorMetrics
+from tests.fixtures.spool_records import files_no_larger_than, held
+
+AFTER_S = 0.2
+
+
+class Run:
+    """A buffer that runs, its counts, and what one can wait for."""
+
+    def __init__(self, folder: Path, **settings: int) -> None:
+        self.counts = CollectorMetrics()
+        params = PublisherParams.model_validate({"spool": folder, "spool_after_s": AFTER_S} | settings)
+        buffer = buffer_of(params, "gnmi@a/b", self.counts)
+        assert isinstance(buffer, SpooledBuffer)
+        self.buffer = buffer
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not holds():  # noqa: ASYNC110 — the buffer tells nobody
+                await asyncio.sleep(0.01)
+
+    async def all(self) -> list[int]:
+        """The numbers of what waits, oldest first; nothing is released."""
+        return [one.rows for one in await self.buffer.first(10**6)]
+
+
+@asynccontextmanager
+async def running(folder: Path, **settings: int) -> AsyncIterator[Run]:
+    run = Run(folder, **settings)
+    await run.buffer.open()
+    work = asyncio.create_task(run.buffer.run())
+    try:
+        yield run
+    finally:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) -> None:
+    """However long that goes on."""
+    async with running(tmp_path) as now:
+        for number in range(30):
+            assert now.buffer.offer(held(number))
+            await asyncio.sleep(AFTER_S / 10)
+            await now.buffer.release(len(await now.buffer.first(100)))
+        assert (now.counts.value("spooled"), now.buffer.promised, len(now.buffer)) == (0, 30, 0)
+
+
+async def test_what_waits_too_long_is_on_disk_and_stays_in_order(tmp_path: Path) -> None:
+    """What was asked for before it moved is released all the same, and what comes after follows it."""
+    async with running(tmp_path) as now:
+        for number in range(1, 11):
+            now.buffer.offer(held(number))
+        assert len(await now.buffer.first(4)) == 4
+        await now.until(lambda: now.counts.value("spooled") == 10)
+        assert now.buffer.promised == 10
+        now.buffer.offer(held(11))
+        await now.buffer.release(3)
+        assert await now.all() == list(range(4, 11))
+        await now.buffer.release(7)
+        assert await now.all() == [11]
+
+
+async def test_a_new_run_gives_first_what_the_last_one_left(tmp_path: Path) -> None:
+    """Killed in the middle of an outage: what was promised is sent again, before anything new."""
+    async with running(tmp_path) as now:
+        for number in range(1, 6):
+            now.buffer.offer(held(number))
+        await now.until(lambda: now.buffer.promised == 5)
+        now.buffer._spool.close()  # as the kernel does for a process that it kills
+    async with running(tmp_path) as now:
+        now.buffer.offer(held(6))
+        assert await now.all() == [1, 2, 3, 4, 5]
+        await now.buffer.release(5)
+        assert await now.all() == [6]
+        assert now.counts.value("settled") == 0  # nothing of this run's, so nobody takes it for their own
+        await now.buffer.release(1)
+        assert now.counts.value("settled") == 1
+
+
+async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
+    """What was taken stays, in order; the spool that is full is counted."""
+    async with running(tmp_path, memory_bytes=1 << 16, spool_bytes=1 << 16) as now:
+        taken = []
+        for number in range(200):
+            if now.buffer.offer(held(number, 3000)):
+                taken.append(number)
+            await asyncio.sleep(0.005)
+        await now.until(lambda: now.counts.value("spool_full") > 0)
+        assert 30 < len(taken) < 200
+        found = []
+        while waiting := await now.all():
+            found += waiting
+            await now.buffer.release(len(waiting))
+        assert found == taken
+
+
+async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> None:
+    """It is counted; nothing ends, nothing taken is lost, and with room again it is written."""
+    async with running(tmp_path) as now:
+        for number in range(20):
+            now.buffer.offer(held(number, 50_000))
+        with files_no_larger_than(200_000):
+            await now.until(lambda: now.counts.value("spool_failed") > 0)
+        assert now.buffer.promised == 0
+        assert await now.all() == list(range(20))
+        await now.buffer.close()
+        assert now.buffer.promised == 20
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+async def test_a_spool_that_is_damaged_is_told_and_begun_anew(tmp_path: Path) -> None:
+    """The file is kept for whoever wants to look; what comes goes into a new one."""
+    (tmp_path / "gnmi@a%2Fb.spool").write_bytes(b"rubbish" * 1000)
+    async with running(tmp_path) as now:
+        assert now.counts.value("spool_damaged") == 1
+        now.buffer.offer(held(1))
+        await now.until(lambda: now.buffer.promised == 1)
+        assert await now.all() == [1]
