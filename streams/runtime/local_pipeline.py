@@ -67,6 +67,6 @@ async def _start_servers(
 def _spool(params: BaseModel) -> tuple[str, ...]:
     """Return the option that sets a collector's spool folder, unless the configuration sets it."""
     publisher = getattr(params, "publisher", None)
-    if publisher is None or publisher.spool is not None or not getattr(params, "takes_spool", False):
+    if publisher is None or publisher.spool is not None or not getattr(params, "supports_spool", False):
         return ()
     return ("--set", f"publisher.spool={data_folder() / 'spool'}")
