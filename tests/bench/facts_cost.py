@@ -15,7 +15,7 @@ from collections import Counter
 import cramjam
 import orjson
 
-from streams.detect.measure.selves import Selves
+from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -52,9 +52,9 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=8)
     asked = parser.parse_args()
     topology = Topology(generate(GenerateParams(gpus=asked.gpus)), "d")
-    shards = [Selves(DetectParams(), n) for n in range(asked.partitions)]
+    shards = [FactsTracker(DetectParams(), n) for n in range(asked.partitions)]
     for shard in shards:
-        shard.adopt(topology, BEGIN_NS)
+        shard.set_topology(topology, BEGIN_NS)
     said: dict[str, float] = {"devices": len(topology.devices), "ends": 2 * len(topology.links)}
     for hour, (step, moved) in enumerate((("first", 0), ("again", 0), ("100 swaps", 100))):
         facts = all_facts(topology, hour, moved)
@@ -65,9 +65,9 @@ def main() -> None:
         told: Counter[type] = Counter()
         began = time.process_time()
         for owner, fact in zip(owners, facts, strict=True):
-            told.update(map(type, owner.take(fact)))
+            told.update(map(type, owner.on_facts(fact)))
         for shard in shards:
-            told.update(map(type, shard.heed((), facts[-1].observed_at_ns + ns(120))))
+            told.update(map(type, shard.on_symptoms((), facts[-1].observed_at_ns + ns(120))))
         said[f"{step}: CPU s"] = round(time.process_time() - began, 3)
         said[f"{step}: cablings told"], said[f"{step}: censuses told"] = told[CablingReport], told[VersionCensus]
         if step == "first":

@@ -13,9 +13,9 @@ import pytest
 
 from streams.bench.load.fleet import Fleet
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
-from streams.detect.measure import windows_state
-from streams.detect.measure.block import Block
-from streams.detect.measure.packing import Packer
+from streams.detect.measure.storage import snapshot_windows
+from streams.detect.measure.storage.array_codec import ArrayEncoder
+from streams.detect.measure.storage.device_block import DeviceBlock
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
@@ -55,7 +55,7 @@ def load() -> tuple[Chain, Fleet, int]:
     return chain, fleet, ports
 
 
-def blocks(chain: Chain) -> Iterator[Block]:
+def blocks(chain: Chain) -> Iterator[DeviceBlock]:
     """What `measure` keeps, shape by shape."""
     yield from chain.measure._readings.blocks.values()
 
@@ -74,18 +74,18 @@ def test_windows_keep_few_bytes_a_port_and_none_of_them_in_objects(load: tuple[C
         assert block.windows is not None
         kept = (block.windows, block.windows.counters, block.windows.gauges)
         arrays = [value for part in kept for value in vars(part).values() if isinstance(value, np.ndarray)]
-        room = len(block.windows.open) * block.shape.rows
-        assert sum(array.nbytes for array in arrays) / room <= WINDOW_BYTES_A_PORT[block.shape.rows]
+        room = len(block.windows.open) * block.layout.rows
+        assert sum(array.nbytes for array in arrays) / room <= WINDOW_BYTES_A_PORT[block.layout.rows]
 
 
 def test_windows_add_little_to_a_snapshot(load: tuple[Chain, Fleet, int]) -> None:
     """What traffic was a minute ago is what cannot be squeezed; all else is constant."""
     chain, _, _ = load
-    whole, packer = len(chain.measure.snapshot()), Packer()
+    whole, packer = len(chain.measure.snapshot()), ArrayEncoder()
     for block in blocks(chain):
         assert block.windows is not None
-        places = np.arange(block.used)
-        windows_state.pack(block.windows, places, block.counters.at_ns[places].max(axis=1), packer)
+        places = np.arange(block.device_count)
+        snapshot_windows.pack(block.windows, places, block.counters.at_ns[places].max(axis=1), packer)
     own = sum(map(len, packer.blobs))
     assert whole <= SNAPSHOT_RATIO * (whole - own), (whole, own)
     assert len(chain.correlate.snapshot()) < 10_000
@@ -103,8 +103,8 @@ def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
     for block in blocks(chain):
         assert block.windows is not None
         newest = int(block.windows.open.max())
-        assert all(newest - told.number <= MINUTES for told in block.windows.alone.values())
-        alone += len(block.windows.alone)
+        assert all(newest - told.number <= MINUTES for told in block.windows.isolated_errors.values())
+        alone += len(block.windows.isolated_errors)
     assert 0 < alone < 20
     assert grown <= BLOCKS + BLOCKS_ALONE * alone
 

@@ -117,7 +117,7 @@ def test_a_healthy_port_keeps_nothing_of_its_readings() -> None:
     for t in range(0, 600, 10):
         own.process([read(t, 1, 5)])
     slots = own._readings.slots.values()
-    assert all(not slot.recent.steps and len(slot.recent.reads) <= 6 for slot in slots)
+    assert all(not slot.history.transitions and len(slot.history.reads) <= 6 for slot in slots)
     for t in range(600, 1200, 10):
         own.process([read(t, t // 10 % 2, 5)])
-    assert all(sum(map(len, slot.recent.steps.values())) <= 6 for slot in slots)
+    assert all(sum(map(len, slot.history.transitions.values())) <= 6 for slot in slots)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.detect.measure import recent_state
-from streams.detect.measure.packing import Packer, Unpacker
-from streams.detect.measure.recent import Recent
 from streams.detect.measure.stage import Measure
+from streams.detect.measure.storage import snapshot_history
+from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder
+from streams.detect.measure.storage.reading_history import ReadingHistory
 from streams.detect.params import DetectParams
 from streams.wire.errors import Reject
 from tests.worlds.measure_stage import DOWNS, UP, stage
@@ -68,24 +68,24 @@ def test_a_cut_or_altered_snapshot_is_refused_or_read(data: st.DataObject) -> No
 @pytest.mark.parametrize("counts", [[2], [0], [3, -2]])
 def test_readings_that_are_not_as_many_as_is_said_are_refused(counts: list[int]) -> None:
     """Of one reading."""
-    packer = Packer()
+    packer = ArrayEncoder()
     for numbers in (counts, [0] * len(counts), [1], [0]):
         packer.put(np.array(numbers))
     head = {"count": len(counts), "reads": 1, "shapes": [[[], [], []]], "steps": []}
-    unpacker = Unpacker(memoryview(blob) for blob in packer.blobs)
+    unpacker = ArrayDecoder(memoryview(blob) for blob in packer.blobs)
     with pytest.raises(ValueError, match=r"readings|islice"):
-        recent_state.unpack(head, [Recent() for _ in counts], unpacker)
+        snapshot_history.unpack(head, [ReadingHistory() for _ in counts], unpacker)
 
 
 def test_a_constant_column_costs_nothing_and_a_slow_one_little() -> None:
     """A million equal numbers are nine bytes; counters whose low bytes alone differ are a fraction of themselves."""
-    packer = Packer()
+    packer = ArrayEncoder()
     packer.put(np.full((1000, 1000), 4e11))
     assert len(packer.blobs[0]) == 9
     slow = np.uint64(1 << 50) + np.random.default_rng(1).integers(0, 1 << 16, 100_000, np.uint64)
     packer.put(slow)
     assert len(packer.blobs[1]) < slow.nbytes * 0.26
-    unpacker = Unpacker(memoryview(blob) for blob in packer.blobs)
+    unpacker = ArrayDecoder(memoryview(blob) for blob in packer.blobs)
     assert (unpacker.take("f8", 1000, 1000) == 4e11).all()
     assert (unpacker.take("u8", 100_000) == slow).all()
     with pytest.raises(Reject, match="missing"):

@@ -1,7 +1,7 @@
 """congestion/imbalance: the uplinks of one switch carry unevenly for minutes, and one of them is getting full.
 
 Opens when some windows in a row say so, closes after as many in which they were even. What a window says is measured
-in one array for all switches (measure/uplinks.py), and told only where it may be uneven.
+in one array for all switches (measure/windows/uplink_selection.py), and told only where it may be uneven.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from streams.detect.detectors.congestion_imbalance.params import ImbalanceParams
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
 from streams.detect.evidence.hysteresis import BadPeriod, WatchWindow, bad_periods, next_check_ns, watch_window
-from streams.detect.measure.uplinks import deviations
+from streams.detect.measure.windows.uplink_selection import deviations
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric

@@ -1,8 +1,8 @@
 """host/pcie-degraded: the PCIe link of a NIC or GPU trained below what it and its slot can do.
 
 Opens when it has been low for `open_after_s`, unlike the like parts of its host, and is over once it has been full for
-`full_s`. What counts as low, and that a GPU that idles says nothing, is decided in measure/trained.py. What the NIC
-suffers by it shows in rail_degraded.py, which has this for its parent.
+`full_s`. What counts as low, and that a GPU that idles says nothing, is decided in measure/monitors/pcie_monitor.py.
+What the NIC suffers by it shows in rail_degraded.py, which has this for its parent.
 """
 
 from bisect import insort

@@ -26,7 +26,7 @@ from streams.detect.detectors.rail_degraded.screening import (
     limits_of,
     median_of,
 )
-from streams.detect.measure.reading import PCIE_STALLS
+from streams.detect.measure.monitors.port_interval import PCIE_STALLS
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from streams.detect.measure.blocks import Column
+from streams.detect.measure.storage.column_store import Column
 from streams.fabric.catalogue import Metric
 
 
-class Told(NamedTuple):
+class PortWindowReport(NamedTuple):
     """One window of one port: what was read in it, and by which of the wave's messages it is said."""
 
     message: int
@@ -18,7 +18,7 @@ class Told(NamedTuple):
     """Column -> growth and 0, or the reading and what was told before."""
 
 
-class Compared(NamedTuple):
+class PeerWindowReport(NamedTuple):
     """One window of all ports of a host, metric after metric."""
 
     number: int

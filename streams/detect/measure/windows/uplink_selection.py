@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.told import Compared
-from streams.detect.measure.windows import Closed, Windows
+from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
+from streams.detect.measure.windows.window_report import PeerWindowReport
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX
@@ -37,35 +37,39 @@ def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Va
     return off, fill
 
 
-def told(
-    params: DetectParams, windows: Windows, closed: Closed, switches: Sequence[int], speeds: Values
-) -> Iterator[tuple[int, Compared]]:
+def select_uplinks(
+    params: DetectParams, windows: WindowStore, closed: ClosedWindows, switches: Sequence[int], speeds: Values
+) -> Iterator[tuple[int, PeerWindowReport]]:
     """Of some switches, by their places in `closed`; `speeds` are those of their uplinks, NaN of other ports."""
     counters, own = windows.counters, params.imbalance
-    place = counters.place_of.get((Metric.TX_BYTES, NO_INDEX))
+    place = counters.index_of.get((Metric.TX_BYTES, NO_INDEX))
     if place is None:
         return
     devices, numbers = closed.devices[switches], closed.numbers[switches]
-    now, before = counters.held[devices, place], counters.base[devices, place]
-    at_ns, since_ns = counters.held_ns[devices, place], counters.base_ns[devices, place]
+    now, before = counters.closed[devices, place], counters.base[devices, place]
+    at_ns, since_ns = counters.closed_ns[devices, place], counters.base_ns[devices, place]
     known = (now >= before) & (now != ABSENT_COUNTER) & ((at_ns > since_ns) & (since_ns > 0))[:, None]
     sent = np.where(known & ~np.isnan(speeds), now - before, np.nan)
     speeds = np.where(speeds > 0, speeds, _trained(windows, devices))
     off, fill = deviations(sent * 8 / (np.maximum(at_ns - since_ns, 1) / 1e9)[:, None], speeds, own.unused)
     far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
     doubted: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)
-    windows.rails_until[devices] = np.where(doubted, numbers + params.window.watch, windows.rails_until[devices])
-    for i in np.flatnonzero((windows.rails_until[devices] >= numbers) & (at_ns > since_ns) & (since_ns > 0)).tolist():
+    windows.peers_watch_until[devices] = np.where(
+        doubted, numbers + params.window.watch, windows.peers_watch_until[devices]
+    )
+    for i in np.flatnonzero(
+        (windows.peers_watch_until[devices] >= numbers) & (at_ns > since_ns) & (since_ns > 0)
+    ).tolist():
         values = tuple(-1.0 if v != v else v for v in (*sent[i].tolist(), *speeds[i].tolist()))
         metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
-        compared = Compared(int(numbers[i]), int(since_ns[i]), int(at_ns[i]), metrics, values)
+        compared = PeerWindowReport(int(numbers[i]), int(since_ns[i]), int(at_ns[i]), metrics, values)
         yield int(closed.messages[switches[i]]), compared
 
 
-def _trained(windows: Windows, devices: npt.NDArray[np.intp]) -> Values | float:
+def _trained(windows: WindowStore, devices: npt.NDArray[np.intp]) -> Values | float:
     """What the ports trained to, where the inventory does not say it."""
-    place = windows.gauges.place_of.get((Metric.SPEED_BPS, NO_INDEX))
+    place = windows.gauges.index_of.get((Metric.SPEED_BPS, NO_INDEX))
     if place is None:
         return float("nan")
-    trained = windows.gauges.held[devices, place].astype(np.float64)
+    trained = windows.gauges.closed[devices, place].astype(np.float64)
     return np.where(trained > 0, trained, np.nan)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from streams.detect.detectors.congestion_incast.params import IncastParams
-from streams.detect.measure.held import HeldPorts
-from streams.detect.measure.ports import Noticed
-from streams.detect.measure.reading import Reading
-from streams.detect.measure.readings import Wave
+from streams.detect.measure.monitors.active_conditions import ActiveConditions
+from streams.detect.measure.monitors.port_interval import PortInterval
+from streams.detect.measure.monitors.transitions import NumberedSymptom
+from streams.detect.measure.storage.reading_store import MessageBatch
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
@@ -20,48 +20,52 @@ from streams.wire.models import NO_INDEX
 from streams.wire.symptoms import CnpThrottledBegan, CongestionEnded, CongestionState
 
 
-class Slowed:
+class CnpMonitor:
     """Keeps which ports are slowed: few, on a healthy fabric."""
 
     def __init__(self, params: IncastParams) -> None:
         self._params = params
-        self.held = HeldPorts()
+        self.active = ActiveConditions()
 
-    def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
+    def process(self, wave: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
         """What a wave shows."""
         change = wave.counters
-        position = change.fit.at.get((Metric.CNP_HANDLED, NO_INDEX))
+        position = change.mapping.position_of.get((Metric.CNP_HANDLED, NO_INDEX))
         if position is None:
             return []
-        now, before = change.values[:, position], change.before(position)
+        now, before = change.values[:, position], change.previous(position)
         grew = now > before
-        cells = dict.fromkeys((message, row) for message, row, _ in self.held.watched(wave)) if self.held.ports else {}
+        cells = (
+            dict.fromkeys((message, row) for message, row, _ in self.active.active_cells(wave))
+            if self.active.by_source
+            else {}
+        )
         if np.count_nonzero(grew):
             # a column that was never read before has 0 for its time: nothing is much in it
-            times = change.stack.at_ns[change.devices, change.fit.places[position]]
+            times = change.store.at_ns[change.devices, change.mapping.columns[position]]
             seconds = np.maximum(change.at_ns - times, 1)[:, None] / 1e9
             # in whole numbers: what is turned into floating point costs twice as much
             much = grew & (now - before >= np.ceil(self._params.cnp_per_s * seconds).astype(np.uint64))
             if np.count_nonzero(much):
                 where = (places.tolist() for places in np.nonzero(much))
                 cells |= dict.fromkeys(zip(*where, strict=True))
-        return [noticed for message, row in cells for noticed in self._look(wave, message, row, topology)]
+        return [noticed for message, row in cells for noticed in self._evaluate(wave, message, row, topology)]
 
-    def _look(self, wave: Wave, message: int, row: int, topology: Topology) -> Iterator[Noticed]:
-        taken = wave.taken[message]
+    def _evaluate(self, wave: MessageBatch, message: int, row: int, topology: Topology) -> Iterator[NumberedSymptom]:
+        taken = wave.messages[message]
         samples = taken.samples
-        reading = Reading(wave, message, row, 0, 0.0)
-        grown = reading.grown(Metric.CNP_HANDLED)
+        reading = PortInterval(wave, message, row, 0, 0.0)
+        grown = reading.counter_delta(Metric.CNP_HANDLED)
         if grown is None:
             return
         name = samples.row[row]
         port = topology.resolve_port(samples.device, name)
         if grown[0] < self._params.cnp_per_s * grown[1]:
-            if (ended := self.held.over(samples, name)) is not None:
-                yield reading.shows(port, CongestionEnded(CongestionState.CNP_THROTTLED, ended.last_ns))
+            if (ended := self.active.end(samples, name)) is not None:
+                yield reading.symptom(port, CongestionEnded(CongestionState.CNP_THROTTLED, ended.last_ns))
             return
-        if self.held.at(samples, name) is None and topology.host_link_at(port) is None:
+        if self.active.get(samples, name) is None and topology.host_link_at(port) is None:
             return
-        held = self.held.goes_on(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
+        held = self.active.extend(samples, name, taken.at_ns - round(grown[1] * 1e9), taken.at_ns)
         if held.has_lasted(ns(self._params.cnp_s)):
-            yield reading.shows(port, CnpThrottledBegan(held.since_ns, round(grown[0] / grown[1])))
+            yield reading.symptom(port, CnpThrottledBegan(held.since_ns, round(grown[0] / grown[1])))

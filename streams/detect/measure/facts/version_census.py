@@ -24,7 +24,7 @@ _MOST_PARTS = 4096
 """Parts of one device that are looked at."""
 
 
-class Runs(NamedTuple):
+class RunningVersion(NamedTuple):
     """Of one device: so many parts of a cohort run this version."""
 
     kind: str
@@ -35,33 +35,33 @@ class Runs(NamedTuple):
 
 
 @dataclass(slots=True)
-class Known:
+class SourceVersions:
     """What one source of a device said: its versions, and since when each."""
 
-    runs: tuple[Runs, ...]
+    runs: tuple[RunningVersion, ...]
     since_ns: tuple[int, ...]
 
 
-class Counted:
+class VersionCounter:
     """The devices of one partition. What they say counts in the order of event time, once nothing earlier can come."""
 
     def __init__(self, params: DriftParams, lateness_s: float, shard: int) -> None:
         self._params = params
         self._late_ns, self._width_ns = ns(lateness_s), ns(params.every_s)
         self._shard = shard
-        self._known: dict[str, dict[Source, Known]] = {}
-        self._shared: dict[tuple[Runs, ...], tuple[Runs, ...]] = {}
+        self._known: dict[str, dict[Source, SourceVersions]] = {}
+        self._shared: dict[tuple[RunningVersion, ...], tuple[RunningVersion, ...]] = {}
         self._changed: dict[tuple[Source, str, str, str, str], int] = {}
-        self._waiting: dict[tuple[int, str, Source], tuple[Runs, ...]] = {}
+        self._waiting: dict[tuple[int, str, Source], tuple[RunningVersion, ...]] = {}
         """What is not counted yet, by when who said it by which source."""
         self._busy: Counter[str] = Counter()
         """Devices of which something waits."""
         self._newest_ns = self._counted_ns = 0
         self._is_gone = False
-        self.is_news = False
+        self.has_pending = False
         """Something waits to be counted."""
 
-    def take(self, facts: Facts, topology: Topology) -> None:
+    def on_facts(self, facts: Facts, topology: Topology) -> None:
         """What a device says that it runs."""
         runs = tuple(_runs(self._params.kinds, topology.devices.get(facts.device), facts))
         known = self._known.get(facts.device, {}).get(facts.source)
@@ -75,7 +75,7 @@ class Counted:
                 return
             self._busy[facts.device] += 1
         self._waiting[key] = self._shared.setdefault(runs, runs)
-        self.is_news = True
+        self.has_pending = True
 
     def due(self, watermark_ns: int) -> list[VersionCensus]:
         """The counts at the end of each minute of event time in which one changed, once it is final."""
@@ -95,7 +95,7 @@ class Counted:
             if any(changes) or self._is_gone:
                 found.append(VersionCensus(self._shard, end_ns, tuple(self._counts(end_ns))))
                 self._is_gone = False
-        self._counted_ns, self.is_news = until_ns, bool(self._waiting)
+        self._counted_ns, self.has_pending = until_ns, bool(self._waiting)
         return found
 
     def _count(self, at_ns: int, device: str, source: Source) -> bool:
@@ -108,7 +108,7 @@ class Counted:
         known = of.get(source)
         if known is None:
             if runs:
-                self._known.setdefault(device, {})[source] = Known(runs, (at_ns,) * len(runs))
+                self._known.setdefault(device, {})[source] = SourceVersions(runs, (at_ns,) * len(runs))
             return bool(runs)
         if runs == known.runs:
             return False
@@ -118,7 +118,7 @@ class Counted:
         known.since_ns, known.runs = tuple(before.get(run[:4], at_ns) for run in runs), runs
         return True
 
-    def adopt(self, topology: Topology) -> None:
+    def set_topology(self, topology: Topology) -> None:
         """Let go of devices that the inventory has no more."""
         if not topology.devices:
             return
@@ -126,7 +126,7 @@ class Counted:
         for device in gone:
             del self._known[device]
         self._is_gone |= bool(gone)
-        self.is_news |= self._is_gone
+        self.has_pending |= self._is_gone
 
     def _counts(self, now_ns: int) -> Iterable[VersionCount]:
         devices: dict[tuple[Source, str, str, str, str], list[tuple[str, int, int]]] = defaultdict(list)
@@ -155,9 +155,9 @@ class Counted:
 
     def dump(self) -> dict[str, Any]:
         """As JSON holds it; what many devices run stands there once."""
-        place: dict[tuple[Runs, ...], int] = {}
+        place: dict[tuple[RunningVersion, ...], int] = {}
 
-        def placed(runs: tuple[Runs, ...]) -> int:
+        def placed(runs: tuple[RunningVersion, ...]) -> int:
             return place.setdefault(runs, len(place))
 
         known = [
@@ -176,17 +176,19 @@ class Counted:
 
     def load(self, data: dict[str, Any]) -> None:
         """Fill it from what `dump` gave."""
-        shared = [tuple(Runs(*run) for run in runs) for runs in data["runs"]]
+        shared = [tuple(RunningVersion(*run) for run in runs) for runs in data["runs"]]
         self._shared = {runs: runs for runs in shared}
         for device, source, place, since_ns in data["known"]:
-            self._known.setdefault(device, {})[Source(source)] = Known(shared[place], tuple(map(int, since_ns)))
+            self._known.setdefault(device, {})[Source(source)] = SourceVersions(
+                shared[place], tuple(map(int, since_ns))
+            )
         for at_ns, device, source, place in data["waiting"]:
             self._waiting[int(at_ns), device, Source(source)] = shared[place]
             self._busy[device] += 1
         for source, kind, vendor, model, version, at_ns in data["changed"]:
             self._changed[Source(source), kind, vendor, model, version] = int(at_ns)
         self._newest_ns, self._counted_ns, self._is_gone = data["newest_ns"], data["counted_ns"], bool(data["gone"])
-        self.is_news = self._is_gone or bool(self._waiting)
+        self.has_pending = self._is_gone or bool(self._waiting)
 
 
 def _lot(of: tuple[str, int, int]) -> tuple[int, str]:
@@ -194,7 +196,7 @@ def _lot(of: tuple[str, int, int]) -> tuple[int, str]:
     return crc32(of[0].encode()), of[0]
 
 
-def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable[Runs]:
+def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable[RunningVersion]:
     counts: dict[tuple[str, str, str, str], int] = defaultdict(int)
     for part in facts.components[:_MOST_PARTS]:
         if part.kind in kinds and part.firmware and part.part_number:
@@ -202,4 +204,4 @@ def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable
     if "os" in kinds and facts.os_version and device is not None and device.kind == "switch":
         row = with_reported_fields(device, facts)
         counts["os", row.vendor, row.model, facts.os_version] = 1
-    return (Runs(*key, count) for key, count in sorted(counts.items()))
+    return (RunningVersion(*key, count) for key, count in sorted(counts.items()))

@@ -25,7 +25,7 @@ _LAST: list[tuple[Topology, NameResolver]] = []
 """The names of the newest inventory that was asked: they are some megabytes at the largest fabric."""
 
 
-class Other(NamedTuple):
+class UnexpectedNeighbor(NamedTuple):
     """What a port hears that is not what it should; `heard` NOTHING: the inventory has no link there."""
 
     heard: NeighborMatch
@@ -34,29 +34,29 @@ class Other(NamedTuple):
 
 
 @dataclass(slots=True)
-class Said:
+class SourceNeighbors:
     """What one source of a device said last. `expected` are the ports that hear what they should; None: all of them."""
 
     at_ns: int
     expected: tuple[str, ...] | None
-    others: dict[str, Other] = field(default_factory=dict)
-    told: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    others: dict[str, UnexpectedNeighbor] = field(default_factory=dict)
+    reported: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     """Port -> (its link, device, port) as it was told of last."""
     silent: bool = False
 
 
-class Cablings:
+class LldpTracker:
     """The devices of one partition."""
 
     def __init__(self, params: MiscabledParams) -> None:
         self._params = params
         self._topology = Topology(Inventory())
         self._known: NameResolver | None = None
-        self._said: dict[tuple[str, Source], Said] = {}
+        self._said: dict[tuple[str, Source], SourceNeighbors] = {}
         self._moved: dict[Port, int] = {}
         self._restored: str | None = None
 
-    def take(self, facts: Facts) -> list[CablingReport]:
+    def on_facts(self, facts: Facts) -> list[CablingReport]:
         """What a device says that it hears."""
         key = facts.device, facts.source
         said = self._said.get(key)
@@ -71,7 +71,7 @@ class Cablings:
         if said is not None and facts.observed_at_ns < said.at_ns:
             return self._late(key, said, fresh)
         if said is not None:
-            fresh.told, fresh.silent = said.told, said.silent
+            fresh.reported, fresh.silent = said.reported, said.silent
         self._said[key] = fresh
         return list(self._news(key, fresh, fresh.at_ns))
 
@@ -83,14 +83,14 @@ class Cablings:
                 return port.port
         return said
 
-    def _judged(self, device: str, at_ns: int, heard: list[LldpNeighbor]) -> Said:
+    def _judged(self, device: str, at_ns: int, heard: list[LldpNeighbor]) -> SourceNeighbors:
         expected: dict[str, None] = {}
-        others: dict[str, Other] = {}
+        others: dict[str, UnexpectedNeighbor] = {}
         for told in heard:
             own = Port(device, told.port)
             cable = self._topology.link_at(own)
             if cable is None:
-                others[told.port] = Other(NeighborMatch.NO_NEIGHBOR, told.remote_device, told.remote_port)
+                others[told.port] = UnexpectedNeighbor(NeighborMatch.NO_NEIGHBOR, told.remote_device, told.remote_port)
                 continue
             far = cable.far_end(own)
             if far == (told.remote_device, told.remote_port):
@@ -100,11 +100,11 @@ class Cablings:
             if hears is NeighborMatch.EXPECTED:
                 expected[told.port] = None
             elif hears is NeighborMatch.UNEXPECTED or told.port not in others:
-                others[told.port] = Other(hears, *(meant or (told.remote_device, told.remote_port)))
+                others[told.port] = UnexpectedNeighbor(hears, *(meant or (told.remote_device, told.remote_port)))
         for port in expected:  # who hears what it should, and others beside, hears what it should
             others.pop(port, None)
         whole = len(expected) == len(self._topology.links_of[device])
-        return Said(at_ns, None if whole else tuple(expected), others)
+        return SourceNeighbors(at_ns, None if whole else tuple(expected), others)
 
     def _names(self) -> NameResolver:
         """All names of the inventory, made when one is first asked for, once for all partitions of this process."""
@@ -114,25 +114,25 @@ class Cablings:
             self._known = _LAST[0][1]
         return self._known
 
-    def _news(self, key: tuple[str, Source], said: Said, at_ns: int) -> Iterator[CablingReport]:
+    def _news(self, key: tuple[str, Source], said: SourceNeighbors, at_ns: int) -> Iterator[CablingReport]:
         """What differs from what was told of its ports."""
-        before, said.told, said.silent = said.told, {}, False
+        before, said.reported, said.silent = said.reported, {}, False
         for port, other in said.others.items():
             if other.heard is not NeighborMatch.UNEXPECTED:
                 continue
-            said.told[port] = (self._topology.subject_id(Port(key[0], port)), other.device, other.port)
-            if before.get(port) != said.told[port]:
+            said.reported[port] = (self._topology.subject_id(Port(key[0], port)), other.device, other.port)
+            if before.get(port) != said.reported[port]:
                 yield self._cabling(key, port, NeighborMatch.UNEXPECTED, at_ns, other)
         for port in before:
-            if port not in said.told:
+            if port not in said.reported:
                 yield self._cabling(key, port, self._now(said, port), at_ns)
 
-    def _now(self, said: Said, port: str) -> NeighborMatch:
+    def _now(self, said: SourceNeighbors, port: str) -> NeighborMatch:
         if said.expected is None or port in said.expected:
             return NeighborMatch.EXPECTED
         return said.others[port].heard if port in said.others else NeighborMatch.NO_NEIGHBOR
 
-    def _late(self, key: tuple[str, Source], said: Said, late: Said) -> list[CablingReport]:
+    def _late(self, key: tuple[str, Source], said: SourceNeighbors, late: SourceNeighbors) -> list[CablingReport]:
         """What came after something newer: it is told with what followed, so that the order decides nothing."""
         found = []
         for port, other in late.others.items():
@@ -142,7 +142,12 @@ class Cablings:
         return found
 
     def _cabling(
-        self, key: tuple[str, Source], port: str, hears: NeighborMatch, at_ns: int, other: Other | None = None
+        self,
+        key: tuple[str, Source],
+        port: str,
+        hears: NeighborMatch,
+        at_ns: int,
+        other: UnexpectedNeighbor | None = None,
     ) -> CablingReport:
         moved_ns = self._moved.get(Port(key[0], port), 0)
         if moved_ns and at_ns >= moved_ns + ns(self._params.moved_s):
@@ -150,20 +155,20 @@ class Cablings:
         named = (other.device, other.port) if other is not None else ("", "")
         return CablingReport(key[0], port, key[1], hears, at_ns, *named, moved_ns)
 
-    def silent(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
+    def source_silent(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
         """Who says nothing any more is no witness."""
         said = self._said.get((device, source))
-        if said is None or said.silent or not said.told:
+        if said is None or said.silent or not said.reported:
             return []
-        ports, said.told, said.silent = list(said.told), {}, True
+        ports, said.reported, said.silent = list(said.reported), {}, True
         return [self._cabling((device, source), port, NeighborMatch.NO_NEIGHBOR, at_ns) for port in ports]
 
-    def back(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
+    def source_resumed(self, device: str, source: Source, at_ns: int) -> list[CablingReport]:
         """And who is heard again says again what it said last."""
         said = self._said.get((device, source))
         return list(self._news((device, source), said, at_ns)) if said is not None and said.silent else []
 
-    def adopt(self, topology: Topology, at_ns: int) -> list[CablingReport]:
+    def set_topology(self, topology: Topology, at_ns: int) -> list[CablingReport]:
         """Judge anew what was heard at the devices whose links differ."""
         old, self._topology = self._topology, topology
         restored, self._restored = self._restored, None
@@ -187,7 +192,7 @@ class Cablings:
                 del self._said[key]
                 continue
             fresh = self._judged(key[0], said.at_ns, heard)
-            fresh.told, silent = said.told, said.silent
+            fresh.reported, silent = said.reported, said.silent
             self._said[key] = fresh
             if not silent:
                 told += self._news(key, fresh, here_ns)
@@ -199,7 +204,7 @@ class Cablings:
     def dump(self) -> dict[str, Any]:
         """As JSON holds it."""
         said = [
-            [device, int(source), own.at_ns, own.expected, _plain(own.others), own.told, own.silent]
+            [device, int(source), own.at_ns, own.expected, _plain(own.others), own.reported, own.silent]
             for (device, source), own in self._said.items()
         ]
         return {
@@ -213,16 +218,16 @@ class Cablings:
         self._restored = str(data["digest"])
         self._moved = {Port(device, port): int(at_ns) for device, port, at_ns in data["moved"]}
         for device, source, at_ns, expected, others, told, silent in data["said"]:
-            self._said[device, Source(source)] = Said(
+            self._said[device, Source(source)] = SourceNeighbors(
                 int(at_ns),
                 None if expected is None else tuple(expected),
-                {port: Other(NeighborMatch(heard), *names) for port, (heard, *names) in others.items()},
+                {port: UnexpectedNeighbor(NeighborMatch(heard), *names) for port, (heard, *names) in others.items()},
                 {port: (link, far, at) for port, (link, far, at) in told.items()},
                 bool(silent),
             )
 
 
-def _plain(others: dict[str, Other]) -> dict[str, list[Any]]:
+def _plain(others: dict[str, UnexpectedNeighbor]) -> dict[str, list[Any]]:
     return {port: [int(other.heard), other.device, other.port] for port, other in others.items()}
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from streams.detect.measure.blocks import Cells, Change, is_absent
-from streams.detect.measure.readings import Taken, Wave
-from streams.detect.measure.recent import Step, Value
+from streams.detect.measure.storage.column_store import Cells, TableDelta, is_absent
+from streams.detect.measure.storage.reading_history import Transition, Value
+from streams.detect.measure.storage.reading_store import MessageBatch, PendingMessage
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -26,61 +26,61 @@ OF_GPUS = ((Metric.GPU_ECC_UNCORRECTED, NO_INDEX),)
 _QUEUES = 8
 """Of a port: one for each priority."""
 
-Noticed = tuple[int, Symptom]
+NumberedSymptom = tuple[int, Symptom]
 """A symptom, and the number of the message that shows it."""
 
 
-class Notable:
+class TransitionMonitor:
     """Finds it, under one version of the inventory."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
 
-    def of(self, wave: Wave) -> list[Noticed]:
+    def port_symptoms(self, wave: MessageBatch) -> list[NumberedSymptom]:
         """What a wave shows; the symptoms of one message are in the order of metrics and rows."""
-        noticed: list[Noticed] = []
+        noticed: list[NumberedSymptom] = []
         for column, changes in STATES.items():
-            if (position := wave.gauges.fit.at.get(column)) is not None:
+            if (position := wave.gauges.mapping.position_of.get(column)) is not None:
                 noticed += self._states(wave, position, *changes)
         for column in COUNTS:
-            if (position := wave.counters.fit.at.get(column)) is not None:
+            if (position := wave.counters.mapping.position_of.get(column)) is not None:
                 noticed += self._counted(wave, position, column[0])
         for queue in range(_QUEUES):
-            if (position := wave.counters.fit.at.get((Metric.PFC_WATCHDOG_STORMS, queue))) is not None:
+            if (position := wave.counters.mapping.position_of.get((Metric.PFC_WATCHDOG_STORMS, queue))) is not None:
                 noticed += self._storms(wave, position, queue)
         return noticed
 
-    def _storms(self, wave: Wave, position: int, queue: int) -> Iterator[Noticed]:
+    def _storms(self, wave: MessageBatch, position: int, queue: int) -> Iterator[NumberedSymptom]:
         """What a switch's own watchdog counted is known of the moment at which it is read, as if it had told of it."""
         for taken, row, step in self._grown(wave, position):
             storm = self.symptom(taken.samples, row, PfcWatchdogStorm(queue, ""), step)
             yield taken.number, replace(storm, since_ns=0, by_event=True)
 
-    def of_gpus(self, wave: Wave) -> Iterator[Noticed]:
+    def gpu_symptoms(self, wave: MessageBatch) -> Iterator[NumberedSymptom]:
         """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""
         for column in OF_GPUS:
-            if (position := wave.counters.fit.at.get(column)) is not None:
+            if (position := wave.counters.mapping.position_of.get(column)) is not None:
                 yield from self._counted(wave, position, column[0])
 
-    def _counted(self, wave: Wave, position: int, counter: Metric) -> Iterator[Noticed]:
+    def _counted(self, wave: MessageBatch, position: int, counter: Metric) -> Iterator[NumberedSymptom]:
         for taken, row, step in self._grown(wave, position):
             growth = CounterGrowth(counter, int(step.after - step.before))
             yield taken.number, self.symptom(taken.samples, row, growth, step)
 
-    def _grown(self, wave: Wave, position: int) -> Iterator[tuple[Taken, int, Step]]:
+    def _grown(self, wave: MessageBatch, position: int) -> Iterator[tuple[PendingMessage, int, Transition]]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""
-        now, before = wave.counters.values[:, position], wave.counters.before(position)
+        now, before = wave.counters.values[:, position], wave.counters.previous(position)
         differs = now != before
         if not np.count_nonzero(differs):
             return
         for message, row in _cells(differs & ~is_absent(now) & ~is_absent(before)):
             value, was = int(now[message, row]), int(before[message, row])
-            step = stepped(wave, wave.counters, position, (message, row), (was, value))
+            step = record_transition(wave, wave.counters, position, (message, row), (was, value))
             if value > was:
-                yield wave.taken[message], row, step
+                yield wave.messages[message], row, step
 
-    def _states(self, wave: Wave, position: int, off: PortChange, on: PortChange) -> Iterator[Noticed]:
-        now, before = wave.gauges.values[:, position], wave.gauges.before(position)
+    def _states(self, wave: MessageBatch, position: int, off: PortChange, on: PortChange) -> Iterator[NumberedSymptom]:
+        now, before = wave.gauges.values[:, position], wave.gauges.previous(position)
         differs = now != before
         if not np.count_nonzero(differs):
             return
@@ -88,31 +88,33 @@ class Notable:
         notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
         for message, row in _cells(notable):
             value, was = float(now[message, row]), float(before[message, row])
-            step = stepped(wave, wave.gauges, position, (message, row), (was, value))
-            taken = wave.taken[message]
+            step = record_transition(wave, wave.gauges, position, (message, row), (was, value))
+            taken = wave.messages[message]
             symptom = self.symptom(taken.samples, row, PortTransition(on if value > 0 else off), step)
-            if not first[message, row] or self.tells(symptom):
+            if not first[message, row] or self.is_known_or_admin(symptom):
                 yield taken.number, symptom
 
-    def tells(self, first: Symptom) -> bool:
+    def is_known_or_admin(self, first: Symptom) -> bool:
         """Whether a first reading of a port that is off is notable: an unused port of no known link is not."""
         known = self._topology.link_at(Port(first.device, first.port)) is not None
         return known or first.kind is SymptomKind.ADMIN_DISABLED
 
-    def symptom(self, samples: Samples, row: int, payload: Payload, step: Step) -> Symptom:
+    def symptom(self, samples: Samples, row: int, payload: Payload, step: Transition) -> Symptom:
         """What was seen of a row between two readings."""
         port = self._topology.resolve_port(samples.device, samples.row[row]).port
-        return Symptom(samples.device, port, payload, step.told_ns, step.since_ns, samples.source)
+        return Symptom(samples.device, port, payload, step.row_time_ns, step.since_ns, samples.source)
 
 
-def stepped(wave: Wave, change: Change, position: int, at: tuple[int, int], values: tuple[Value, Value]) -> Step:
+def record_transition(
+    wave: MessageBatch, change: TableDelta, position: int, at: tuple[int, int], values: tuple[Value, Value]
+) -> Transition:
     """A cell changed, from one value to the other: between which readings. A late one may lie between."""
     message, row = at
-    taken = wave.taken[message]
-    step = Step(change.since_ns(position, message, row), taken.at_ns, taken.told_ns(row), *values)
+    taken = wave.messages[message]
+    step = Transition(change.since_ns(position, message, row), taken.at_ns, taken.row_time_ns(row), *values)
     if step.since_ns:
-        column = change.stack.columns[int(change.fit.places[position])]
-        taken.slot.recent.stepped((column, taken.samples.row[row]), step)
+        column = change.store.columns[int(change.mapping.columns[position])]
+        taken.slot.history.add_transition((column, taken.samples.row[row]), step)
     return step
 
 

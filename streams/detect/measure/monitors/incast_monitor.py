@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.blocks import Cells, Column, Fit, PerFit
-from streams.detect.measure.held import HeldPorts
-from streams.detect.measure.pauses import QUANTA_BITS, speeds_of
-from streams.detect.measure.ports import Noticed
-from streams.detect.measure.reading import Reading, in_millionths
-from streams.detect.measure.readings import Wave
+from streams.detect.measure.monitors.active_conditions import ActiveConditions
+from streams.detect.measure.monitors.pause_monitor import QUANTA_BITS, speeds_of
+from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
+from streams.detect.measure.monitors.transitions import NumberedSymptom
+from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, MappingCache
+from streams.detect.measure.storage.reading_store import MessageBatch
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
@@ -39,49 +39,49 @@ _Columns = dict[Column, int]
 """With their positions."""
 
 
-class Crowds:
+class IncastMonitor:
     """Keeps which ends are crowded: few, on a healthy fabric."""
 
     def __init__(self, params: DetectParams) -> None:
         self._params, self._storm = params.incast, params.storm
         self._in_whole_numbers = np.uint64(np.ceil(1 / max(params.incast.marked, 1e-6)))
         """So many marks as packets: what is turned into floating point costs twice as much."""
-        self._columns = PerFit(_columns_of)
-        self.held = HeldPorts()
+        self._columns = MappingCache(_columns_of)
+        self.active = ActiveConditions()
 
-    def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
+    def process(self, wave: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
         """What a wave shows."""
-        columns = self._columns[wave.counters.fit]
+        columns = self._columns[wave.counters.mapping]
         if not columns:
             return []
         cells: dict[tuple[int, int], None] = {}
         for (metric, _), position in columns.items():
-            now, before = wave.counters.values[:, position], wave.counters.before(position)
+            now, before = wave.counters.values[:, position], wave.counters.previous(position)
             grew = now > before
             if np.count_nonzero(grew):
                 cells |= dict.fromkeys(self._much(wave, topology, metric, position, (grew, now - before)))
-        if self.held.ports:
-            cells |= dict.fromkeys((message, row) for message, row, _ in self.held.watched(wave))
-        noticed: list[Noticed] = []
+        if self.active.by_source:
+            cells |= dict.fromkeys((message, row) for message, row, _ in self.active.active_cells(wave))
+        noticed: list[NumberedSymptom] = []
         for message, row in cells:
-            noticed += self._look(wave, message, row, columns, topology)
+            noticed += self._evaluate(wave, message, row, columns, topology)
         return noticed
 
     def _much(
-        self, wave: Wave, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
+        self, wave: MessageBatch, topology: Topology, metric: Metric, position: int, grown: tuple[Cells, Cells]
     ) -> Iterator[tuple[int, int]]:
         """The cells in which so much grew that it may be; a column that was never read before has 0 for its time."""
         change, own = wave.counters, self._params
         (why, by_host), (grew, growth) = _SIGNS[metric], grown
         enough: Any
         if why == IncastReason.MARKED:
-            packets = change.fit.at.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
+            packets = change.mapping.position_of.get(((_INTO_HOST if by_host else _OUT_OF_SWITCH)[1], NO_INDEX))
             if packets is None:
                 return
-            enough = change.values[:, packets] - change.before(packets)
+            enough = change.values[:, packets] - change.previous(packets)
             growth = growth * self._in_whole_numbers
         else:
-            times = change.stack.at_ns[change.devices, change.fit.places[position]]
+            times = change.store.at_ns[change.devices, change.mapping.columns[position]]
             enough = (np.maximum(change.at_ns - times, 1) / 1e9)[:, None]
             if metric is Metric.TX_DISCARDS:
                 enough = enough * own.drops_per_s
@@ -93,37 +93,39 @@ class Crowds:
         if not np.count_nonzero(much):
             return
         for message, row in zip(*np.nonzero(much), strict=True):
-            device = topology.devices.get(wave.taken[message].samples.device)
+            device = topology.devices.get(wave.messages[message].samples.device)
             if device is not None and (device.kind == "host") == by_host:
                 yield int(message), int(row)
 
-    def _look(self, wave: Wave, message: int, row: int, columns: _Columns, topology: Topology) -> Iterator[Noticed]:
-        taken = wave.taken[message]
+    def _evaluate(
+        self, wave: MessageBatch, message: int, row: int, columns: _Columns, topology: Topology
+    ) -> Iterator[NumberedSymptom]:
+        taken = wave.messages[message]
         samples = taken.samples
         port = topology.resolve_port(samples.device, samples.row[row])
         cable = topology.link_at(port)
         if cable is None or cable.role != HOST_LINK:
             return
-        reading = Reading(wave, message, row, 0, float(cable.speed_bps or _speed(wave, message, row)))
+        reading = PortInterval(wave, message, row, 0, float(cable.speed_bps or _speed(wave, message, row)))
         verdict = self._verdict(reading, columns, at_host=port == cable.lower)
         if verdict is None:
             return
         share, why, since_ns = verdict
         name = samples.row[row]
         if why is None:
-            if (over := self.held.over(samples, name)) is not None:
-                yield reading.shows(port, CongestionEnded(CongestionState.INCAST, over.last_ns))
+            if (over := self.active.end(samples, name)) is not None:
+                yield reading.symptom(port, CongestionEnded(CongestionState.INCAST, over.last_ns))
             return
-        held = self.held.goes_on(samples, name, since_ns, taken.at_ns)
+        held = self.active.extend(samples, name, since_ns, taken.at_ns)
         if held.has_lasted(ns(self._params.sustained_s)):
-            yield reading.shows(port, IncastBegan(held.since_ns, in_millionths(share), why))
+            yield reading.symptom(port, IncastBegan(held.since_ns, in_millionths(share), why))
 
     def _verdict(
-        self, reading: Reading, columns: _Columns, *, at_host: bool
+        self, reading: PortInterval, columns: _Columns, *, at_host: bool
     ) -> tuple[float, IncastReason | None, int] | None:
         """By how much, why (None where it is not crowded), and since when; None where nothing was read to tell by."""
         own = self._params
-        octets, packets = (reading.grown(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
+        octets, packets = (reading.counter_delta(metric) for metric in (_INTO_HOST if at_host else _OUT_OF_SWITCH))
         if octets is None or reading.speed_bps <= 0:
             return None
         since_ns = reading.taken.at_ns - round(octets[1] * 1e9)
@@ -132,7 +134,7 @@ class Crowds:
         found: tuple[float, int] = (0.0, 0)
         for metric, index in columns:
             why, counted_by_host = _SIGNS[metric]
-            grown = reading.grown(metric, index) if counted_by_host == at_host else None
+            grown = reading.counter_delta(metric, index) if counted_by_host == at_host else None
             if grown is None:
                 continue
             if why == IncastReason.PAUSED_BY_HOST:
@@ -144,7 +146,7 @@ class Crowds:
                         (
                             share,
                             IncastReason.STALLED_ON_PCIE
-                            if reading.stalled() >= own.stalled
+                            if reading.pcie_stall_ratio() >= own.stalled
                             else IncastReason.PAUSED_BY_HOST,
                         ),
                     )
@@ -159,12 +161,12 @@ class Crowds:
         return found[0], IncastReason(found[1]) if found[1] else None, since_ns
 
 
-def _columns_of(fit: Fit) -> _Columns:
-    return {column: position for column, position in fit.at.items() if column[0] in _SIGNS}
+def _columns_of(fit: ColumnMapping) -> _Columns:
+    return {column: position for column, position in fit.position_of.items() if column[0] in _SIGNS}
 
 
-def _speed(wave: Wave, message: int, row: int) -> float:
+def _speed(wave: MessageBatch, message: int, row: int) -> float:
     """What the message says that the port trained to; 0 where it does not."""
-    position = wave.gauges.fit.at.get((Metric.SPEED_BPS, NO_INDEX))
+    position = wave.gauges.mapping.position_of.get((Metric.SPEED_BPS, NO_INDEX))
     speed = float(wave.gauges.values[message, position, row]) if position is not None else 0.0
     return speed if speed > 0 else 0.0

@@ -11,10 +11,10 @@ import numpy as np
 
 from streams.detect.detectors.congestion_collapse.params import CollapseParams
 from streams.detect.detectors.congestion_pfc_storm.params import StormParams
-from streams.detect.measure.blocks import is_absent
-from streams.detect.measure.held import HeldPorts
-from streams.detect.measure.ports import Noticed
-from streams.detect.measure.reading import Reading, in_millionths
+from streams.detect.measure.monitors.active_conditions import ActiveConditions
+from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
+from streams.detect.measure.monitors.transitions import NumberedSymptom
+from streams.detect.measure.storage.column_store import is_absent
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
@@ -22,20 +22,20 @@ from streams.wire.models import NO_INDEX
 from streams.wire.symptoms import CongestionEnded, CongestionState, ThrottledByPauseBegan
 
 
-class Stifled:
+class ThrottleMonitor:
     """Keeps which ports are stifled: none, on a healthy fabric."""
 
     def __init__(self, params: CollapseParams, storm: StormParams) -> None:
         self._params, self._storm = params, storm
-        self.held = HeldPorts()
+        self.active = ActiveConditions()
 
-    def look(self, reading: Reading, paused: float, topology: Topology) -> Iterator[Noticed]:
+    def evaluate(self, reading: PortInterval, paused: float, topology: Topology) -> Iterator[NumberedSymptom]:
         """One cell that was paused for this share of the time."""
         taken = reading.taken
         samples = taken.samples
         row = samples.row[reading.row]
-        fallen = self.held.at(samples, row)
-        sent = reading.grown(Metric.TX_BYTES)
+        fallen = self.active.get(samples, row)
+        sent = reading.counter_delta(Metric.TX_BYTES)
         if sent is None or reading.speed_bps <= 0 or (fallen is None and paused < self._params.paused):
             return
         rate_bps = sent[0] * 8 / sent[1]
@@ -48,29 +48,29 @@ class Stifled:
         )
         port = topology.resolve_port(samples.device, row)
         if not is_so:
-            if (ended := self.held.over(samples, row)) is not None:
-                yield reading.shows(port, CongestionEnded(CongestionState.THROTTLED_BY_PAUSE, ended.last_ns))
+            if (ended := self.active.end(samples, row)) is not None:
+                yield reading.symptom(port, CongestionEnded(CongestionState.THROTTLED_BY_PAUSE, ended.last_ns))
             return
         if fallen is None and topology.host_link_at(port) is None:
             return
-        fallen = self.held.goes_on(samples, row, taken.at_ns - round(sent[1] * 1e9), taken.at_ns)
+        fallen = self.active.extend(samples, row, taken.at_ns - round(sent[1] * 1e9), taken.at_ns)
         fallen.before_bps = before_bps
         if fallen.has_lasted(ns(self._params.sustained_s)):
             began = ThrottledByPauseBegan(fallen.since_ns, in_millionths(rate_bps / before_bps), paused)
-            yield reading.shows(port, began)
+            yield reading.symptom(port, began)
 
-    def _before_bps(self, reading: Reading) -> float:
+    def _before_bps(self, reading: PortInterval) -> float:
         """What it sent from the end of the last window that is final up to this reading; 0 where nobody knows."""
         counters = reading.wave.counters
         windows = reading.taken.slot.block.windows
-        position = counters.fit.at.get((Metric.TX_BYTES, NO_INDEX))
-        place = windows.counters.place_of.get((Metric.TX_BYTES, NO_INDEX)) if windows is not None else None
+        position = counters.mapping.position_of.get((Metric.TX_BYTES, NO_INDEX))
+        place = windows.counters.index_of.get((Metric.TX_BYTES, NO_INDEX)) if windows is not None else None
         if windows is None or place is None or position is None or place >= windows.counters.compared:
             return 0.0
         device = int(counters.devices[reading.message])
         row = reading.row if counters.rows is None else int(counters.rows[reading.row])
         base, base_ns = windows.counters.base[device, place, row], int(windows.counters.base_ns[device, place])
-        last = counters.before(position)[reading.message, reading.row]
+        last = counters.previous(position)[reading.message, reading.row]
         seconds = (counters.since_ns(position, reading.message, reading.row) - base_ns) / 1e9
         if base_ns == 0 or seconds < self._params.before_s or is_absent(np.array([base, last])).any() or last < base:
             return 0.0

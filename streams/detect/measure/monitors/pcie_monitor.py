@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streams.detect.detectors.host_pcie_degraded.params import PcieParams
-from streams.detect.measure.blocks import Column, Fit, Places
-from streams.detect.measure.ports import Noticed, stepped
-from streams.detect.measure.readings import Taken, Wave
-from streams.detect.measure.recent import Step
+from streams.detect.measure.monitors.transitions import NumberedSymptom, record_transition
+from streams.detect.measure.storage.column_store import Column, ColumnMapping, Indices
+from streams.detect.measure.storage.reading_history import Transition
+from streams.detect.measure.storage.reading_store import MessageBatch, PendingMessage
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom
@@ -42,19 +42,19 @@ Place = tuple[int, int, str]
 
 
 @dataclass(slots=True)
-class Trained:
+class PcieMonitor:
     """What is low, by device and place: by how much, in thousandths of what it can carry."""
 
     params: PcieParams
     low: dict[str, dict[Place, int]]
 
-    def of(self, wave: Wave, topology: Topology) -> Iterator[Noticed]:
+    def process(self, wave: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
         """What a wave shows that has WIDTH."""
-        at = wave.gauges.fit.at
+        at = wave.gauges.mapping.position_of
         if not all(column in at for column in _COLUMNS):
             return
         values = wave.gauges.values
-        share = _shares(wave.gauges.fit, values)
+        share = _shares(wave.gauges.mapping, values)
         low = share < _FULL
         if wave.row_kind is RowKind.ROW_KIND_GPU and np.count_nonzero(low):
             idle = np.ones_like(low) if _BUSY not in at else ~(values[:, at[_BUSY]] >= self.params.busy)
@@ -65,34 +65,40 @@ class Trained:
         if self.low:
             yield from self._rose(wave, topology, share)
 
-    def late(self, taken: Taken, rows: Places, topology: Topology) -> Iterator[Noticed]:
+    def process_late(self, taken: PendingMessage, rows: Indices, topology: Topology) -> Iterator[NumberedSymptom]:
         """What a late message of ports says; `rows` are where its rows stand in its device's block."""
         samples, slot = taken.samples, taken.slot
-        fit, stack = slot.block.gauges.fit(samples.gauges), slot.block.gauges
-        if samples.row_kind is not RowKind.ROW_KIND_PORT or fit is None or not all(c in fit.at for c in _COLUMNS):
+        fit, stack = slot.block.gauges.mapping(samples.gauges), slot.block.gauges
+        if (
+            samples.row_kind is not RowKind.ROW_KIND_PORT
+            or fit is None
+            or not all(c in fit.position_of for c in _COLUMNS)
+        ):
             return
         values = samples.gauges.values[None]
         share = _shares(fit, values)
         low = share < _FULL
         says = (share >= _FULL) | (_unlike(share, low) if np.count_nonzero(low) else low)
         own = self.low.get(samples.device, {})
-        lately = {row for column, row in slot.recent.steps if column == WIDTH}
+        lately = {row for column, row in slot.history.transitions if column == WIDTH}
         for row in np.flatnonzero(says[0]).tolist():
             name, place, own_row = samples.row[row], _place(samples, row), int(rows[row])
             value, newest = _part(share[0, row]), own.get(place, _WHOLE)
             if (value == newest == _WHOLE and name not in lately) or not taken.at_ns < stack.time(
-                slot.place, int(fit.places[fit.at[WIDTH]]), own_row
+                slot.index, int(fit.columns[fit.position_of[WIDTH]]), own_row
             ):
                 continue
-            links = {newest: _link(stack.place_of, stack.values[slot.place, :, own_row])}
-            links[value] = _link(fit.at, values[0, :, row])
-            for step in slot.recent.split((WIDTH, name), taken.at_ns, taken.told_ns(row), value, newest):
+            links = {newest: _link(stack.index_of, stack.values[slot.index, :, own_row])}
+            links[value] = _link(fit.position_of, values[0, :, row])
+            for step in slot.history.split((WIDTH, name), taken.at_ns, taken.row_time_ns(row), value, newest):
                 if step.since_ns or step.after < _WHOLE:
                     yield taken.number, _symptom(samples, row, topology, step, links.get(int(step.after)))
 
-    def _fell(self, wave: Wave, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]) -> Iterator[Noticed]:
+    def _fell(
+        self, wave: MessageBatch, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]
+    ) -> Iterator[NumberedSymptom]:
         for message, row in zip(*(places.tolist() for places in np.nonzero(low)), strict=True):
-            samples = wave.taken[message].samples
+            samples = wave.messages[message].samples
             own = self.low.setdefault(samples.device, {})
             place, part = _place(samples, row), _part(share[message, row])
             if (before := own.get(place, _WHOLE)) == part:
@@ -100,8 +106,8 @@ class Trained:
             own[place] = part
             yield self._changed(wave, topology, (message, row), (before, part))
 
-    def _rose(self, wave: Wave, topology: Topology, share: Cells) -> Iterator[Noticed]:
-        for message, taken in enumerate(wave.taken):
+    def _rose(self, wave: MessageBatch, topology: Topology, share: Cells) -> Iterator[NumberedSymptom]:
+        for message, taken in enumerate(wave.messages):
             own = self.low.get(taken.samples.device)
             if not own:
                 continue
@@ -112,12 +118,14 @@ class Trained:
                 del self.low[taken.samples.device]
 
     @staticmethod
-    def _changed(wave: Wave, topology: Topology, at: tuple[int, int], parts: tuple[int, int]) -> Noticed:
+    def _changed(
+        wave: MessageBatch, topology: Topology, at: tuple[int, int], parts: tuple[int, int]
+    ) -> NumberedSymptom:
         """A link is trained to another part of what it can carry than before."""
         message, row = at
-        taken, position = wave.taken[message], wave.gauges.fit.at[WIDTH]
-        step = stepped(wave, wave.gauges, position, at, parts)
-        link = _link(wave.gauges.fit.at, wave.gauges.values[message, :, row])
+        taken, position = wave.messages[message], wave.gauges.mapping.position_of[WIDTH]
+        step = record_transition(wave, wave.gauges, position, at, parts)
+        link = _link(wave.gauges.mapping.position_of, wave.gauges.values[message, :, row])
         return taken.number, _symptom(taken.samples, row, topology, step, link)
 
     def dump(self) -> list[list[Any]]:
@@ -133,9 +141,9 @@ class Trained:
             self.low.setdefault(device, {})[source, kind, row] = part
 
 
-def _shares(fit: Fit, values: npt.NDArray[Any]) -> Cells:
+def _shares(fit: ColumnMapping, values: npt.NDArray[Any]) -> Cells:
     """What part of what they can carry the links of some messages are trained to, shape (messages, rows)."""
-    width, speed, width_max, speed_max = (values[:, fit.at[column]] for column in _COLUMNS)
+    width, speed, width_max, speed_max = (values[:, fit.position_of[column]] for column in _COLUMNS)
     with np.errstate(divide="ignore", invalid="ignore"):
         share: Cells = width * speed / (width_max * speed_max)
     return share
@@ -153,10 +161,10 @@ def _link(at: Mapping[Column, int], values: npt.NDArray[Any]) -> PcieLink | None
     return PcieLink(round(width), round(width_max), speed, speed_max)
 
 
-def _symptom(samples: Samples, row: int, topology: Topology, step: Step, link: PcieLink | None) -> Symptom:
+def _symptom(samples: Samples, row: int, topology: Topology, step: Transition, link: PcieLink | None) -> Symptom:
     port = topology.resolve_port(samples.device, samples.row[row]).port
     payload = PcieLinkState(step.after / _WHOLE, link)
-    return Symptom(samples.device, port, payload, step.told_ns, step.since_ns, samples.source)
+    return Symptom(samples.device, port, payload, step.row_time_ns, step.since_ns, samples.source)
 
 
 def _unlike(share: Cells, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:

@@ -7,24 +7,24 @@ from typing import Any
 
 import numpy as np
 
-from streams.detect.measure.packing import Numbers, Packer, Unpacker
-from streams.detect.measure.recent import Read, Recent, Step
+from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
+from streams.detect.measure.storage.reading_history import Read, ReadingHistory, Transition
 from streams.fabric.catalogue import Metric
 
 
-def pack(all_recent: Iterable[Recent], packer: Packer) -> dict[str, Any]:
+def pack(all_recent: Iterable[ReadingHistory], packer: ArrayEncoder) -> dict[str, Any]:
     """Into arrays, but for what is the same of many, and for the few steps."""
     kept = list(all_recent)
     reads = [read for recent in kept for read in recent.reads]
     shapes, places = _shapes(reads)
     packer.put_all(len(recent.reads) for recent in kept)
-    packer.put_all(recent.life_ns for recent in kept)
+    packer.put_all(recent.restarted_ns for recent in kept)
     packer.put_all(map(itemgetter(0), reads))
     packer.put(places)
     steps = [
         [place, *column, row, [list(step) for step in own]]
         for place, recent in enumerate(kept)
-        for (column, row), own in recent.steps.items()
+        for (column, row), own in recent.transitions.items()
     ]
     return {
         "count": len(kept),
@@ -51,7 +51,7 @@ def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
     return list(shapes), place_of[which.reshape(-1)]
 
 
-def unpack(head: dict[str, Any], all_recent: Iterable[Recent], unpacker: Unpacker) -> None:
+def unpack(head: dict[str, Any], all_recent: Iterable[ReadingHistory], unpacker: ArrayDecoder) -> None:
     """Fill those of the same slots in the same order; raises ValueError where there are not as many as it says."""
     counts = unpacker.take("i8", head["count"]).tolist()
     if sum(counts) != head["reads"]:
@@ -66,6 +66,6 @@ def unpack(head: dict[str, Any], all_recent: Iterable[Recent], unpacker: Unpacke
     reads = iter([(at_ns, *shapes[place]) for at_ns, place in zip(times, places, strict=True)])
     kept = list(all_recent)
     for recent, count, life_ns in zip(kept, counts, lives, strict=True):
-        recent.reads, recent.life_ns = list(islice(reads, count)), life_ns
+        recent.reads, recent.restarted_ns = list(islice(reads, count)), life_ns
     for place, metric, index, row, steps in head["steps"]:
-        kept[place].steps[(Metric(metric), index), row] = [Step(*step) for step in steps]
+        kept[place].steps[(Metric(metric), index), row] = [Transition(*step) for step in steps]

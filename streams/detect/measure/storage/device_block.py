@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from streams.detect.measure.blocks import Column, Stack
-from streams.detect.measure.rates import windows_of
-from streams.detect.measure.windows import Clock, Windows
+from streams.detect.measure.storage.column_store import Column, ColumnStore
+from streams.detect.measure.storage.window_store import WindowSpec, WindowStore
+from streams.detect.measure.windows.window_selection import windows_of
 from streams.wire.models import RowKind
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class BlockLayout:
     """What the devices of a block have in common.
 
     Those whose messages bring some of their rows only are `patchy`: their times are ragged in all columns, which the
@@ -20,16 +20,16 @@ class Shape:
     counters: tuple[Column, ...]
     gauges: tuple[Column, ...]
     rows: int
-    patchy: bool = False
+    has_per_cell_times: bool = False
 
 
-class Block:
+class DeviceBlock:
     """The last readings of the devices of one shape."""
 
-    def __init__(self, shape: Shape, clock: Clock) -> None:
-        self.shape = shape
-        self.counters = Stack(shape.counters, shape.rows, "u8")
-        self.gauges = Stack(shape.gauges, shape.rows, "f8")
+    def __init__(self, shape: BlockLayout, clock: WindowSpec) -> None:
+        self.layout = shape
+        self.counters = ColumnStore(shape.counters, shape.rows, "u8")
+        self.gauges = ColumnStore(shape.gauges, shape.rows, "f8")
         self.windows = windows_of(shape.row_kind, self.counters, self.gauges, clock)
         self._free: list[int] = []
         self._size = 0
@@ -58,11 +58,11 @@ class Block:
         """The device is elsewhere."""
         self._free.append(device)
 
-    def _parts(self) -> tuple[Stack | Windows, ...]:
+    def _parts(self) -> tuple[ColumnStore | WindowStore, ...]:
         own = self.counters, self.gauges
         return own if self.windows is None else (*own, self.windows)
 
     @property
-    def used(self) -> int:
+    def device_count(self) -> int:
         """How many devices it has."""
         return self._size - len(self._free)

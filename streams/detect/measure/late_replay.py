@@ -13,14 +13,14 @@ from operator import attrgetter
 
 import numpy as np
 
-from streams.detect.measure.block import Block
-from streams.detect.measure.blocks import Change, Row
-from streams.detect.measure.crowds import Crowds
-from streams.detect.measure.held import Held, HeldPorts
-from streams.detect.measure.pauses import Pauses
-from streams.detect.measure.ports import Noticed
-from streams.detect.measure.readings import Slot, Taken, Wave
-from streams.detect.measure.slowed import Slowed
+from streams.detect.measure.monitors.active_conditions import ActiveCondition, ActiveConditions
+from streams.detect.measure.monitors.cnp_monitor import CnpMonitor
+from streams.detect.measure.monitors.incast_monitor import IncastMonitor
+from streams.detect.measure.monitors.pause_monitor import PauseMonitor
+from streams.detect.measure.monitors.transitions import NumberedSymptom
+from streams.detect.measure.storage.column_store import DeviceColumns, TableDelta
+from streams.detect.measure.storage.device_block import DeviceBlock
+from streams.detect.measure.storage.reading_store import DeviceSlot, MessageBatch, PendingMessage
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
@@ -31,55 +31,55 @@ _MOST_GAPS = 512
 """Kept at once, so that an outage of all costs no memory: of more, a late reading is not compared."""
 
 _Key = tuple[str, Source]
-_Ports = dict[tuple[str, int], Held]
+_Ports = dict[tuple[str, int], ActiveCondition]
 
 
 @dataclass(slots=True)
 class _Gap:
     """One device as one source reads it, from before a gap on."""
 
-    slot: Slot
-    block: Block
+    slot: DeviceSlot
+    block: DeviceBlock
     place: int
     since_ns: int
     until_ns: int
-    rows: tuple[Row, Row]
+    rows: tuple[DeviceColumns, DeviceColumns]
     held: list[_Ports]
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[PendingMessage] = field(default_factory=list)
     told: list[Symptom] = field(default_factory=list)
 
 
-class Ongoing:
+class LateReplay:
     """What goes on at ports, by all who say what it is."""
 
     def __init__(self, params: DetectParams) -> None:
-        self._pauses, self._crowds = Pauses(params.storm, params.collapse), Crowds(params)
-        self._slowed = Slowed(params.incast)
-        self.held: tuple[HeldPorts, ...] = (
-            self._pauses.held, self._crowds.held, self._pauses.stifled.held, self._slowed.held
+        self._pauses, self._crowds = PauseMonitor(params.storm, params.collapse), IncastMonitor(params)
+        self._slowed = CnpMonitor(params.incast)
+        self.held: tuple[ActiveConditions, ...] = (
+            self._pauses.active, self._crowds.active, self._pauses.throttle.active, self._slowed.active
         )  # fmt: skip
         self._lateness_ns = ns(params.lateness_s)
         self._gaps: dict[_Key, _Gap] = {}
 
-    def of(self, wave: Wave, topology: Topology) -> list[Noticed]:
+    def process(self, wave: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
         """What a wave shows."""
         self._open(wave)
         noticed = self._look(wave, topology)
         if self._gaps:
-            for taken in wave.taken:
+            for taken in wave.messages:
                 self._keep(taken, is_odd=wave.counters.rows is not None)
             for _, symptom in noticed:
                 if (gap := self._gaps.get((symptom.device, symptom.source))) is not None:
                     gap.told.append(symptom)
         return noticed
 
-    def late(self, taken: Taken, topology: Topology) -> Iterator[tuple[int, SymptomsReplaced]]:
+    def reprocess(self, taken: PendingMessage, topology: Topology) -> Iterator[tuple[int, SymptomsReplaced]]:
         """A message that is older than its device's last."""
         slot, samples = taken.slot, taken.samples
         gap = self._gaps.get((samples.device, samples.source))
         if gap is None or gap.slot is not slot or not gap.since_ns < taken.at_ns or samples.row != slot.rows:
             return
-        if (slot.block, slot.place) != (gap.block, gap.place) or samples.boot_id != gap.taken[0].samples.boot_id:
+        if (slot.block, slot.index) != (gap.block, gap.place) or samples.boot_id != gap.taken[0].samples.boot_id:
             return
         insort(gap.taken, taken, key=attrgetter("at_ns"))
         before, gap.told = _by_port(gap.told), self._again(gap, topology)
@@ -92,28 +92,28 @@ class Ongoing:
                     SymptomsReplaced(samples.device, port, samples.source, state, gap.since_ns, tuple(told)),
                 )
 
-    def _look(self, wave: Wave, topology: Topology) -> list[Noticed]:
-        noticed = self._pauses.of(wave, topology)
-        noticed += self._crowds.of(wave, topology)
-        noticed += self._slowed.of(wave, topology)
+    def _look(self, wave: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+        noticed = self._pauses.process(wave, topology)
+        noticed += self._crowds.process(wave, topology)
+        noticed += self._slowed.process(wave, topology)
         return noticed
 
-    def _open(self, wave: Wave) -> None:
+    def _open(self, wave: MessageBatch) -> None:
         """Where a reading is missing, as it seems: more than half as long again as usual there was none."""
         change = wave.counters
-        stack, devices = change.stack, change.devices
+        stack, devices = change.store, change.devices
         if change.rows is not None or not stack.columns:
             return
-        since_ns, usual_ns = np.maximum.reduce(stack.at_ns[devices], axis=1), stack.usual_ns[devices]
+        since_ns, usual_ns = np.maximum.reduce(stack.at_ns[devices], axis=1), stack.typical_interval_ns[devices]
         interval_ns = change.at_ns - since_ns
         gapped = (since_ns > 0) & (2 * interval_ns > 3 * usual_ns)
-        stack.usual_ns[devices] = np.minimum(interval_ns, usual_ns + usual_ns // 4)
+        stack.typical_interval_ns[devices] = np.minimum(interval_ns, usual_ns + usual_ns // 4)
         if not np.count_nonzero(gapped):
             return
         for message in np.flatnonzero(gapped).tolist():
-            self._opened(wave.taken[message], int(since_ns[message]))
+            self._opened(wave.messages[message], int(since_ns[message]))
 
-    def _opened(self, taken: Taken, since_ns: int) -> None:
+    def _opened(self, taken: PendingMessage, since_ns: int) -> None:
         slot, key = taken.slot, (taken.samples.device, taken.samples.source)
         known = self._gaps.get(key)
         until_ns = taken.at_ns + self._lateness_ns
@@ -125,11 +125,11 @@ class Ongoing:
             if self._gaps[oldest].until_ns >= taken.at_ns:
                 return
             del self._gaps[oldest]  # nothing was read of it since
-        rows = slot.block.counters.row(slot.place), slot.block.gauges.row(slot.place)
-        held = [_copied(own.ports.get(key, {})) for own in self.held]
-        self._gaps[key] = _Gap(slot, slot.block, slot.place, since_ns, until_ns, rows, held)
+        rows = slot.block.counters.copy_of(slot.index), slot.block.gauges.copy_of(slot.index)
+        held = [_copied(own.by_source.get(key, {})) for own in self.held]
+        self._gaps[key] = _Gap(slot, slot.block, slot.index, since_ns, until_ns, rows, held)
 
-    def _keep(self, taken: Taken, *, is_odd: bool) -> None:
+    def _keep(self, taken: PendingMessage, *, is_odd: bool) -> None:
         """A reading after a gap; what is kept is let go of when nothing can come into it any more."""
         key = taken.samples.device, taken.samples.source
         gap = self._gaps.get(key)
@@ -147,9 +147,9 @@ class Ongoing:
     def _again(self, gap: _Gap, topology: Topology) -> list[Symptom]:
         """Compare all readings since the gap once more, in their order; answers what they show."""
         stacks, key = (gap.block.counters, gap.block.gauges), (gap.slot.device, gap.slot.source)
-        newest = [stack.row(gap.place) for stack in stacks]
+        newest = [stack.copy_of(gap.place) for stack in stacks]
         for stack, row in zip(stacks, gap.rows, strict=True):
-            stack.put(gap.place, row)
+            stack.restore(gap.place, row)
         for own, ports in zip(self.held, gap.held, strict=True):
             own.put(key, _copied(ports))
         told: list[Symptom] = []
@@ -157,9 +157,9 @@ class Ongoing:
             wave = _wave(gap, taken)
             told += (symptom for _, symptom in self._look(wave, topology))
             for change in (wave.counters, wave.gauges):
-                change.stack.take(change)
+                change.store.apply(change)
         for stack, row in zip(stacks, newest, strict=True):
-            stack.put(gap.place, row)
+            stack.restore(gap.place, row)
         return told
 
 
@@ -176,14 +176,16 @@ def _by_port(told: list[Symptom]) -> dict[tuple[str, CongestionState], list[Symp
     return found
 
 
-def _wave(gap: _Gap, taken: Taken) -> Wave:
+def _wave(gap: _Gap, taken: PendingMessage) -> MessageBatch:
     """A message alone."""
     device, at_ns = np.array([gap.place], np.intp), np.array([taken.at_ns], np.int64)
     changes = []
     for stack, table in ((gap.block.counters, taken.samples.counters), (gap.block.gauges, taken.samples.gauges)):
-        fit = stack.fit(table)
+        fit = stack.mapping(table)
         assert fit is not None, "its block has all its columns, or its gap was let go of"
         values = table.values.view()
         values.flags.writeable = False
-        changes.append(Change(stack, device, fit, values.reshape(1, len(fit.places), gap.block.shape.rows), at_ns))
-    return Wave(gap.block.shape.row_kind, [taken], *changes)
+        changes.append(
+            TableDelta(stack, device, fit, values.reshape(1, len(fit.columns), gap.block.layout.rows), at_ns)
+        )
+    return MessageBatch(gap.block.layout.row_kind, [taken], *changes)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from streams.detect.evidence import xids
-from streams.detect.measure.blocks import Column
-from streams.detect.measure.ports import STATES, Noticed
-from streams.detect.measure.readings import Readings, Slot, Taken, Wave
-from streams.detect.measure.recent import Cell
+from streams.detect.measure.monitors.transitions import STATES, NumberedSymptom
+from streams.detect.measure.storage.column_store import Column
+from streams.detect.measure.storage.reading_history import Cell
+from streams.detect.measure.storage.reading_store import DeviceSlot, MessageBatch, PendingMessage, ReadingStore
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
@@ -32,7 +32,7 @@ _SAID: dict[EventKind, tuple[Column, bool]] = {
 
 
 @dataclass(slots=True)
-class Word:
+class UnconfirmedEvent:
     """The newest event of a port, until what is read bears it out; `first_ns` is the first reading that does not."""
 
     at_ns: int
@@ -41,14 +41,14 @@ class Word:
     told: bool = False
 
 
-class Words:
+class EventConfirmation:
     """Those of the ports of which something was told, by device and the source that reads it: none, mostly."""
 
     def __init__(self, params: DetectParams) -> None:
         self._hold_ns, self._lateness_ns = ns(params.down.hold_up_s), ns(params.lateness_s)
-        self._kept: dict[tuple[str, Source], dict[Cell, Word]] = {}
+        self._kept: dict[tuple[str, Source], dict[Cell, UnconfirmedEvent]] = {}
 
-    def take(self, event: Event, at_ns: int, readings: Readings, topology: Topology) -> Iterator[Symptom]:
+    def add(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
         """An event of a port, whose state is now to be borne out; what was read since then says so if it comes late."""
         if event.kind not in _SAID:
             return
@@ -62,37 +62,37 @@ class Words:
             own = self._kept.setdefault((event.device, source), {})
             if (cell := (column, row)) in own and own[cell].at_ns >= at_ns:
                 continue
-            own[cell] = Word(at_ns, is_on)
+            own[cell] = UnconfirmedEvent(at_ns, is_on)
             if at_ns < slot.newest_ns:
-                readings.fold()
+                readings.flush()
                 yield from self._since(slot, cell, at_ns, topology)
             self._tidy(event.device, source)
 
-    def of(self, wave: Wave, topology: Topology) -> Iterator[Noticed]:
+    def process(self, wave: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
         """What some messages say against a word."""
-        for message, taken in enumerate(wave.taken if self._kept else ()):
+        for message, taken in enumerate(wave.messages if self._kept else ()):
             samples = taken.samples
             for cell in list(self._kept.get((samples.device, samples.source), ())):
-                position = wave.gauges.fit.at.get(cell[0])
+                position = wave.gauges.mapping.position_of.get(cell[0])
                 if position is None or cell[1] not in samples.row:
                     continue
                 row = samples.row.index(cell[1])
-                now, before = wave.gauges.values[message, position, row], wave.gauges.before(position)[message, row]
+                now, before = wave.gauges.values[message, position, row], wave.gauges.previous(position)[message, row]
                 if now == now:  # is not NaN
                     was = None if before != before else bool(before > 0)
                     for symptom in self._read(taken.slot, cell, taken.at_ns, (was, bool(now > 0)), topology):
                         yield taken.number, symptom
             self._tidy(samples.device, samples.source)
 
-    def late(self, taken: Taken, topology: Topology) -> Iterator[Noticed]:
+    def process_late(self, taken: PendingMessage, topology: Topology) -> Iterator[NumberedSymptom]:
         """A late message: its reading may be the first after a word."""
         samples = taken.samples
         key = samples.device, samples.source
         for (column, row), word in list(self._kept.get(key, {}).items()):
-            position = taken.slot.block.gauges.fit(samples.gauges)
-            if position is None or column not in position.at or row not in samples.row:
+            position = taken.slot.block.gauges.mapping(samples.gauges)
+            if position is None or column not in position.position_of or row not in samples.row:
                 continue
-            now = samples.gauges.values[position.at[column], samples.row.index(row)]
+            now = samples.gauges.values[position.position_of[column], samples.row.index(row)]
             if now != now or not word.at_ns < taken.at_ns < word.first_ns:
                 continue
             if (now > 0) != word.is_on:
@@ -103,20 +103,20 @@ class Words:
                 del self._kept[key][column, row]
         self._tidy(*key)
 
-    def _since(self, slot: Slot, cell: Cell, at_ns: int, topology: Topology) -> Iterator[Symptom]:
+    def _since(self, slot: DeviceSlot, cell: Cell, at_ns: int, topology: Topology) -> Iterator[Symptom]:
         """What was read since an event that comes late."""
         gauges = slot.block.gauges
-        if cell[0] not in gauges.place_of:
+        if cell[0] not in gauges.index_of:
             return
-        newest = float(gauges.values[slot.place, gauges.place_of[cell[0]], slot.rows.index(cell[1])])
+        newest = float(gauges.values[slot.index, gauges.index_of[cell[0]], slot.rows.index(cell[1])])
         if newest != newest:  # is NaN: never read
             return
-        for read_ns in list(slot.recent.times(cell, at_ns)):
-            now, before = (slot.recent.value(cell, t, newest) > 0 for t in (read_ns, read_ns - 1))
+        for read_ns in list(slot.history.times(cell, at_ns)):
+            now, before = (slot.history.value_at(cell, t, newest) > 0 for t in (read_ns, read_ns - 1))
             yield from self._read(slot, cell, read_ns, (before, now), topology)
 
     def _read(
-        self, slot: Slot, cell: Cell, at_ns: int, states: tuple[bool | None, bool], topology: Topology
+        self, slot: DeviceSlot, cell: Cell, at_ns: int, states: tuple[bool | None, bool], topology: Topology
     ) -> Iterator[Symptom]:
         """One reading, and the one before it; where they differ, a step was told that says all."""
         own = self._kept.get((slot.device, slot.source), {})
@@ -148,16 +148,16 @@ class Words:
     def load(self, kept: Iterable[Iterable[Any]]) -> None:
         """The inverse."""
         for device, source, metric, index, row, *word in kept:
-            self._kept.setdefault((device, Source(source)), {})[(Metric(metric), index), row] = Word(*word)
+            self._kept.setdefault((device, Source(source)), {})[(Metric(metric), index), row] = UnconfirmedEvent(*word)
 
 
-def _row(slot: Slot, name: str, port: str, topology: Topology) -> str | None:
+def _row(slot: DeviceSlot, name: str, port: str, topology: Topology) -> str | None:
     """Under which name a source reads a port."""
     known = next((row for row in (name, port) if row in slot.rows), None)
     return known or next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), None)
 
 
-def _symptom(slot: Slot, cell: Cell, word: Word, topology: Topology) -> Symptom:
+def _symptom(slot: DeviceSlot, cell: Cell, word: UnconfirmedEvent, topology: Topology) -> Symptom:
     column, row = cell
     transition = PortTransition(STATES[column][not word.is_on])
     return Symptom(
@@ -165,7 +165,7 @@ def _symptom(slot: Slot, cell: Cell, word: Word, topology: Topology) -> Symptom:
     )
 
 
-def gpu_said(event: Event, at_ns: int) -> list[Symptom]:
+def gpu_symptoms(event: Event, at_ns: int) -> list[Symptom]:
     """What the driver says of a GPU, with an Xid or in words."""
     code = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
     if code is None:

@@ -13,14 +13,14 @@ import cramjam
 import numpy as np
 import orjson
 
-from streams.detect.measure import recent_state, windows_state
-from streams.detect.measure.block import Shape
-from streams.detect.measure.blocks import Column, Stack, is_absent
-from streams.detect.measure.liveness import Heard, Liveness
-from streams.detect.measure.packing import Numbers, Packer, Unpacker
-from streams.detect.measure.readings import Readings, Slot
-from streams.detect.measure.selves import Selves
-from streams.detect.measure.trained import Trained
+from streams.detect.measure.facts.facts_tracker import FactsTracker
+from streams.detect.measure.liveness import Liveness, SourceState
+from streams.detect.measure.monitors.pcie_monitor import PcieMonitor
+from streams.detect.measure.storage import snapshot_history, snapshot_windows
+from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
+from streams.detect.measure.storage.column_store import Column, ColumnStore, is_absent
+from streams.detect.measure.storage.device_block import BlockLayout
+from streams.detect.measure.storage.reading_store import DeviceSlot, ReadingStore
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import RowKind, Source
@@ -31,16 +31,16 @@ _WORD = 8
 
 
 def dump(
-    liveness: Liveness, readings: Readings, floor_ns: int, watermark_ns: int, held: list[list[Any]],
+    liveness: Liveness, readings: ReadingStore, floor_ns: int, watermark_ns: int, held: list[list[Any]],
     low: list[list[Any]], said: dict[str, Any],
 ) -> bytes:  # fmt: skip
     """The state as bytes, compressed; `held`, `low` and `said` are what Pauses, Trained and Selves dump."""
-    packer = Packer()
+    packer = ArrayEncoder()
     head = {
         "schema": _SCHEMA, "width_ns": readings.clock.width_ns, "arrival_ns": liveness.arrival_ns,
         "floor_ns": floor_ns, "watermark_ns": watermark_ns, "held": held, "low": low, "said": said,
         "sources": _sources(list(liveness.sources.values()), packer), **_readings(liveness, readings, packer),
-        "recent": recent_state.pack((slot.recent for slot in _by_block(readings)), packer),
+        "recent": snapshot_history.pack((slot.history for slot in _by_block(readings)), packer),
         "lengths": [len(blob) for blob in packer.blobs],
     }  # fmt: skip
     plain = bytes(cramjam.lz4.compress(orjson.dumps(head)))
@@ -48,7 +48,7 @@ def dump(
 
 
 def load(
-    data: bytes, liveness: Liveness, readings: Readings, trained: Trained, selves: Selves
+    data: bytes, liveness: Liveness, readings: ReadingStore, trained: PcieMonitor, selves: FactsTracker
 ) -> tuple[int, int, list[list[Any]]]:
     """Fill all from what `dump` wrote; answers (floor_ns, watermark_ns, held); raises Reject on what it did not."""
     try:
@@ -60,12 +60,12 @@ def load(
         if head["width_ns"] != readings.clock.width_ns:
             raise Reject("not a snapshot of measure with windows of this width: the input is read again")
         ends = np.cumsum([start, *head["lengths"]]).tolist()
-        unpacker = Unpacker(whole[first:last] for first, last in pairwise(ends))
+        unpacker = ArrayDecoder(whole[first:last] for first, last in pairwise(ends))
         heard = _heard(head["sources"], unpacker)
         liveness.restore(heard, head["arrival_ns"])
         _fill(head, heard, readings, unpacker)
         if "recent" in head:
-            recent_state.unpack(head["recent"], (slot.recent for slot in readings.slots.values()), unpacker)
+            snapshot_history.unpack(head["recent"], (slot.history for slot in readings.slots.values()), unpacker)
         trained.load(head.get("low", []))
         selves.load(head["said"])
         return head["floor_ns"], head["watermark_ns"], head.get("held", [])
@@ -73,7 +73,7 @@ def load(
         raise Reject(f"not a snapshot of measure: {error}") from error
 
 
-def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
+def _sources(sources: list[SourceState], packer: ArrayEncoder) -> dict[str, Any]:
     words: dict[str, int] = {}
     for name in _TIMES:
         packer.put_all(map(attrgetter(name), sources))
@@ -84,9 +84,9 @@ def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
     intervals = list(map(attrgetter("intervals_ns"), sources))
     packer.put_all(map(len, intervals))
     packer.put_all(chain.from_iterable(intervals))
-    unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unjudged]
+    unjudged = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.unevaluated_gaps]
     gaps = [[place, *gap] for place, heard in enumerate(sources) for gap in heard.gaps]
-    lives = [[place, *life] for place, heard in enumerate(sources) for life in heard.lives]
+    lives = [[place, *life] for place, heard in enumerate(sources) for life in heard.restarts]
     return {
         "device": [heard.device for heard in sources], "words": list(words), "unjudged": unjudged, "gaps": gaps,
         "lives": lives,
@@ -94,7 +94,7 @@ def _sources(sources: list[Heard], packer: Packer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
+def _heard(head: dict[str, Any], unpacker: ArrayDecoder) -> list[SourceState]:
     devices, words = head["device"], head["words"]
     count = len(devices)
     times = {name: unpacker.take("i8", count).tolist() for name in _TIMES}
@@ -104,7 +104,7 @@ def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
     intervals = unpacker.take("i8", head["intervals"]).tolist()
     kinds = {int(source): source for source in Source}
     heard = [
-        Heard(
+        SourceState(
             device, kinds[sources[i]], times["first_ns"][i], last_ns=times["last_ns"][i],
             silent=bool(times["silent"][i]), cadence_ns=times["cadence_ns"][i], boot_id=boots[i],
             collector=words[collectors[i]], status_ns=times["status_ns"][i], unreachable=words[unreachable[i]],
@@ -121,31 +121,31 @@ def _heard(head: dict[str, Any], unpacker: Unpacker) -> list[Heard]:
     return heard
 
 
-def _by_block(readings: Readings) -> list[Slot]:
+def _by_block(readings: ReadingStore) -> list[DeviceSlot]:
     """In the order in which a successor has them."""
     number = {id(block): number for number, block in enumerate(readings.blocks.values())}
-    return sorted(readings.slots.values(), key=lambda slot: (number[id(slot.block)], slot.place))
+    return sorted(readings.slots.values(), key=lambda slot: (number[id(slot.block)], slot.index))
 
 
-def _readings(liveness: Liveness, readings: Readings, packer: Packer) -> dict[str, Any]:
+def _readings(liveness: Liveness, readings: ReadingStore, packer: ArrayEncoder) -> dict[str, Any]:
     rows: dict[tuple[str, ...], int] = {}
     blocks = []
     for block, slots in groupby(_by_block(readings), key=attrgetter("block")):
         own = list(slots)
-        places = np.array([slot.place for slot in own], np.intp)
+        places = np.array([slot.index for slot in own], np.intp)
         newest = np.array([slot.newest_ns for slot in own], np.int64)
         packer.put(newest)
-        packer.put_all(liveness.sources[slot.device, slot.source].place for slot in own)
+        packer.put_all(liveness.sources[slot.device, slot.source].index for slot in own)
         packer.put_all(rows.setdefault(slot.rows, len(rows)) for slot in own)
         ragged = [_pack(stack, places, newest, packer) for stack in (block.counters, block.gauges)]
         if block.windows is not None:
-            windows_state.pack(block.windows, places, newest, packer)
+            snapshot_windows.pack(block.windows, places, newest, packer)
         shape = block.shape
         blocks.append([shape.row_kind, shape.counters, shape.gauges, shape.rows, shape.patchy, len(own), ragged])
     return {"rows": list(rows), "blocks": blocks}
 
 
-def _pack(stack: Stack, places: Numbers, newest: Numbers, packer: Packer) -> list[int]:
+def _pack(stack: ColumnStore, places: Numbers, newest: Numbers, packer: ArrayEncoder) -> list[int]:
     """One stack, column by column; answers the columns whose cells have times of their own.
 
     Where all cells of a column are of one time again, the stack forgets that they were not: no answer depends on it.
@@ -156,20 +156,20 @@ def _pack(stack: Stack, places: Numbers, newest: Numbers, packer: Packer) -> lis
         values, times = stack.values[own, place], stack.at_ns[own, place]
         packer.put(values)
         packer.put(times - newest)
-        if place in stack.ragged:
-            cells = np.where(is_absent(values), times[:, None], stack.ragged[place][own])
+        if place in stack.per_cell_times:
+            cells = np.where(is_absent(values), times[:, None], stack.per_cell_times[place][own])
             if (cells == times[:, None]).all():
-                del stack.ragged[place]
+                del stack.per_cell_times[place]
             else:
                 packer.put(cells - newest[:, None])
                 ragged.append(place)
     return ragged
 
 
-def _fill(head: dict[str, Any], heard: list[Heard], readings: Readings, unpacker: Unpacker) -> None:
+def _fill(head: dict[str, Any], heard: list[SourceState], readings: ReadingStore, unpacker: ArrayDecoder) -> None:
     rows = [tuple(names) for names in head["rows"]]
     for kind, counters, gauges, height, patchy, count, ragged in head["blocks"]:
-        shape = Shape(RowKind(kind), _columns(counters), _columns(gauges), height, patchy)
+        shape = BlockLayout(RowKind(kind), _columns(counters), _columns(gauges), height, patchy)
         block = readings.block(shape)
         newest = unpacker.take("i8", count)
         owners, names = unpacker.take("i8", count).tolist(), unpacker.take("i8", count).tolist()
@@ -177,20 +177,20 @@ def _fill(head: dict[str, Any], heard: list[Heard], readings: Readings, unpacker
         for stack, own in ((block.counters, ragged[0]), (block.gauges, ragged[1])):
             _unpack(stack, own, newest, unpacker)
         if block.windows is not None:
-            windows_state.unpack(block.windows, newest, unpacker)
+            snapshot_windows.unpack(block.windows, newest, unpacker)
         for place, newest_ns, owner, name in zip(places, newest.tolist(), owners, names, strict=True):
             device, source = heard[owner].device, heard[owner].source
-            slot = Slot(device, source, rows[name], block, place, newest_ns)
+            slot = DeviceSlot(device, source, rows[name], block, place, newest_ns)
             readings.slots[device, source, shape.row_kind] = slot
 
 
-def _unpack(stack: Stack, ragged: Iterable[int], newest: Numbers, unpacker: Unpacker) -> None:
+def _unpack(stack: ColumnStore, ragged: Iterable[int], newest: Numbers, unpacker: ArrayDecoder) -> None:
     count, columns, rows = stack.values.shape
     for place in range(columns):
         stack.values[:, place] = unpacker.take(stack.values.dtype.str, count, rows)
         stack.at_ns[:, place] = unpacker.take("i8", count) + newest
         if place in ragged:
-            stack.ragged[place] = unpacker.take("i8", count, rows) + newest[:, None]
+            stack.per_cell_times[place] = unpacker.take("i8", count, rows) + newest[:, None]
 
 
 def _columns(pairs: Iterable[tuple[int, int]]) -> tuple[Column, ...]:

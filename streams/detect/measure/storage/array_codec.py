@@ -19,7 +19,7 @@ _WORD = 8
 _CONSTANT, _SHUFFLED = b"c", b"s"
 
 
-class Packer:
+class ArrayEncoder:
     """Arrays of 8-byte numbers, one after the other."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Packer:
         self.put(np.fromiter(values, kind))
 
 
-class Unpacker:
+class ArrayDecoder:
     """The arrays that a Packer was given, in their order."""
 
     def __init__(self, blobs: Iterable[memoryview]) -> None:

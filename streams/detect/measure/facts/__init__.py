@@ -1,0 +1,1 @@
+"""Follows what devices report about themselves: LLDP neighbors, and the versions that they run."""
