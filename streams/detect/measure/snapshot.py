@@ -113,11 +113,11 @@ def _heard(head: dict[str, Any], unpacker: ArrayDecoder) -> list[SourceState]:
         for i, device in enumerate(devices)
     ]  # fmt: skip
     for place, last_ns, next_ns in head["unjudged"]:
-        heard[place].unjudged.append((last_ns, next_ns))
+        heard[place].unevaluated_gaps.append((last_ns, next_ns))
     for place, last_ns, next_ns in head["gaps"]:
         heard[place].gaps.append((last_ns, next_ns))
     for place, *life in head.get("lives", []):
-        heard[place].lives.append(tuple(life))
+        heard[place].restarts.append(tuple(life))
     return heard
 
 
@@ -140,8 +140,10 @@ def _readings(liveness: Liveness, readings: ReadingStore, packer: ArrayEncoder) 
         ragged = [_pack(stack, places, newest, packer) for stack in (block.counters, block.gauges)]
         if block.windows is not None:
             snapshot_windows.pack(block.windows, places, newest, packer)
-        shape = block.shape
-        blocks.append([shape.row_kind, shape.counters, shape.gauges, shape.rows, shape.patchy, len(own), ragged])
+        shape = block.layout
+        blocks.append(
+            [shape.row_kind, shape.counters, shape.gauges, shape.rows, shape.has_per_cell_times, len(own), ragged]
+        )
     return {"rows": list(rows), "blocks": blocks}
 
 

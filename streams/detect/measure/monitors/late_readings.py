@@ -15,7 +15,7 @@ from streams.detect.measure.storage.column_store import Column, ColumnMapping, C
 from streams.detect.measure.storage.reading_history import Transition, Value
 from streams.detect.measure.storage.reading_store import PendingMessage
 from streams.wire.models import RowKind, Symptom, Table
-from streams.wire.symptoms import CounterGrowth, Payload, PortTransition
+from streams.wire.symptoms import Payload, PortTransition
 
 _COUNTED = {RowKind.ROW_KIND_PORT: COUNTS, RowKind.ROW_KIND_GPU: OF_GPUS}
 
@@ -58,10 +58,10 @@ def late_symptoms(taken: PendingMessage, rows: Indices, notable: TransitionMonit
     if taken.at_ns < slot.history.restarted_ns:
         return
     of_counts = _table(taken, slot.block.counters, samples.counters, rows)
-    for column in _COUNTED.get(samples.row_kind, ()):
+    for column, payload_of in _COUNTED.get(samples.row_kind, {}).items():
         for row, step in _steps(of_counts, column):
             if step.since_ns and step.after > step.before:
-                growth = CounterGrowth(column[0], int(step.after - step.before))
+                growth = payload_of(int(step.after - step.before))
                 yield taken.number, _symptom(taken, row, notable, growth, step)
 
 

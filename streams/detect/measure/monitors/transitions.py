@@ -3,14 +3,15 @@
 Decided for many messages at once by array arithmetic; Python runs only for the cells in which something is notable.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from streams.detect.measure.storage.column_store import Cells, TableDelta, is_absent
+from streams.detect.measure.storage.column_store import Cells, Column, TableDelta, is_absent
 from streams.detect.measure.storage.reading_history import Transition, Value
-from streams.detect.measure.storage.reading_store import MessageBatch, PendingMessage
+from streams.detect.measure.storage.reading_store import MessageBatch
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
@@ -21,8 +22,12 @@ STATES = {
     (Metric.OPER_UP, NO_INDEX): (PortChange.WENT_DOWN, PortChange.CAME_UP),
     (Metric.ADMIN_UP, NO_INDEX): (PortChange.ADMIN_DISABLED, PortChange.ADMIN_ENABLED),
 }
-COUNTS = ((Metric.LINK_DOWN_EVENTS, NO_INDEX), (Metric.LINK_TRANSITIONS, NO_INDEX))
-OF_GPUS = ((Metric.GPU_ECC_UNCORRECTED, NO_INDEX),)
+_Payloads = dict[Column, Callable[[int], Payload]]
+"""Counter -> the payload of its growth."""
+COUNTS: _Payloads = {
+    (metric, NO_INDEX): partial(CounterGrowth, metric) for metric in (Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS)
+}
+OF_GPUS: _Payloads = {(Metric.GPU_ECC_UNCORRECTED, NO_INDEX): partial(CounterGrowth, Metric.GPU_ECC_UNCORRECTED)}
 _QUEUES = 8
 """Of a port: one for each priority."""
 
@@ -42,9 +47,9 @@ class TransitionMonitor:
         for column, changes in STATES.items():
             if (position := wave.gauges.mapping.position_of.get(column)) is not None:
                 noticed += self._states(wave, position, *changes)
-        for column in COUNTS:
+        for column, payload_of in COUNTS.items():
             if (position := wave.counters.mapping.position_of.get(column)) is not None:
-                noticed += self._counted(wave, position, column[0])
+                noticed += self._grown(wave, position, payload_of)
         for queue in range(_QUEUES):
             if (position := wave.counters.mapping.position_of.get((Metric.PFC_WATCHDOG_STORMS, queue))) is not None:
                 noticed += self._storms(wave, position, queue)
@@ -52,22 +57,19 @@ class TransitionMonitor:
 
     def _storms(self, wave: MessageBatch, position: int, queue: int) -> Iterator[NumberedSymptom]:
         """What a switch's own watchdog counted is known of the moment at which it is read, as if it had told of it."""
-        for taken, row, step in self._grown(wave, position):
-            storm = self.symptom(taken.samples, row, PfcWatchdogStorm(queue, ""), step)
-            yield taken.number, replace(storm, since_ns=0, by_event=True)
+        storm = PfcWatchdogStorm(queue, "")
+        for number, symptom in self._grown(wave, position, lambda _: storm):
+            yield number, replace(symptom, since_ns=0, by_event=True)
 
     def gpu_symptoms(self, wave: MessageBatch) -> Iterator[NumberedSymptom]:
         """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""
-        for column in OF_GPUS:
+        for column, payload_of in OF_GPUS.items():
             if (position := wave.counters.mapping.position_of.get(column)) is not None:
-                yield from self._counted(wave, position, column[0])
+                yield from self._grown(wave, position, payload_of)
 
-    def _counted(self, wave: MessageBatch, position: int, counter: Metric) -> Iterator[NumberedSymptom]:
-        for taken, row, step in self._grown(wave, position):
-            growth = CounterGrowth(counter, int(step.after - step.before))
-            yield taken.number, self.symptom(taken.samples, row, growth, step)
-
-    def _grown(self, wave: MessageBatch, position: int) -> Iterator[tuple[PendingMessage, int, Transition]]:
+    def _grown(
+        self, wave: MessageBatch, position: int, payload_of: Callable[[int], Payload]
+    ) -> Iterator[NumberedSymptom]:
         """A counter that is less than before was started anew (a reset), one without a before is met first."""
         now, before = wave.counters.values[:, position], wave.counters.previous(position)
         differs = now != before
@@ -77,7 +79,8 @@ class TransitionMonitor:
             value, was = int(now[message, row]), int(before[message, row])
             step = record_transition(wave, wave.counters, position, (message, row), (was, value))
             if value > was:
-                yield wave.messages[message], row, step
+                taken = wave.messages[message]
+                yield taken.number, self.symptom(taken.samples, row, payload_of(value - was), step)
 
     def _states(self, wave: MessageBatch, position: int, off: PortChange, on: PortChange) -> Iterator[NumberedSymptom]:
         now, before = wave.gauges.values[:, position], wave.gauges.previous(position)

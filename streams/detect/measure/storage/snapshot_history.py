@@ -68,4 +68,4 @@ def unpack(head: dict[str, Any], all_recent: Iterable[ReadingHistory], unpacker:
     for recent, count, life_ns in zip(kept, counts, lives, strict=True):
         recent.reads, recent.restarted_ns = list(islice(reads, count)), life_ns
     for place, metric, index, row, steps in head["steps"]:
-        kept[place].steps[(Metric(metric), index), row] = [Transition(*step) for step in steps]
+        kept[place].transitions[(Metric(metric), index), row] = [Transition(*step) for step in steps]
