@@ -105,7 +105,7 @@ def test_a_burst_twice_as_large_costs_twice_the_calls(
 ) -> None:
     """An episode is judged a few times, however many others are open; so is all else that is done for it."""
     few, many = burst(top, count), burst(top, 2 * count)
-    assert many["Attribute._finding"] <= JUDGED * 2 * count
+    assert many["Attribute._evaluate"] <= JUDGED * 2 * count
     assert many.total() <= TWICE * few.total()
 
 
@@ -131,7 +131,7 @@ def test_one_more_in_a_group_costs_the_same_however_many_are_in_it(top: Topology
                 own = silent(names[number], number)
                 cases[own.id] = Case(Episode(own))
                 asked.add(own)
-                group = asked.group_of(own)
+                group = asked.groups.group_of(own)
         assert group is not None
         assert group.root.id == group.members[0].id
         return counted.total()

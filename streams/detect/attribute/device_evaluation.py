@@ -1,48 +1,40 @@
-"""The detectors of whole devices: what is known of each, and when to look at one again.
+"""Runs the detectors that evaluate whole devices, and schedules when to evaluate a device again.
 
-A device is looked at when something is told of it or of its links, and when what was said of it can be final.
+A device is evaluated when a symptom of it or of its links arrives, and when an episode of it can become final.
 """
 
 import heapq
-import itertools
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from streams.detect.attribute.case_index import LINKS, CaseIndex
-from streams.detect.attribute.state import AttributeState, DeviceState, corroborated_by_other
-from streams.detect.detectors.device_down import evaluate as device_down
-from streams.detect.detectors.device_down.evaluate import DeviceEvidence, LostLink, Restart
-from streams.detect.detectors.telemetry_stale import evaluate as telemetry_stale
-from streams.detect.detectors.telemetry_stale.evaluate import Silence
+from streams.detect.attribute.case_index import CaseIndex
+from streams.detect.attribute.sides import DEVICE_EVALUATORS, fabric_side
+from streams.detect.attribute.state import AttributeState, DeviceState, has_evidence_from_other
+from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence, update_silences
 from streams.detect.evidence.link_history import FOREVER, merge_intervals
 from streams.detect.evidence.subjects import device_subject
+from streams.detect.fabric_side import LINK_LOSS, Loss
 from streams.detect.params import DetectParams
-from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
 from streams.wire import symptoms
-from streams.wire.models import (
-    Condition,
-    Episode,
-    Symptom,
-)
+from streams.wire.models import Episode, Symptom
 
 
 class DeviceEvaluator:
-    """Over what one stage keeps."""
+    """Evaluates devices over the state of one stage."""
 
-    def __init__(self, params: DetectParams, kept: AttributeState, cases: CaseIndex, topology: Topology) -> None:
+    def __init__(self, params: DetectParams, state: AttributeState, cases: CaseIndex, topology: Topology) -> None:
         self._params = params
-        self._kept = kept
+        self._state = state
         self._cases = cases
         self._topology = topology
-        self._due: list[tuple[int, str]] = []
-        for device, state in kept.devices.items():
-            self._schedule(device, state)
+        self._deadlines: list[tuple[int, str]] = []
+        for device, known in state.devices.items():
+            self._schedule(device, known)
 
     def add_symptom(self, symptom: Symptom) -> bool:
-        """Keep what concerns a device; False for a repetition."""
-        state = self._kept.devices.setdefault(symptom.device, DeviceState())
-        name = symptom.source.name
+        """Record a symptom of a device; return False for a repetition."""
+        state = self._state.devices.setdefault(symptom.device, DeviceState())
         observed = symptom.payload
         if isinstance(observed, symptoms.Restart):
             restart = Restart(symptom.since_ns, symptom.at_ns, observed.ended_boot_id, symptom.by_event)
@@ -50,94 +42,103 @@ class DeviceEvaluator:
                 return False
             state.restarts.append(restart)
             return True
-        silences = state.silences.setdefault(name, [])
-        if isinstance(observed, symptoms.SourceSilence):
-            state.silences[name] = telemetry_stale.update_silences(
-                self._params.stale, silences, symptom.source, symptom.since_ns, symptom.at_ns, observed
-            )
-        return state.silences[name] != silences
+        silences = state.silences.setdefault(symptom.source.name, [])
+        if not isinstance(observed, symptoms.SourceSilence):
+            return False
+        limit_ns = self._params.stale.limit_ns(observed.cadence_ns)
+        updated = update_silences(limit_ns, silences, symptom.source, symptom.since_ns, symptom.at_ns, observed)
+        state.silences[symptom.source.name] = updated
+        return updated != silences
 
-    def due(self) -> dict[str, None]:
-        """The devices of which something can be final by now."""
-        found: dict[str, None] = {}
-        while self._due and self._due[0][0] <= self._kept.watermark_ns:
-            found[heapq.heappop(self._due)[1]] = None
-        return found
+    def pop_due(self) -> dict[str, None]:
+        """Return the devices with an episode that can be final by now."""
+        due: dict[str, None] = {}
+        while self._deadlines and self._deadlines[0][0] <= self._state.watermark_ns:
+            due[heapq.heappop(self._deadlines)[1]] = None
+        return due
 
     def evaluate(self, device: str) -> list[Episode]:
-        """Let the detectors look at a device; answers what changed."""
+        """Run the detectors on a device; return the episodes that changed.
+
+        A device without facts of its own is evaluated only if nearly all of its links are lost: it may be the far end
+        of many devices that went down.
+        """
         links = len(self._topology.links_of.get(device, ()))
-        state = self._kept.devices.get(device)
-        enough = (
-            0 if state is not None else max(self._params.grouping.links, self._params.grouping.device_ratio * links)
-        )
-        if self._cases.count_at(device) < enough:
-            return []  # a far end of many links that went: each of its own is not looked at for it
-        lost = self._lost(device)
-        if len(lost) < enough:
+        state = self._state.devices.get(device)
+        grouping = self._params.grouping
+        minimum = 0 if state is not None else max(grouping.links, grouping.device_ratio * links)
+        if self._cases.count_at(device) < minimum:
+            return []
+        lost = self._lost_links(device)
+        if len(lost) < minimum:
             return []
         if state is None:
-            state = self._kept.devices[device] = DeviceState()
-        subject, watermark_ns = device_subject(self._topology, device), self._kept.watermark_ns
-        beyond = self._beyond(device) if any(state.silences.values()) else ()
-        signs = DeviceEvidence(subject, state.silences, state.restarts, lost, links, beyond)
-        state.down, episodes = device_down.step(self._params, state.down, signs, watermark_ns)
-        for name, silences in state.silences.items():
-            said = state.stale.get(name, ())
-            state.stale[name], stale = telemetry_stale.step(self._params, said, subject, silences, watermark_ns)
-            episodes += stale
+            state = self._state.devices[device] = DeviceState()
+        evidence = DeviceEvidence(
+            device_subject(self._topology, device),
+            state.silences,
+            state.restarts,
+            lost,
+            links,
+            self._neighbor_silences(device) if any(state.silences.values()) else (),
+        )
+        episodes: list[Episode] = []
+        state.due_ns = FOREVER
+        for slug, evaluate in DEVICE_EVALUATORS:
+            evaluation = evaluate(self._params, state.published.get(slug, {}), evidence, self._state.watermark_ns)
+            state.published[slug] = evaluation.published
+            state.due_ns = min(state.due_ns, evaluation.due_ns)
+            episodes += evaluation.episodes
         self._schedule(device, state)
         return episodes
 
-    def _beyond(self, device: str) -> tuple[dict[str, list[Silence]], ...]:
-        """The silences of the devices at the other ends of its links, one for each link."""
-        cables = self._topology.links_of.get(device, ())
-        ends = (c.upper.device if c.lower.device == device else c.lower.device for c in cables)
-        return tuple(self._kept.devices[end].silences for end in ends if end in self._kept.devices)
-
-    def silences(self) -> "SilenceCount":
-        """When of how many devices of the inventory nothing was read, as it is known now."""
+    def count_silent(self) -> "SilenceCount":
+        """Return the counter of silent devices of the inventory, as it is known now."""
         return SilenceCount(
-            span
-            for device, state in self._kept.devices.items()
+            interval
+            for device, state in self._state.devices.items()
             if device in self._topology.devices
-            for span in merge_intervals(
-                (s.since_ns, s.resumed_ns) for own in state.silences.values() for s in own if not s.others
+            for interval in merge_intervals(
+                (silence.since_ns, silence.resumed_ns)
+                for silences in state.silences.values()
+                for silence in silences
+                if not silence.live_sources
             )
         )
 
     def _schedule(self, device: str, state: DeviceState) -> None:
-        for said in itertools.chain(state.down, *state.stale.values()):
-            finding = said.episode.finding
-            if finding.final or finding.resolved_at_ns is None:
-                continue
-            grace_s = self._params.device_down.merge_s if finding.condition is Condition.DEVICE_DOWN else 0
-            due_ns = finding.resolved_at_ns + ns(self._params.lateness_s + grace_s)
-            if due_ns > self._kept.watermark_ns:
-                heapq.heappush(self._due, (due_ns, device))
+        if state.due_ns != FOREVER:
+            heapq.heappush(self._deadlines, (state.due_ns, device))
 
-    def _lost(self, device: str) -> list[LostLink]:
-        """The links of a device that are down, or come and go, as their other ends tell."""
+    def _neighbor_silences(self, device: str) -> tuple[dict[str, list[Silence]], ...]:
+        """Return the silences of the devices at the other ends of the links, one for each link."""
+        links = self._topology.links_of.get(device, ())
+        ends = (link.upper.device if link.lower.device == device else link.lower.device for link in links)
+        return tuple(self._state.devices[end].silences for end in ends if end in self._state.devices)
+
+    def _lost_links(self, device: str) -> list[LostLink]:
+        """Return the links of a device that are lost or intermittent by the reports of their other ends."""
         return [
             LostLink(
-                f.subject.id,
-                f.started_at_ns,
-                FOREVER if f.resolved_at_ns is None else f.resolved_at_ns,
-                f.detected_at_ns or f.started_at_ns,
-                flaps=f.condition is Condition.LINK_FLAP,
+                finding.subject.id,
+                finding.started_at_ns,
+                FOREVER if finding.resolved_at_ns is None else finding.resolved_at_ns,
+                finding.detected_at_ns or finding.started_at_ns,
+                is_intermittent=loss is Loss.LINK_INTERMITTENT,
             )
-            for f in self._cases.findings_at(device)
-            if f.condition in LINKS and corroborated_by_other(f, device)
+            for finding in self._cases.findings_at(device)
+            if (loss := fabric_side(finding).loss) in LINK_LOSS and has_evidence_from_other(finding, device)
         ]
 
 
 class SilenceCount:
-    """Spans in which one device each was silent."""
+    """Counts intervals of silence, each of one device, at any time."""
 
-    def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
-        known = list(spans)
-        self._begun, self._ended = sorted(begin for begin, _ in known), sorted(end for _, end in known)
+    def __init__(self, intervals: Iterable[tuple[int, int]]) -> None:
+        known = list(intervals)
+        self._begins = sorted(begin for begin, _ in known)
+        self._ends = sorted(end for _, end in known)
 
     def at(self, at_ns: int) -> int:
-        """How many there were at a time."""
-        return bisect_right(self._begun, at_ns) - bisect_right(self._ended, at_ns)
+        """Return how many devices were silent at a time."""
+        return bisect_right(self._begins, at_ns) - bisect_right(self._ends, at_ns)

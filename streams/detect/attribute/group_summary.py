@@ -1,78 +1,110 @@
-"""What the first of many says of all that began together: how many, where, how badly, and what they take away.
+"""Summarizes a group in its root finding: how many findings, where, how severe, and what they affect together.
 
-It stands for the others, which are its children: one page for one cause. So it is as severe as the worst of them.
+The other findings are children of the root: one page for one cause. So the root is as severe as the worst of them.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from streams.detect.attribute.blast_radius import BlastRadiusEstimator, HostImpact, SeverityRater
-from streams.detect.attribute.case_index import CaseIndex, Group, root_rank
+from streams.detect.attribute.blast_radius import BlastRadiusEstimator, CapacityImpact
+from streams.detect.attribute.grouping import Group, GroupIndex, root_rank
+from streams.detect.attribute.severity import SeverityRater
+from streams.detect.attribute.sides import fabric_side
 from streams.detect.attribute.state import Case
+from streams.detect.fabric_side import GroupKind
 from streams.fabric.topology import Topology
-from streams.wire.models import Cause, Condition, Evidence, Finding, Severity
+from streams.wire.models import Cause, Evidence, Finding, Severity
 
-_CAUSES = {"plane": Cause.PLANE, "pod": Cause.POD}
+_CAUSES = {GroupKind.PLANE: Cause.PLANE, GroupKind.POD: Cause.POD}
 
 
 def group_severity(
-    severities: SeverityRater, cases: Mapping[str, Case], group: Group, reach: HostImpact | None
+    severities: SeverityRater, cases: Mapping[str, Case], group: Group, impact: CapacityImpact | None
 ) -> Severity:
-    """The worst of its members'; and of a pod or a plane that is gone, whether hosts keep their floor without it.
+    """Return the highest severity of the members.
 
-    What only a share of the fabric unseen makes bad is said by the root itself.
+    A pod or plane that is out is CRITICAL if hosts lose more than the floor allows. The share of silent devices is
+    rated at the root itself.
     """
-    lost = reach.lost if reach is not None and group.key[0] in ("pod", "plane") else 0.0
-    if group.root.resolved_at_ns is None and lost > 1 - severities.floor:
+    is_location = group.key.kind in (GroupKind.POD, GroupKind.PLANE)
+    lost_ratio = impact.lost_ratio if impact is not None and is_location else 0.0
+    if group.root.resolved_at_ns is None and lost_ratio > 1 - severities.floor:
         return Severity.CRITICAL
-    said = (cases[member.id].published for member in group.members if member.id != group.root.id)
-    return max((finding.severity for finding in said if finding is not None), default=Severity.WARNING)
+    published = (cases[member.id].published for member in group.members if member.id != group.root_id)
+    return max((finding.severity for finding in published if finding is not None), default=Severity.WARNING)
 
 
-def group_impact(reaches: BlastRadiusEstimator, group: Group) -> HostImpact | None:
-    """What goes with all of them; what is only silent goes nowhere."""
-    gone = [f for f in group.members if f.condition is not Condition.TELEMETRY_STALE and f.id != group.root.id]
+def group_impact(estimator: BlastRadiusEstimator, group: Group) -> CapacityImpact | None:
+    """Return the impact of all members; missing data has none."""
+    lost = [one for one in group.members if not fabric_side(one).is_silence and one.id != group.root_id]
     if group.root.resolved_at_ns is None:
-        # While it grows it is computed anew each time that it has doubled, and for all of them at its end.
-        gone = sorted(gone, key=root_rank)[: (1 << (len(gone) + 1).bit_length() - 1) - 1]
-    return reaches.estimate(group.root, gone)
+        # While the group grows, computed each time that it has doubled, and for all members at its end.
+        lost = sorted(lost, key=root_rank)[: (1 << (len(lost) + 1).bit_length() - 1) - 1]
+    return estimator.estimate(group.root, lost)
 
 
-def group_finding(topology: Topology, cases: CaseIndex, group: Group) -> Finding:
-    """The root with a sentence on its group, and the cause where the group tells it."""
-    own, count = group.root, len({f.subject.id for f in group.members})
-    span_s = (max(f.started_at_ns for f in group.members) - min(f.started_at_ns for f in group.members)) / 1e9
-    kind, name = group.key[0], group.key[1] if len(group.key) > 1 else ""
-    known = topology.devices.get(name)
-    whole = {
-        "links": len(topology.links_of.get(name, ())),
-        "pod": cases.device_count(group.key),
-        "plane": cases.device_count(group.key),
-        "unseen": len(topology.devices),
-    }
-    of = f" of {whole[kind]}" if whole.get(kind) else ""
-    who = {
-        "links": f"{count}{of} links of {name} went down",
-        "pod": f"{count}{of} devices of pod {name} went away or fell silent",
-        "plane": f"{count}{of} switches of plane {name} went away",
-        "path": f"{count} devices of pod {name} are not read by {group.key[-1]} any more",
-        "unseen": f"{count}{of} devices of the fabric are not read any more",
-        "collector": f"{count} devices are not read any more, all by collector {name}",
-    }[kind]
+def group_finding(topology: Topology, groups: GroupIndex, group: Group) -> Finding:
+    """Return the root with the group in its evidence and summary, and with the cause that the group implies."""
+    root = group.root
+    members = group.members
+    first_ns, last_ns = members[0].started_at_ns, members[-1].started_at_ns
+    count = len({member.subject.id for member in members})
+    total = _total(topology, groups, group)
+    statement = f"{_count_statement(group, count, total)} within {(last_ns - first_ns) / 1e9:.3g} s"
     evidence = Evidence(
-        f"{who} within {span_s:.3g} s; this one was the first to be told, and stands for all",
-        metric="together",
-        at=own.subject.a,
+        f"{statement}; this finding was detected first and represents the group",
+        metric="group",
+        at=root.subject.a,
         observed=float(count),
         expected=1.0,
         comparison="peers",
-        peers=whole.get(kind) or count,
-        window_start_ns=min(f.started_at_ns for f in group.members),
-        window_end_ns=max(f.started_at_ns for f in group.members),
+        peers=total or count,
+        window_start_ns=first_ns,
+        window_end_ns=last_ns,
     )
-    cause = _CAUSES.get(kind)
-    if kind == "links" and known is not None and known.kind == "switch":
-        cause = Cause.SWITCH
-    summary = own.summary if kind == "collector" else f"{who} within {span_s:.3g} s; first: {own.summary}"
-    cause = cause if cause and own.cause is Cause.UNKNOWN else own.cause
-    return replace(own, summary=summary, cause=cause, evidence=(*own.evidence, evidence))
+    summary = root.summary if group.key.kind is GroupKind.COLLECTOR else f"{statement}; first: {root.summary}"
+    cause = _cause(topology, group) if root.cause is Cause.UNKNOWN else None
+    return replace(
+        root,
+        summary=summary,
+        cause=root.cause if cause is None else cause,
+        evidence=(*root.evidence, evidence),
+    )
+
+
+def _total(topology: Topology, groups: GroupIndex, group: Group) -> int:
+    """Return how many members the group could have; 0 where that is no fixed number."""
+    match group.key.kind:
+        case GroupKind.LINKS:
+            return len(topology.links_of.get(group.key.name, ()))
+        case GroupKind.POD | GroupKind.PLANE:
+            return groups.device_count(group.key)
+        case GroupKind.FABRIC:
+            return len(topology.devices)
+        case _:
+            return 0
+
+
+def _count_statement(group: Group, count: int, total: int) -> str:
+    of = f" of {total}" if total else ""
+    name = group.key.name
+    match group.key.kind:
+        case GroupKind.LINKS:
+            return f"{count}{of} links of {name} went down"
+        case GroupKind.POD:
+            return f"{count}{of} devices of pod {name} went down or became silent"
+        case GroupKind.PLANE:
+            return f"{count}{of} switches of plane {name} went down"
+        case GroupKind.PATH:
+            return f"{count} devices of pod {name} are no longer read by {group.key.source.label}"
+        case GroupKind.COLLECTOR:
+            return f"{count} devices are no longer read, all by collector {name}"
+        case _:
+            return f"{count}{of} devices of the fabric are no longer read"
+
+
+def _cause(topology: Topology, group: Group) -> Cause | None:
+    device = topology.devices.get(group.key.name)
+    if group.key.kind is GroupKind.LINKS and device is not None and device.kind == "switch":
+        return Cause.SWITCH
+    return _CAUSES.get(group.key.kind)

@@ -1,145 +1,126 @@
-"""Which finding explains which: a device that went away takes its links with it, a dead collector hides many.
+"""Finds the parent of a finding: the outage of a device, what its detector names, or the root of a group.
 
-A pure function of the cases as they are now: a finding's last revision does not depend on what was thought before.
+A pure function of the current cases: the last revision of a finding does not depend on earlier parents.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
-from streams.detect.attribute import pfc_storm_tree
-from streams.detect.attribute.case_index import CaseIndex, Group, root_rank
-from streams.detect.attribute.state import devices_of, overlap
+from streams.detect.attribute.case_index import CaseIndex
+from streams.detect.attribute.grouping import Group, root_rank
+from streams.detect.attribute.sides import fabric_side
+from streams.detect.fabric_side import GroupKind, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.topology import Topology
-from streams.wire.models import Cause, Condition, Episode, Finding, Status
+from streams.wire.models import Cause, Episode, Finding, Status
 
-_LINK_FAULTS = (
-    Condition.LINK_DOWN, Condition.LINK_FLAP, Condition.LINK_DEGRADING, Condition.HOST_PCIE_DEGRADED
-)  # fmt: skip
-
-_BEFORE_NS = ns(5)
-"""A neighbour's clock may date the loss of a device by so much before the device's own last word."""
+_CLOCK_TOLERANCE_NS = ns(5)
+"""A neighbor's clock may date the loss of a device by so much before the device's own last sample."""
 
 
-OUTLIVING = (Condition.LINK_DOWN, Condition.DEVICE_DOWN, Condition.TELEMETRY_STALE)
-"""What is over when its cause is; a flap is said to be over only when it was quiet for long."""
-
-
-class Explanation(NamedTuple):
-    """What explains a finding; or the group that it stands for, as the first of it."""
+class RootCause(NamedTuple):
+    """What explains a finding: its parent, or the group of which it is the root."""
 
     parent: Finding | None = None
     group: Group | None = None
 
 
-def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Explanation:
-    """What explains an episode.
+def root_cause(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> RootCause:
+    """Return what explains an episode.
 
-    The device that went away and took this with it; else the first of those that began together at one device, in one
-    pod or plane, or behind one collector: then that one stands for all, and no new subject is made up (ADR 2).
+    An outage of a device at one of its ends comes first. Then the root of the findings that started together at one
+    device, in one pod or plane, or behind one collector: it represents all of them, without a subject of its own
+    (ADR 2). What the episode's detector names is left to `FabricSide.explain`.
     """
-    own = episode.finding
-    if own.status is Status.RETRACTED or own.condition is Condition.FLEET_VERSION_DRIFT:
-        return Explanation()
-    if own.condition is not Condition.DEVICE_DOWN:
-        outage = _outage(params, cases, episode, watermark_ns)
-        if outage is not None:
-            return Explanation(outage)
-    if own.condition is Condition.RAIL_DEGRADED:
-        return Explanation(_bad_link(cases.findings_at, own))
-    if pfc_storm_tree.is_storm(own):
-        return Explanation(pfc_storm_tree.root_storm(cases.findings_at, own))
-    group = cases.group_of(own)
-    if group is None:
-        return Explanation()
-    if group.key[0] == "links":
-        for outage in cases.outages_at(group.key[1]):
-            if _within(params, outage, own.started_at_ns) and not _outlives(params, cases, outage, own, watermark_ns):
-                return Explanation(outage)
-    if group.root_id == own.id:
-        return Explanation(group=group)
-    if not _outlives(params, cases, group.root, own, watermark_ns):
-        return Explanation(group.root)
-    stayed = [member for member in group.members if not _outlives(params, cases, member, own, watermark_ns)]
-    first = min(stayed, key=root_rank)
-    return Explanation(first) if len(stayed) >= params.grouping.links and first.id != own.id else Explanation()
+    finding = episode.finding
+    if finding.status is Status.RETRACTED:
+        return RootCause()
+    side = fabric_side(finding)
+    if side.explained_by_outages and (outage := _outage(params, cases, episode, watermark_ns)) is not None:
+        return RootCause(outage)
+    group = cases.groups.group_of(finding) if side.explain is None else None
+    return RootCause() if group is None else _in_group(params, cases, group, finding, watermark_ns)
+
+
+def _in_group(params: DetectParams, cases: CaseIndex, group: Group, finding: Finding, watermark_ns: int) -> RootCause:
+    if group.key.kind is GroupKind.LINKS:
+        for outage in cases.outages_at(group.key.name):
+            if _is_within(params, outage, finding.started_at_ns) and not outlives(
+                params, cases, outage, finding, watermark_ns
+            ):
+                return RootCause(outage)
+    if group.root_id == finding.id:
+        return RootCause(group=group)
+    if not outlives(params, cases, group.root, finding, watermark_ns):
+        return RootCause(group.root)
+    remaining = [member for member in group.members if not outlives(params, cases, member, finding, watermark_ns)]
+    root = min(remaining, key=root_rank)
+    return RootCause(root) if len(remaining) >= params.grouping.links and root.id != finding.id else RootCause()
 
 
 def _outage(params: DetectParams, cases: CaseIndex, episode: Episode, watermark_ns: int) -> Finding | None:
-    """The outage of a device at its ends that all its downs fall into."""
-    own = episode.finding
-    times = episode.down_at_ns or (own.started_at_ns,)
-    for device in devices_of(own):
+    """Return the outage of a device at its ends that covers all downs of an episode."""
+    finding = episode.finding
+    downs_ns = episode.down_at_ns or (finding.started_at_ns,)
+    for device in devices_of(finding):
         for outage in cases.outages_at(device):
-            lasting = all(_within(params, outage, at_ns) for at_ns in times) or _began_in(own, outage)
-            if lasting and not _outlives(params, cases, outage, own, watermark_ns):
+            is_covered = all(_is_within(params, outage, at_ns) for at_ns in downs_ns)
+            if (is_covered or _started_before_detection(finding, outage)) and not outlives(
+                params, cases, outage, finding, watermark_ns
+            ):
                 return outage
     return None
 
 
-def _began_in(silence: Finding, outage: Finding) -> bool:
-    """A source that is read rarely spoke last some time before the device went, and was not called silent before."""
-    told_ns = silence.detected_at_ns or silence.started_at_ns
-    stale = silence.condition is Condition.TELEMETRY_STALE
-    return stale and silence.started_at_ns <= outage.started_at_ns <= told_ns
+def _started_before_detection(finding: Finding, outage: Finding) -> bool:
+    """Return whether an outage started between the last sample of a source and the detection of its silence.
 
-
-def _outlives(params: DetectParams, cases: CaseIndex, outage: Finding, own: Finding, watermark_ns: int) -> bool:
-    """Whether it goes on long after what it began with is over: then it has a fault of its own.
-
-    An end that nobody reads cannot say that it is well again: it has as long from when it is read.
+    A source with a long cadence sent its last sample some time before the device went out.
     """
-    due_ns = parent_expiry_ns(params, outage)
-    last_ns = watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
-    if own.condition not in OUTLIVING or due_ns is None or last_ns <= due_ns:
+    detected_ns = finding.detected_at_ns or finding.started_at_ns
+    return fabric_side(finding).is_silence and finding.started_at_ns <= outage.started_at_ns <= detected_ns
+
+
+def outlives(params: DetectParams, cases: CaseIndex, parent: Finding, finding: Finding, watermark_ns: int) -> bool:
+    """Return whether a finding is open long after the end of its parent: then it has a root cause of its own.
+
+    An end that no source reads cannot report its recovery: it has as long from the time at which it is read again.
+    """
+    expiry_ns = parent_expiry_ns(params, parent)
+    last_ns = watermark_ns if finding.resolved_at_ns is None else finding.resolved_at_ns
+    if not fabric_side(finding).ends_with_parent or expiry_ns is None or last_ns <= expiry_ns:
         return False
-    unread = (
-        finding
-        for device in devices_of(own)
-        for finding in cases.findings_at(device)
-        if finding.condition is Condition.TELEMETRY_STALE and finding.id not in (own.id, outage.id)
+    silences = (
+        other
+        for device in devices_of(finding)
+        for other in cases.findings_at(device)
+        if fabric_side(other).is_silence and other.id not in (finding.id, parent.id)
     )
     return not any(
-        silence.started_at_ns <= due_ns
+        silence.started_at_ns <= expiry_ns
         and ((read_ns := parent_expiry_ns(params, silence)) is None or last_ns <= read_ns)
-        for silence in unread
+        for silence in silences
     )
 
 
-def parent_expiry_ns(params: DetectParams, outage: Finding) -> int | None:
-    """Until when it explains what is still so; None while it is so itself."""
-    return None if outage.resolved_at_ns is None else outage.resolved_at_ns + ns(params.grouping.outlive_s)
+def parent_expiry_ns(params: DetectParams, parent: Finding) -> int | None:
+    """Return until when a parent explains a finding that is still open; None while the parent is open."""
+    return None if parent.resolved_at_ns is None else parent.resolved_at_ns + ns(params.grouping.outlive_s)
 
 
-def cause_with_parent(own: Finding, parent: Finding | None) -> Cause:
-    """The cause as its parent tells it, where it has one that does."""
-    if parent is not None and parent.condition is Condition.DEVICE_DOWN:
-        if own.condition is Condition.TELEMETRY_STALE:
-            return Cause.DEVICE
-        if parent.cause is Cause.REBOOT:
-            return Cause.REBOOT
-    if parent is not None and pfc_storm_tree.is_storm(own) and pfc_storm_tree.is_storm(parent):
-        return parent.cause
-    return own.cause
+def cause_with_parent(finding: Finding, parent: Finding | None) -> Cause:
+    """Return the cause that the parent gives to a finding, else its own."""
+    child_cause = None if parent is None else fabric_side(parent).child_cause
+    given = None if parent is None or child_cause is None else child_cause(parent, finding)
+    return finding.cause if given is None else given
 
 
-def in_maintenance(topology: Topology, own: Finding) -> bool:
-    """Whether a person was at work at one of its ends when it began, as the inventory says."""
-    return own.started_at_ns < topology.maintenance_until_ns(devices_of(own))
+def in_maintenance(topology: Topology, finding: Finding) -> bool:
+    """Return whether one of its devices was in maintenance by the inventory when a finding started."""
+    return finding.started_at_ns < topology.maintenance_until_ns(devices_of(finding))
 
 
-def _bad_link(at_device: Callable[[str], list[Finding]], own: Finding) -> Finding | None:
-    """What is wrong with the link, or the slot, at the rail's port then, which is why it is slow; the gravest first."""
-    at = own.subject.a
-    if at is None:
-        return None
-    here = [finding for finding in at_device(at.device) if at in (finding.subject.a, finding.subject.z)]
-    told = (f for condition in _LINK_FAULTS for f in here if f.condition is condition and overlap(f, own))
-    return next(told, None)
-
-
-def _within(params: DetectParams, outage: Finding, at_ns: int) -> bool:
-    end = outage.resolved_at_ns
-    grace = ns(params.link.restart_grace_s)
-    return outage.started_at_ns - _BEFORE_NS <= at_ns and (end is None or at_ns <= end + grace)
+def _is_within(params: DetectParams, outage: Finding, at_ns: int) -> bool:
+    end_ns = outage.resolved_at_ns
+    grace_ns = ns(params.link.restart_grace_s)
+    return outage.started_at_ns - _CLOCK_TOLERANCE_NS <= at_ns and (end_ns is None or at_ns <= end_ns + grace_ns)

@@ -1,53 +1,44 @@
-"""attribute: episodes of all pods to findings, each with its cause, its severity and who is hit.
+"""attribute: turns the episodes of all pods into findings with a root cause, a severity and a blast radius.
 
-The only place that sees the fabric: decides that a device restarted or is gone, that telemetry is missing, and which
-finding explains which. What to do about it is for `decide`.
+The only stage that sees the whole fabric: it evaluates devices and versions, and finds which finding explains which.
+What is particular to a detector is the `FabricSide` of its package; what to do about a finding is left to `decide`.
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect.attribute import cable_swaps, finality, pfc_storm_tree, recurrence
-from streams.detect.attribute.blast_radius import BlastRadiusEstimator, SeverityRater
-from streams.detect.attribute.case_index import LINKS, CaseIndex
-from streams.detect.attribute.collapse_cause import CollapseIndex, is_collapse
+from streams.detect.attribute import finality, recurrence
+from streams.detect.attribute.blast_radius import BlastRadiusEstimator
+from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.device_evaluation import DeviceEvaluator, SilenceCount
 from streams.detect.attribute.group_summary import group_finding, group_impact, group_severity
 from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.reevaluation import AffectedCases
 from streams.detect.attribute.root_cause import cause_with_parent, in_maintenance, root_cause
-from streams.detect.attribute.state import AttributeState, Case, devices_of
-from streams.detect.detectors.fleet_version_drift import evaluate as fleet_version_drift
+from streams.detect.attribute.severity import SeverityRater
+from streams.detect.attribute.sides import EFFECTS, FABRIC_EVALUATORS, fabric_side
+from streams.detect.attribute.state import AttributeState, Case
 from streams.detect.evidence.deadlines import Deadlines
+from streams.detect.fabric_side import LINK_LOSS, devices_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.wire.errors import Reject
-from streams.wire.models import (
-    Cause,
-    Condition,
-    Episode,
-    Finding,
-    Message,
-    Severity,
-    Status,
-    Symptom,
-    VersionCensus,
-)
+from streams.wire.models import Cause, Episode, Finding, Message, Status, Symptom
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
-_CLOSED_NS = ns(3600)
-"""A closed episode is kept for an hour: others of the same moment may still need it for their severity."""
+_RETENTION_NS = ns(3600)
+"""How long a closed case is retained: others of the same time may need it for their severity."""
 
 _SWEEP_NS = ns(60)
 
-_KEPT = TypeAdapter(AttributeState)
+_STATE = TypeAdapter(AttributeState)
 
 
 class Attribute:
@@ -57,255 +48,244 @@ class Attribute:
 
     def __init__(self, params: DetectParams) -> None:
         self._params = params
-        self._kept = AttributeState()
+        self._state = AttributeState()
         self._revisions = itertools.count(1)
-        self._due = Deadlines()
-        self._silences: SilenceCount | None = None
-        self._look_up(Topology(Inventory()))
+        self._deadlines = Deadlines()
+        self._evaluator_states()
+        self._build_lookups(Topology(Inventory()))
 
-    def _look_up(self, topology: Topology) -> None:
-        """Make all look-ups anew, over the cases that are kept."""
+    def _evaluator_states(self) -> None:
+        """Make the states of the fabric-wide detectors, or read them from a restored snapshot."""
+        states = self._state.evaluators
+        for slug, evaluator in FABRIC_EVALUATORS:
+            known = states.get(slug)
+            states[slug] = (
+                evaluator.new_state() if known is None else TypeAdapter(evaluator.new_state).validate_python(known)
+            )
+
+    def _build_lookups(self, topology: Topology) -> None:
+        """Build all look-ups over the current cases."""
+        cases = self._state.cases
         self._topology = topology
-        self._cases = CaseIndex(self._params, self._kept.cases, topology)
-        self._outages = Outages(self._cases, topology)
-        self._collapses = CollapseIndex(self._cases.findings_at, self._kept.cases.values())
-        self._severities = SeverityRater(topology, self._outages, self._params.capacity_floor)
-        self._reaches = BlastRadiusEstimator(topology, self._outages)
-        self._devices = DeviceEvaluator(self._params, self._kept, self._cases, topology)
-        self._neighbours = AffectedCases(self._kept.cases, self._cases, self._outages, self._severities, topology)
+        self._index = CaseIndex(self._params, cases, topology)
+        self._outages = Outages(self._index, topology)
+        self._severities = SeverityRater(self._params, topology, self._outages, cases)
+        self._severities.watermark_ns = self._state.watermark_ns
+        self._estimator = BlastRadiusEstimator(topology, self._outages)
+        self._devices = DeviceEvaluator(self._params, self._state, self._index, topology)
+        self._affected = AffectedCases(cases, self._index, self._outages, self._severities, topology)
 
     @property
     def watermark_ns(self) -> int:
-        return self._kept.watermark_ns
+        return self._state.watermark_ns
 
     def start_epoch(self, epoch: int) -> None:
         self._revisions = itertools.count((epoch << 32) + 1)
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        """Who is hit changes with the jobs: what is open is judged anew when time goes on."""
+        """Use another topology. Who is affected depends on the jobs: open cases are evaluated at the next watermark."""
         if topology.devices is self._topology.devices:
-            self._topology = topology
-            self._severities.topology = topology
+            self._topology = self._severities.topology = self._index.topology = topology
         else:
-            self._look_up(topology)
-        self._kept.to_reevaluate |= {identity: None for identity, case in self._kept.cases.items() if not case.closed}
+            self._build_lookups(topology)
+        open_ids = (identity for identity, case in self._state.cases.items() if not case.is_closed)
+        self._state.to_reevaluate |= dict.fromkeys(open_ids)
         return []
 
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """One by one, so that how records were fetched does not decide which revisions there are."""
+        """Process messages one by one, so that the batches of a fetch do not decide which revisions are published."""
         outputs: list[Output] = []
         for message in batch:
             if isinstance(message, Episode):
-                if self._take(message):
-                    around = self._around(message.finding)
-                    outputs += self._publish({message.finding.id: None} | around)
-            elif isinstance(message, VersionCensus):
-                self._kept.fleet.take(message)
-            elif isinstance(message, Symptom) and self._devices.add_symptom(message):
-                outputs += self._publish(self._conclude([message.device]))
+                if self._add_newer(message):
+                    outputs += self._publish({message.finding.id: None} | self._affected_by_rule(message.finding))
+            elif isinstance(message, Symptom):
+                if self._devices.add_symptom(message):
+                    outputs += self._publish(self._evaluate_devices([message.device]))
+            else:
+                for slug, evaluator in FABRIC_EVALUATORS:
+                    evaluator.on_message(self._state.evaluators[slug], message)
         return outputs
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        """What a change means for others is said when time goes on, once for all changes since; then what is over.
+        """Evaluate what changed since the last watermark, once for all changes, and what is final.
 
-        A leaf's reboot is 64 changes of the same thing. A fabric in which nothing happens costs nothing here.
+        The reboot of a leaf is 64 changes of the same thing. A fabric without changes costs nothing here.
         """
-        now_ns = self._kept.watermark_ns = max(self._kept.watermark_ns, watermark_ns)
-        self._severities.now_ns = now_ns
-        stirred = (self._kept.cases[identity].episode.finding for identity in self._kept.changed)
-        devices = dict.fromkeys(d for f in stirred if f.condition in LINKS for d in devices_of(f))
-        dirty = self._conclude(devices | self._devices.due()) | self._take_due(now_ns) | self._kept.to_reevaluate
-        dirty |= self._look_at_fleet()
-        dirty |= self._neighbours.affected_by(
-            [self._kept.cases[identity].episode.finding for identity in self._kept.changed]
-        )
-        self._kept.changed, self._kept.to_reevaluate = {}, {}
-        open_ = [i for i in dirty if i in self._kept.cases and not self._kept.cases[i].closed]
-        stale = any(self._kept.cases[i].episode.finding.condition is Condition.TELEMETRY_STALE for i in open_)
-        self._silences = self._devices.silences() if stale else None
-        outputs = self._publish(sorted(open_, key=self._turn))
-        self._silences = None
-        if now_ns - self._kept.swept_ns >= _SWEEP_NS:
-            self._forget()
+        now_ns = self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
+        self._severities.watermark_ns = now_ns
+        changed = [self._index.finding(identity) for identity in self._state.changed]
+        lost_links = (finding for finding in changed if fabric_side(finding).loss in LINK_LOSS)
+        devices = dict.fromkeys(device for finding in lost_links for device in devices_of(finding))
+        ids = self._evaluate_devices(devices | self._devices.pop_due()) | self._pop_due(now_ns)
+        ids |= self._state.to_reevaluate | self._evaluate_fabric()
+        ids |= self._affected.affected_by([self._index.finding(identity) for identity in self._state.changed])
+        self._state.changed, self._state.to_reevaluate = {}, {}
+        cases = self._state.cases
+        open_ids = [identity for identity in ids if identity in cases and not cases[identity].is_closed]
+        self._severities.silent_devices = _counted_on_demand(self._devices.count_silent)
+        outputs = self._publish(sorted(open_ids, key=self._publication_order))
+        self._severities.silent_devices = None
+        if now_ns - self._state.swept_ns >= _SWEEP_NS:
+            self._evict()
         return outputs
 
-    def _look_at_fleet(self) -> dict[str, None]:
-        episodes = fleet_version_drift.step(self._params, self._kept.fleet, self._kept.watermark_ns)
-        for episode in episodes:
-            self._keep(episode)
-        return {episode.finding.id: None for episode in episodes}
+    def _evaluate_fabric(self) -> dict[str, None]:
+        """Run the fabric-wide detectors; return the ids of the cases that changed."""
+        ids: dict[str, None] = {}
+        for slug, evaluator in FABRIC_EVALUATORS:
+            for episode in evaluator.evaluate(self._params, self._state.evaluators[slug], self._state.watermark_ns):
+                self._set_episode(episode)
+                ids[episode.finding.id] = None
+        return ids
 
-    def _turn(self, identity: str) -> tuple[bool, int, str]:
-        """By when it began, whoever told first or took over since; last those whose severity is that of others."""
-        own = self._kept.cases[identity].episode.finding
-        group = self._cases.group_of(own)
-        return group is not None and group.root_id == identity, own.started_at_ns, identity
-
-    def _conclude(self, devices: Iterable[str]) -> dict[str, None]:
-        """Let the device-wide detectors look; answers the cases of which they said something."""
+    def _evaluate_devices(self, devices: Iterable[str]) -> dict[str, None]:
+        """Run the detectors of whole devices; return the ids of the cases that changed."""
         episodes = [episode for device in devices for episode in self._devices.evaluate(device)]
         for episode in episodes:
-            self._keep(episode)
+            self._set_episode(episode)
         return dict.fromkeys(episode.finding.id for episode in episodes)
 
-    def _take_due(self, now_ns: int) -> dict[str, None]:
-        """The cases that are due."""
-        found: dict[str, None] = {}
-        while (due := self._due.pop_due(now_ns)) is not None:
+    def _publication_order(self, identity: str) -> tuple[bool, int, str]:
+        """Return the sort key: by start time; last the roots of groups, whose severity is that of their members."""
+        finding = self._index.finding(identity)
+        group = self._index.groups.group_of(finding)
+        return group is not None and group.root_id == identity, finding.started_at_ns, identity
+
+    def _pop_due(self, now_ns: int) -> dict[str, None]:
+        """Return the cases whose deadline has passed."""
+        ids: dict[str, None] = {}
+        while (due := self._deadlines.pop_due(now_ns)) is not None:
             _, identity = due
-            self._due.cancel(identity)
-            found[identity] = None
-        return found
+            self._deadlines.cancel(identity)
+            ids[identity] = None
+        return ids
 
     def _schedule(self, identity: str, case: Case) -> None:
-        """Judge it anew when it is final, or when the device that it went with has been back for long."""
-        due_ns = finality.next_evaluation_ns(self._params, self._kept.cases, case, self._kept.watermark_ns)
-        if due_ns is not None and not case.closed and due_ns > self._kept.watermark_ns:
-            self._due.schedule(identity, due_ns)
+        due_ns = finality.next_evaluation_ns(self._params, self._state.cases, case, self._state.watermark_ns)
+        if due_ns is not None and not case.is_closed and due_ns > self._state.watermark_ns:
+            self._deadlines.schedule(identity, due_ns)
 
-    def _around(self, finding: Finding) -> dict[str, None]:
-        """The storms that a storm explains, and that which explains it; the links that changed places with a link."""
-        if cable_swaps.is_miscabled(finding):
-            return dict.fromkeys(other.id for other in self._round(finding))
-        if not pfc_storm_tree.is_storm(finding):
-            return self._collapses.affected_by(finding)
-        root = pfc_storm_tree.root_storm(self._cases.findings_at, finding)
-        held = dict.fromkeys(storm.id for storm in pfc_storm_tree.downstream(self._cases.findings_at, finding))
-        held |= self._collapses.affected_by(finding)
-        more = root is not None and pfc_storm_tree.adds_victims(
-            pfc_storm_tree.downstream(self._cases.findings_at, root)
-        )
-        return held | ({root.id: None} if root is not None and more else {})
+    def _affected_by_rule(self, changed: Finding) -> dict[str, None]:
+        """Return the cases that change with a finding by the rules of their detectors."""
+        return {identity: None for affected_by in EFFECTS for identity in affected_by(changed, self._index)}
 
-    def _round(self, finding: Finding) -> list[Finding]:
-        return cable_swaps.swap_cycle(self._kept.cases, self._cases.findings_at, self._ends, finding)
-
-    def _ends(self, subject_id: str) -> list[str]:
-        cable = self._topology.links.get(subject_id)
-        return [] if cable is None else [cable.lower.device, cable.upper.device]
-
-    def _take(self, episode: Episode) -> bool:
-        """An episode's revision, unless a newer one is known."""
+    def _add_newer(self, episode: Episode) -> bool:
+        """Record the revision of an episode unless a newer one is known."""
         finding = episode.finding
-        case = self._kept.cases.get(finding.id)
+        case = self._state.cases.get(finding.id)
         if case is not None and case.episode.finding.revision >= finding.revision:
             return False
-        self._keep(episode)
+        self._set_episode(episode)
         return True
 
-    def _keep(self, episode: Episode) -> None:
+    def _set_episode(self, episode: Episode) -> None:
         finding = episode.finding
-        case = self._kept.cases.get(finding.id)
-        before = None if case is None else case.episode.finding
+        case = self._state.cases.get(finding.id)
+        previous = None if case is None else case.episode.finding
         if case is None:
-            case = self._kept.cases[finding.id] = Case(episode)
+            case = self._state.cases[finding.id] = Case(episode)
         case.episode = episode
-        retracted = finding.status is Status.RETRACTED
-        case.retracted_ns = (case.retracted_ns or self._kept.watermark_ns) if retracted else 0
-        self._cases.add(finding)
-        self._collapses.add(finding)
-        if before is None or _matters(before) != _matters(finding):
-            self._kept.changed[finding.id] = None
-            self._outages.changed(finding)
+        is_retracted = finding.status is Status.RETRACTED
+        case.retracted_ns = (case.retracted_ns or self._state.watermark_ns) if is_retracted else 0
+        self._index.add(finding)
+        if previous is None or _effect(previous) != _effect(finding):
+            self._state.changed[finding.id] = None
+            self._outages.invalidate(finding)
 
     def _publish(self, ids: Iterable[str]) -> list[Output]:
-        """The findings of these cases, where they differ from what was said."""
+        """Return the findings of these cases where they differ from what was published."""
         outputs = []
         for identity in ids:
-            case = self._kept.cases[identity]
-            finding = self._finding(case)
-            said = case.published
-            before = None if said is None or said.final else replace(said, revision=0)
-            if said is not None and (said.final or finding == before):
-                self._schedule(identity, case)
-                continue
-            if said is None and finding.status is Status.RETRACTED:
-                continue
-            if said is not None and finding.status is Status.OPEN:
-                finding = replace(finding, status=Status.UPDATED)
-                if finding == before:
-                    continue
-            finding = replace(finding, revision=next(self._revisions))
-            case.published = finding
-            self._kept.fleet.note(finding)
+            case = self._state.cases[identity]
+            finding = self._new_revision(case)
+            if finding is not None:
+                case.published = finding
+                for slug, evaluator in FABRIC_EVALUATORS:
+                    evaluator.on_published(self._state.evaluators[slug], finding)
+                outputs.append(Output(FINDINGS, finding))
+                outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
             self._schedule(identity, case)
-            outputs.append(Output(FINDINGS, finding))
-            outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
         return outputs
 
-    def _finding(self, case: Case) -> Finding:
-        """The episode with its fabric-wide context; a pure function of all cases and the topology."""
-        own = case.episode.finding
-        explanation = root_cause(self._params, self._cases, case.episode, self._kept.watermark_ns)
-        parent, group = explanation.parent, explanation.group
-        if cable_swaps.is_miscabled(own) and own.status is not Status.RETRACTED:
-            own, parent = cable_swaps.assign_parent(self._kept.cases, self._round(own), own)
-        if is_collapse(own) and own.status is not Status.RETRACTED:
-            own, parent = self._collapses.assign_cause(self._topology, own)
-        reach = self._reaches.estimate(own) if group is None else group_impact(self._reaches, group)
-        radius = own.blast_radius if reach is None else reach.blast_radius(self._topology, own, self._kept.watermark_ns)
-        if pfc_storm_tree.is_storm(own) and parent is None:
-            own = pfc_storm_tree.with_victims(
-                self._topology, own, pfc_storm_tree.downstream(self._cases.findings_at, own), radius
-            )
-            radius = own.blast_radius
-        severity = self._severities.rate(own, self._unseen(case))
+    def _new_revision(self, case: Case) -> Finding | None:
+        """Return the next revision of a case; None if nothing changed or a retracted episode was never published."""
+        finding = self._evaluate(case)
+        published = case.published
+        if published is None:
+            return None if finding.status is Status.RETRACTED else replace(finding, revision=next(self._revisions))
+        if published.final or finding == (last := replace(published, revision=0)):
+            return None
+        if finding.status is Status.OPEN:
+            finding = replace(finding, status=Status.UPDATED)
+        return None if finding == last else replace(finding, revision=next(self._revisions))
+
+    def _evaluate(self, case: Case) -> Finding:
+        """Return the finding of a case in its context: a pure function of all cases and the topology."""
+        episode, now_ns = case.episode, self._state.watermark_ns
+        finding, side = episode.finding, fabric_side(episode.finding)
+        parent, group = root_cause(self._params, self._index, episode, now_ns)
+        impact = self._estimator.estimate(finding) if group is None else group_impact(self._estimator, group)
+        if impact is not None:
+            finding = replace(finding, blast_radius=impact.blast_radius(self._topology, finding, now_ns))
+        if side.explain is not None and parent is None and finding.status is not Status.RETRACTED:
+            finding, parent = side.explain(finding, self._index)
+        severity = self._severities.rate(finding)
+        radius = finding.blast_radius
         if group is not None:
-            own = group_finding(self._topology, self._cases, group)
-            severity = max(severity, group_severity(self._severities, self._kept.cases, group, reach))
-        times = recurrence.count_occurrences(self._kept.occurrences, own)
-        said = (
-            *(reach.evidence(own) if reach is not None else ()),
-            *recurrence.recurrence_evidence(self._params, own, times),
-        )
+            finding = group_finding(self._topology, self._index.groups, group)
+            severity = max(severity, group_severity(self._severities, self._state.cases, group, impact))
+        count = recurrence.count_occurrences(self._state.occurrences, finding)
+        evidence = [*finding.evidence, *(impact.evidence(finding) if impact is not None else ())]
         return replace(
-            own,
+            finding,
             revision=0,
-            evidence=(*own.evidence, *said),
-            final=finality.is_final(self._params, case, self._kept.watermark_ns),
+            evidence=(*evidence, *recurrence.recurrence_evidence(self._params, finding, count)),
+            final=finality.is_final(self._params, case, now_ns),
             severity=severity,
-            cause=cause_with_parent(own, parent),
+            cause=cause_with_parent(finding, parent),
             blast_radius=radius,
             parent_id=parent.id if parent is not None else "",
-            occurrences=times,
+            occurrences=count,
             inventory_digest=self._topology.digest[:12],
-            shadow=True if in_maintenance(self._topology, own) else None,
-            runbook_url=f"docs/runbooks/{own.detector.replace('/', '-')}.md",
+            shadow=True if in_maintenance(self._topology, finding) else None,
+            runbook_url=f"docs/runbooks/{finding.detector.replace('/', '-')}.md",
         )
 
-    def _unseen(self, case: Case) -> bool:
-        """Whether it lasts while a large share of the inventory is silent; counted when time goes on, and kept."""
-        own = case.episode.finding
-        if self._silences is None:
-            return case.published is not None and case.published.severity is Severity.CRITICAL
-        told_ns = own.detected_at_ns or own.started_at_ns
-        until_ns = self._kept.watermark_ns if own.resolved_at_ns is None else own.resolved_at_ns
-        enough = self._params.stale.unseen_ratio * len(self._topology.devices)
-        lasts = until_ns >= told_ns + ns(self._params.stale.unseen_after_s)
-        return lasts and enough > 0 and self._silences.at(told_ns) >= enough
-
-    def _forget(self) -> None:
-        """Let go of what is closed and old enough."""
-        now_ns = self._kept.swept_ns = self._kept.watermark_ns
-        for finding in self._kept.evict(now_ns - _CLOSED_NS, now_ns - recurrence.RETENTION_NS):
-            self._cases.remove(finding)
-            self._collapses.remove(finding)
-            self._outages.changed(finding)
+    def _evict(self) -> None:
+        """Remove the cases that are closed and old."""
+        now_ns = self._state.swept_ns = self._state.watermark_ns
+        for finding in self._state.evict(now_ns - _RETENTION_NS, now_ns - recurrence.RETENTION_NS):
+            self._index.remove(finding)
+            self._outages.invalidate(finding)
 
     def snapshot(self) -> bytes:
-        return orjson.dumps(self._kept)
+        return orjson.dumps(self._state)
 
     def restore(self, data: bytes) -> None:
         try:
-            self._kept = _KEPT.validate_json(data)
+            self._state = _STATE.validate_json(data)
+            self._evaluator_states()
         except ValidationError as error:
             raise Reject(f"not a snapshot of attribute: {error}") from error
-        self._look_up(self._topology)
-        self._due = Deadlines()
-        for identity, case in self._kept.cases.items():
+        self._build_lookups(self._topology)
+        self._deadlines = Deadlines()
+        for identity, case in self._state.cases.items():
             self._schedule(identity, case)
 
 
-def _matters(finding: Finding) -> tuple[int, int | None, bool, Cause]:
-    """What of a finding others depend on."""
+def _counted_on_demand(count: Callable[[], SilenceCount]) -> Callable[[int], int]:
+    """Return a counter of silent devices that is computed at its first use."""
+    known: list[SilenceCount] = []
+
+    def silent_at(at_ns: int) -> int:
+        if not known:
+            known.append(count())
+        return known[0].at(at_ns)
+
+    return silent_at
+
+
+def _effect(finding: Finding) -> tuple[int, int | None, bool, Cause]:
+    """Return the fields of a finding on which others depend."""
     return finding.started_at_ns, finding.resolved_at_ns, finding.status is Status.RETRACTED, finding.cause

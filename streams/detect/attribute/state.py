@@ -1,11 +1,10 @@
-"""What `attribute` keeps: the cases of the fabric and what is known of devices, and questions about them."""
+"""The state of `attribute`, as its snapshot holds it: the cases of the fabric and the facts of each device."""
 
-import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from streams.detect.detectors.device_down.evaluate import Restart
-from streams.detect.detectors.fleet_version_drift.evaluate import Fleet
-from streams.detect.detectors.telemetry_stale.evaluate import Silence
+from streams.detect.evidence.device_evidence import Restart, Silence
 from streams.detect.evidence.episodes import PublishedEpisodes, prune
 from streams.detect.evidence.link_history import FOREVER
 from streams.wire.models import Episode, Finding, Status
@@ -13,41 +12,48 @@ from streams.wire.models import Episode, Finding, Status
 
 @dataclass(slots=True)
 class DeviceState:
-    """What is known of one device, and what its detectors have said."""
+    """The facts of one device, and the episodes that its detectors published."""
 
     silences: dict[str, list[Silence]] = field(default_factory=dict)
+    """By source."""
     restarts: list[Restart] = field(default_factory=list)
-    down: PublishedEpisodes = ()
-    stale: dict[str, PublishedEpisodes] = field(default_factory=dict)
+    published: dict[str, dict[str, PublishedEpisodes]] = field(default_factory=dict)
+    """By detector, then by the part of the device that it evaluates."""
+    due_ns: int = FOREVER
+    """The watermark at which a detector evaluates the device again without new input."""
 
     @property
-    def has_open_episodes(self) -> bool:
-        """A detector of this device has something to close."""
-        said = itertools.chain(self.down, *self.stale.values())
-        return any(not one.episode.finding.final for one in said)
+    def is_empty(self) -> bool:
+        return not (self.silences or self.restarts or any(self.published.values()))
 
     def prune(self, before_ns: int) -> None:
-        """Drop what is over and older."""
-        self.down = prune(self.down, before_ns)
-        self.stale = {name: prune(said, before_ns) for name, said in self.stale.items()}
+        """Drop facts and final episodes that are older."""
+        self.published = {slug: _pruned(by_part, before_ns) for slug, by_part in self.published.items()}
         self.restarts = [restart for restart in self.restarts if restart.at_ns >= before_ns]
-        self.silences = {
-            name: kept for name, own in self.silences.items() if (kept := [s for s in own if s.resumed_ns >= before_ns])
+        recent = {
+            source: [silence for silence in silences if silence.resumed_ns >= before_ns]
+            for source, silences in self.silences.items()
         }
+        self.silences = {source: silences for source, silences in recent.items() if silences}
+
+
+def _pruned(by_part: Mapping[str, PublishedEpisodes], before_ns: int) -> dict[str, PublishedEpisodes]:
+    pruned = {part: prune(episodes, before_ns) for part, episodes in by_part.items()}
+    return {part: episodes for part, episodes in pruned.items() if episodes}
 
 
 @dataclass(slots=True)
 class Case:
-    """One episode and the finding that was last published of it."""
+    """One episode, and the finding that was last published for it."""
 
     episode: Episode
     published: Finding | None = None
     retracted_ns: int = 0
-    """The watermark at which it was taken back."""
+    """The watermark at which the episode was retracted."""
 
     @property
-    def closed(self) -> bool:
-        """All was said of it: its final revision, or nothing of what was taken back before it was said."""
+    def is_closed(self) -> bool:
+        """Return whether the final revision is published, or the episode was retracted before any was."""
         if self.published is None:
             return self.episode.finding.status is Status.RETRACTED
         return self.published.final
@@ -61,45 +67,35 @@ class AttributeState:
     cases: dict[str, Case] = field(default_factory=dict)
     devices: dict[str, DeviceState] = field(default_factory=dict)
     occurrences: dict[str, dict[str, int]] = field(default_factory=dict)
-    """Condition and subject -> when each of its findings began, by id: one that is dated anew is still one."""
+    """Start times by finding id, by condition and subject. A finding whose start changes still counts once."""
     changed: dict[str, None] = field(default_factory=dict)
-    """Cases that changed since time last went on: what that changes for others is said then, once for all of them."""
+    """Cases that changed since the watermark last advanced; their effect on others is evaluated then, once for all."""
     to_reevaluate: dict[str, None] = field(default_factory=dict)
-    """Cases to be judged anew for another reason: a job came or went."""
+    """Cases to evaluate for another reason: a job started or ended."""
     swept_ns: int = 0
-    fleet: Fleet = field(default_factory=Fleet)
+    evaluators: dict[str, Any] = field(default_factory=dict)
+    """The states of the detectors that evaluate the whole fabric."""
 
-    def evict(self, before_ns: int, occurred_ns: int) -> list[Finding]:
-        """Let go of what is closed, older, and the parent of nothing that is open; answers it."""
-        parents = {c.published.parent_id for c in self.cases.values() if c.published is not None and not c.closed}
-        gone = [
+    def evict(self, before_ns: int, occurrences_before_ns: int) -> list[Finding]:
+        """Remove the cases that are closed, older, and no parent of an open case; return their findings."""
+        parents = {case.published.parent_id for case in self.cases.values() if case.published and not case.is_closed}
+        evicted = [
             case.episode.finding
             for identity, case in self.cases.items()
-            if case.closed and case.episode.finding.observed_at_ns < before_ns and identity not in parents
+            if case.is_closed and case.episode.finding.observed_at_ns < before_ns and identity not in parents
         ]
-        for finding in gone:
+        for finding in evicted:
             del self.cases[finding.id]
         for device, state in list(self.devices.items()):
             state.prune(before_ns)
-            if not (state.silences or state.restarts or state.down):
+            if state.is_empty:
                 del self.devices[device]
         for subject, starts in list(self.occurrences.items()):
-            if all(start < occurred_ns for start in starts.values()):
+            if all(start_ns < occurrences_before_ns for start_ns in starts.values()):
                 del self.occurrences[subject]
-        return gone
+        return evicted
 
 
-def devices_of(finding: Finding) -> list[str]:
-    """The devices at its ends."""
-    return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
-
-
-def corroborated_by_other(finding: Finding, device: str) -> bool:
-    """Whether another device than this gave evidence."""
+def has_evidence_from_other(finding: Finding, device: str) -> bool:
+    """Return whether a finding has evidence from another device than this."""
     return any(evidence.at is not None and evidence.at.device != device for evidence in finding.evidence)
-
-
-def overlap(one: Finding, other: Finding) -> bool:
-    """Whether both were so at any moment."""
-    ends = [f.resolved_at_ns if f.resolved_at_ns is not None else FOREVER for f in (one, other)]
-    return one.started_at_ns <= ends[1] and other.started_at_ns <= ends[0]

@@ -1,7 +1,7 @@
-"""What began together: findings in order of time, in runs of which each began shortly after the one before.
+"""Clusters findings by start time: each member starts shortly after the one before it.
 
-Kept as findings come and go. A burst puts thousands into one run one after the other, and asks after each which is the
-first of them and how many they are: that costs a place in an ordered list, and nothing of all the others.
+Updated as findings come and go. A burst adds thousands of members to one cluster one after the other and queries its
+root and its size after each: that costs one insertion into an ordered list, independent of the other clusters.
 """
 
 import heapq
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 Rank = tuple[bool, int, int, str, str]
-"""The least stands for all of its run; it ends with the id."""
+"""The member with the lowest rank is the root of its cluster. The last element is the id."""
 
 
 class Member(NamedTuple):
-    """What of a finding decides where it is in which run; first by what they are ordered."""
+    """The fields of a finding that decide its cluster and its place there; ordered by the first fields."""
 
     started_at_ns: int
     id: str
@@ -25,36 +25,36 @@ class Member(NamedTuple):
 
 
 class Cluster:
-    """Members that began one shortly after the other."""
+    """Members of which each started shortly after the one before."""
 
     __slots__ = ("_devices", "_ranks", "_subjects", "members", "tiers")
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
         self.tiers: dict[str, int] = {}
-        """How many devices of each tier they are of."""
+        """The number of affected devices by tier."""
         self._subjects: dict[str, int] = {}
         self._devices: dict[str, int] = {}
         self._ranks: list[Rank] = []
 
     @property
-    def subjects(self) -> int:
-        """How many things they are of."""
+    def subject_count(self) -> int:
+        """Return the number of different subjects."""
         return len(self._subjects)
 
     @property
-    def root(self) -> str:
-        """The id of the one that stands for all; of those that left, the ranks are let go when they come first."""
-        while (known := self.members.get(self._ranks[0][-1])) is None or known.rank != self._ranks[0]:
+    def root_id(self) -> str:
+        """Return the id of the root. Ranks of members that left are removed when they reach the top."""
+        while (member := self.members.get(self._ranks[0][-1])) is None or member.rank != self._ranks[0]:
             heapq.heappop(self._ranks)
         return self._ranks[0][-1]
 
     def ordered(self) -> list[Member]:
-        """All of them by when they began."""
+        """Return the members by start time."""
         return sorted(self.members.values())
 
     def add(self, member: Member) -> None:
-        """One that was not among them."""
+        """Add a new member."""
         self.members[member.id] = member
         heapq.heappush(self._ranks, member.rank)
         self._subjects[member.subject] = self._subjects.get(member.subject, 0) + 1
@@ -64,97 +64,99 @@ class Cluster:
                 self.tiers[member.tier] = self.tiers.get(member.tier, 0) + 1
 
     def remove(self, member: Member) -> None:
-        """One that was among them is no more."""
+        """Remove a member."""
         del self.members[member.id]
-        _one_less(self._subjects, member.subject)
-        if member.device and _one_less(self._devices, member.device):
-            _one_less(self.tiers, member.tier)
+        _decrement(self._subjects, member.subject)
+        if member.device and _decrement(self._devices, member.device):
+            _decrement(self.tiers, member.tier)
 
 
 class ClusterIndex:
-    """All findings of one key, those within `apart_ns` of the one before in one run with it."""
+    """The findings of one group key; those at most `max_gap_ns` apart are in one cluster."""
 
-    __slots__ = ("_apart_ns", "_order", "_run_of")
+    __slots__ = ("_cluster_by_id", "_max_gap_ns", "_order")
 
-    def __init__(self, apart_ns: int) -> None:
-        self._apart_ns = apart_ns
+    def __init__(self, max_gap_ns: int) -> None:
+        self._max_gap_ns = max_gap_ns
         self._order: list[Member] = []
-        self._run_of: dict[str, Cluster] = {}
+        self._cluster_by_id: dict[str, Cluster] = {}
 
     def __len__(self) -> int:
         return len(self._order)
 
     def cluster_of(self, identity: str) -> Cluster | None:
-        """The run that a finding is in; it may be alone in it."""
-        return self._run_of.get(identity)
+        """Return the cluster of a finding, which may be its only member."""
+        return self._cluster_by_id.get(identity)
 
     def add(self, member: Member) -> None:
-        """A finding that is new, or of which something changed."""
-        run = self._run_of.get(member.id)
-        if run is not None:
-            if run.members[member.id] == member:
+        """Add a finding, or replace its former state."""
+        cluster = self._cluster_by_id.get(member.id)
+        if cluster is not None:
+            if cluster.members[member.id] == member:
                 return
             self.remove(member.id)
         insort(self._order, member)
-        place = bisect_left(self._order, member)
-        alone = Cluster()
-        alone.add(member)
-        self._run_of[member.id] = alone
-        for before in (place - 1, place):
-            if 0 <= before < len(self._order) - 1 and self._joins(before, before + 1):
-                self._join(self._order[before], self._order[before + 1])
+        index = bisect_left(self._order, member)
+        single = Cluster()
+        single.add(member)
+        self._cluster_by_id[member.id] = single
+        for earlier in (index - 1, index):
+            if 0 <= earlier < len(self._order) - 1 and self._is_adjacent(earlier, earlier + 1):
+                self._merge(self._order[earlier], self._order[earlier + 1])
 
     def remove(self, identity: str) -> None:
-        """A finding that is let go, or belongs elsewhere; what it held together falls apart."""
-        run = self._run_of.pop(identity)
-        member = run.members[identity]
-        place = bisect_left(self._order, member)
-        run.remove(member)
-        del self._order[place]
-        between = 0 < place < len(self._order)
-        held = between and run.members.keys() >= {self._order[place - 1].id, self._order[place].id}
-        if held and not self._joins(place - 1, place):
-            self._split(run, place)
+        """Remove a finding and split its cluster where the gap becomes too large."""
+        cluster = self._cluster_by_id.pop(identity)
+        member = cluster.members[identity]
+        index = bisect_left(self._order, member)
+        cluster.remove(member)
+        del self._order[index]
+        is_between = 0 < index < len(self._order)
+        was_bridge = is_between and cluster.members.keys() >= {self._order[index - 1].id, self._order[index].id}
+        if was_bridge and not self._is_adjacent(index - 1, index):
+            self._split(cluster, index)
 
-    def _joins(self, before: int, after: int) -> bool:
-        return self._order[after].started_at_ns - self._order[before].started_at_ns <= self._apart_ns
+    def _is_adjacent(self, earlier: int, later: int) -> bool:
+        return self._order[later].started_at_ns - self._order[earlier].started_at_ns <= self._max_gap_ns
 
-    def _join(self, one: Member, other: Member) -> None:
-        """Two runs become the larger of them; one that comes into the midst of a run is in it already."""
-        few, many = sorted((self._run_of[one.id], self._run_of[other.id]), key=lambda run: len(run.members))
-        if few is many:
+    def _merge(self, one: Member, other: Member) -> None:
+        """Move the smaller cluster into the larger; two members of one cluster need no merge."""
+        small, large = sorted(
+            (self._cluster_by_id[one.id], self._cluster_by_id[other.id]), key=lambda cluster: len(cluster.members)
+        )
+        if small is large:
             return
-        for member in few.members.values():
-            many.add(member)
-            self._run_of[member.id] = many
+        for member in small.members.values():
+            large.add(member)
+            self._cluster_by_id[member.id] = large
 
-    def _split(self, run: Cluster, place: int) -> None:
-        """The smaller part, before or from that place of all, becomes a run of its own."""
-        parted = Cluster()
-        for member in _shorter(run, self._order, place):
-            run.remove(member)
-            parted.add(member)
-            self._run_of[member.id] = parted
+    def _split(self, cluster: Cluster, index: int) -> None:
+        """Move the smaller part, before or from an index of the order on, into a new cluster."""
+        new = Cluster()
+        for member in _smaller_part(cluster, self._order, index):
+            cluster.remove(member)
+            new.add(member)
+            self._cluster_by_id[member.id] = new
 
 
-def _shorter(run: Cluster, order: list[Member], place: int) -> Iterable[Member]:
-    """Of a run the members before a place, or those from it on, whichever are fewer."""
+def _smaller_part(cluster: Cluster, order: list[Member], index: int) -> Iterable[Member]:
+    """Return the members of a cluster before an index, or those from it on, whichever are fewer."""
     before: list[Member] = []
     after: list[Member] = []
-    down: Iterator[int] = iter(range(place - 1, -1, -1))
-    for up in range(place, len(order) + 1):
-        if up == len(order) or order[up].id not in run.members:
+    downwards: Iterator[int] = iter(range(index - 1, -1, -1))
+    for upwards in range(index, len(order) + 1):
+        if upwards == len(order) or order[upwards].id not in cluster.members:
             return after
-        after.append(order[up])
-        at = next(down, -1)
-        if at < 0 or order[at].id not in run.members:
+        after.append(order[upwards])
+        at = next(downwards, -1)
+        if at < 0 or order[at].id not in cluster.members:
             return before
         before.append(order[at])
     return after
 
 
-def _one_less(counts: dict[str, int], name: str) -> bool:
-    """Count one less; whether it was the last."""
+def _decrement(counts: dict[str, int], name: str) -> bool:
+    """Decrement a count; return whether it reached zero and was removed."""
     counts[name] -= 1
     if counts[name]:
         return False

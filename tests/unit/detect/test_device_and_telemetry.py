@@ -67,7 +67,7 @@ def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
     (reboot,) = findings(play(world.rounds(900)))
     assert (reboot.condition, reboot.cause, reboot.final) == (Condition.DEVICE_DOWN, Cause.REBOOT, True)
     assert (after(reboot.started_at_ns), after(reboot.detected_at_ns), after(reboot.resolved_at_ns)) == (90, 100, 100)
-    assert reboot.evidence[0].statement == "p1-l0 is in another boot than before"
+    assert reboot.evidence[0].statement == "p1-l0 has another boot id than before"
 
 
 def test_an_event_and_a_boot_id_of_one_restart_are_one_finding() -> None:
@@ -228,7 +228,7 @@ def test_a_collector_that_took_a_target_over_is_the_one_that_is_judged() -> None
     lost = [s for s in kept if s.sampled_at_ns < at(100)]
     second = [status("p1-l0", t, reachable=False, error="refused", collector="second") for t in range(112, 600, 10)]
     (stale,) = findings(play([*lost, *first, *second]))
-    assert (stale.cause, "collector second says: refused" in stale.evidence[0].statement) == (Cause.UNKNOWN, True)
+    assert (stale.cause, "collector second reports: refused" in stale.evidence[0].statement) == (Cause.UNKNOWN, True)
 
 
 @pytest.mark.parametrize("dead", [True, False])

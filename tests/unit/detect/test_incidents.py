@@ -102,7 +102,7 @@ def test_a_plane_that_is_lost_is_one_incident_and_degraded_not_down() -> None:
     (root,) = heard.alone
     assert len(heard.pages) == 1
     assert root.id in heard.pages
-    assert f"80 of {len(switches)} switches of plane 0 went away" in root.summary
+    assert f"80 of {len(switches)} switches of plane 0 went down" in root.summary
     assert root.blast_radius is not None
     assert (len(root.blast_radius.hosts), root.blast_radius.capacity_lost_ratio) == (64, 0.5)
     (said,) = [e.statement for e in root.evidence if e.metric == "capacity"]

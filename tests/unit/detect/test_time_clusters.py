@@ -35,8 +35,8 @@ def check(runs: ClusterIndex, members: dict[str, Member]) -> None:
         assert run is not None
         assert len(found) == 1
         assert run.ordered() == wanted
-        assert run.root == min(one.rank for one in wanted)[-1]
-        assert run.subjects == len({one.subject for one in wanted})
+        assert run.root_id == min(one.rank for one in wanted)[-1]
+        assert run.subject_count == len({one.subject for one in wanted})
         tiers = [tier for _, tier in {(one.device, one.tier) for one in wanted}]
         assert run.tiers == {tier: tiers.count(tier) for tier in set(tiers)}
 

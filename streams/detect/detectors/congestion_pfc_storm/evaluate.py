@@ -35,18 +35,6 @@ StormSpells = LinkSpells[PauseBegan | PfcWatchdogStorm]
 StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
 
 
-def pauser_of(finding: Finding) -> str:
-    """The device that pauses, of a finding of this detector."""
-    at = finding.evidence[0].at if finding.evidence else None
-    return at.device if at is not None else ""
-
-
-def paused_of(finding: Finding) -> str:
-    """The device that is paused."""
-    ends = [end.device for end in (finding.subject.a, finding.subject.z) if end is not None]
-    return next((device for device in ends if device != pauser_of(finding)), "")
-
-
 def step(params: DetectParams, own: StormSpells, watermark_ns: int) -> tuple[list[Episode], int]:
     """Conclude from the spells; answers what changed, and the watermark at which to look again."""
     by_pauser: dict[Endpoint, list[StormSpell]] = {}

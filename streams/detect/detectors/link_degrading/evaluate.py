@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from streams.detect.detectors.link_degrading.params import DegradingParams
 from streams.detect.detectors.link_degrading.report import evidence_of, headline, strongest_hits, worst_lane
-from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, TREND, RuleHit, has_step, rule_hits
+from streams.detect.detectors.link_degrading.rules import LEVELS, TREND, RuleHit, has_step, rule_hits
 from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
 from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory
@@ -170,9 +170,3 @@ def _cause(params: DegradingParams, history: LinkHistory, run: _Run, minutes: Wi
     lower = history.subject.a
     at_host = lower is not None and (lower.device, lower.port) in ends and history.subject.role == HOST_LINK
     return Cause.NIC if at_host else Cause.SWITCH
-
-
-def loses_traffic(finding: Finding) -> bool:
-    """Whether frames are lost, and not only corrected or foretold."""
-    names = {metric.name.lower() for metric in LOSSES}
-    return any(evidence.metric in names for evidence in finding.evidence)

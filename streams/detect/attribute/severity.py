@@ -1,0 +1,105 @@
+"""Rates findings by DETECTION 3a: the rules of the detectors, over jobs, redundancy and the outages of the moment."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from streams.detect.attribute.outages import Outages, open_interval
+from streams.detect.attribute.sides import DetectorParams, fabric_side
+from streams.detect.attribute.state import Case
+from streams.detect.params import DetectParams
+from streams.fabric.ids import Port
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import Finding, Severity, Subject
+
+
+def link_at(topology: Topology, subject: Subject) -> TopologyLink | None:
+    """Return the link of a subject, under the inventory in effect."""
+    return topology.link_at(Port(subject.a.device, subject.a.port)) if subject.a and subject.a.port else None
+
+
+def jobs_during(topology: Topology, hosts: Sequence[str], finding: Finding, watermark_ns: int) -> tuple[str, ...]:
+    """Return the jobs that ran on any of these hosts when a finding started or while it was open."""
+    end_ns = finding.resolved_at_ns
+    if end_ns is None:
+        end_ns = max(watermark_ns, finding.detected_at_ns or 0)
+    return topology.jobs_between(hosts, finding.started_at_ns, end_ns)
+
+
+class SeverityRater:
+    """Rates findings. It is the `SeverityContext` of the detectors' side."""
+
+    def __init__(self, params: DetectParams, topology: Topology, outages: Outages, cases: Mapping[str, Case]) -> None:
+        self.topology = topology
+        self.floor = params.capacity_floor
+        self.watermark_ns = 0
+        self.silent_devices: Callable[[int], int] | None = None
+        """Counts the silent devices at a time; absent between two watermarks."""
+        self._params = DetectorParams(params)
+        self._outages = outages
+        self._cases = cases
+
+    def rate(self, finding: Finding) -> Severity:
+        """Return the highest severity that a finding had while it was open."""
+        side = fabric_side(finding)
+        if side.severity_by_detector or finding.severity is Severity.INFO:
+            return finding.severity
+        is_critical = side.is_critical is not None and side.is_critical(finding, self)
+        return Severity.CRITICAL if is_critical else Severity.WARNING
+
+    def params_of(self, finding: Finding) -> Any:
+        return self._params.of(finding)
+
+    @property
+    def device_count(self) -> int:
+        return len(self.topology.devices)
+
+    def link_of(self, finding: Finding) -> TopologyLink | None:
+        return link_at(self.topology, finding.subject)
+
+    def has_job(self, host: str, finding: Finding) -> bool:
+        return bool(jobs_during(self.topology, [host], finding, self.watermark_ns))
+
+    def has_redundancy(self, link: TopologyLink, finding: Finding) -> bool:
+        return self._has_redundancy(link.lower.device, {link.id: link}, finding)
+
+    def isolates_neighbor(self, device: str, finding: Finding) -> bool:
+        known = self.topology.devices.get(device)
+        if known is None or known.kind == "host":
+            return False
+        by_lower: dict[str, dict[str, TopologyLink]] = {}
+        for link in self.topology.links_of.get(device, ()):
+            if link.upper.device == device:
+                by_lower.setdefault(link.lower.device, {})[link.id] = link
+        return any(not self._has_redundancy(lower, links, finding) for lower, links in by_lower.items())
+
+    def silent_devices_at(self, at_ns: int) -> int | None:
+        return None if self.silent_devices is None else self.silent_devices(at_ns)
+
+    def was_critical(self, finding: Finding) -> bool:
+        published = self._cases[finding.id].published
+        return published is not None and published.severity is Severity.CRITICAL
+
+    def _has_redundancy(self, device: str, lost: dict[str, TopologyLink], finding: Finding) -> bool:
+        """Return whether a device had what it needs without these uplinks all the time that the finding was open."""
+        begin_ns, end_ns = open_interval(finding)
+        uplinks = self.topology.uplinks_of.get(device, ())
+        if all(link.role == HOST_LINK for link in lost.values()):
+            return all(self._has_other_plane(uplinks, link, lost, begin_ns, end_ns) for link in lost.values())
+        others = [link.id for link in uplinks if link.id not in lost]
+        remaining = len(others) - self._outages.max_concurrent(device, others, begin_ns, end_ns)
+        return remaining >= self.floor * len(uplinks)
+
+    def _has_other_plane(
+        self, uplinks: Sequence[TopologyLink], link: TopologyLink, lost: Collection[str], begin_ns: int, end_ns: int
+    ) -> bool:
+        """Return whether the host always had another plane of the link's rail."""
+        others = [
+            other.id
+            for other in uplinks
+            if other.role == HOST_LINK
+            and other.rail == link.rail
+            and other.plane != link.plane
+            and other.id not in lost
+        ]
+        return len(others) > self._outages.max_concurrent(link.lower.device, others, begin_ns, end_ns)

@@ -1,0 +1,207 @@
+"""Finds the outages of one device: restarts, silence with lost links, and links that were lost together."""
+
+from dataclasses import dataclass, replace
+
+from streams.detect.detectors.device_down.params import DeviceDownParams
+from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence
+from streams.detect.evidence.link_history import FOREVER, Interval
+from streams.detect.evidence.params import GroupingParams
+from streams.detect.thresholds import ns
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """One interval in which the device was down."""
+
+    begin_ns: int
+    end_ns: int
+    detected_ns: int
+    boot_id: int
+    is_restart: bool
+    lost_links: int = 0
+    of_links: int = 0
+    """The number of its links whose other ends are read."""
+    is_silent: bool = True
+
+
+def find_outages(params: DeviceDownParams, grouping: GroupingParams, evidence: DeviceEvidence) -> list[Outage]:
+    """Return the outages of a device by time; those closer than `merge_s` are one."""
+    found = sorted([*_restarts(evidence), *_silent_outages(params, evidence)], key=lambda o: (o.begin_ns, o.end_ns))
+    merged: list[Outage] = []
+    for outage in found:
+        if merged and outage.begin_ns <= _later(merged[-1].end_ns, ns(params.merge_s)):
+            merged[-1] = _merge(merged[-1], outage)
+        else:
+            merged.append(outage)
+    for outage in _joint_losses(grouping, evidence):
+        _add_joint_loss(params, merged, outage)
+    return sorted(merged, key=lambda outage: outage.begin_ns)
+
+
+def _add_joint_loss(params: DeviceDownParams, outages: list[Outage], loss: Outage) -> None:
+    """Add a joint loss of links, or complete the outage that it belongs to.
+
+    Neighbors report a loss earlier than a restart or a silence is detected, but these date the outage better.
+    """
+    merge_ns = ns(params.merge_s)
+    for index, outage in enumerate(outages):
+        if loss.begin_ns <= _later(outage.end_ns, merge_ns) and outage.begin_ns <= _later(loss.end_ns, merge_ns):
+            outages[index] = replace(
+                outage,
+                detected_ns=min(outage.detected_ns, loss.detected_ns),
+                lost_links=max(outage.lost_links, loss.lost_links),
+                of_links=max(outage.of_links, loss.of_links),
+            )
+            return
+    outages.append(loss)
+
+
+def _later(at_ns: int, by_ns: int) -> int:
+    return FOREVER if at_ns == FOREVER else at_ns + by_ns
+
+
+def _merge(first: Outage, second: Outage) -> Outage:
+    """Merge two outages; a restart ends one that is still open, because the device is up again."""
+    is_restart = first.is_restart or second.is_restart
+    ends_ns = [first.end_ns, second.end_ns]
+    if is_restart:
+        ends_ns = [end_ns for end_ns in ends_ns if end_ns != FOREVER]
+    return Outage(
+        begin_ns=first.begin_ns,
+        end_ns=max(ends_ns),
+        detected_ns=min(first.detected_ns, second.detected_ns),
+        boot_id=first.boot_id or second.boot_id,
+        is_restart=is_restart,
+        lost_links=max(first.lost_links, second.lost_links),
+        of_links=max(first.of_links, second.of_links),
+    )
+
+
+def _restarts(evidence: DeviceEvidence) -> list[Outage]:
+    return [
+        Outage(restart.since_ns or restart.at_ns, restart.at_ns, restart.at_ns, restart.boot_id, is_restart=True)
+        for restart in evidence.restarts
+        if not any(_is_refinement(other, restart) for other in evidence.restarts)
+    ]
+
+
+def _is_refinement(narrow: Restart, wide: Restart) -> bool:
+    """Return whether two intervals are of one restart, and a late reading between both ends narrowed it."""
+    if narrow.by_event or wide.by_event or narrow.boot_id != wide.boot_id or narrow == wide:
+        return False
+    is_within = wide.since_ns <= narrow.since_ns and narrow.at_ns <= wide.at_ns
+    return is_within and (narrow.since_ns == wide.since_ns or narrow.at_ns == wide.at_ns)
+
+
+def _silent_outages(params: DeviceDownParams, evidence: DeviceEvidence) -> list[Outage]:
+    """Return when all sources were silent while at least `links_down_ratio` of the links were down at the other ends.
+
+    The ratio is of the links whose other ends are read, and at least of half of all links: where a collector is dead,
+    a switch and its neighbors are silent together, and hosts still report that their links to it went down.
+    """
+    outages = []
+    for begin_ns, end_ns in _silent_intervals(evidence.silences):
+        lost = [
+            link
+            for link in evidence.lost
+            if not link.is_intermittent and begin_ns <= link.up_ns and link.down_ns <= end_ns
+        ]
+        first_ns = max(begin_ns, min((link.down_ns for link in lost if link.down_ns >= begin_ns), default=begin_ns))
+        read = evidence.links - sum(_is_unread_at(silences, first_ns) for silences in evidence.neighbor_silences)
+        needed = _at_least_one(params.links_down_ratio * max(read, evidence.links / 2))
+        if not evidence.links or len({link.link_id for link in lost}) < needed:
+            continue
+        silences = _silences_at(evidence.silences, begin_ns)
+        last = max(silences, key=_detection)
+        if last.live_sources:
+            continue
+        outages.append(
+            Outage(
+                begin_ns=_begin_ns(params, begin_ns, sorted(link.down_ns for link in lost)[:needed]),
+                end_ns=end_ns,
+                detected_ns=max(sorted(link.reported_ns for link in lost)[needed - 1], last.detected_ns),
+                boot_id=next((silence.boot_id for silence in silences if silence.boot_id), 0),
+                is_restart=False,
+                lost_links=len(lost),
+                of_links=max(read, len(lost)),
+            )
+        )
+    return outages
+
+
+def _at_least_one(count: float) -> int:
+    """Round a number of links up, to one at least."""
+    return max(1, -(-round(count * 1000) // 1000))
+
+
+def _is_unread_at(silences: dict[str, list[Silence]], at_ns: int) -> bool:
+    """Return whether no source of a device delivered data at a time."""
+    current = _silences_at(silences, at_ns)
+    return len(current) >= len(silences) > 0 and not max(current, key=_detection).live_sources
+
+
+def _silences_at(silences: dict[str, list[Silence]], at_ns: int) -> list[Silence]:
+    return [silence for own in silences.values() for silence in own if silence.since_ns <= at_ns < silence.resumed_ns]
+
+
+def _detection(silence: Silence) -> int:
+    """Return the sort key by which the last detected silence has the current number of live sources."""
+    return silence.detected_ns
+
+
+def _begin_ns(params: DeviceDownParams, silent_ns: int, downs_ns: list[int]) -> int:
+    """Return when the device became silent, or when the needed links were lost if that was long after."""
+    near_ns = ns(params.merge_s)
+    first_ns = min(at_ns for at_ns in downs_ns if at_ns >= downs_ns[-1] - near_ns)
+    return first_ns if first_ns > silent_ns + near_ns else silent_ns
+
+
+def _joint_losses(grouping: GroupingParams, evidence: DeviceEvidence) -> list[Outage]:
+    """Return when nearly all links were lost, each shortly after the one before, as their other ends report.
+
+    Such an outage lasts until so many links recovered that it would not have been detected.
+    """
+    needed = max(grouping.links, _at_least_one(evidence.links * grouping.device_ratio))
+    outages = []
+    cluster: list[LostLink] = []
+    for link in [*sorted(evidence.lost, key=lambda link: link.down_ns), None]:
+        if cluster and (link is None or link.down_ns - cluster[-1].down_ns > ns(grouping.links_s)):
+            if (outage := _joint_loss(needed, evidence, cluster)) is not None:
+                outages.append(outage)
+            cluster = []
+        if link is not None:
+            cluster.append(link)
+    return outages
+
+
+def _joint_loss(needed: int, evidence: DeviceEvidence, cluster: list[LostLink]) -> Outage | None:
+    """Return the outage of a cluster of losses; a link that is intermittent and then stays down counts once."""
+    reported_ns: dict[str, int] = {}
+    up_ns: dict[str, int] = {}
+    for link in cluster:
+        reported_ns[link.link_id] = min(link.reported_ns, reported_ns.get(link.link_id, FOREVER))
+        up_ns[link.link_id] = max(link.up_ns, up_ns.get(link.link_id, 0))
+    if len(reported_ns) < needed:
+        return None
+    return Outage(
+        begin_ns=cluster[0].down_ns,
+        end_ns=sorted(up_ns.values())[len(reported_ns) - needed],
+        detected_ns=sorted(reported_ns.values())[needed - 1],
+        boot_id=0,
+        is_restart=False,
+        lost_links=len(reported_ns),
+        of_links=evidence.links,
+        is_silent=False,
+    )
+
+
+def _silent_intervals(silences: dict[str, list[Silence]]) -> list[Interval]:
+    """Return when every source that was ever silent is silent; `live_sources` counts those that never were."""
+    intervals: list[Interval] | None = None
+    for source in silences.values():
+        own = [(silence.since_ns, silence.resumed_ns) for silence in source]
+        if intervals is None:
+            intervals = own
+        else:
+            intervals = [(max(a, c), min(b, d)) for a, b in intervals for c, d in own if max(a, c) < min(b, d)]
+    return intervals or []

@@ -1,0 +1,89 @@
+"""The evidence on one device: silences of its sources, restarts, and links that their other ends report as lost."""
+
+from dataclasses import dataclass, replace
+
+from streams.detect.evidence.link_history import FOREVER
+from streams.wire.models import Source, Subject
+from streams.wire.symptoms import SourceSilence
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """One source of one device delivered no data in [since_ns, resumed_ns); the limit passed at `detected_ns`."""
+
+    source: Source
+    since_ns: int
+    detected_ns: int
+    resumed_ns: int = FOREVER
+    boot_id: int = 0
+    collector: str = ""
+    collector_silent: bool = False
+    collector_error: str = ""
+    live_sources: int = 0
+    """The number of other sources of the device that delivered data at `detected_ns`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The device restarted in (since_ns, at_ns]; `boot_id` is of the boot that ended, 0 where unknown."""
+
+    since_ns: int
+    at_ns: int
+    boot_id: int = 0
+    by_event: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LostLink:
+    """A link of the device that its other end reported down from `down_ns` to `up_ns`, known at `reported_ns`."""
+
+    link_id: str
+    down_ns: int
+    up_ns: int
+    reported_ns: int
+    is_intermittent: bool = False
+    """The link went down and recovered repeatedly in that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceEvidence:
+    """All that is known about one device. `silences` are by source; `links` is the number of its links.
+
+    `neighbor_silences` are the silences, by source, of those devices at the other ends of its links that had any.
+    """
+
+    subject: Subject
+    silences: dict[str, list[Silence]]
+    restarts: list[Restart]
+    lost: list[LostLink]
+    links: int
+    neighbor_silences: tuple[dict[str, list[Silence]], ...] = ()
+
+
+def update_silences(
+    limit_ns: int, silences: list[Silence], source: Source, since_ns: int, at_ns: int, observed: SourceSilence
+) -> list[Silence]:
+    """Return the silences of a source after it became silent or resumed.
+
+    A resumption may be the first report of a gap. One within `limit_ns` fills the gap: there was no silence.
+    """
+    resumed = observed.has_resumed
+    if resumed and at_ns - since_ns <= limit_ns:
+        return [silence for silence in silences if silence.since_ns != since_ns]
+    if any(silence.since_ns == since_ns for silence in silences):
+        return [
+            replace(silence, resumed_ns=at_ns) if resumed and silence.since_ns == since_ns else silence
+            for silence in silences
+        ]
+    silence = Silence(
+        source=source,
+        since_ns=since_ns,
+        detected_ns=min(at_ns, since_ns + limit_ns) if resumed else at_ns,
+        resumed_ns=at_ns if resumed else FOREVER,
+        boot_id=observed.boot_id,
+        collector=observed.collector,
+        collector_silent=observed.collector_silent,
+        collector_error=observed.collector_error,
+        live_sources=observed.live_sources,
+    )
+    return [*silences, silence]

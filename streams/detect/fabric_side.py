@@ -1,0 +1,237 @@
+"""The fabric-wide side of a detector: how `attribute` evaluates, explains, groups and rates its findings.
+
+A detector sets the fields and hooks that differ from the defaults; `attribute` looks them up by condition and names no
+detector. A hook is a pure function of the findings of the moment. Its first argument is the detector's own parameters.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Any, NamedTuple, Protocol
+
+from streams.detect.evidence.device_evidence import DeviceEvidence
+from streams.detect.evidence.episodes import PublishedEpisodes
+from streams.detect.evidence.link_history import FOREVER
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Message, Source
+
+
+class Loss(Enum):
+    """What carries no traffic while a finding is open."""
+
+    NONE = "none"
+    LINK = "link"
+    LINK_INTERMITTENT = "link-intermittent"
+    """The link goes down and recovers repeatedly; it counts as a lost link, but not as lost capacity."""
+    DEVICE = "device"
+
+
+LINK_LOSS = (Loss.LINK, Loss.LINK_INTERMITTENT)
+
+
+class CapacityEffect(Enum):
+    """What a finding's blast radius states about the capacity of hosts."""
+
+    COMPUTED = "computed"
+    """The share that hosts lose without the subject."""
+    NONE = "none"
+    """Hosts are named; none of them loses capacity."""
+    BY_DETECTOR = "by-detector"
+    """The detector names the hosts itself: its subject is no part of the topology."""
+
+
+class GroupKind(IntEnum):
+    """What the members of a group share. Of two equally large groups the higher kind explains a finding."""
+
+    COLLECTOR = 1
+    LINKS = 2
+    """The device at which the links end."""
+    PATH = 3
+    """The pod, and the source by which its devices are not read."""
+    PLANE = 4
+    POD = 5
+    FABRIC = 6
+    """Nothing but the fabric: devices anywhere that are not read."""
+
+
+class GroupKey(NamedTuple):
+    """Identifies the findings that may have one root cause if they start close together."""
+
+    kind: GroupKind
+    name: str = ""
+    source: Source = Source.SOURCE_UNSPECIFIED
+
+
+class Cases(Protocol):
+    """The findings of the fabric, for the hooks."""
+
+    @property
+    def topology(self) -> Topology: ...
+
+    def findings_at(self, device: str) -> list[Finding]:
+        """Return the findings that are not retracted and have an end at a device, by id."""
+        ...
+
+    def findings_of(self, condition: Condition) -> list[Finding]:
+        """Return the findings of a condition that are not retracted."""
+        ...
+
+    def link_faults_at(self, port: Endpoint) -> list[Finding]:
+        """Return the findings at a port that are faults of its link or slot, by `FabricSide.link_fault_rank`."""
+        ...
+
+    def related_subjects(self, identity: str) -> tuple[str, ...]:
+        """Return the ids of the subjects that a finding's episode refers to."""
+        ...
+
+
+class SeverityContext(Protocol):
+    """What a finding leaves of jobs, paths and planes, for the hooks."""
+
+    def link_of(self, finding: Finding) -> TopologyLink | None:
+        """Return the link at the finding's port, under the inventory in effect."""
+        ...
+
+    def has_job(self, host: str, finding: Finding) -> bool:
+        """Return whether a job ran on a host when the finding started or while it was open."""
+        ...
+
+    def has_redundancy(self, link: TopologyLink, finding: Finding) -> bool:
+        """Return whether the link's lower end kept its floor of uplinks, or another plane of the rail, without it."""
+        ...
+
+    def isolates_neighbor(self, device: str, finding: Finding) -> bool:
+        """Return whether a neighbor of a switch lost its floor of uplinks, or a host a rail, without the switch."""
+        ...
+
+    def silent_devices_at(self, at_ns: int) -> int | None:
+        """Return how many devices of the inventory no source read at a time; None between two watermarks."""
+        ...
+
+    def was_critical(self, finding: Finding) -> bool:
+        """Return whether the last published revision was CRITICAL."""
+        ...
+
+    def params_of(self, finding: Finding) -> Any:
+        """Return the parameters of the finding's detector."""
+        ...
+
+    @property
+    def watermark_ns(self) -> int: ...
+
+    @property
+    def device_count(self) -> int:
+        """Return the number of devices of the inventory."""
+        ...
+
+
+def always(_finding: Finding, _context: SeverityContext) -> bool:
+    """Rate every finding CRITICAL."""
+    return True
+
+
+class DeviceEvaluation(NamedTuple):
+    """What a detector concludes about one device, by the part of it that it evaluates."""
+
+    published: dict[str, PublishedEpisodes]
+    episodes: list[Episode]
+    """Those that changed."""
+    due_ns: int = FOREVER
+    """The watermark at which to evaluate again without new input."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricEvaluator:
+    """Evaluates the whole fabric. Its state is mutable and part of the snapshot of `attribute`."""
+
+    new_state: type[Any]
+    """Makes an empty state; a dataclass."""
+    on_message: Callable[[Any, Message], None]
+    """Takes a message into the state; ignores those of other types."""
+    on_published: Callable[[Any, Finding], None]
+    """Takes a published finding of any detector into the state."""
+    evaluate: Callable[[Any, Any, int], list[Episode]]
+    """Returns the episodes that changed up to a watermark; takes all parameters, the state and the watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class FabricSide:
+    """How `attribute` treats the findings of one detector."""
+
+    loss: Loss = Loss.NONE
+    is_silence: bool = False
+    """The finding states that data is missing. It is the last choice for a root, and takes no capacity."""
+
+    ends_with_parent: bool = False
+    """The finding ends when its parent ends. One that is open long after that has a root cause of its own."""
+
+    explained_by_outages: bool = True
+    """The outage of a device at one of its ends can be its parent."""
+
+    link_fault_rank: int | None = None
+    """The order in which faults of a link or slot explain other findings at that port; None: it is no such fault."""
+
+    capacity: CapacityEffect = CapacityEffect.COMPUTED
+    severity_by_detector: bool = False
+    """The severity of the detector's own evaluation stands; `is_critical` is not called."""
+
+    is_critical: Callable[[Finding, SeverityContext], bool] | None = None
+    """Rates a finding by DETECTION 3a: CRITICAL or WARNING. INFO always stands. None: never CRITICAL."""
+
+    severity_due_ns: Callable[[Any, Finding], int] | None = None
+    """Returns the watermark at which an open finding can become CRITICAL although nothing arrives; takes the detector's
+    parameters."""
+
+    group_keys: Callable[[Finding, Topology], tuple[GroupKey, ...]] | None = None
+    """Returns the groups that a finding may belong to."""
+
+    explain: Callable[[Finding, Cases], tuple[Finding, Finding | None]] | None = None
+    """Returns a finding, completed with what other findings show, and its parent; the finding has its blast radius.
+    Called unless an outage explains it."""
+
+    affected_by: Callable[[Finding, Cases], Iterable[str]] | None = None
+    """Returns the ids of this detector's findings that change with a finding of any detector."""
+
+    child_cause: Callable[[Finding, Finding], Cause | None] | None = None
+    """Returns the cause that a parent of this detector gives to a child; None: the child keeps its own."""
+
+    evaluate_device: Callable[[Any, Mapping[str, PublishedEpisodes], DeviceEvidence, int], DeviceEvaluation] | None = (
+        None
+    )
+    """Evaluates a device from all evidence on it; takes all parameters, what was published, and the watermark."""
+
+    evaluator: FabricEvaluator | None = None
+
+
+def devices_of(finding: Finding) -> list[str]:
+    """Return the devices at the ends of a finding's subject."""
+    return sorted({end.device for end in (finding.subject.a, finding.subject.z) if end is not None})
+
+
+def detection_order(finding: Finding) -> tuple[int, int, str, str]:
+    """Return the sort key by which the first detected of several findings is their root.
+
+    The first detected hardly changes as more arrive. At equal times the subject decides, because an id differs between
+    runs of different days.
+    """
+    return finding.detected_at_ns or finding.started_at_ns, finding.started_at_ns, finding.subject.id, finding.id
+
+
+def link_keys(finding: Finding, _topology: Topology) -> tuple[GroupKey, ...]:
+    """Return the group keys of a link: the devices at its ends."""
+    return tuple(GroupKey(GroupKind.LINKS, device) for device in devices_of(finding))
+
+
+def location_keys(pod: str, plane: int | None) -> tuple[GroupKey, ...]:
+    """Return the group keys of a pod and of a plane, where they are known."""
+    pods = (GroupKey(GroupKind.POD, pod),) if pod else ()
+    planes = (GroupKey(GroupKind.PLANE, str(plane)),) if plane is not None else ()
+    return pods + planes
+
+
+def are_concurrent(one: Finding, other: Finding) -> bool:
+    """Return whether both findings were open at any moment."""
+    return all(
+        later.resolved_at_ns is None or earlier.started_at_ns <= later.resolved_at_ns
+        for earlier, later in ((one, other), (other, one))
+    )
