@@ -1,1 +1,1 @@
-"""What the fabric is: ids, ports, links, rails, planes, inventory, and what each counter means."""
+"""The fabric model: ids, ports, links, rails, planes, inventory, and the catalogue of metrics."""

@@ -1,9 +1,9 @@
-"""What hosts lose when links go: shares of capacity, rails that are down, and the paths that a switch keeps upwards.
+"""Computes the capacity that hosts lose when links fail: shares of capacity, lost rails, and uplink paths of a switch.
 
-A link up carries its share of what its lower end has upwards; a switch that lost half of its paths to the top brings
-half to each port below it (CorrOpt counts the same paths; SIGCOMM 2017). So one plane of two is a loss of 50 % to each
-host and no rail is down, the only plane is all of it, and one of 64 spines is 1.6 % to a pod.
-Only what lies below the links that went is computed: microseconds for a cable, milliseconds for a plane of the largest
+An uplink carries its share of the uplink capacity of its lower end; a switch that lost half of its paths to the top
+delivers half to each port below it (CorrOpt counts the same paths; SIGCOMM 2017). So one plane of two is a loss of 50 %
+to each host and no rail is down, the only plane is a total loss, and one of 64 spines is 1.6 % to a pod.
+Computes only the devices below the failed links: microseconds for a link, milliseconds for a plane of the largest
 fabric.
 """
 
@@ -18,11 +18,11 @@ from streams.fabric.graph import ABSENT, NO_LINKS, Floats, Graph, Ints, Mask
 from streams.fabric.topology import Topology
 
 _ROUNDING = 1e-12
-"""Below this a share is what rounding left."""
+"""A share below this is a rounding error."""
 
 
 class Impact(Enum):
-    """How a loss stands: nobody has less, some have less, or a rail of a host has no plane left."""
+    """The impact of a loss: no host has less, some hosts have less, or a rail of a host has no plane left."""
 
     NONE = "none"
     DEGRADED = "degraded"
@@ -31,10 +31,10 @@ class Impact(Enum):
 
 @dataclass(frozen=True, eq=False)
 class CapacityLoss:
-    """What going links take from hosts, by their numbers.
+    """The capacity that hosts lose through failed links; hosts and links are given by number.
 
-    `share` is what each loses of what it was built with, `left` what it keeps of that.
-    `rails_down` are pairs of a host's number and a rail that keeps no plane (or a link without a rail, as ABSENT).
+    `share` is the ratio of its built capacity that each host loses, `remaining` the ratio that it retains.
+    `rails_down` are pairs of a host's number and a rail that retains no plane (or a link without a rail, as ABSENT).
     """
 
     graph: Graph
@@ -43,61 +43,61 @@ class CapacityLoss:
     remaining: Floats
     rails_down: Ints
     capacity: Floats
-    """Of each of these hosts, in bits a second, or in links."""
+    """The capacity of each of these hosts, in bits per second, or in links."""
     fabric_capacity: float
     links: Ints
-    """The links upwards of these hosts."""
+    """The uplinks of these hosts."""
     link_loss: Floats
-    """What each of them lost of what it carries in health."""
+    """The ratio of its healthy capacity that each uplink lost."""
 
     @property
     def impact(self) -> Impact:
-        """DOWN where a host's rail keeps nothing: what runs over all rails stops."""
+        """Return the impact; DOWN where a rail of a host retains nothing, which stops a job that uses all rails."""
         if len(self.rails_down):
             return Impact.DOWN
         return Impact.DEGRADED if len(self.host) else Impact.NONE
 
     def hosts(self, min_share: float = 0.0) -> tuple[str, ...]:
-        """The hosts that lose something, and at least this share, sorted."""
+        """Return the hosts that lose capacity, and at least this share, sorted."""
         return tuple(sorted(self.graph.names[number] for number in self.host[self.share >= min_share].tolist()))
 
     @property
     def isolated_hosts(self) -> tuple[str, ...]:
-        """The hosts that lost something and keep nothing, sorted."""
+        """Return the hosts that lost capacity and retain none, sorted."""
         return tuple(sorted(self.graph.names[number] for number in self.host[self.remaining <= _ROUNDING].tolist()))
 
     @property
     def lost_rails(self) -> tuple[tuple[str, int], ...]:
-        """The hosts' rails that keep no plane, sorted."""
+        """Return the pairs of host and rail that retain no plane, sorted."""
         return tuple(sorted((self.graph.names[host], rail) for host, rail in self.rails_down.tolist()))
 
     @property
     def gpus(self) -> int:
-        """In the hosts that lose something."""
+        """Return the number of GPUs in the hosts that lose capacity."""
         return int(self.graph.gpus[self.host].sum())
 
     def ratio_by(self, name: Literal["rail", "plane"]) -> dict[int, float]:
-        """By rail or plane, what these hosts lose of what they have there; those that lose nothing are left out."""
-        of = getattr(self.graph, name)[self.links] + 1  # ABSENT is the first
+        """Return the ratio that these hosts lose of each rail or plane, without those that lose nothing."""
+        group = getattr(self.graph, name)[self.links] + 1  # ABSENT is the first
         speed = self.graph.speed[self.links]
-        had = np.bincount(of, speed)
-        lost = np.bincount(of, speed * self.link_loss)
+        had = np.bincount(group, speed)
+        lost = np.bincount(group, speed * self.link_loss)
         return {int(n) - 1: float(lost[n] / had[n]) for n in np.flatnonzero(lost > _ROUNDING * had)}
 
     @property
     def affected_ratio(self) -> float:
-        """The share of the capacity of these hosts."""
+        """Return the loss as a ratio of the capacity of these hosts."""
         total = float(self.capacity.sum())
         return float((self.share * self.capacity).sum()) / total if total else 0.0
 
     @property
     def fabric_ratio(self) -> float:
-        """The share of the capacity of all hosts."""
+        """Return the loss as a ratio of the capacity of all hosts."""
         return float((self.share * self.capacity).sum()) / self.fabric_capacity if self.fabric_capacity else 0.0
 
 
 def capacity_loss(graph: Graph, links: Ints, broken: Ints = NO_LINKS) -> CapacityLoss:
-    """What hosts lose when these links go; what `broken` ones took already is not counted again."""
+    """Return the capacity that hosts lose when these links fail, without the loss that `broken` links caused before."""
     was_there = np.ones(len(graph.links), np.bool_)
     was_there[broken] = False
     is_there = was_there.copy()
@@ -106,25 +106,25 @@ def capacity_loss(graph: Graph, links: Ints, broken: Ints = NO_LINKS) -> Capacit
     after = _remaining_shares(graph, is_there, np.concatenate((links, broken)))
     lost = before - after
     hosts = np.flatnonzero((lost > _ROUNDING) & graph.is_host)
-    above, starts, _ = _uplinks(graph, hosts)
-    kept = before[graph.upper[above]] * was_there[above]
-    keeps = after[graph.upper[above]] * is_there[above]
-    down = _lost_rails(graph, hosts, above, starts, kept, keeps)
-    capacity = np.add.reduceat(graph.speed[above], starts) if len(above) else np.zeros(0)
+    uplinks, starts, _ = _uplinks(graph, hosts)
+    built = before[graph.upper[uplinks]] * was_there[uplinks]
+    remaining = after[graph.upper[uplinks]] * is_there[uplinks]
+    down = _lost_rails(graph, hosts, uplinks, starts, built, remaining)
+    capacity = np.add.reduceat(graph.speed[uplinks], starts) if len(uplinks) else np.zeros(0)
     return CapacityLoss(
-        graph, hosts, lost[hosts], after[hosts], down, capacity, graph.host_capacity, above, kept - keeps
+        graph, hosts, lost[hosts], after[hosts], down, capacity, graph.host_capacity, uplinks, built - remaining
     )  # fmt: skip
 
 
 def jobs_affected(topology: Topology, loss: CapacityLoss, at_ns: int, min_share: float = 0.0) -> tuple[str, ...]:
-    """The jobs on hosts that lose at least this share, at a time, sorted."""
+    """Return the jobs on hosts that lose at least this share, at a time, sorted."""
     return topology.jobs_on(loss.hosts(min_share), at_ns)
 
 
 def uplink_paths(graph: Graph, device: str, missing: Ints = NO_LINKS) -> tuple[int, int]:
-    """How many ways there are from a device to the top of the fabric without these links, and with all of them.
+    """Return the number of paths from a device to the top of the fabric without these links, and with all of them.
 
-    A device with nothing above it is the top, with one way. Unknown devices have none of none.
+    A device without uplinks is the top and has one path. An unknown device has (0, 0).
     """
     number = graph.number.get(device)
     if number is None:
@@ -143,13 +143,13 @@ def uplink_paths(graph: Graph, device: str, missing: Ints = NO_LINKS) -> tuple[i
 
 
 def devices_above(graph: Graph, devices: Iterable[str]) -> tuple[str, ...]:
-    """All that lies on the ways from these devices to the top, sorted; not they themselves."""
+    """Return the devices on the paths from these devices to the top, sorted, without these devices."""
     own = np.array([number for name in devices if (number := graph.number.get(name)) is not None], np.int64)
     return tuple(sorted(graph.names[number] for number in np.setdiff1d(_with_ancestors(graph, own), own).tolist()))
 
 
 def _with_ancestors(graph: Graph, devices: Ints) -> Ints:
-    """These devices and all above them."""
+    """Return these devices and all devices above them."""
     found = edge = np.unique(devices)
     while len(edge):
         links = graph.uplinks_of(edge)
@@ -159,16 +159,16 @@ def _with_ancestors(graph: Graph, devices: Ints) -> Ints:
 
 
 def _uplinks(graph: Graph, devices: Ints) -> tuple[Ints, Ints, Ints]:
-    """The links up of devices, where those of each begin, and the devices that have any."""
+    """Return the uplinks of devices, the start index of each device's uplinks, and the devices that have any."""
     links = graph.uplinks_of(devices)
     links = links[graph.is_up[links]]
-    lower = graph.lower[links]  # one device after the other
+    lower = graph.lower[links]  # grouped by device
     starts = np.flatnonzero(np.diff(lower, prepend=ABSENT))
     return links, starts, lower[starts]
 
 
 def _remaining_shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
-    """Of each device the share of its ways upwards that is left; computed from the top for those below what went."""
+    """Return the remaining uplink share of each device, computed from the top down for devices below failed links."""
     shares = np.ones(len(graph.names))
     waiting: dict[int, list[Ints]] = {}
     _enqueue_lower_ends(graph, waiting, gone)
@@ -183,21 +183,21 @@ def _remaining_shares(graph: Graph, is_there: Mask, gone: Ints) -> Floats:
 
 
 def _enqueue_lower_ends(graph: Graph, waiting: dict[int, list[Ints]], links: Ints) -> None:
-    """Put the lower ends of links among the devices to compute, by rank: a cable touches a few of thousands."""
+    """Enqueue the lower ends of links for computation, by rank: one link affects a few devices of thousands."""
     lower = np.unique(graph.lower[links[graph.is_up[links]]])
     ranks = graph.rank[lower]
     for rank in np.unique(ranks).tolist():
         waiting.setdefault(rank, []).append(lower[ranks == rank])
 
 
-def _lost_rails(graph: Graph, hosts: Ints, links: Ints, starts: Ints, kept: Floats, keeps: Floats) -> Ints:
-    """The pairs of host and rail that kept something before and keep nothing after, by the hosts' links upwards."""
+def _lost_rails(graph: Graph, hosts: Ints, links: Ints, starts: Ints, built: Floats, remaining: Floats) -> Ints:
+    """Return the pairs of host and rail that had capacity before and have none after, from the hosts' uplinks."""
     if not len(links):
         return np.zeros((0, 2), np.int64)
     place = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(links)))
     rails = graph.rail[links]
     width = int(rails.max()) + 2  # ABSENT is the first
     cell = place * width + rails + 1
-    had, has = np.bincount(cell, kept), np.bincount(cell, keeps)
+    had, has = np.bincount(cell, built), np.bincount(cell, remaining)
     host, rail = np.divmod(np.flatnonzero((had > _ROUNDING) & (has <= _ROUNDING)), width)
     return np.stack((hosts[host], rail - 1), axis=1)

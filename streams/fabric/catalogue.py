@@ -1,7 +1,7 @@
-"""What each number of telemetry is: its kind, its unit, and what its index counts.
+"""The catalogue of telemetry metrics: the kind, the unit and the index of each.
 
-The one place where a metric's name is spelled; the numbers are those of `metric.proto`, and a contract test
-holds the two together. Values travel raw and are converted once, by the collector that knows the vendor.
+Metric names are defined here only; the numbers are those of `metric.proto`, and a contract test compares the two.
+Values travel raw and are converted once, by the collector of the vendor.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from enum import IntEnum
 
 
 class Metric(IntEnum):
-    """The numbers of `metric.proto`, which says what each means."""
+    """The metric numbers of `metric.proto`, which documents each."""
 
     RX_BYTES = 1
     TX_BYTES = 2
@@ -111,10 +111,10 @@ class Metric(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """How to read one metric.
+    """The kind and unit of one metric.
 
-    `unit` is that of the value as it travels; `index` says what the column index counts (lane, priority, queue,
-    bin, link, kind), None where the metric is a scalar of the row.
+    `unit` is the unit on the wire; `index` names what the column index counts (lane, priority, queue, bin, link,
+    kind), None where the metric is a scalar of the row.
     """
 
     counter: bool

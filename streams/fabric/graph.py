@@ -1,8 +1,8 @@
-"""The fabric as arrays: each link a number, its ends, rail, plane, pod and role in columns, for questions about many.
+"""The fabric as arrays for queries over many links: columns of ends, rail, plane, pod and role by link number.
 
-Links are numbered by their lower end, in the order of the table of devices, so that a device's paths upwards are one
-range. Made when first asked for, and once for all topologies that differ only in their jobs: 0.3 s of the largest
-fabric (`python -m tests.bench.inventory_cost`). An index for peers is made at the first question of its sort.
+Links are numbered by their lower end, in the order of the table of devices, so that the uplinks of a device are one
+range. Built on first use, once for all topologies that differ only in their jobs: 0.3 s for the largest fabric
+(`python -m tests.bench.inventory_cost`). An index for peers is built at the first query of its kind.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 EquivalenceKey = Literal["role", "tier", "pod", "plane", "rail", "lower"]
-"""In what peers are alike; `tier` and `lower` are the tier and the name of the end nearer to the hosts."""
+"""The columns in which links are equal; `tier` and `lower` are the tier and the name of the lower end."""
 
 ABSENT = -1
-"""Stands for a rail or a plane that the inventory does not say."""
+"""The value of a rail or a plane that the inventory does not specify."""
 
 NO_LINKS: Ints = np.zeros(0, np.int64)
 
@@ -50,74 +50,74 @@ class Graph:
         self.pod, self.pods = _distinct(pods)
         self.rail, self.plane = _numbers(rails), _numbers(planes)
         distinct = set(speeds)
-        meant = {speed: float(speed) if all(distinct) else 1.0 for speed in distinct}
-        self.speed: Floats = np.fromiter(map(meant.__getitem__, speeds), np.float64, len(speeds))
-        """Bits a second; where one is not known, all links count alike."""
+        values = {speed: float(speed) if all(distinct) else 1.0 for speed in distinct}
+        self.speed: Floats = np.fromiter(map(values.__getitem__, speeds), np.float64, len(speeds))
+        """Bits per second; 1 for every link where the speed of any link is unknown."""
         self.rank: Ints = np.array([tier_rank(device.tier) for device in self._devices], np.int64)
         self.is_host: Mask = np.array([device.kind == "host" for device in self._devices], np.bool_)
         self.gpus: Ints = np.array([device.gpus for device in self._devices], np.int64)
         self.is_up: Mask = (self.rank[self.upper] > self.rank[self.lower]) & ~self.is_host[self.upper]
-        """Whether a link leads upwards; one between two of a tier is a way across."""
+        """True for a link to a higher tier, False for a link within a tier."""
         self._orders: dict[tuple[EquivalenceKey, ...], tuple[Ints, Ints, Ints]] = {}
 
     @cached_property
     def _downlinks(self) -> tuple[Ints, Ints]:
-        """The links by their upper end, and where those of each device begin."""
+        """Return the links sorted by their upper end, and the start index of each device."""
         order = np.argsort(self.upper, kind="stable")
         return order, _starts(np.bincount(self.upper, minlength=len(self.names)))
 
     @cached_property
     def host_capacity(self) -> float:
-        """What all hosts have upwards together."""
+        """Return the uplink capacity of all hosts."""
         return float(self.speed[self.is_up & self.is_host[self.lower]].sum())
 
     def number_of(self, link: "TopologyLink") -> int:
-        """The number of a link of this fabric; raises ValueError or KeyError on another's."""
+        """Return the number of a link; raises ValueError or KeyError if it is not of this fabric."""
         device = self.number[link.lower.device]
         return self.links.index(link, int(self.first_uplink[device]), int(self.first_uplink[device + 1]))
 
     def numbers_of(self, links: Iterable["TopologyLink"]) -> Ints:
-        """The numbers of links, in their order."""
+        """Return the numbers of links, in their order."""
         return np.fromiter(map(self.number_of, links), np.int64)
 
     def links_at(self, links: Ints) -> tuple["TopologyLink", ...]:
-        """The links of these numbers."""
+        """Return the links of these numbers."""
         return tuple(map(self.links.__getitem__, links.tolist()))
 
     def uplinks_of(self, devices: Ints) -> Ints:
-        """The links whose lower end is on these devices, one device after the other."""
+        """Return the links whose lower end is on these devices, grouped by device."""
         return concatenated_ranges(self.first_uplink[devices], self.first_uplink[devices + 1])
 
     def downlinks_of(self, devices: Ints) -> Ints:
-        """The links whose upper end is on these devices."""
+        """Return the links whose upper end is on these devices."""
         order, starts = self._downlinks
         links: Ints = order[concatenated_ranges(starts[devices], starts[devices + 1])]
         return links
 
     def links_of(self, devices: Ints) -> Ints:
-        """The links that end at these devices, each once."""
+        """Return the links that end at these devices, each once."""
         return np.unique(np.concatenate((self.uplinks_of(devices), self.downlinks_of(devices))))
 
     def links_of_hosts(self, hosts: Iterable[str], rail: int | None = None, plane: int | None = None) -> Ints:
-        """The links upwards of these hosts, of one rail or plane where one is given; unknown hosts have none."""
+        """Return the uplinks of these hosts, of one rail or plane where one is given; unknown hosts have none."""
         known = [number for host in hosts if (number := self.number.get(host)) is not None]
         links = self.uplinks_of(np.array(known, np.int64))
-        wanted = np.ones(len(links), np.bool_)
+        selected = np.ones(len(links), np.bool_)
         if rail is not None:
-            wanted &= self.rail[links] == rail
+            selected &= self.rail[links] == rail
         if plane is not None:
-            wanted &= self.plane[links] == plane
-        return links[wanted]
+            selected &= self.plane[links] == plane
+        return links[selected]
 
     def equivalent_links(self, link: int, equal_in: Collection[EquivalenceKey]) -> Ints:
-        """The other links that are alike in these, in their order."""
+        """Return the other links with equal values in these columns, in their order."""
         keys, order, ordered = self._order(tuple(sorted(set(equal_in))))
         first = int(np.searchsorted(ordered, keys[link]))
         found = order[first : int(np.searchsorted(ordered, keys[link], side="right"))]
         return excluding(found, link)
 
     def _order(self, by: tuple[EquivalenceKey, ...]) -> tuple[Ints, Ints, Ints]:
-        """A key for each link, equal where these are; the links in the order of the keys; the keys in that order."""
+        """Return a key for each link, equal for equal columns; the links sorted by key; the sorted keys."""
         if by not in self._orders:
             keys = np.zeros(len(self.links), np.int64)
             for name in by:
@@ -135,13 +135,13 @@ class Graph:
         found: dict[tuple[str, ...], list[str]] = {}
         for device in self._devices:
             found.setdefault(_device_group(device), []).append(device.name)
-        return {sort: tuple(names) for sort, names in found.items()}
+        return {group: tuple(names) for group, names in found.items()}
 
     def equivalent_devices(self, name: str) -> tuple[str, ...]:
-        """The other devices of its kind, tier, pod and plane."""
+        """Return the other devices of the same kind, tier, pod and plane."""
         number = self.number.get(name)
-        of_its_sort = () if number is None else self._groups[_device_group(self._devices[number])]
-        return tuple(other for other in of_its_sort if other != name)
+        group = () if number is None else self._groups[_device_group(self._devices[number])]
+        return tuple(other for other in group if other != name)
 
 
 def _device_group(device: Device) -> tuple[str, ...]:
@@ -149,16 +149,16 @@ def _device_group(device: Device) -> tuple[str, ...]:
 
 
 def concatenated_ranges(starts: Ints, stops: Ints) -> Ints:
-    """All numbers from each start up to its stop, one range after the other."""
+    """Return the numbers of all ranges from a start up to its stop, concatenated."""
     lengths = stops - starts
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+    offsets = np.cumsum(lengths) - lengths
+    return np.repeat(starts - offsets, lengths) + np.arange(int(lengths.sum()))
 
 
 def excluding(links: Ints, link: int) -> Ints:
-    """All but one."""
-    kept: Ints = links[links != link]
-    return kept
+    """Return the links without one."""
+    remaining: Ints = links[links != link]
+    return remaining
 
 
 def _starts(lengths: Ints) -> Ints:

@@ -1,4 +1,4 @@
-"""How devices, ports, links and groups are named, and which end of a link is the lower one.
+"""Defines the ids of devices, ports, links and groups, and the order of tiers that selects the lower end of a link.
 
 Subject ids are part of the public interface: `link:<a>/<port>--<z>/<port>` (lower end first), `port:<device>/<port>`
 where no link is known, `rail:<host>/<rail>`, `device:<device>`, `pod:<pod>`, `plane:<plane>`.
@@ -7,45 +7,45 @@ where no link is known, `rail:<host>/<rail>`, `device:<device>`, `pod:<pod>`, `p
 import hashlib
 from typing import NamedTuple
 
-# A link's home is its lower end; tiers that the fabric does not stack (storage, unknown) come last.
+# A link belongs to its lower end; tiers outside the hierarchy (storage, unknown) come last.
 _TIER_ORDER = {"host": 0, "T0": 1, "T1": 2, "T2": 3}
 
 
 class Port(NamedTuple):
-    """One port of one device, by the names that the inventory uses."""
+    """One port of one device, by the names of the inventory."""
 
     device: str
     port: str
 
 
 def tier_rank(tier: str) -> int:
-    """Where a tier stands from the hosts upwards; unknown tiers are highest."""
+    """Return the rank of a tier, from the hosts upwards; unknown tiers are highest."""
     return _TIER_ORDER.get(tier, len(_TIER_ORDER))
 
 
 def link_id(lower: Port, upper: Port) -> str:
-    """The subject id of a link; the caller has ordered the ends."""
+    """Return the subject id of a link; the caller orders the ends."""
     return f"link:{lower.device}/{lower.port}--{upper.device}/{upper.port}"
 
 
 def port_id(port: Port) -> str:
-    """The subject id of a port without a known link."""
+    """Return the subject id of a port without a known link."""
     return f"port:{port.device}/{port.port}"
 
 
 def device_id(device: str) -> str:
-    """The subject id of a device."""
+    """Return the subject id of a device."""
     return f"device:{device}"
 
 
 def finding_id(detector: str, subject_id: str, anchor: str) -> str:
-    """The id of an episode: the same three give the same id, whoever computes it.
+    """Return the id of an episode, a deterministic function of the three arguments.
 
-    32 hexadecimal digits of SHA-256 over the parts, each ended by a NUL, which none of them holds.
+    32 hexadecimal digits of SHA-256 over the parts, each terminated by a NUL, which no part contains.
     """
     return hashlib.sha256("".join(f"{part}\0" for part in (detector, subject_id, anchor)).encode()).hexdigest()[:32]
 
 
 def remediation_id(finding: str, action: str, attempt: int) -> str:
-    """The id of an intent: one for each finding, action and attempt."""
+    """Return the id of a remediation: one for each finding, action and attempt."""
     return finding_id("remediation", f"{finding}/{action}", str(attempt))

@@ -1,7 +1,7 @@
-"""The inventory: which devices, links, port names and jobs there are, as one version for the topic.
+"""The inventory: devices, links, port names and jobs, packed as one version for the topic.
 
-How people keep it is folder.py, what a row may hold rows.py, what may not stand together checks/; what follows from it
-(far ends, home pods, uplinks) is topology.py.
+inventory_folder.py reads and writes the tables, inventory_rows.py validates rows, checks/ compares rows with each
+other; topology.py derives far ends, home pods and uplinks.
 """
 
 import hashlib
@@ -43,14 +43,14 @@ __all__ = [
 
 
 def check(inventory: Inventory, now_ns: int = 0) -> list[str]:
-    """What is wrong between rows that are right one by one; a line each, none if all is well."""
+    """Return the problems between valid rows, one line each; an empty list if there are none."""
     return [str(problem) for problem in find_problems(Tables(inventory, now_ns))]
 
 
 def pack(inventory: Inventory) -> tuple[str, bytes]:
-    """One version as (digest, bytes): the columns of every table as JSON, compressed; the digest is of the JSON."""
-    plain = _serialized(inventory)
-    return hashlib.sha256(plain).hexdigest(), bytes(cramjam.zstd.compress(plain))
+    """Pack a version as (digest, bytes): the columns of every table as JSON, compressed; the digest is of the JSON."""
+    serialized = _serialized(inventory)
+    return hashlib.sha256(serialized).hexdigest(), bytes(cramjam.zstd.compress(serialized))
 
 
 def _serialized(inventory: Inventory) -> bytes:
@@ -63,7 +63,7 @@ def _serialized(inventory: Inventory) -> bytes:
 
 
 def unpack(data: bytes) -> Inventory:
-    """The inverse of `pack`; raises ValueError on bytes that `pack` did not write."""
+    """Unpack the bytes of `pack`; raises ValueError on other bytes."""
     try:
         tables: dict[str, dict[str, list[Any]]] = orjson.loads(bytes(cramjam.zstd.decompress(data)))
         return Inventory(**{table: _unpacked_rows(table, columns) for table, columns in tables.items()})
@@ -86,5 +86,5 @@ def _unpacked_rows(table: str, columns: Mapping[str, list[Any]]) -> tuple[Any, .
 
 
 def digest(inventory: Inventory) -> str:
-    """The digest that names this version."""
+    """Return the digest that identifies this version."""
     return hashlib.sha256(_serialized(inventory)).hexdigest()

@@ -1,8 +1,8 @@
-"""The folder that people keep an inventory in: `devices`, `links`, `ports` and `jobs`, each as CSV or as Parquet.
+"""Reads and writes the folder of an inventory: `devices`, `links`, `ports` and `jobs`, each as CSV or as Parquet.
 
-Reads whole tables by their columns, and says of what cannot be read every row, with its table, its number and why. A
-row that cannot be read does not keep the others from being held against each other.
-Parquet is read by pyarrow, which the pipeline has anyway for its own tables; a host that only collects has neither.
+Reads whole tables by column, and reports every unreadable row with its table, its number and the reason. The readable
+rows are still checked against each other.
+pyarrow reads Parquet; the pipeline requires it for its own tables, a host that only runs collectors does not have it.
 """
 
 import csv
@@ -21,11 +21,11 @@ from streams.fabric.inventory_rows import ROW_OF, Inventory, Row, from_columns, 
 TABLES = tuple(ROW_OF)
 _REQUIRED = ("devices", "links")
 _BLOCK = 10_000
-"""Lines of CSV that are split at once: their texts live no longer than the block."""
+"""The number of CSV lines that are split at once; the memory of their strings is freed after each block."""
 
 
 class InvalidInventory(ValueError):
-    """An inventory that cannot be: `problems` has one line for each thing that is wrong, `found` the same in parts."""
+    """An inventory with errors: `problems` has one line for each error, `details` the same as Problems."""
 
     def __init__(self, found: Sequence[Problem]) -> None:
         self.details = list(found)
@@ -35,20 +35,20 @@ class InvalidInventory(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """What could be read of a folder, and everything that is wrong with it."""
+    """The readable part of a folder, and all problems."""
 
     inventory: Inventory
     problems: list[Problem]
 
     @property
     def errors(self) -> list[Problem]:
-        """What no pipeline can run with."""
+        """Return the problems with which a pipeline cannot run."""
         return [problem for problem in self.problems if problem.is_error]
 
 
 @dataclass(slots=True)
 class _ReadTable:
-    """A table as far as it could be read: its rows, their numbers where some are missing, and who is missing."""
+    """The readable part of a table: rows, their numbers if some are missing, and the names of the unreadable ones."""
 
     rows: tuple[Any, ...] = ()
     row_numbers: Sequence[int] | None = None
@@ -57,7 +57,7 @@ class _ReadTable:
 
 
 class _InvalidTable(ValueError):
-    """A file that holds no such table."""
+    """A file that does not contain the table."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(map(str, problems)))
@@ -65,7 +65,7 @@ class _InvalidTable(ValueError):
 
 
 def read_folder(folder: Path) -> Inventory:
-    """Read the tables of an inventory folder; raises InvalidInventory with every problem that makes it impossible."""
+    """Read the tables of an inventory folder; raises InvalidInventory with every error."""
     examined = validate(folder)
     if examined.errors:
         raise InvalidInventory(examined.errors)
@@ -73,7 +73,7 @@ def read_folder(folder: Path) -> Inventory:
 
 
 def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
-    """Read a folder and say everything that is wrong with it; `now_ns` is when maintenance counts as over."""
+    """Read a folder and report all problems; maintenance that ends before `now_ns` does not count."""
     if not folder.is_dir():
         return ValidationReport(Inventory(), [_file_problem(f"{folder}: no such folder")])
     problems: list[Problem] = []
@@ -88,22 +88,22 @@ def validate(folder: Path, now_ns: int = 0) -> ValidationReport:
     for read in tables.values():
         problems += read.problems
     inventory = Inventory(**{table: read.rows for table, read in tables.items()})
-    if "devices" in tables:  # without them everything would be unknown
+    if "devices" in tables:  # without them every device would be unknown
         numbers = {table: read.row_numbers for table, read in tables.items() if read.row_numbers is not None}
         problems += find_problems(Tables(inventory, now_ns, numbers, frozenset(tables["devices"].unreadable)))
     return ValidationReport(inventory, problems)
 
 
-def _file_problem(says: str) -> Problem:
-    return Problem("", (), "unreadable", says, is_error=True)
+def _file_problem(message: str) -> Problem:
+    return Problem("", (), "unreadable", message, is_error=True)
 
 
 def _read_table(folder: Path, table: str) -> _ReadTable:
-    """A table as far as it can be read; raises OSError, ValueError or csv.Error where the file is none."""
+    """Read the readable part of a table; raises OSError, ValueError or csv.Error on an unreadable file."""
     as_csv, as_parquet = folder / f"{table}.csv", folder / f"{table}.parquet"
     if as_csv.exists():
         if as_parquet.exists():
-            raise _InvalidTable(_file_problem(f"{folder}: {table}.csv and {table}.parquet; which one holds?"))
+            raise _InvalidTable(_file_problem(f"{folder}: both {table}.csv and {table}.parquet exist; remove one"))
         return _read_csv(as_csv, table)
     if as_parquet.exists():
         return _read_parquet(as_parquet, table)
@@ -127,58 +127,62 @@ def _read_csv(path: Path, table: str) -> _ReadTable:
 
 
 def _wrong_columns(table: str, header: Sequence[str]) -> list[Problem]:
-    """Columns that are not known, missing, or there twice: said once, and not for each row."""
+    """Report columns that are unknown, missing, or repeated, once and not for each row."""
     row = ROW_OF[table]
     known = ", ".join(row._fields)
-    says = [f"{name or 'a blank'} is no column of it; those are {known}" for name in header if name not in row._fields]
-    says += [f"no column {name}" for name in row._fields if name not in row._field_defaults and name not in header]
-    says += [f"column {name} is there {header.count(name)} times" for name in dict.fromkeys(header)
+    messages = [
+        f"{name or 'a blank'} is not a column of this table; its columns are {known}"
+        for name in header
+        if name not in row._fields
+    ]
+    messages += [f"no column {name}" for name in row._fields if name not in row._field_defaults and name not in header]
+    messages += [f"column {name} occurs {header.count(name)} times" for name in dict.fromkeys(header)
              if header.count(name) > 1]  # fmt: skip
-    return [Problem(table, (), "wrong-columns", said, is_error=True) for said in says]
+    return [Problem(table, (), "wrong-columns", message, is_error=True) for message in messages]
 
 
 def _columns(header: Sequence[str], lines: Iterable[list[str]]) -> dict[str, list[str]] | None:
-    """The columns of a table; None where a line has not as many fields as the header."""
+    """Split the lines of a table into columns; None if the number of fields in a line differs from the header."""
     lines = iter(lines)
     columns: list[list[str]] = [[] for _ in header]
-    seen: dict[str, str] = {}
+    interned: dict[str, str] = {}
     while block := list(islice(lines, _BLOCK)):
         if any(len(line) != len(header) for line in block):
             return None
         for column, values in zip(columns, zip(*block, strict=True), strict=True):
-            column.extend(map(seen.setdefault, values, values))
+            column.extend(map(interned.setdefault, values, values))
     return dict(zip(header, columns, strict=True))
 
 
 def _read_rows(table: str, rows: Iterable[Mapping[Any, Any]]) -> _ReadTable:
-    """The rows that can be read, and what is wrong with each other one."""
-    given = list(rows)
+    """Read the readable rows, and report a problem for each of the others."""
+    all_rows = list(rows)
     read = _ReadTable()
-    bad: set[int] = set()
-    for number, row in enumerate(given):
+    unreadable: set[int] = set()
+    for number, row in enumerate(all_rows):
         if None in row or None in row.values():
-            bad.add(number)
+            unreadable.add(number)
             fields = "more" if None in row else "fewer"
             read.problems.append(_row_problem(table, number, f"has {fields} fields than the header"))
-    whole = [number for number in range(len(given)) if number not in bad]
+    readable = [number for number in range(len(all_rows)) if number not in unreadable]
     try:
-        read.rows = from_rows(table, map(given.__getitem__, whole))
+        read.rows = from_rows(table, map(all_rows.__getitem__, readable))
     except ValidationError as error:
         for detail in error.errors():
             place, *column = detail["loc"]
             assert isinstance(place, int)
-            bad.add(whole[place])
-            read.problems.append(_row_problem(table, whole[place], detail["msg"], ".".join(map(str, column))))
-        whole = [number for number in whole if number not in bad]
-        read.rows = from_rows(table, map(given.__getitem__, whole))
+            unreadable.add(readable[place])
+            read.problems.append(_row_problem(table, readable[place], detail["msg"], ".".join(map(str, column))))
+        readable = [number for number in readable if number not in unreadable]
+        read.rows = from_rows(table, map(all_rows.__getitem__, readable))
     read.problems.sort(key=lambda problem: problem.rows)
-    read.row_numbers = [number + 1 for number in whole]
-    read.unreadable = [str(given[number].get("name")) for number in bad]
+    read.row_numbers = [number + 1 for number in readable]
+    read.unreadable = [str(all_rows[number].get("name")) for number in unreadable]
     return read
 
 
-def _row_problem(table: str, index: int, says: str, column: str = "") -> Problem:
-    return Problem(table, (index + 1,), "unreadable-row", says, is_error=True, column=column)
+def _row_problem(table: str, index: int, message: str, column: str = "") -> Problem:
+    return Problem(table, (index + 1,), "unreadable-row", message, is_error=True, column=column)
 
 
 def _read_parquet(path: Path, table: str) -> _ReadTable:
@@ -187,7 +191,7 @@ def _read_parquet(path: Path, table: str) -> _ReadTable:
         import pyarrow.parquet as pq
     except ModuleNotFoundError as error:
         raise _InvalidTable(
-            _file_problem(f"{path}: is read by pyarrow, which comes with railsight[pipeline]")
+            _file_problem(f"{path}: cannot read Parquet without pyarrow; install railsight[pipeline]")
         ) from error
     try:
         read = pq.read_table(path)
@@ -203,7 +207,7 @@ def _read_parquet(path: Path, table: str) -> _ReadTable:
 
 
 def _values(column: Any) -> list[Any]:
-    """A column of Parquet as Python values, each distinct one made once."""
+    """Convert a column of Parquet to Python values, each distinct one once."""
     import pyarrow as pa
 
     if pa.types.is_nested(column.type) or pa.types.is_null(column.type):
@@ -214,12 +218,12 @@ def _values(column: Any) -> list[Any]:
 
 
 def write_folder(inventory: Inventory, folder: Path, form: Literal["csv", "parquet"] = "csv") -> None:
-    """Write every table that has rows, as files that `read_folder` reads; columns that hold nothing are left out."""
+    """Write every table that has rows, as files for `read_folder`; omits columns without values."""
     folder.mkdir(parents=True, exist_ok=True)
     for table in TABLES:
         rows: tuple[Row, ...] = getattr(inventory, table)
-        other = folder / f"{table}.{'parquet' if form == 'csv' else 'csv'}"
-        other.unlink(missing_ok=True)
+        stale = folder / f"{table}.{'parquet' if form == 'csv' else 'csv'}"
+        stale.unlink(missing_ok=True)
         path = folder / f"{table}.{form}"
         if not rows and table not in _REQUIRED:
             path.unlink(missing_ok=True)
@@ -238,7 +242,7 @@ def write_folder(inventory: Inventory, folder: Path, form: Literal["csv", "parqu
 
 
 def _used_columns(table: str, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
-    """The columns that any row says anything in, and those that every row must."""
+    """Return the required columns, and those in which any row has a value."""
     row = ROW_OF[table]
     defaults = row._field_defaults
     columns = zip(*rows, strict=True) if rows else repeat(())
@@ -250,5 +254,5 @@ def _used_columns(table: str, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
 
 
 def _as_text(values: Sequence[Any]) -> Iterable[Any]:
-    """A column as CSV holds it: times in RFC 3339, the rest as `csv` writes it."""
+    """Format a column for CSV: times in RFC 3339, all others as `csv` formats them."""
     return (v.isoformat() if isinstance(v, datetime) else v for v in values)

@@ -1,7 +1,7 @@
-"""The rows of an inventory's tables: what each column may hold, and how whole columns become rows quickly.
+"""The rows of the inventory tables: the type of each column, and the fast conversion of whole columns to rows.
 
-Columns are read by their distinct values: 393,216 links of the largest fabric name 21,504 devices and 264 ports, so
-that each value is judged once and kept once. Where a column cannot be, row by row says which row it is.
+Columns are converted by distinct value, because 393,216 links of the largest fabric name 21,504 devices and 264 ports:
+each value is validated once and stored once. If a column is invalid, validation row by row finds the invalid rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,13 +31,13 @@ def _validated_name(value: str) -> str:
 
 def _timezone_aware(value: datetime) -> datetime:
     if value.tzinfo is None:
-        raise ValueError("needs a time zone, e.g. a Z at its end")
+        raise ValueError("needs a time zone, for example a trailing Z")
     return value
 
 
 Name = Annotated[str, AfterValidator(_validated_name)]
 Number = Annotated[int, Field(ge=0, lt=2**15)]
-"""Of a rail or a plane, counted from 0; published fabrics have 8 at most."""
+"""The number of a rail or a plane, counted from 0; published fabrics have at most 8."""
 OptionalNumber = Annotated[Number | None, BeforeValidator(_blank_is_none)]
 OptionalSpeed = Annotated[Annotated[int, Field(ge=1, lt=2**63)] | None, BeforeValidator(_blank_is_none)]
 Time = Annotated[datetime, AfterValidator(_timezone_aware)]
@@ -45,7 +45,7 @@ OptionalTime = Annotated[Time | None, BeforeValidator(_blank_is_none)]
 
 
 class Device(NamedTuple):
-    """A switch or a host. `id` is its identity where names may change; `gpus` counts those in it."""
+    """A switch or a host. `id` is a stable identity where names may change; `gpus` is its number of GPUs."""
 
     name: Name
     kind: Literal["switch", "host"]
@@ -68,7 +68,7 @@ HOST_LINK: Final = "host-link"
 
 
 class Link(NamedTuple):
-    """A cable between two ports; the order of its ends in the table means nothing."""
+    """A link between two ports; the order of its ends in the table has no meaning."""
 
     a_device: Name
     a_port: Name
@@ -82,17 +82,17 @@ class Link(NamedTuple):
 
     @property
     def a(self) -> Port:
-        """The end that the table names first."""
+        """Return the first end in the table."""
         return Port(self.a_device, self.a_port)
 
     @property
     def z(self) -> Port:
-        """The end that the table names second."""
+        """Return the second end in the table."""
         return Port(self.z_device, self.z_port)
 
 
 class PortName(NamedTuple):
-    """Another name that a source uses for a port."""
+    """An alias that a source uses for a port."""
 
     device: Name
     port: Name
@@ -101,7 +101,7 @@ class PortName(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A job's stay on one device."""
+    """The allocation of one device to a job."""
 
     job: Name
     device: Name
@@ -131,45 +131,45 @@ _COLUMN: dict[str, dict[str, TypeAdapter[Any]]] = {
 
 
 def from_rows(table: str, rows: Iterable[Mapping[str, Any]]) -> tuple[Any, ...]:
-    """Rows one by one; raises pydantic's ValidationError, whose places are (row from 0, column)."""
+    """Convert rows one by one; raises pydantic's ValidationError, whose locations are (row from 0, column)."""
     return tuple(_TABLE[table].validate_python(list(rows)))
 
 
 def from_columns(
     table: str, columns: Mapping[str, Sequence[Any]], *, none_is_absent: bool = False
 ) -> tuple[Any, ...] | None:
-    """Columns of one length as rows; None where anything is wrong with them, for `from_rows` to say what.
+    """Convert columns of one length to rows; None if anything is invalid, which `from_rows` then reports.
 
-    `none_is_absent`: a None stands for the column's default, as it does in Parquet.
+    `none_is_absent`: None means the default of the column, as in Parquet.
     """
     row = ROW_OF[table]
     defaults: dict[str, Any] = row._field_defaults
     length = len(next(iter(columns.values()), ()))
     if columns.keys() - set(row._fields) or any(len(column) != length for column in columns.values()):
         return None
-    whole: list[Iterable[Any]] = []
+    selected: list[Iterable[Any]] = []
     for name in row._fields:
         if name in columns:
             try:
-                whole.append(_converted(_COLUMN[table][name], columns[name], defaults, name, none_is_absent))
+                selected.append(_converted(_COLUMN[table][name], columns[name], defaults, name, none_is_absent))
             except (ValidationError, TypeError, LookupError):
                 return None
         elif name in defaults:
-            whole.append(repeat(defaults[name], length))
+            selected.append(repeat(defaults[name], length))
         else:
             return None
-    return tuple(map(row._make, zip(*whole, strict=False)))
+    return tuple(map(row._make, zip(*selected, strict=False)))
 
 
 def _converted(
     adapter: TypeAdapter[Any], column: Sequence[Any], defaults: Mapping[str, Any], name: str, none_is_absent: bool
 ) -> Iterable[Any]:
-    """A column with each distinct value read once; raises what makes it unreadable."""
+    """Convert a column, each distinct value once; raises on an invalid value."""
     distinct = dict.fromkeys(column)
     missing = none_is_absent and None in distinct
     if missing:
         del distinct[None]
-    meaning = dict(zip(distinct, adapter.validate_python(list(distinct)), strict=True))
+    converted = dict(zip(distinct, adapter.validate_python(list(distinct)), strict=True))
     if missing:
-        meaning[None] = defaults[name]
-    return map(meaning.__getitem__, column)
+        converted[None] = defaults[name]
+    return map(converted.__getitem__, column)

@@ -1,8 +1,8 @@
-"""Whether a link is cabled as the inventory says, by what its ends hear (LLDP): confirmed, contradicted, or unseen.
+"""Compares a link with the LLDP neighbors at its ends: the cabling is confirmed, contradicted, or unobserved.
 
-A link is CONTRADICTED where an end hears only others than it should, CONFIRMED where an end hears what it should and
-none contradicts, and UNSEEN otherwise: silence confirms nothing, and a name that the inventory does not know neither
-confirms nor contradicts. Here are the words and the arithmetic; who hears what is kept by observed.py.
+A link is CONTRADICTED where an end has only unexpected neighbors, CONFIRMED where an end has the expected neighbor and
+no end contradicts, and UNOBSERVED otherwise: no report confirms nothing, and a name that the inventory does not contain
+neither confirms nor contradicts. This module has the types and the arithmetic; lldp_observations.py has the state.
 """
 
 from collections.abc import Hashable
@@ -21,7 +21,7 @@ LOWER, UPPER = 0, 1
 
 
 class NeighborMatch(IntEnum):
-    """What an end hears: nothing, a name that nobody knows, what it should, or another."""
+    """The LLDP neighbor at one end of a link: none, an unresolved name, the expected port, or another."""
 
     NO_NEIGHBOR = 0
     UNKNOWN_NAME = 1
@@ -30,7 +30,7 @@ class NeighborMatch(IntEnum):
 
 
 class CablingVerdict(IntEnum):
-    """On a link."""
+    """The verdict on the cabling of a link."""
 
     UNOBSERVED = 0
     CONFIRMED = 1
@@ -38,23 +38,23 @@ class CablingVerdict(IntEnum):
 
 
 class Neighbor(Protocol):
-    """A neighbour by its own words: streams.wire.models.Neighbor is one."""
+    """A neighbor by the names that it advertises; implemented by streams.wire.models.Neighbor."""
 
     @property
     def port(self) -> str:
-        """The port at which it is heard."""
+        """The local port."""
 
     @property
     def remote_device(self) -> str:
-        """What it calls itself."""
+        """The name that the neighbor advertises."""
 
     @property
     def remote_port(self) -> str:
-        """What it calls its port."""
+        """The port that the neighbor advertises."""
 
 
 class LldpNeighbor(NamedTuple):
-    """A neighbour, where it is not a message that says so."""
+    """A neighbor that does not come from a message."""
 
     port: str
     remote_device: str
@@ -62,7 +62,7 @@ class LldpNeighbor(NamedTuple):
 
 
 class NeighborEvidence(NamedTuple):
-    """What one end hears by one source; `meant` is the port where the inventory knows it."""
+    """The neighbor at one end by one source; `resolved` is its port where the inventory contains it."""
 
     at: Port
     source: Hashable
@@ -74,9 +74,9 @@ class NeighborEvidence(NamedTuple):
 
 
 class LinkNeighbors(NamedTuple):
-    """Of some links, a column each, and both sides: what is heard, which end of which link that is, and when.
+    """The neighbors at both ends of some links, one column per link: the match, the neighbor's end, and the time.
 
-    An end of a link is 2 × the link's number + its side; -1 where the inventory does not know the port.
+    An end of a link is 2 × the link's number + its side; -1 where the inventory does not contain the port.
     """
 
     match: States
@@ -85,7 +85,7 @@ class LinkNeighbors(NamedTuple):
 
 
 def cabling_verdicts(match: States) -> States:
-    """A verdict for each column of two sides."""
+    """Return a verdict for each column of two sides."""
     contradicted, confirmed = (
         (match == NeighborMatch.UNEXPECTED).any(axis=0),
         (match == NeighborMatch.EXPECTED).any(axis=0),
@@ -98,20 +98,21 @@ def cabling_verdicts(match: States) -> States:
 
 
 def swapped_links(neighbors: LinkNeighbors) -> Ints:
-    """For each link the one whose far end it has while that one has its own, or -1; `merged` is of all links in order.
+    """Return for each link the link with which it is swapped, or -1; `neighbors` has all links in order.
 
-    Two cables that changed places contradict each other, and putting them back mends both.
+    Two links are swapped where each has the far end of the other as its neighbor. Swapping the cables back repairs
+    both.
     """
     links = np.arange(neighbors.match.shape[1])
     found = np.full(len(links), -1, np.int64)
     for side in (LOWER, UPPER):
-        wrong = np.flatnonzero(
+        unexpected = np.flatnonzero(
             (neighbors.match[side] == NeighborMatch.UNEXPECTED) & (neighbors.end[side] % 2 == 1 - side)
         )
-        wrong = wrong[neighbors.end[side][wrong] >= 0]
-        other = neighbors.end[side][wrong] // 2
+        unexpected = unexpected[neighbors.end[side][unexpected] >= 0]
+        other = neighbors.end[side][unexpected] // 2
         is_pair = (neighbors.match[side][other] == NeighborMatch.UNEXPECTED) & (
-            neighbors.end[side][other] == 2 * wrong + 1 - side
+            neighbors.end[side][other] == 2 * unexpected + 1 - side
         )
-        found[wrong[is_pair]] = other[is_pair]
+        found[unexpected[is_pair]] = other[is_pair]
     return found

@@ -1,7 +1,7 @@
-"""Which device and which port a name means, as devices call each other: full host names, MACs, netdevs, RDMA devices.
+"""Resolves the names that devices report for each other: full host names, MACs, netdevs, RDMA devices.
 
-The inventory's own names come first, then its other names (`id`, `serial`, the table of ports), then what devices say
-of their own ports (`learn`). A name that could mean two things means neither.
+The names of the inventory take precedence, then its aliases (`id`, `serial`, the table of ports), then the names that
+devices report for their own ports (`set_components`). An ambiguous name resolves to nothing.
 """
 
 import re
@@ -17,78 +17,80 @@ _DIGITS = re.compile(r"\d+")
 
 
 class Component(Protocol):
-    """A part of a device, by its own words: streams.wire.models.Component is one."""
+    """A component of a device, as the device reports it; implemented by streams.wire.models.Component."""
 
     @property
     def name(self) -> str:
-        """What the collector calls it."""
+        """The name that the collector uses."""
 
     @property
     def alias(self) -> Sequence[str]:
-        """Other names of the same."""
+        """The other names of the component."""
 
 
 class NameResolver:
-    """Names under one version of the inventory, and those that were learnt since."""
+    """The names of one version of the inventory, and those that devices reported since."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self._devices: dict[str, str | None] = {}
         for name, device in topology.devices.items():
-            for said in {
+            for alias in {
                 _normalized(name),
                 _normalized(name).partition(".")[0],
                 _normalized(device.id),
                 _normalized(device.serial),
             } - {""}:
-                self._devices[said] = name if self._devices.get(said, name) == name else None
+                self._devices[alias] = name if self._devices.get(alias, name) == name else None
         self._ports: dict[str, dict[Hashable, dict[str, str | None]]] = {}
 
     def resolve_device(self, name: str) -> str | None:
-        """The device that is called so, or None. A domain that either side leaves out makes no difference."""
+        """Return the device of a name, or None; ignores a domain that only one side has."""
         if name in self._topology.devices:
             return name
         plain = _normalized(name)
         return self._devices[plain] if plain in self._devices else self._devices.get(plain.partition(".")[0])
 
     def resolve_port(self, device: str, name: str) -> str | None:
-        """The port of a device that a link ends at and that is called so, or None."""
+        """Return the port of a device with this name that is the end of a link, or None."""
         known = self._topology.resolve_port(device, name)
         if self._topology.link_at(known) is not None:
             return known.port
         plain = _normalized(name)
-        found = {means[plain] for means in self._ports.get(device, {}).values() if plain in means}
+        found = {
+            ports_by_name[plain] for ports_by_name in self._ports.get(device, {}).values() if plain in ports_by_name
+        }
         return found.pop() if len(found) == 1 else None
 
     def set_components(self, device: str, source: Hashable, components: Iterable[Component]) -> bool:
-        """Take what a device says of its parts by one source, instead of what it said before; whether that is news."""
-        means: dict[str, str | None] = {}
+        """Replace the components that a device reports by one source; return whether that changed anything."""
+        ports_by_name: dict[str, str | None] = {}
         for component in components:
-            called = (component.name, *component.alias)
-            ports = {known.port for name in called if (known := self._link_port(device, name)) is not None}
+            names = (component.name, *component.alias)
+            ports = {known.port for name in names if (known := self._link_port(device, name)) is not None}
             if len(ports) == 1:
                 (port,) = ports
-                for name in map(_normalized, called):
-                    means[name] = port if means.get(name, port) == port else None
+                for name in map(_normalized, names):
+                    ports_by_name[name] = port if ports_by_name.get(name, port) == port else None
         by_source = self._ports.setdefault(device, {})
-        is_news = by_source.get(source, {}) != means
-        by_source[source] = means
+        is_news = by_source.get(source, {}) != ports_by_name
+        by_source[source] = ports_by_name
         return is_news
 
     def match_neighbor(self, link: TopologyLink, far: Port, neighbor: Neighbor) -> tuple[NeighborMatch, Port | None]:
-        """What an end of a link hears that should hear `far`, and which port of the inventory that is."""
+        """Compare the neighbor at an end of a link with the expected port `far`; return the match and its port."""
         device = self.resolve_device(neighbor.remote_device)
         if device is None:
             return NeighborMatch.UNKNOWN_NAME, None
         port = self.resolve_port(device, neighbor.remote_port)
         if port is not None:
-            meant = Port(device, port)
-            return (NeighborMatch.EXPECTED if meant == far else NeighborMatch.UNEXPECTED), meant
+            remote = Port(device, port)
+            return (NeighborMatch.EXPECTED if remote == far else NeighborMatch.UNEXPECTED), remote
         if device != far.device or differ_only_in_digits(neighbor.remote_port, far.port):
             return NeighborMatch.UNEXPECTED, None
-        # The right device, and its port by a name of another sort: enough where only one cable leads there.
-        beside = sum(c.upper.device == link.upper.device for c in self._topology.uplinks_of[link.lower.device])
-        return (NeighborMatch.EXPECTED, far) if beside == 1 else (NeighborMatch.UNKNOWN_NAME, None)
+        # The expected device with another kind of port name: a match if a single link leads there.
+        parallel = sum(c.upper.device == link.upper.device for c in self._topology.uplinks_of[link.lower.device])
+        return (NeighborMatch.EXPECTED, far) if parallel == 1 else (NeighborMatch.UNKNOWN_NAME, None)
 
     def _link_port(self, device: str, name: str) -> Port | None:
         known = self._topology.resolve_port(device, name)
@@ -96,11 +98,11 @@ class NameResolver:
 
 
 def differ_only_in_digits(one: str, other: str) -> bool:
-    """Whether two names of ports differ only in their numbers, so that they are names of two ports."""
+    """Return whether two port names differ only in their digits, so that they name two ports."""
     return _DIGITS.sub("#", one) == _DIGITS.sub("#", other)
 
 
 def _normalized(name: str) -> str:
-    """Case makes no difference, nor how a MAC's bytes are set apart."""
+    """Normalize a name: ignore case and the separators of a MAC address."""
     plain = name.strip().lower()
     return re.sub("[^0-9a-f]", "", plain) if _MAC.fullmatch(plain) else plain

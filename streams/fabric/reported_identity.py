@@ -1,7 +1,7 @@
-"""What a device says it is, beside what the inventory says: where they differ, and the two as one row.
+"""Compares the identity that a device reports with the inventory, and merges the two into one row.
 
-The inventory says what should be there, the device what is. A serial number that differs is another device in its
-place; a model or a firmware that differs is for others to judge (fleet/version-drift).
+The inventory has the expected device, the report has the actual one. A different serial number means a replaced device;
+fleet/version-drift evaluates a different model or firmware.
 """
 
 from typing import NamedTuple, Protocol
@@ -9,31 +9,31 @@ from typing import NamedTuple, Protocol
 from streams.fabric.inventory_rows import Device
 
 _REPORTED_AS = {"vendor": "vendor", "model": "model", "serial": "serial", "firmware": "os_version"}
-"""The inventory's columns, and what a device calls the same."""
+"""The reported field for each column of the inventory."""
 
 
 class ReportedIdentity(Protocol):
-    """A device's own words; blank is not said. streams.wire.models.Facts is one."""
+    """The identity that a device reports; blank means not reported. Implemented by streams.wire.models.Facts."""
 
     @property
     def vendor(self) -> str:
-        """Who made it."""
+        """The vendor."""
 
     @property
     def model(self) -> str:
-        """As its maker calls it."""
+        """The model, by the vendor's name."""
 
     @property
     def serial(self) -> str:
-        """Its serial number."""
+        """The serial number."""
 
     @property
     def os_version(self) -> str:
-        """What runs on it."""
+        """The version of the operating system or firmware."""
 
 
 class Difference(NamedTuple):
-    """A column of the inventory that the device contradicts."""
+    """A column of the inventory that differs from the report of the device."""
 
     column: str
     inventory: str
@@ -41,7 +41,10 @@ class Difference(NamedTuple):
 
 
 def differences(device: Device, reported: ReportedIdentity) -> tuple[Difference, ...]:
-    """Where both say something and neither contains the other: `Arista` is `Arista Networks`; a serial is whole."""
+    """Return the columns whose two values differ.
+
+    Values are equal where one contains the other (`Arista`, `Arista Networks`); serials are compared whole.
+    """
     pairs = (
         Difference(column, getattr(device, column), getattr(reported, name)) for column, name in _REPORTED_AS.items()
     )
@@ -49,12 +52,12 @@ def differences(device: Device, reported: ReportedIdentity) -> tuple[Difference,
 
 
 def is_replacement(device: Device, reported: ReportedIdentity) -> bool:
-    """Whether another device stands in its place."""
+    """Return whether another device is in its place."""
     return any(each.column == "serial" for each in differences(device, reported))
 
 
 def with_reported_fields(device: Device, reported: ReportedIdentity) -> Device:
-    """The row with what only the device says; what the inventory says stays."""
+    """Return the row with its blank columns filled from the report."""
     blank = {column: getattr(reported, name) for column, name in _REPORTED_AS.items() if not getattr(device, column)}
     return device._replace(**blank)
 

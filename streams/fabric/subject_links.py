@@ -1,4 +1,4 @@
-"""Which links go with a thing: a device, a port, a link, a rail of a host, a plane or a pod, by its subject id."""
+"""Maps a subject id (device, port, link, rail, plane or pod) to its links."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,9 +10,9 @@ from streams.fabric.topology import Topology, TopologyLink
 
 
 def links_of_subject(topology: Topology, subject_id: str) -> Ints:
-    """The numbers of the links that carry nothing while it is gone, each once; none of what is not known.
+    """Return the numbers of the links that carry nothing while the subject is out of service, each once.
 
-    Of a pod these are the links of its devices, of a plane all of that plane, of a port that of its cable.
+    A pod has the links of its devices, a plane all links of that plane, a port its link. An unknown subject has none.
     """
     kind, _, name = subject_id.partition(":")
     found = _LINKS_OF_KIND.get(kind)
@@ -20,29 +20,29 @@ def links_of_subject(topology: Topology, subject_id: str) -> Ints:
 
 
 def links_of_subjects(topology: Topology, subject_ids: Iterable[str]) -> Ints:
-    """The same of several things, each link once."""
-    cables: list[TopologyLink] = []
+    """Return the numbers of the links of several subjects, each once."""
+    links: list[TopologyLink] = []
     found: list[Ints] = []
     for subject_id in subject_ids:
-        cable = topology.links.get(subject_id)
-        if cable is None:
+        link = topology.links.get(subject_id)
+        if link is None:
             found.append(links_of_subject(topology, subject_id))
         else:
-            cables.append(cable)
-    if cables:
-        found.append(topology.graph.numbers_of(cables))
+            links.append(link)
+    if links:
+        found.append(topology.graph.numbers_of(links))
     return np.unique(np.concatenate(found)) if found else NO_LINKS
 
 
 def _of_link(topology: Topology, name: str) -> Ints:
-    cable = topology.links.get(f"link:{name}")
-    return NO_LINKS if cable is None else topology.graph.numbers_of([cable])
+    link = topology.links.get(f"link:{name}")
+    return NO_LINKS if link is None else topology.graph.numbers_of([link])
 
 
 def _of_port(topology: Topology, name: str) -> Ints:
-    device, _, port = name.partition("/")  # a device's name holds no slash, a port's may
-    cable = topology.link_at(Port(device, port))
-    return NO_LINKS if cable is None else topology.graph.numbers_of([cable])
+    device, _, port = name.partition("/")  # a device name contains no slash, a port name may
+    link = topology.link_at(Port(device, port))
+    return NO_LINKS if link is None else topology.graph.numbers_of([link])
 
 
 def _of_device(topology: Topology, name: str) -> Ints:

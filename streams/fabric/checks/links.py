@@ -1,4 +1,4 @@
-"""Links that contradict each other or the devices at their ends: a port in two links, a rail used twice on a host."""
+"""Rules for links: links that contradict each other or the devices at their ends."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -13,43 +13,43 @@ from streams.fabric.inventory_rows import HOST_LINK
 
 
 def _problems(tables: Tables, wrong: Mask, rule: Rule, *, impossible: bool = False) -> Iterator[tuple[int, Problem]]:
-    """A problem without its words for each link where a mask holds."""
+    """Yield for each link of a mask its index and a problem whose message is the link's description."""
     for index in np.flatnonzero(wrong).tolist():
         yield index, Problem("links", (tables.row("links", index),), rule, tables.describe_link(index), impossible)
 
 
 def port_in_two_links(tables: Tables) -> Iterator[Problem]:
-    """A port holds one cable, and a cable ends at two ports."""
+    """Report each port that is an end of several links, or both ends of one."""
     rows = tables.inventory.links
     ends = list(chain(map(itemgetter(0, 1), rows), map(itemgetter(2, 3), rows)))
     if len(set(ends)) == len(ends):
         return
-    used: dict[tuple[str, str], list[int]] = defaultdict(list)
+    links_by_port: dict[tuple[str, str], list[int]] = defaultdict(list)
     for place, end in enumerate(ends):
-        used[end].append(place % len(rows))
-    for (device, port), indexes in used.items():
+        links_by_port[end].append(place % len(rows))
+    for (device, port), indexes in links_by_port.items():
         distinct = sorted(set(indexes))
         if len(distinct) > 1:
-            says = f"{device}/{port} is an end of {len(distinct)} links"
-            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, is_error=True)
+            message = f"{device}/{port} is an end of {len(distinct)} links"
+            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", message, is_error=True)
         elif len(indexes) > 1:
-            says = f"{device}/{port} is both ends"
-            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", says, is_error=True)
+            message = f"{device}/{port} is both ends"
+            yield Problem("links", tables.rows("links", distinct), "port-in-two-links", message, is_error=True)
 
 
 def unknown_device(tables: Tables) -> Iterator[Problem]:
-    """Both ends are on devices that the table of devices has."""
+    """Report each link end on a device that the table of devices does not contain."""
     links = tables.links
     for index in np.flatnonzero((links.a == ABSENT) | (links.z == ABSENT)).tolist():
         link = tables.inventory.links[index]
         for device in dict.fromkeys((link.a_device, link.z_device)):
             if not tables.is_known(device):
-                says = f"{device} is not among the devices"
-                yield Problem("links", (tables.row("links", index),), "unknown-device", says, is_error=True)
+                message = f"{device} is not among the devices"
+                yield Problem("links", (tables.row("links", index),), "unknown-device", message, is_error=True)
 
 
 def both_ends_on_one_device(tables: Tables) -> Iterator[Problem]:
-    """A cable from a device to itself carries nothing between devices."""
+    """Report each link from a device to itself."""
     links = tables.links
     for index, problem in _problems(tables, (links.a == links.z) & (links.a != ABSENT), "link-within-a-device"):
         link = tables.inventory.links[index]
@@ -58,7 +58,7 @@ def both_ends_on_one_device(tables: Tables) -> Iterator[Problem]:
 
 
 def between_two_hosts(tables: Tables) -> Iterator[Problem]:
-    """Hosts meet at switches."""
+    """Report each link between two hosts."""
     links, is_host = tables.links, tables.is_host
     wrong = is_host[links.a] & is_host[links.z] & (links.a != links.z)
     for _, problem in _problems(tables, wrong, "link-between-hosts"):
@@ -66,7 +66,7 @@ def between_two_hosts(tables: Tables) -> Iterator[Problem]:
 
 
 def role_against_ends(tables: Tables) -> Iterator[Problem]:
-    """A host-link has a host at one end, a fabric-link none; what joins two hosts is said as that."""
+    """Report each host-link without a host and each fabric-link with one; `between_two_hosts` covers two hosts."""
     links, is_host = tables.links, tables.is_host
     known = (links.a != ABSENT) & (links.z != ABSENT)
     no_host, a_host = ~is_host[links.a] & ~is_host[links.z], is_host[links.a] != is_host[links.z]
@@ -77,22 +77,22 @@ def role_against_ends(tables: Tables) -> Iterator[Problem]:
 
 
 def identity_twice(tables: Tables) -> Iterator[Problem]:
-    """An id is of one link."""
+    """Report each id that several links share."""
     if not any(map(itemgetter(-1), tables.inventory.links)):
         return
-    said: dict[str, list[int]] = defaultdict(list)
+    links_by_id: dict[str, list[int]] = defaultdict(list)
     for index, link in enumerate(tables.inventory.links):
-        said[link.id].append(index)
-    for identity, indexes in said.items():
+        links_by_id[link.id].append(index)
+    for identity, indexes in links_by_id.items():
         if identity and len(indexes) > 1:
-            says = (
-                f"id {identity} is that of {len(indexes)} links: {' and '.join(map(tables.describe_link, indexes[:4]))}"
+            message = (
+                f"id {identity} belongs to {len(indexes)} links: {' and '.join(map(tables.describe_link, indexes[:4]))}"
             )
-            yield Problem("links", tables.rows("links", indexes), "link-id-twice", says)
+            yield Problem("links", tables.rows("links", indexes), "link-id-twice", message)
 
 
 def rail_used_twice(tables: Tables) -> Iterator[Problem]:
-    """A host has one port for each rail in each plane."""
+    """Report each host that has several links of one rail in one plane."""
     links = tables.links
     counted = np.flatnonzero((links.host != ABSENT) & (links.rail >= 0))
     keys = combined_key(links.host[counted], links.rail[counted], links.plane[counted])
@@ -100,7 +100,7 @@ def rail_used_twice(tables: Tables) -> Iterator[Problem]:
         indexes = counted[members]
         first, plane = int(indexes[0]), int(links.plane[indexes[0]])
         host = tables.inventory.devices[int(links.host[first])].name
-        of = f"{host} has {len(indexes)} links of rail {int(links.rail[first])}"
+        used = f"{host} has {len(indexes)} links of rail {int(links.rail[first])}"
         within = f" in plane {plane}" if plane != ABSENT else ""
-        said = " and ".join(tables.describe_link(index) for index in indexes[:4].tolist())
-        yield Problem("links", tables.rows("links", indexes), "rail-used-twice", f"{of}{within}: {said}")
+        names = " and ".join(tables.describe_link(index) for index in indexes[:4].tolist())
+        yield Problem("links", tables.rows("links", indexes), "rail-used-twice", f"{used}{within}: {names}")

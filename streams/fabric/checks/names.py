@@ -1,4 +1,4 @@
-"""Names of ports that lead to two ports, or to none: a source's name for a port must say which port it is."""
+"""Rules for port names: an alias must identify exactly one port."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,27 +8,27 @@ from streams.fabric.checks.tables import Tables
 
 
 def unknown_device(tables: Tables) -> Iterator[Problem]:
-    """Ports are of devices that the table of devices has."""
+    """Report each port name of a device that the table of devices does not contain."""
     for index, name in enumerate(tables.inventory.ports):
         if not tables.is_known(name.device):
-            says = f"{name.device} is not among the devices"
-            yield Problem("ports", (tables.row("ports", index),), "unknown-device", says, is_error=True)
+            message = f"{name.device} is not among the devices"
+            yield Problem("ports", (tables.row("ports", index),), "unknown-device", message, is_error=True)
 
 
 def alias_of_two_ports(tables: Tables) -> Iterator[Problem]:
-    """A name is looked up by device alone, whichever source uses it, so it means one port there."""
-    meant: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    """Report each alias of several ports; a look-up goes by device and alias, for all sources."""
+    ports_by_alias: dict[tuple[str, str], dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for index, name in enumerate(tables.inventory.ports):
-        meant[name.device, name.alias][name.port].append(index)
-    for (device, alias), ports in meant.items():
+        ports_by_alias[name.device, name.alias][name.port].append(index)
+    for (device, alias), ports in ports_by_alias.items():
         if len(ports) > 1:
             rows = tables.rows("ports", [index for indexes in ports.values() for index in indexes])
-            says = f"on {device}, {alias} is another name of {' and of '.join(ports)}"
-            yield Problem("ports", rows, "alias-of-two-ports", says)
+            message = f"on {device}, {alias} is an alias of {' and of '.join(ports)}"
+            yield Problem("ports", rows, "alias-of-two-ports", message)
 
 
 def alias_of_an_alias(tables: Tables) -> Iterator[Problem]:
-    """Another name is looked up once: it names a port as the links do, and no link uses it for another port."""
+    """Report each alias of an alias, and each alias that is itself the end of a link; an alias is resolved once."""
     names = tables.inventory.ports
     if not names:
         return
@@ -39,8 +39,8 @@ def alias_of_an_alias(tables: Tables) -> Iterator[Problem]:
             continue
         row = (tables.row("ports", index),)
         if (name.device, name.alias) in linked:
-            says = f"on {name.device}, {name.alias} is another name of {name.port} and the end of a link itself"
-            yield Problem("ports", row, "alias-of-an-alias", says)
+            message = f"on {name.device}, {name.alias} is an alias of {name.port} and itself the end of a link"
+            yield Problem("ports", row, "alias-of-an-alias", message)
         elif (name.device, name.port) in aliases:
-            says = f"on {name.device}, {name.alias} is another name of {name.port}, which is one itself"
-            yield Problem("ports", row, "alias-of-an-alias", says)
+            message = f"on {name.device}, {name.alias} is an alias of {name.port}, which is itself an alias"
+            yield Problem("ports", row, "alias-of-an-alias", message)

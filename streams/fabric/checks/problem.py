@@ -1,4 +1,4 @@
-"""A contradiction: in which rows of which table it stands, which rule it breaks, and what the rows say."""
+"""A problem of an inventory: the table, the rows, the rule and a message."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -28,23 +28,23 @@ Rule = Literal[
     "unreadable-row",
     "wrong-columns",
 ]
-"""What may be wrong; docs/inventory.md says what each means."""
+"""The rules; docs/inventory.md documents each."""
 
 _MOST_ROWS = 12
-"""Row numbers that a line of text holds; JSON has all of them."""
+"""The maximum of row numbers in a line of text; JSON has all of them."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong; `rows` count from 1 and do not count a CSV's header."""
+    """One problem; `rows` count from 1 and do not count the header of a CSV file."""
 
     table: str
     rows: tuple[int, ...]
     rule: Rule
     message: str
     is_error: bool = False
-    """Whether no pipeline can run with it."""
+    """True if a pipeline cannot run with it."""
     column: str = ""
-    """Where one value of one row is wrong."""
+    """The column, where one value of one row is wrong."""
 
     def __str__(self) -> str:
         if not self.table:
@@ -56,6 +56,6 @@ class Problem(NamedTuple):
 
 
 def join_names(values: Sequence[object], most: int = 4) -> str:
-    """A few of them, and how many more there are."""
-    said = ", ".join(map(str, values[:most]))
-    return said if len(values) <= most else f"{said} and {len(values) - most} more"
+    """Join the first `most` values, with the number of the others."""
+    names = ", ".join(map(str, values[:most]))
+    return names if len(values) <= most else f"{names} and {len(values) - most} more"

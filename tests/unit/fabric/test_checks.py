@@ -46,11 +46,11 @@ def test_fabrics_that_are_right_are_said_to_be() -> None:
         ),
         (
             {"devices": _devices(Device("x", "host", "host", id="7"), Device("y", "host", "host", id="7", serial="s"))},
-            ["devices rows 6, 7: id 7 is that of x and y"],
+            ["devices rows 6, 7: id 7 belongs to x and y"],
         ),
         (
             {"devices": _devices(*(Device(n, "host", "host", serial="s") for n in ("x", "y", "z")))},
-            ["devices rows 6, 7, 8: serial s is that of x and y and z"],
+            ["devices rows 6, 7, 8: serial s belongs to x and y and z"],
         ),
         (
             {"devices": _devices(Device("x", "host", "T0"), Device("y", "switch", "host"), Device("z", "host", "x"))},
@@ -78,7 +78,7 @@ def test_fabrics_that_are_right_are_said_to_be() -> None:
         ),
         (
             {"links": (*PAIR, UP[0]._replace(id="c"), UP[1]._replace(id="c"))},
-            ["links rows 3, 4: id c is that of 2 links: l0/u to s0/1 and s1/1 to l1/u"],
+            ["links rows 3, 4: id c belongs to 2 links: l0/u to s0/1 and s1/1 to l1/u"],
         ),
         (
             {"links": (*PAIR, *UP, link("l0/2", "h/c", "host-link", rail=0))},
@@ -93,14 +93,14 @@ def test_fabrics_that_are_right_are_said_to_be() -> None:
         ),
         (
             {"ports": (PortName("h", "a", "mlx5_0"), PortName("h", "b", "mlx5_0"), PortName("h", "a", "eth0"))},
-            ["ports rows 1, 2: on h, mlx5_0 is another name of a and of b"],
+            ["ports rows 1, 2: on h, mlx5_0 is an alias of a and of b"],
         ),
         (
             {"ports": (PortName("h", "a", "b"), PortName("h", "eth0", "m"), PortName("h", "m", "n"),
                        PortName("h", "a", "a"), PortName("x", "a", "c"))},
             ["ports row 5: x is not among the devices",
-             "ports row 1: on h, b is another name of a and the end of a link itself",
-             "ports row 3: on h, n is another name of m, which is one itself"],
+             "ports row 1: on h, b is an alias of a and itself the end of a link",
+             "ports row 3: on h, n is an alias of m, which is itself an alias"],
         ),
     ],
 )  # fmt: skip
@@ -137,9 +137,9 @@ def test_planes_of_a_pod_have_as_many_switches_and_as_many_paths() -> None:
     odd = (*PAIR, *UP, link("l1/v", "s1/2"))
     assert _said(links=odd) == [
         "devices row 3: T0 of pod p: plane 0 has 1 links between switches, plane 1 has 2 links between switches; "
-        "l1 has 2, 1 are usual",
+        "l1 has 2, 1 is the common number",
         "devices row 5: T1 of no pod: plane 0 has 1 links between switches, plane 1 has 2 links between switches; "
-        "s1 has 2, 1 are usual",
+        "s1 has 2, 1 is the common number",
     ]
 
 
@@ -150,7 +150,7 @@ def test_maintenance_of_all_planes_at_once_is_said() -> None:
     own = Inventory(devices=(HOST, *leaves, *SPINES), links=(*PAIR, *UP))
     assert check(own, now_ns=1) == [
         "devices rows 2, 3: l0, l1 are in maintenance at once, until 2026-01-01T00:00:00+00:00: "
-        "nothing upwards is left to h rail 0"
+        "no uplink remains for h rail 0"
     ]
     assert check(own, now_ns=round(until[1].timestamp() * 1e9)) == []
     busy = HOST._replace(maintenance_until=until[0])
@@ -211,7 +211,7 @@ def test_columns_that_cannot_be_are_said_once(tmp_path: Path) -> None:
     (tmp_path / "links.csv").write_text("a_device,a_port,z_device,a_port,z-port,role\n1,2,3,4,5,6\n")
     said = [str(problem) for problem in validate(tmp_path).problems]
     assert [line.split(";")[0] for line in said] == [
-        "links: z-port is no column of it", "links: no column z_port", "links: column a_port is there 2 times",
+        "links: z-port is not a column of this table", "links: no column z_port", "links: column a_port occurs 2 times",
     ]  # fmt: skip
 
 
@@ -221,7 +221,7 @@ def test_a_table_that_is_there_in_both_forms_is_refused(tmp_path: Path) -> None:
     write_folder(inventory(), tmp_path / "other", "parquet")
     (tmp_path / "other" / "links.parquet").rename(tmp_path / "links.parquet")
     said = [str(problem) for problem in validate(tmp_path).problems]
-    assert said == [f"{tmp_path}: links.csv and links.parquet; which one holds?"]
+    assert said == [f"{tmp_path}: both links.csv and links.parquet exist; remove one"]
 
 
 def test_every_rule_is_registered_once() -> None:

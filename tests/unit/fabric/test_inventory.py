@@ -77,7 +77,7 @@ def test_an_unknown_column_is_refused_by_its_name(tmp_path: Path, table: str) ->
     (folder / f"{table}.csv").write_text(f"{head},colour\n{row},red\n")
     problems = _problems(folder)
     assert len(problems) == 1
-    assert problems[0].startswith(f"{table}: colour is no column of it; those are ")
+    assert problems[0].startswith(f"{table}: colour is not a column of this table; its columns are ")
 
 
 def test_a_row_longer_than_its_header_is_refused(tmp_path: Path) -> None:
