@@ -40,7 +40,7 @@ _FIELD = re.compile(r'((?:\\.|[^=,\\])+)=("(?:\\.|[^"\\])*"|[^,]*),?')
 
 def on_purpose() -> list[tuple[str, str]]:
     """(case, field) as globs: the rows of the page's table of what is left out on purpose."""
-    table = PAGE.read_text().partition("## Beside Telegraf")[2]
+    table = PAGE.read_text().partition("## Comparison with Telegraf")[2]
     rows = re.findall(r"^\| `([^`]+)` \| ((?:`[^`]+`(?:, )?)+) \| [^|]{20,} \|$", table, re.MULTILINE)
     return [(case, field) for case, fields in rows for field in re.findall(r"`([^`]+)`", fields)]
 
