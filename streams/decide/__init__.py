@@ -1,1 +1,1 @@
-"""From findings to remediations: the policy table and the guards, pure."""
+"""Remediations from findings: the policy table and the guards, pure."""

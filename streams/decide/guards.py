@@ -1,8 +1,8 @@
-"""The guards: each can forbid an action, and says by which number.
+"""The guards: each can deny an action, and reports the limit and the observed value.
 
-Surviving capacity keeps every switch, and every plane of a pod, above a floor of paths upwards, counted over what is
-already down, drained or decided. Cool-down keeps a target from being acted on over and over. Restoring is never
-forbidden.
+Surviving capacity denies an action that would leave a switch, or a plane of a pod, below a floor of uplink paths,
+counting links that are down, drained or decided on as lost. Cool-down prevents repeated actions on one target.
+Restoring is never denied.
 """
 
 from collections.abc import Collection
@@ -13,10 +13,10 @@ from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Action, Verdict
 
 TAKES_LINK_OUT = (Action.DRAIN_LINK, Action.REPAIR_LINK)
-"""Actions after which the link carries nothing until it is restored."""
+"""Actions after which the link carries no traffic until it is restored."""
 
 TAKES_HOST_OUT = (Action.CORDON_HOST, Action.REBOOT_HOST)
-"""Nothing here counts how many hosts a job can spare: a person decides."""
+"""No guard computes how many hosts a job can lose, so a person decides."""
 
 CAPACITY = "surviving-capacity"
 HOSTS = "hosts"
@@ -25,7 +25,7 @@ COOL_DOWN = "cool-down"
 
 @dataclass(frozen=True, slots=True)
 class GuardResult:
-    """What a guard says: `verdict` None lets the action pass. `limit` and `observed` are the constraint's numbers."""
+    """The result of a guard: `verdict` None allows the action; `limit` and `observed` are the constraint's values."""
 
     verdict: Verdict | None = None
     constraint: str = ""
@@ -34,35 +34,35 @@ class GuardResult:
     surviving: float | None = None
 
 
-def surviving_capacity(topology: Topology, cable: TopologyLink, missing: Collection[str], floor: float) -> GuardResult:
-    """Would every group that this link belongs to keep its floor without it?
+def surviving_capacity(topology: Topology, link: TopologyLink, missing: Collection[str], floor: float) -> GuardResult:
+    """Return whether every group of this link keeps its floor without it.
 
-    A host link needs the host to keep another plane of the rail; otherwise a person decides. `missing` are the ids of
-    links that carry nothing already.
+    Without a host link, the host must keep another plane of the rail; otherwise a person decides. `missing` are the ids
+    of links that already carry no traffic.
     """
-    if cable.role == HOST_LINK:
-        rail = [c for c in topology.uplinks_of[cable.lower.device] if c.rail == cable.rail]
-        kept = sum(c.id != cable.id and c.id not in missing for c in rail)
-        surviving = kept / len(rail)
-        if kept:
+    if link.role == HOST_LINK:
+        rail = [uplink for uplink in topology.uplinks_of[link.lower.device] if uplink.rail == link.rail]
+        remaining = sum(uplink.id != link.id and uplink.id not in missing for uplink in rail)
+        surviving = remaining / len(rail)
+        if remaining:
             return GuardResult(surviving=surviving)
-        return GuardResult(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(kept), surviving=surviving)
-    own = topology.uplinks_of[cable.lower.device]
-    surviving = sum(c.id != cable.id and c.id not in missing for c in own) / len(own)
-    if cable.plane is not None:
-        surviving = min(surviving, topology.remaining_plane_ratio(cable, missing))
+        return GuardResult(Verdict.NEEDS_APPROVAL, CAPACITY, limit=1.0, observed=float(remaining), surviving=surviving)
+    uplinks = topology.uplinks_of[link.lower.device]
+    surviving = sum(uplink.id != link.id and uplink.id not in missing for uplink in uplinks) / len(uplinks)
+    if link.plane is not None:
+        surviving = min(surviving, topology.remaining_plane_ratio(link, missing))
     if surviving < floor:
         return GuardResult(Verdict.DENIED, CAPACITY, limit=floor, observed=surviving, surviving=surviving)
     return GuardResult(surviving=surviving)
 
 
 def host_guard(action: Action) -> GuardResult:
-    """May a host be taken out of use? Not without a person."""
+    """Return whether a host may be taken out of use: only with a person's approval."""
     return GuardResult(Verdict.NEEDS_APPROVAL, HOSTS) if action in TAKES_HOST_OUT else GuardResult()
 
 
 def cool_down(last_acted_ns: int | None, now_ns: int, cool_down_s: float) -> GuardResult:
-    """Has the target been left alone for long enough? `last_acted_ns` is when it was last acted on or restored."""
+    """Return whether the cool-down of a target is over; `last_acted_ns` is when it was last acted on or restored."""
     if last_acted_ns is None:
         return GuardResult()
     elapsed_s = (now_ns - last_acted_ns) / 1e9

@@ -1,7 +1,7 @@
-"""The policy: from a condition and how often it came back to an action.
+"""Declares the policy: the action for a condition and its number of occurrences, in one table.
 
-One visible table. First observe; what is transient is left alone; a repeat offender is moved out of the traffic's way;
-a link that is down has no traffic to move and goes to the repair desk (DETECTION 4).
+The first occurrence is observed, because transient faults need no action; a link with repeated faults is drained; a
+link that is down has no traffic to move and is repaired (DETECTION 4).
 """
 
 from dataclasses import dataclass
@@ -11,31 +11,34 @@ from streams.wire.models import Action, Cause, Condition, Finding, Severity
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """From `occurrences` of a condition upwards, do this; `hint` names the part to look at."""
+    """The action from this number of occurrences of a condition; `hint` names the part to inspect."""
 
     condition: Condition
     occurrences: int
     action: Action
     hint: str = ""
     min_severity: Severity = Severity.INFO
-    """Only of findings that are at least so severe."""
+    """The rule applies only to findings of at least this severity."""
 
     causes: tuple[Cause, ...] = ()
-    """Only of findings with one of these causes; of all where it is empty."""
+    """The rule applies only to findings with one of these causes; to all if it is empty."""
 
 
 POLICY: tuple[Rule, ...] = (
     Rule(Condition.LINK_FLAP, 1, Action.OBSERVE),
     Rule(
-        Condition.LINK_FLAP, 2, Action.DRAIN_LINK, "a repeat offender: clean or reseat both ends, then the transceiver"
+        Condition.LINK_FLAP,
+        2,
+        Action.DRAIN_LINK,
+        "repeated flaps: clean or reseat both ends, then replace the transceiver",
     ),
-    Rule(Condition.LINK_DOWN, 1, Action.REPAIR_LINK, "transceiver or cable; look at the end that told first"),
+    Rule(Condition.LINK_DOWN, 1, Action.REPAIR_LINK, "transceiver or cable; first inspect the end that reported first"),
     Rule(Condition.LINK_DEGRADING, 1, Action.OBSERVE),
     Rule(
         Condition.LINK_DEGRADING,
         1,
         Action.DRAIN_LINK,
-        "move traffic off, then the part that the finding's cause names: transceiver, cable or port",
+        "move traffic away, then replace the part that the finding's cause names: transceiver, cable or port",
         Severity.WARNING,
     ),
     Rule(Condition.RAIL_DEGRADED, 1, Action.OBSERVE, "the NIC, its slot or its transceiver; reset the NIC first"),
@@ -43,19 +46,19 @@ POLICY: tuple[Rule, ...] = (
         Condition.CONGESTION_INCAST,
         1,
         Action.OBSERVE,
-        "how the job's traffic is laid out; where the cause is nic or pcie, its host",
+        "the placement of the job's traffic; if the cause is nic or pcie, the host",
     ),
     Rule(
         Condition.CONGESTION_IMBALANCE,
         1,
         Action.OBSERVE,
-        "how flows are spread: hash seed and fields, more queue pairs",
+        "the distribution of flows: hash seed and fields, more queue pairs",
     ),
     Rule(
         Condition.CONGESTION_COLLAPSE,
         1,
         Action.OBSERVE,
-        "what the hosts that are named share: their leaves and spines, their job's traffic, how ECN and pause are set",
+        "what the named hosts share: leaves and spines, their job's traffic, the settings of ECN and pause",
     ),
     Rule(Condition.CONGESTION_PFC_STORM, 1, Action.OBSERVE, "the switch that pauses without being paused"),
     Rule(
@@ -66,21 +69,26 @@ POLICY: tuple[Rule, ...] = (
         causes=(Cause.NIC, Cause.PCIE),
     ),
     Rule(Condition.HOST_PCIE_DEGRADED, 1, Action.OBSERVE, "reseat the card or its riser at the next maintenance"),
-    Rule(Condition.HOST_GPU_FAULT, 1, Action.OBSERVE, "nothing yet; by its repeats a GPU is a lemon"),
+    Rule(Condition.HOST_GPU_FAULT, 1, Action.OBSERVE, "none yet; repeated faults identify a bad GPU"),
     Rule(
         Condition.HOST_GPU_FAULT,
         1,
         Action.CORDON_HOST,
-        "no new job here; reset the GPU, and restart the host where it is off the bus; then field diagnostics",
+        "no new job on the host; reset the GPU, or restart the host if the GPU is off the bus; then field diagnostics",
         Severity.CRITICAL,
     ),
-    Rule(Condition.LINK_MISCABLED, 1, Action.OBSERVE, "the cable: exchange it with the one whose place it took"),
+    Rule(
+        Condition.LINK_MISCABLED,
+        1,
+        Action.OBSERVE,
+        "the cable: exchange it with the cable of the port that it occupies",
+    ),
     Rule(Condition.FLEET_VERSION_DRIFT, 1, Action.OBSERVE),
     Rule(
         Condition.FLEET_VERSION_DRIFT,
         1,
         Action.OBSERVE,
-        "stop the rollout where the share moves; else bring these devices to the version that the others run",
+        "if the share is changing, stop the rollout; else install the version of the other devices",
         Severity.WARNING,
     ),
     Rule(Condition.DEVICE_DOWN, 1, Action.OBSERVE),
@@ -89,8 +97,8 @@ POLICY: tuple[Rule, ...] = (
 
 
 def rule_for(finding: Finding) -> Rule | None:
-    """The rule of the highest repeat count and severity that this finding reaches."""
-    fitting = [
+    """Return the rule with the highest number of occurrences and severity that this finding reaches."""
+    matching = [
         rule
         for rule in POLICY
         if rule.condition is finding.condition
@@ -98,4 +106,4 @@ def rule_for(finding: Finding) -> Rule | None:
         and finding.severity >= rule.min_severity
         and (not rule.causes or finding.cause in rule.causes)
     ]
-    return max(fitting, key=lambda rule: (rule.occurrences, rule.min_severity, bool(rule.causes)), default=None)
+    return max(matching, key=lambda rule: (rule.occurrences, rule.min_severity, bool(rule.causes)), default=None)

@@ -1,1 +1,1 @@
-"""From a finding to an alert, and Alertmanager's client."""
+"""Alerts from findings, and the client of Alertmanager."""

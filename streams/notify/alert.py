@@ -1,8 +1,8 @@
-"""A finding as an alert of Alertmanager's API v2: its labels, what it says, when it begins and ends.
+"""Builds alerts of Alertmanager's API v2 from findings: labels, annotations, start and end.
 
-Labels are an alert's identity there, so they hold only what stays for the life of an episode, and the four that say
-who hears of it: severity, page, explained and cause_id. When one of those changes, the notifier ends the old alert.
-Who is paged, and when, is decided in notifier.py.
+Labels are an alert's identity in Alertmanager, so they contain only what is constant for an episode, and the four that
+select its receivers: severity, page, explained and cause_id. When one of these changes, the notifier ends the old
+alert. notifier.py decides who is paged, and when.
 """
 
 from collections.abc import Mapping
@@ -14,21 +14,21 @@ from streams.notify.params import NotifyParams
 from streams.wire.models import BlastRadius, Finding, Status
 
 SOURCE = "railsight"
-"""The label `source` of our alerts: by it and `cluster` a restarted notifier finds what Alertmanager holds of ours."""
+"""The label `source` of our alerts: by it and `cluster` a restarted notifier finds its alerts in Alertmanager."""
 
 LOCATION_LABELS = ("subject", "pod", "rail", "plane")
-"""Where it is: kept as first posted, so that an inventory that moves a pod does not page again."""
+"""Labels of the location: constant once posted, so an inventory that moves a pod does not page again."""
 
 DASHBOARD_UID = "railsight-fabric"
-"""Of dashboards/fabric.py; a test holds the two together."""
+"""The uid in dashboards/fabric.py; a test compares the two."""
 
 _NS = 1_000_000_000
-_NAMED = 5  # hosts and jobs by name in one line of a pager
+_MAX_NAMES = 5  # hosts and jobs by name in one line of a pager
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One alert. Times are Unix nanoseconds; `ends_at_ns` in the past means that it is over."""
+    """One alert; times are Unix nanoseconds, and `ends_at_ns` in the past means that it is resolved."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -38,16 +38,16 @@ class Alert:
 
     @property
     def identity(self) -> tuple[tuple[str, str], ...]:
-        """What makes it the same alert to Alertmanager."""
+        """The labels, by which Alertmanager identifies an alert."""
         return tuple(sorted(self.labels.items()))
 
     def ended(self, at_ns: int, annotations: Mapping[str, str] | None = None) -> "Alert":
-        """The same alert, over since then; never before it began, which Alertmanager refuses."""
-        said = self.annotations if annotations is None else annotations
-        return replace(self, annotations=said, ends_at_ns=max(at_ns, self.starts_at_ns))
+        """Return the alert resolved at that time; not before its start, which Alertmanager would refuse."""
+        annotations = self.annotations if annotations is None else annotations
+        return replace(self, annotations=annotations, ends_at_ns=max(at_ns, self.starts_at_ns))
 
     def to_api(self) -> dict[str, object]:
-        """The `postableAlert` of the API."""
+        """Return the `postableAlert` of the API."""
         posted: dict[str, object] = {
             "labels": dict(self.labels),
             "annotations": dict(self.annotations),
@@ -60,25 +60,27 @@ class Alert:
 
 
 def rfc3339(at_ns: int) -> str:
-    """A time as the API writes it, to the millisecond: what it keeps."""
+    """Return a time in the format of the API, to the millisecond, which is its precision."""
     seconds, nanos = divmod(at_ns, _NS)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{nanos // 1_000_000:03d}Z"
 
 
 def location_labels(finding: Finding) -> dict[str, str]:
-    """The labels that say where; those without a value are left out, as Alertmanager would."""
+    """Return the location labels without empty ones, which Alertmanager drops too."""
     subject = finding.subject
-    place = {
+    labels = {
         "subject": subject.id,
         "pod": subject.pod,
         "rail": "" if subject.rail is None else str(subject.rail),
         "plane": "" if subject.plane is None else str(subject.plane),
     }
-    return {name: value for name, value in place.items() if value}
+    return {name: value for name, value in labels.items() if value}
 
 
-def build_alert(finding: Finding, place: Mapping[str, str], *, page: bool, now_ns: int, params: NotifyParams) -> Alert:
-    """The alert of an open finding, good until `expire_s` from now."""
+def build_alert(
+    finding: Finding, location: Mapping[str, str], *, page: bool, now_ns: int, params: NotifyParams
+) -> Alert:
+    """Return the alert of an open finding, which expires `expire_s` from now."""
     name = finding.condition.name
     labels = {
         "alertname": "".join(word.capitalize() for word in name.split("_")),
@@ -90,12 +92,12 @@ def build_alert(finding: Finding, place: Mapping[str, str], *, page: bool, now_n
         "cause_id": finding.parent_id or finding.id,
         "explained": "true" if finding.parent_id else "false",
         "page": "true" if page else "false",
-        **place,
+        **location,
     }
     return Alert(
         {label: value for label, value in labels.items() if value},
         build_annotations(finding, params),
-        # A device's clock may be a little ahead; an alert that begins later than it ends is refused.
+        # A device's clock may be ahead; Alertmanager refuses an alert that starts after its end.
         starts_at_ns=min(finding.started_at_ns, now_ns),
         ends_at_ns=now_ns + round(params.expire_s * _NS),
         generator_url=params.finding_url.replace("{id}", finding.id),
@@ -103,14 +105,14 @@ def build_alert(finding: Finding, place: Mapping[str, str], *, page: bool, now_n
 
 
 def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
-    """What the alert says, in plain text; those without a value are left out."""
+    """Return the annotations as plain text, without empty ones."""
     summary = finding.summary or f"{finding.condition.slug} on {finding.subject.id}"
-    said = {
-        "summary": f"Retracted, it was not so: {summary}" if finding.status is Status.RETRACTED else summary,
+    annotations = {
+        "summary": f"Retracted: {summary}" if finding.status is Status.RETRACTED else summary,
         "cause": finding.cause.label,
         "evidence": _evidence(finding, params.evidence_lines),
         "blast_radius": _blast_radius(finding.blast_radius),
-        "unseen": ", ".join(finding.coverage.missing[:_NAMED]) if finding.coverage else "",
+        "unseen": ", ".join(finding.coverage.missing[:_MAX_NAMES]) if finding.coverage else "",
         "confidence": "" if finding.confidence is None else f"{finding.confidence:.2f}",
         "team": finding.subject.team,
         "explain": f"railsight explain {finding.id}",
@@ -118,7 +120,7 @@ def build_annotations(finding: Finding, params: NotifyParams) -> dict[str, str]:
         "runbook_url": _runbook(finding, params.runbooks_url),
         "dashboard_url": finding.dashboard_url or _dashboard(finding, params.dashboard_url),
     }
-    return {name: value for name, value in said.items() if value}
+    return {name: value for name, value in annotations.items() if value}
 
 
 def _evidence(finding: Finding, lines: int) -> str:
@@ -131,7 +133,9 @@ def _evidence(finding: Finding, lines: int) -> str:
 def _blast_radius(radius: BlastRadius | None) -> str:
     if radius is None:
         return ""
-    parts = [f"{kind} {_some(names)}" for kind, names in (("jobs", radius.jobs), ("hosts", radius.hosts)) if names]
+    parts = [
+        f"{kind} {_join_names(names)}" for kind, names in (("jobs", radius.jobs), ("hosts", radius.hosts)) if names
+    ]
     if radius.gpus is not None:
         parts.append(f"{radius.gpus} GPUs")
     if radius.capacity_lost_ratio is not None:
@@ -139,20 +143,20 @@ def _blast_radius(radius: BlastRadius | None) -> str:
     return "; ".join(parts)
 
 
-def _some(names: tuple[str, ...]) -> str:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def _join_names(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
 def _runbook(finding: Finding, base: str) -> str:
-    """The finding's own address; one of the repository's pages is put behind the place where they are served."""
+    """Return the finding's runbook URL; for a page of the repository, under the base URL where they are served."""
     if "://" in finding.runbook_url or not base:
         return finding.runbook_url
     return f"{base.rstrip('/')}/{finding.condition.slug.replace('/', '-')}.md"
 
 
 def _dashboard(finding: Finding, base: str) -> str:
-    """The Fabric dashboard on this pod, from ten minutes before it began."""
+    """Return the URL of the Fabric dashboard for this pod, from ten minutes before the start."""
     if not base:
         return ""
     query = {"from": str(finding.started_at_ns // 1_000_000 - 600_000), "to": "now"}

@@ -1,8 +1,8 @@
-"""Alertmanager's API v2: post alerts, and read which of ours it holds.
+"""A client of Alertmanager's API v2: posts alerts and reads our active ones.
 
-Every member of a cluster gets every post, and one that took it is enough: a member that was away is told at the next
-repetition. What a member refuses as ill-formed is Reject, an answer that no repetition will change is Misconfigured,
-all else is Retry. Redirects are not followed, because a POST would become a GET.
+Every member of a cluster gets every post, and one success is enough: an unavailable member gets the next repetition. An
+alert that a member refuses as invalid raises Reject, a response that no repetition can change raises Misconfigured, and
+every other failure raises Retry. Redirects are not followed, because a POST would become a GET.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 
 _BATCH = 256  # an alert is some 2 kB; Prometheus sends 64 to 256 at once
-_NEVER = {300, 301, 302, 303, 307, 308, 401, 403, 404, 405}
+_PERMANENT_STATUS = {300, 301, 302, 303, 307, 308, 401, 403, 404, 405}
 
 
 class Alertmanager:
-    """A client of one Alertmanager or a cluster of them; an async context."""
+    """A client of one Alertmanager or of a cluster; an async context."""
 
     def __init__(self, params: NotifyParams) -> None:
         self._params = params
@@ -35,58 +35,65 @@ class Alertmanager:
         )
 
     async def post(self, alerts: Sequence[Alert]) -> None:
-        """Post these to all members; raises Retry where none took them, Reject where one called some ill-formed.
+        """Post alerts to all members; raises Retry where none accepted them, Reject where one refused some as invalid.
 
-        A Reject comes after all were posted, and Alertmanager keeps the good ones of a batch.
+        Reject is raised after all batches were posted; Alertmanager accepts the valid alerts of a batch.
         """
         refused: Reject | None = None
         for start in range(0, len(alerts), _BATCH):
             body = orjson.dumps([alert.to_api() for alert in alerts[start : start + _BATCH]])
             try:
-                self._one_is_enough(await self._all("POST", "/api/v2/alerts", body=body))
+                self._raise_unless_one_succeeded(await self._request_all("POST", "/api/v2/alerts", body=body))
             except Reject as error:
                 refused = refused or error
         if refused is not None:
             raise refused
 
     async def active_alerts(self) -> list[Alert]:
-        """The alerts of this cluster that some member holds and that are not over; raises like `post`."""
-        ours = [f'source="{SOURCE}"', f'cluster="{self._params.cluster}"']
-        answers = await self._all("GET", "/api/v2/alerts", query=[("filter", matcher) for matcher in ours])
-        self._one_is_enough(answers)
-        found = {alert.identity: alert for answer in answers if isinstance(answer, bytes) for alert in _alerts(answer)}
+        """Return the alerts of this cluster that are active at any member; raises like `post`."""
+        matchers = [f'source="{SOURCE}"', f'cluster="{self._params.cluster}"']
+        responses = await self._request_all(
+            "GET", "/api/v2/alerts", query=[("filter", matcher) for matcher in matchers]
+        )
+        self._raise_unless_one_succeeded(responses)
+        found = {
+            alert.identity: alert
+            for response in responses
+            if isinstance(response, bytes)
+            for alert in _alerts(response)
+        }
         return list(found.values())
 
-    async def _all(
+    async def _request_all(
         self, method: str, path: str, *, body: bytes | None = None, query: Sequence[tuple[str, str]] = ()
     ) -> list[bytes | Exception]:
-        """What each member answered, in their order; the errors of rule 7 stand in the place of an answer."""
-        asked = (self._ask(method, url + path, body, query) for url in self._params.alertmanagers)
-        return list(await asyncio.gather(*(_as_value(answer) for answer in asked)))
+        """Return each member's response in order, or its error (Reject, Retry, Misconfigured)."""
+        requests = (self._request(method, url + path, body, query) for url in self._params.alertmanagers)
+        return list(await asyncio.gather(*(_as_value(response) for response in requests)))
 
-    async def _ask(self, method: str, url: str, body: bytes | None, query: Sequence[tuple[str, str]]) -> bytes:
+    async def _request(self, method: str, url: str, body: bytes | None, query: Sequence[tuple[str, str]]) -> bytes:
         json = {"Content-Type": "application/json"}
         try:
             async with self._session.request(
                 method, url, data=body, params=list(query), headers=json, allow_redirects=False
             ) as response:
-                answer = await response.read()
+                content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Retry(f"{url}: {type(error).__name__}: {error}") from error
         if response.status < 300:
-            return answer
-        said = f"{url}: {response.status} {answer[:200].decode(errors='replace').strip()}"
+            return content
+        message = f"{url}: HTTP {response.status} {content[:200].decode(errors='replace').strip()}"
         if response.status in (400, 422):
-            raise Reject(said)
-        raise Misconfigured(said) if response.status in _NEVER else Retry(said)
+            raise Reject(message)
+        raise Misconfigured(message) if response.status in _PERMANENT_STATUS else Retry(message)
 
-    def _one_is_enough(self, answers: Sequence[bytes | Exception]) -> None:
-        errors = [answer for answer in answers if isinstance(answer, Exception)]
-        # Which alert was refused is the same question at every member, so a Reject counts even where others answered.
+    def _raise_unless_one_succeeded(self, responses: Sequence[bytes | Exception]) -> None:
+        errors = [response for response in responses if isinstance(response, Exception)]
+        # Every member refuses the same alerts, so a Reject counts even where other members accepted the post.
         refused = next((error for error in errors if isinstance(error, Reject)), None)
         if refused is not None:
             raise refused
-        if len(errors) == len(answers):
+        if len(errors) == len(responses):
             raise next((error for error in errors if isinstance(error, Retry)), errors[0])
 
     async def __aenter__(self) -> Self:
@@ -98,17 +105,17 @@ class Alertmanager:
         await self._session.close()
 
 
-async def _as_value(answer: Any) -> bytes | Exception:
+async def _as_value(response: Any) -> bytes | Exception:
     try:
-        return bytes(await answer)
+        return bytes(await response)
     except (Reject, Retry, Misconfigured) as error:
         return error
 
 
-def _alerts(answer: bytes) -> Iterator[Alert]:
-    """Read `gettableAlerts`; raises Retry on what is none, since something else may have answered for a while."""
+def _alerts(response: bytes) -> Iterator[Alert]:
+    """Parse `gettableAlerts`; raises Retry on other content, because another server may respond for a while."""
     try:
-        for alert in orjson.loads(answer):
+        for alert in orjson.loads(response):
             yield Alert(
                 labels=dict(alert["labels"]),
                 annotations=dict(alert["annotations"]),
@@ -117,7 +124,7 @@ def _alerts(answer: bytes) -> Iterator[Alert]:
                 generator_url=alert.get("generatorURL", ""),
             )
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-        raise Retry(f"not the alerts of an Alertmanager: {error!r}") from error
+        raise Retry(f"the response is not a list of Alertmanager alerts: {error!r}") from error
 
 
 def _nanoseconds(text: str) -> int:
@@ -139,5 +146,7 @@ def _tls(params: NotifyParams) -> ssl.SSLContext:
         if params.cert_file is not None:
             context.load_cert_chain(params.cert_file, params.key_file)
     except (OSError, ssl.SSLError) as error:
-        raise Misconfigured(f"notify: cannot read the certificates: {error}") from error
+        raise Misconfigured(
+            f"cannot read the certificates of Alertmanager (notify.ca_file, cert_file, key_file): {error}"
+        ) from error
     return context

@@ -1,13 +1,13 @@
-"""Which alerts should stand in Alertmanager now: a pure fold over findings and controls.
+"""Computes which alerts should be active in Alertmanager: a pure fold over findings and controls.
 
-A page is CRITICAL, has no parent, is not shadow, and has been so for `hold_s`; maintenance and acknowledgement make it
-an ordinary alert. The hold is counted by arrival (the broker's time of the record), not by event time: a page is for a
-person now, it must come also when the watermark stands still, and a backlog in which a finding opens and ends within
-a second should wake nobody. What Alertmanager was told is kept by label set, and a label set that its finding does not
-want any more is ended, so severities and pages may change without leaving an alert behind.
+A finding pages after it was CRITICAL, without a parent and not shadow for `hold_s`; maintenance and acknowledgement
+make it an ordinary alert. The hold is measured by arrival (the broker's time of the record), not by event time: a page
+is for a person now, it must be sent even if the watermark does not move, and a backlog in which a finding opens and
+ends within a second must page no one. Posted alerts are recorded by label set, and a label set that its finding no
+longer has is ended, so severities and pages may change without leaving an alert behind.
 
-A finding is looked at when it changes, when its hold is over, when its alert is to be repeated, and all of them when a
-control comes, begins, ends or goes: ten thousand that are open cost nothing in a second in which none of that is so.
+A finding is evaluated when it changes, when its hold ends, when its alert is due for repetition, and all are evaluated
+when a control arrives, begins, ends or is removed: ten thousand open findings cost nothing in a second without these.
 """
 
 import heapq
@@ -22,7 +22,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.models import Control, Finding, Severity
 
 _NS = 1_000_000_000
-_OVER_KEPT = 4096  # ends remembered against revisions that come late; a fleet's conclusions of half an hour (2/s)
+_MAX_CLOSED = 4096  # ends retained against late revisions: half an hour of a fleet's findings (2/s)
 _NEVER = sys.maxsize
 
 Identity = tuple[tuple[str, str], ...]
@@ -36,27 +36,27 @@ class _Posted:
 
 @dataclass(slots=True)
 class Notifier:
-    """All state is rebuilt from findings-open, controls and what Alertmanager holds; none is kept on disk."""
+    """The state is rebuilt from findings-open, controls and Alertmanager's active alerts; none is on disk."""
 
     params: NotifyParams
     _open: dict[str, Finding] = field(default_factory=dict)
     _closed: dict[str, tuple[int, Finding | None, int]] = field(default_factory=dict)
-    """By finding id: the highest revision known, the last word where there was one, when it ended."""
+    """By finding id: the highest revision, the last finding where there was one, and when it ended."""
     _pageable_since_ns: dict[str, int] = field(default_factory=dict)
     _locations: dict[str, dict[str, str]] = field(default_factory=dict)
     _controls: dict[str, Control] = field(default_factory=dict)
     _posted: dict[str, dict[Identity, _Posted]] = field(default_factory=dict)
-    """By finding id, and by label set."""
+    """By finding id and label set."""
     _to_evaluate: dict[str, None] = field(default_factory=dict)
-    """The findings to look at now; one stays until there is nothing more to post of it."""
+    """Findings to evaluate now; a finding stays until it has nothing to post."""
     _timers: list[tuple[int, str]] = field(default_factory=list)
     _next_timer_ns: dict[str, int] = field(default_factory=dict)
-    """When each is looked at next, unless it changes; another entry of `_later` is passed over."""
+    """When each is evaluated next, unless it changes; other entries of `_timers` are ignored."""
     _next_control_ns: int = 0
-    """When a control begins or ends next."""
+    """The time at which a control begins or ends next."""
 
     def process(self, message: Finding | Control, arrived_ns: int) -> None:
-        """Fold in one message; the order of a finding's revisions does not matter, nor does a repetition."""
+        """Process one message; neither the order of a finding's revisions nor repetitions matter."""
         if isinstance(message, Control):
             self._controls[message.id] = message
             self._next_control_ns = 0
@@ -68,19 +68,19 @@ class Notifier:
                 self._update_open(message, arrived_ns)
 
     def remove(self, key: str, arrived_ns: int) -> None:
-        """A tombstone: a finding is over or a control is gone, whichever has this id."""
+        """Process a tombstone: the finding or control with this id has ended."""
         if self._controls.pop(key, None) is not None:
             self._next_control_ns = 0
         if (finding := self._open.pop(key, None)) is not None:
             self._to_evaluate[key] = None
             self._close(key, finding.revision, None, arrived_ns)
 
-    def restore(self, held: Iterable[Alert]) -> None:
-        """Take over what Alertmanager holds of ours, after findings and controls were read and before the first post.
+    def restore(self, active: Iterable[Alert]) -> None:
+        """Record our active alerts in Alertmanager, after findings and controls were read and before the first post.
 
-        What was paged stays paged without a second hold, and what ended meanwhile will be ended.
+        Pages remain pages without a second hold, and alerts whose findings ended meanwhile will be ended.
         """
-        for alert in held:
+        for alert in active:
             identity = alert.labels.get("finding_id", "")
             if alert.labels.get("page") == "true" and identity in self._pageable_since_ns:
                 self._pageable_since_ns[identity] = 0
@@ -91,48 +91,48 @@ class Notifier:
             self._record_posted(alert, 0)
 
     def due(self, now_ns: int) -> list[Alert]:
-        """What to post now: new and changed alerts, those to repeat, and those to end. Call `posted` once it is done.
+        """Return the alerts to post: new, changed, repeated and ended ones; call `posted` after success.
 
-        Ends come first, so that a group whose alert changes its labels is never seen with both.
+        Ended alerts come first, so Alertmanager never has both alerts of a finding whose labels change.
         """
         self._collect_due(now_ns)
         ended: list[Alert] = []
-        news: list[Alert] = []
+        active: list[Alert] = []
         for identity in list(self._to_evaluate):
-            wanted, held = self._desired_alert(identity, now_ns), self._posted.get(identity, {})
-            gone = [posted.alert for key, posted in held.items() if wanted is None or key != wanted.identity]
-            ended += [self._ended_alert(alert, now_ns) for alert in gone]
-            if wanted is not None and self._must_post(held.get(wanted.identity), wanted, now_ns):
-                news.append(wanted)
-            elif not gone:
-                self._schedule(identity, held, now_ns)
-        return ended + news
+            desired, posted = self._desired_alert(identity, now_ns), self._posted.get(identity, {})
+            obsolete = [one.alert for key, one in posted.items() if desired is None or key != desired.identity]
+            ended += [self._ended_alert(alert, now_ns) for alert in obsolete]
+            if desired is not None and self._must_post(posted.get(desired.identity), desired, now_ns):
+                active.append(desired)
+            elif not obsolete:
+                self._schedule(identity, posted, now_ns)
+        return ended + active
 
     def posted(self, alerts: Iterable[Alert], now_ns: int) -> None:
-        """Alertmanager has taken these."""
+        """Record that Alertmanager accepted these alerts."""
         for alert in alerts:
             if alert.ends_at_ns <= now_ns:
                 identity = alert.labels.get("finding_id", "")
-                held = self._posted.get(identity, {})
-                held.pop(alert.identity, None)
-                if not held:
+                posted = self._posted.get(identity, {})
+                posted.pop(alert.identity, None)
+                if not posted:
                     self._posted.pop(identity, None)
             else:
                 self._record_posted(alert, now_ns + round(self.params.resend_s * _NS))
 
     @property
     def desired_alerts(self) -> Mapping[Identity, Alert]:
-        """What Alertmanager was told and was not yet told to end."""
-        return {key: posted.alert for held in self._posted.values() for key, posted in held.items()}
+        """The posted alerts that were not ended."""
+        return {key: one.alert for posted in self._posted.values() for key, one in posted.items()}
 
     def _record_posted(self, alert: Alert, repeat_at_ns: int) -> None:
-        """Alertmanager holds it until then, or until there is something else to say."""
+        """Record an alert that is active in Alertmanager, with the time of its repetition."""
         identity = alert.labels.get("finding_id", "")
         self._posted.setdefault(identity, {})[alert.identity] = _Posted(alert, repeat_at_ns)
         self._to_evaluate[identity] = None
 
     def _collect_due(self, now_ns: int) -> None:
-        """Look at what is due; and at all that is open, where a control came, began, ended or went."""
+        """Select the findings whose timer is due, and all open ones where a control changed, began or ended."""
         while self._timers and self._timers[0][0] <= now_ns:
             at_ns, identity = heapq.heappop(self._timers)
             if self._next_timer_ns.get(identity) == at_ns:
@@ -145,10 +145,10 @@ class Notifier:
                 (at_ns for at_ns in times if at_ns is not None and at_ns > now_ns), default=_NEVER
             )
 
-    def _schedule(self, identity: str, held: Mapping[Identity, _Posted], now_ns: int) -> None:
-        """There is nothing to post of it, until its hold is over or its alert is to be repeated."""
+    def _schedule(self, identity: str, posted: Mapping[Identity, _Posted], now_ns: int) -> None:
+        """Set the timer of a finding without anything to post: the end of its hold or its alert's repetition."""
         del self._to_evaluate[identity]
-        times = [posted.repeat_at_ns for posted in held.values()]
+        times = [one.repeat_at_ns for one in posted.values()]
         if (since_ns := self._pageable_since_ns.get(identity)) is not None:
             times.append(since_ns + self._hold_ns)
         at_ns = min((at_ns for at_ns in times if at_ns > now_ns), default=None)
@@ -180,7 +180,7 @@ class Notifier:
         self._pageable_since_ns.pop(identity, None)
         self._locations.pop(identity, None)
         self._closed[identity] = (revision, last, at_ns)
-        while len(self._closed) > _OVER_KEPT:
+        while len(self._closed) > _MAX_CLOSED:
             del self._closed[next(iter(self._closed))]
 
     @property
@@ -188,10 +188,10 @@ class Notifier:
         return round(self.params.hold_s * _NS)
 
     def _desired_alert(self, identity: str, now_ns: int) -> Alert | None:
-        """The alert that should stand for a finding."""
+        """Return the alert that a finding should have."""
         finding = self._open.get(identity)
         if finding is None or finding.shadow:
-            return None  # over, or recorded only: nobody is told
+            return None  # ended, or shadow: recorded only
         since_ns = self._pageable_since_ns.get(identity)
         page = (
             since_ns is not None
@@ -204,8 +204,8 @@ class Notifier:
         return posted is None or now_ns >= posted.repeat_at_ns or posted.alert.annotations != alert.annotations
 
     def _ended_alert(self, alert: Alert, now_ns: int) -> Alert:
-        """The end of an alert: the episode's own where it is over, else now, because its labels changed."""
+        """Return the alert with its end: the episode's where it is over, else now, because its labels changed."""
         _, last, at_ns = self._closed.get(alert.labels.get("finding_id", ""), (0, None, now_ns))
-        said = build_annotations(last, self.params) if last is not None else None
-        # starts_at is not after now, so neither is the end; a device's clock ahead of ours must not delay it.
-        return alert.ended(min(at_ns, now_ns), said)
+        annotations = build_annotations(last, self.params) if last is not None else None
+        # The start is not after now, so neither is the end; a device's clock ahead of ours must not delay it.
+        return alert.ended(min(at_ns, now_ns), annotations)

@@ -1,6 +1,6 @@
-"""What is open now: findings-open and controls, read from their beginning and then followed.
+"""Reads the open findings and the controls: the compacted topics from their beginning, then their changes.
 
-Both are compacted topics of one partition, so whoever reads them to the end knows the present without any history.
+Both topics have one partition, so a reader at the end has the current state without any history.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -18,13 +18,13 @@ _POLL_MS = 200
 
 
 class OpenFindings:
-    """A reader of the two topics, without a group; an async context."""
+    """A reader of the two topics without a consumer group; an async context."""
 
     def __init__(self, kafka: Mapping[str, Any]) -> None:
         self._consumer = AIOKafkaConsumer(**kafka, enable_auto_commit=False)
 
     async def read_all(self) -> AsyncIterator[ConsumerRecord]:
-        """All records up to the ends that the topics have now, from their beginning."""
+        """Yield all records from the beginning to the current ends of the topics."""
         await self._consumer.seek_to_beginning(*_PARTITIONS)
         ends = await self._consumer.end_offsets(_PARTITIONS)
         while [p for p in _PARTITIONS if await self._consumer.position(p) < ends[p]]:
@@ -32,7 +32,7 @@ class OpenFindings:
                 yield record
 
     async def changes(self) -> list[ConsumerRecord]:
-        """What came since; does not wait."""
+        """Return the records since the last call, without waiting."""
         return await self._poll(0)
 
     async def _poll(self, timeout_ms: int) -> list[ConsumerRecord]:

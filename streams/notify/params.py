@@ -1,4 +1,4 @@
-"""What a user may set about notifying; streams.config composes it, reads the secrets and refuses the rest."""
+"""Settings of notifications; streams.config composes them, reads the secrets and refuses unknown keys."""
 
 from pathlib import Path
 from typing import Self
@@ -8,14 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, m
 
 
 class NotifyParams(BaseModel):
-    """Whom to tell, when to page, how often to repeat, and where an alert's links lead; empty links are left out."""
+    """Alertmanager's address, when to page, how often to repeat, and the targets of links; empty links are omitted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     cluster: str = ""
     """The label `cluster` of every alert; empty: that of `[kafka]`. Several fabrics may share an Alertmanager."""
     alertmanagers: tuple[str, ...] = Field(default=("http://127.0.0.1:9093",), min_length=1)
-    """All of a cluster's members: each gets every alert, as Alertmanager's own documents ask."""
+    """All members of a cluster: each gets every alert, as Alertmanager's documentation requires."""
     username: str | None = None
     password: SecretStr | None = None
     token: SecretStr | None = None
@@ -25,39 +25,41 @@ class NotifyParams(BaseModel):
     timeout_s: float = Field(default=10, gt=0)
 
     hold_s: float = Field(default=15, ge=0)
-    """A page waits so long for a cause that explains it, or for the end. DETECTION 3a."""
+    """A page waits this long for a parent finding, or for its end. DETECTION 3a."""
     resend_s: float = Field(default=60, gt=0)
-    """An Alertmanager that restarts forgets its alerts; after so long it knows them again."""
+    """Interval of repetitions: an Alertmanager that restarted has all alerts again after this time."""
     expire_s: float = Field(default=600, gt=0)
-    """An alert that nobody repeats ends after so long. Longer than a restart of ours, which must resolve nothing."""
+    """An alert without repetition ends after this time; longer than a restart of the notifier, which must end none."""
 
     evidence_lines: int = Field(default=8, ge=1)
     dashboard_url: str = ""
-    """Grafana's address, as `https://grafana.example.net`."""
+    """The URL of Grafana, such as `https://grafana.example.net`."""
     runbooks_url: str = ""
-    """Where docs/runbooks is served; the page's name, as `link-flap.md`, is put behind it."""
+    """The URL under which docs/runbooks is served; the page's name, such as `link-flap.md`, is appended."""
     finding_url: str = ""
-    """Where a finding's JSON is served; `{id}` stands for its id."""
+    """The URL of a finding's JSON; `{id}` is replaced by its id."""
 
     @field_validator("alertmanagers")
     @classmethod
-    def _are_plain_addresses(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         for url in urls:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError("an Alertmanager's address starts with http:// or https:// and names a host")
+                raise ValueError("the URL of an Alertmanager needs http:// or https:// and a host")
             if parts.username or parts.password:
-                raise ValueError("credentials do not belong in an address, which is logged; use username and password")
+                raise ValueError(
+                    "the URL must not contain credentials, because it is logged; set username and password"
+                )
         return tuple(url.rstrip("/") for url in urls)
 
     @model_validator(mode="after")
-    def _settings_fit_together(self) -> Self:
+    def _check_combinations(self) -> Self:
         if (self.username is None) != (self.password is None):
-            raise ValueError("username and password go together")
+            raise ValueError("username and password must be set together")
         if self.username is not None and self.token is not None:
-            raise ValueError("either username or token, not both")
+            raise ValueError("set either username or token, not both")
         if self.key_file is not None and self.cert_file is None:
-            raise ValueError("key_file needs a cert_file")
+            raise ValueError("key_file requires cert_file")
         if self.expire_s < 3 * self.resend_s:
             raise ValueError("expire_s must be at least 3 x resend_s, or two lost posts end an alert")
         return self

@@ -1,10 +1,10 @@
-"""The notifier as a process: reads Kafka, keeps Alertmanager told, and gives way to another of its kind.
+"""Runs the notifier as a process: reads Kafka, posts to Alertmanager, and hands over to another notifier.
 
-The group `railsight-notify` elects one of several: who owns the partition of findings posts, the others wait. A new
-owner reads what is open (board.py) and what Alertmanager holds before it posts, so that a change of owner neither
-pages again nor forgets. Findings are followed from their end, for what the board does not tell: how an episode ended.
-What cannot be read goes to the rejected topic. An Alertmanager that is away holds up nothing: what is due is computed
-anew at the next try, so that what was over meanwhile is never posted.
+The group `railsight-notify` elects one of several: the owner of the partition of findings posts, the others wait. A new
+owner reads the open findings (open_findings.py) and Alertmanager's active alerts before it posts, so a takeover neither
+pages again nor loses an alert. It reads findings from the end, to learn how an episode ended. Records that cannot be
+read go to the rejected topic. While Alertmanager is unavailable, processing goes on: each attempt computes the due
+alerts from the current state, so an alert that ended meanwhile is never posted.
 """
 
 import asyncio
@@ -28,31 +28,33 @@ from streams.wire.topics import BY_NAME, CONTROLS, FINDINGS, FINDINGS_OPEN, REJE
 
 GROUP = "railsight-notify"
 POLL_MS = 500
-"""How long a page may be late beyond its hold."""
-FIRST_DELAY_S, LAST_DELAY_S = 1.0, 30.0
-"""Between tries while Alertmanager is away: doubled from the first to the last."""
+"""The maximum delay of a page beyond its hold."""
+RETRY_BACKOFF_S, RETRY_BACKOFF_MAX_S = 1.0, 30.0
+"""Waits between attempts while Alertmanager is unavailable: doubled from the first to the longest.
+
+Not streams.wire.retry: the service goes on reading between attempts, and each attempt posts another set of alerts."""
 
 log = structlog.get_logger()
 
 
 class _Ownership(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka is untyped
-    """Whether the findings are ours, and whether that is news."""
+    """Records whether this process owns the findings, and whether it has yet to take over."""
 
     def __init__(self) -> None:
-        self.ours = False
-        self.new = False
+        self.is_owner = False
+        self.takeover_pending = False
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self.ours = False
+        self.is_owner = False
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self.ours = self.new = bool(list(assigned))
+        self.is_owner = self.takeover_pending = bool(list(assigned))
 
 
 class NotifyService:
-    """One process's part in notifying. `kafka` are aiokafka's own connection arguments (bootstrap_servers, TLS, SASL).
+    """The notifier of one process; `kafka` are aiokafka's connection arguments (bootstrap_servers, TLS, SASL).
 
-    `run` ends only by cancellation, with Misconfigured, or with Retry where Kafka or a topic is not there at the start.
+    `run` ends only by cancellation, with Misconfigured, or with Retry where Kafka or a topic is missing at the start.
     """
 
     def __init__(self, params: NotifyParams, kafka: Mapping[str, Any], clock: Clock) -> None:
@@ -65,7 +67,7 @@ class NotifyService:
         self._not_before_ns = 0
 
     async def run(self) -> None:
-        """Follow the topics and keep Alertmanager told until cancelled."""
+        """Read the topics and post alerts until cancelled."""
         async with AsyncExitStack() as stack:
             self._alertmanager = await stack.enter_async_context(Alertmanager(self._params))
             self._producer = AIOKafkaProducer(**self._kafka, acks="all", enable_idempotence=True)
@@ -80,10 +82,10 @@ class NotifyService:
                 await self._producer.start()
                 await findings.start()
             except KafkaConnectionError as error:
-                raise Retry(f"Kafka does not answer: {error}") from error
-            # Kafka would let us wait for ever for a topic that nobody makes.
+                raise Retry(f"cannot connect to Kafka: {error}") from error
+            # Kafka waits for ever for a topic that does not exist.
             if missing := {FINDINGS.name, FINDINGS_OPEN.name, CONTROLS.name} - await findings.topics():
-                raise Retry(f"no topic {', '.join(sorted(missing))}: make them with `railsight topics`")
+                raise Retry(f"Kafka lacks the topics {', '.join(sorted(missing))}: create them with `railsight topics`")
             findings.subscribe([FINDINGS.name], listener=self._ownership)
             while True:
                 await self._step(findings)
@@ -91,10 +93,10 @@ class NotifyService:
     async def _step(self, findings: AIOKafkaConsumer) -> None:
         try:
             batches = await findings.getmany(timeout_ms=POLL_MS)
-            if self._ownership.new:
+            if self._ownership.takeover_pending:
                 await self._take_over(findings)
                 return
-            if not self._ownership.ours:
+            if not self._ownership.is_owner:
                 return
             records = [record for batch in batches.values() for record in batch]
             for record in (*records, *await self._board.changes()):
@@ -107,14 +109,14 @@ class NotifyService:
             await asyncio.sleep(self._delay_s)
 
     async def _take_over(self, findings: AIOKafkaConsumer) -> None:
-        """Become the owner: know what is open and what Alertmanager holds; on Retry it is tried again."""
+        """Load the open findings and Alertmanager's active alerts; after Retry it is repeated."""
         await findings.seek_to_end()
         notifier = self._notifier = Notifier(self._params)
         async for record in self._board.read_all():
             await self._process(record)
         notifier.restore(await self._alertmanager.active_alerts())
-        self._ownership.new = False
-        log.info("notify took over", standing=len(notifier.desired_alerts))
+        self._ownership.takeover_pending = False
+        log.info("took over as the notifier", alerts=len(notifier.desired_alerts))
 
     async def _process(self, record: ConsumerRecord) -> None:
         arrived_ns = record.timestamp * 1_000_000
@@ -141,7 +143,7 @@ class NotifyService:
         )
         sent = encode(REJECTED, rejected)
         await self._producer.send_and_wait(sent.topic.name, sent.value, key=sent.key, headers=list(sent.headers))
-        log.warning("notify cannot read a record", topic=record.topic, offset=record.offset, reason=reason)
+        log.warning("record rejected", topic=record.topic, offset=record.offset, reason=reason)
 
     async def _post_due(self) -> None:
         now_ns = self._clock.now_ns()
@@ -151,16 +153,16 @@ class NotifyService:
         try:
             await self._alertmanager.post(due)
         except Reject as error:
-            # A repetition would be refused as well: the next resend tries again, by when the finding may have changed.
-            log.warning("Alertmanager refuses an alert", reason=str(error))
+            # A repetition would be refused too: the next resend tries again, when the finding may have changed.
+            log.warning("alert refused by Alertmanager", reason=str(error))
         except (Retry, Misconfigured) as error:
-            # What was right at the start (a password, a path) may be wrong for a while; the pager must survive it.
+            # Valid settings (a password, a path) may fail temporarily; the notifier must survive it.
             self._back_off(error)
             return
         self._delay_s = 0.0
         self._notifier.posted(due, now_ns)
 
     def _back_off(self, error: Exception) -> None:
-        self._delay_s = min(max(2 * self._delay_s, FIRST_DELAY_S), LAST_DELAY_S)
+        self._delay_s = min(max(2 * self._delay_s, RETRY_BACKOFF_S), RETRY_BACKOFF_MAX_S)
         self._not_before_ns = self._clock.now_ns() + round(self._delay_s * 1e9)
-        log.warning("notify tries again later", after_s=self._delay_s, reason=str(error))
+        log.warning("retrying", after_s=self._delay_s, reason=str(error))

@@ -1,4 +1,4 @@
-"""The stage that decides keeps the promises of a stage, in shadow and when it may act."""
+"""Tests that the stage decide keeps the guarantees of a stage, in shadow and in act mode."""
 
 from functools import cache
 from typing import Literal
@@ -20,21 +20,21 @@ TOP = world_of(EVERYTHING).topology
 
 @cache
 def steps() -> list[Step]:
-    """The findings of a bad hour, a kill switch in the middle, and answers to everything that could be asked."""
-    told = downstream(Attribute(PARAMS), TOP, attribute_steps(EVERYTHING), (FINDINGS,))
-    ids = [m.id for step in told if not isinstance(step, int) for m in step if isinstance(m, Finding)]
+    """Return the findings of an hour with faults, a kill switch in the middle, and results of all remediations."""
+    found = downstream(Attribute(PARAMS), TOP, attribute_steps(EVERYTHING), (FINDINGS,))
+    ids = [m.id for step in found if not isinstance(step, int) for m in step if isinstance(m, Finding)]
     results = [
         RemediationResult(remediation_id(i, action, 1), Outcome.DONE, at(800))
         for i in dict.fromkeys(ids)
         for action in ("REPAIR_LINK", "DRAIN_LINK", "RESTORE_LINK")
     ]
-    middle = len(told) // 2
+    middle = len(found) // 2
     stop = Control("stop", ControlKind.KILL_SWITCH, until_ns=at(900))
-    return [*told[:middle], [stop], *told[middle:-1], results, told[-1]]
+    return [*found[:middle], [stop], *found[middle:-1], results, found[-1]]
 
 
 class TestDecide(StagePromises, RepeatPromises):
-    """From findings to remediations."""
+    """The stage decide."""
 
     @pytest.fixture(params=["shadow", "act"])
     def case(self, request: pytest.FixtureRequest) -> Case:

@@ -1,4 +1,4 @@
-"""decide: which action a finding asks for, when, and how the decision is told."""
+"""Tests which action a finding leads to, when, and how the decision is published."""
 
 from dataclasses import replace
 
@@ -37,10 +37,10 @@ POLICY_CASES = [
 
 
 @pytest.mark.parametrize(("condition", "occurrences", "severity", "action"), POLICY_CASES)
-def test_the_policy_goes_from_condition_count_and_severity_to_action(
+def test_the_policy_maps_condition_occurrences_and_severity_to_an_action(
     condition: Condition, occurrences: int, severity: Severity, action: Action | None
 ) -> None:
-    """First observe; what comes back or loses frames is drained; what is down is repaired; a forecast moves nobody."""
+    """A first fault is observed, a repeated or lossy one drained, a down link repaired, a forecast observed."""
     rule = rule_for(finding("p1-l0/u0", condition, occurrences=occurrences, severity=severity))
     assert (rule and rule.action) == action
 
@@ -49,15 +49,15 @@ CAUSE_CASES = [(Cause.NIC, Action.DRAIN_LINK), (Cause.PCIE, Action.DRAIN_LINK), 
 
 
 @pytest.mark.parametrize(("cause", "action"), CAUSE_CASES)
-def test_the_root_of_a_storm_is_drained_where_it_is_a_host(cause: Cause, action: Action) -> None:
-    """A switch that pauses has all its hosts behind it: that is for people."""
+def test_the_origin_of_a_storm_is_drained_if_it_is_a_host(cause: Cause, action: Action) -> None:
+    """All hosts of a pausing switch depend on it, so a person decides."""
     rule = rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
     assert rule is not None
     assert rule.action == action
 
 
 def test_every_rule_has_a_case() -> None:
-    """A rule that no case reaches could never fire."""
+    """A rule without a case might never apply."""
     reached = {rule_for(finding("p1-l0/u0", c, occurrences=n, severity=s)) for c, n, s, _ in POLICY_CASES}
     reached |= {
         rule_for(finding("p1-l0/u0", Condition.CONGESTION_PFC_STORM, occurrences=1, cause=cause))
@@ -66,38 +66,47 @@ def test_every_rule_has_a_case() -> None:
     assert set(POLICY) == reached - {None}
 
 
-NOTHING = {
+NO_DECISION = {
     "too young": (finding("p1-l0/u0"), 9.9),
-    "explained by another": (finding("p1-l0/u0", parent_id="p"), 60),
-    "over by then": (finding("p1-l0/u0", status=Status.RESOLVED, resolved_at_ns=at(5)), 60),
-    "only recorded": (finding("p1-l0/u0", shadow=True), 60),
-    "only information": (finding("p1-l0/u0", severity=Severity.INFO), 60),
-    "known later than it began": (finding("p1-l0/u0", detected_at_ns=at(200)), 209),
+    "has a parent": (finding("p1-l0/u0", parent_id="p"), 60),
+    "ended before": (finding("p1-l0/u0", status=Status.RESOLVED, resolved_at_ns=at(5)), 60),
+    "shadow": (finding("p1-l0/u0", shadow=True), 60),
+    "severity INFO": (finding("p1-l0/u0", severity=Severity.INFO), 60),
+    "detected long after its start": (finding("p1-l0/u0", detected_at_ns=at(200)), 209),
 }
 
 
-@pytest.mark.parametrize(("own", "t"), NOTHING.values(), ids=NOTHING)
-def test_when_nothing_is_decided(own: Finding, t: float) -> None:
-    """What is unsettled, explained, over, shadowed or harmless is left alone."""
-    assert decisions(deciding(), own, t=t) == []
+@pytest.mark.parametrize(("example", "t"), NO_DECISION.values(), ids=NO_DECISION)
+def test_when_no_decision_is_made(example: Finding, t: float) -> None:
+    """Findings that are too young, have a parent, have ended, are shadow or INFO lead to no decision."""
+    assert decisions(deciding(), example, t=t) == []
 
 
 @pytest.mark.parametrize(("mode", "verdict"), [("act", Verdict.APPROVED), ("shadow", Verdict.SHADOW)])
-def test_a_decision_is_published_with_its_reason_and_its_end(mode: str, verdict: Verdict) -> None:
-    """Once settled: the action, the surviving capacity, when it expires; in shadow nobody is told to act."""
-    own = finding("p1-l0/u0")
+def test_a_decision_is_published_with_its_reason_and_expiry(mode: str, verdict: Verdict) -> None:
+    """After the settling time it has the action, the surviving capacity and the expiry; in shadow mode it is SHADOW."""
+    example = finding("p1-l0/u0")
     stage = deciding(mode)
-    outputs = [*stage.process([own]), *stage.advance_watermark(at(10))]
-    (said,) = remediations(outputs)
-    assert (said.id, said.action, said.verdict) == (remediation_id(own.id, "DRAIN_LINK", 1), Action.DRAIN_LINK, verdict)
-    assert (after(said.decided_at_ns), after(said.expires_at_ns)) == (10, 610)
-    assert (said.surviving_capacity_ratio, said.constraint) == (0.75, "")
-    assert said.reason == "it broke (2nd link/flap in 28 days)"
-    assert said.finding_ids == (own.id,)
-    assert [o.key for o in outputs if o.topic is REMEDIATIONS_OPEN] == [said.id]
-    assert stage.process([own]) == stage.process([replace(own, revision=2)]) == stage.advance_watermark(at(100)) == []
+    outputs = [*stage.process([example]), *stage.advance_watermark(at(10))]
+    (decision,) = remediations(outputs)
+    assert (decision.id, decision.action, decision.verdict) == (
+        remediation_id(example.id, "DRAIN_LINK", 1),
+        Action.DRAIN_LINK,
+        verdict,
+    )
+    assert (after(decision.decided_at_ns), after(decision.expires_at_ns)) == (10, 610)
+    assert (decision.surviving_capacity_ratio, decision.constraint) == (0.75, "")
+    assert decision.reason == "it broke (2nd link/flap in 28 days)"
+    assert decision.finding_ids == (example.id,)
+    assert [o.key for o in outputs if o.topic is REMEDIATIONS_OPEN] == [decision.id]
+    assert (
+        stage.process([example])
+        == stage.process([replace(example, revision=2)])
+        == stage.advance_watermark(at(100))
+        == []
+    )
 
 
 def test_shadow_is_the_default() -> None:
-    """Nobody who did not ask for it is acted upon."""
+    """Without configuration no action is taken."""
     assert DecideParams().mode == "shadow"

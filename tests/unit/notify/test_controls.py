@@ -1,4 +1,4 @@
-"""Which findings a control keeps from paging."""
+"""Tests which findings a control silences."""
 
 import pytest
 
@@ -8,15 +8,15 @@ from tests.fixtures.notify_examples import LINK, T0, S, control, finding
 
 
 @pytest.mark.parametrize("name", ["host-2", "device:leaf-9", "pod-2", "pod:pod-2", "plane:1", "f2", "link:x/y--z/w"])
-def test_maintenance_elsewhere_keeps_nothing_quiet(name: str) -> None:
-    """A page is not lost because somebody works on something else."""
+def test_maintenance_elsewhere_silences_nothing(name: str) -> None:
+    """Maintenance of another subject suppresses no page."""
     assert not is_silenced(finding(), [control(ControlKind.MAINTENANCE, name)], T0)
 
 
 @pytest.mark.parametrize(
     "name", [LINK, "host-1", "leaf-2", "device:leaf-2", "pod-1", "pod:pod-1", "plane:0", "f1", "", "old-name"]
 )
-def test_maintenance_of_either_end_or_of_its_place_keeps_it_quiet(name: str) -> None:
+def test_maintenance_of_an_endpoint_or_location_silences_the_link(name: str) -> None:
     """A link is in maintenance with its subject (now or formerly), either device, its pod, its plane, or everything."""
     subject = finding().subject
     moved = Subject(subject.id, subject.a, subject.z, pod="pod-1", plane=0, former_ids=("old-name",))
@@ -24,15 +24,15 @@ def test_maintenance_of_either_end_or_of_its_place_keeps_it_quiet(name: str) -> 
 
 
 @pytest.mark.parametrize("name", ["", LINK, "host-1", "f2"])
-def test_an_acknowledgement_is_of_one_finding_only(name: str) -> None:
-    """Acknowledging nothing in particular, or a place, does not end all paging there for good."""
+def test_an_acknowledgement_applies_to_one_finding_only(name: str) -> None:
+    """An acknowledgement without a finding id, or of a location, does not stop paging there."""
     assert not is_silenced(finding(), [control(ControlKind.ACKNOWLEDGE, name)], T0)
     assert is_silenced(finding(), [control(ControlKind.ACKNOWLEDGE, "f1")], T0)
 
 
 @pytest.mark.parametrize("kind", [ControlKind.EXCLUDE, ControlKind.KILL_SWITCH, ControlKind.APPROVE])
-def test_controls_of_action_silence_nobody(kind: ControlKind) -> None:
-    """The kill switch stops robots, not pagers."""
+def test_controls_of_actions_silence_nothing(kind: ControlKind) -> None:
+    """The kill switch stops automation, not pages."""
     assert not is_silenced(finding(), [control(kind, "f1"), control(kind, "")], T0)
 
 
@@ -40,7 +40,7 @@ def test_controls_of_action_silence_nobody(kind: ControlKind) -> None:
     ("at_s", "until_s", "expected"),
     [(None, None, True), (0, 10, True), (-10, 0, False), (1, 10, False), (-20, -10, False), (None, 1, True)],
 )
-def test_a_control_holds_from_its_time_until_its_end(at_s: int | None, until_s: int | None, expected: bool) -> None:
-    """The beginning is included, the end is not; an end in the past means that it was ended."""
+def test_a_control_is_active_from_its_time_until_its_end(at_s: int | None, until_s: int | None, expected: bool) -> None:
+    """The begin is included, the end is not; an end in the past means that the control was ended."""
     at_ns, until_ns = (None if s is None else T0 + s * S for s in (at_s, until_s))
     assert is_silenced(finding(), [control(ControlKind.MAINTENANCE, "host-1", at_ns, until_ns)], T0) is expected

@@ -1,4 +1,4 @@
-"""Which alerts stand when: holds, causes, controls, ends, repetition, and a change of owner."""
+"""Tests which alerts are active when: holds, parents, controls, ends, repetition, and takeover."""
 
 from itertools import permutations
 
@@ -14,16 +14,16 @@ from tests.fixtures.notify_examples import T0, S, control, finding, params, reso
 NOW = T0 + 31 * S
 
 
-def notifier(*findings: Finding, at_ns: int = NOW) -> Notifier:
-    made = Notifier(params())
+def make_notifier(*findings: Finding, at_ns: int = NOW) -> Notifier:
+    notifier = Notifier(params())
     for one in findings:
-        made.process(one, at_ns)
-    return made
+        notifier.process(one, at_ns)
+    return notifier
 
 
-def tell(told: Notifier, now_ns: int) -> list[Alert]:
-    due = told.due(now_ns)
-    told.posted(due, now_ns)
+def post_due(notifier: Notifier, now_ns: int) -> list[Alert]:
+    due = notifier.due(now_ns)
+    notifier.posted(due, now_ns)
     return due
 
 
@@ -31,19 +31,19 @@ def pages(alerts: list[Alert], now_ns: int) -> list[str]:
     return [a.labels["finding_id"] for a in alerts if a.labels["page"] == "true" and a.ends_at_ns > now_ns]
 
 
-def standing(told: Notifier) -> list[tuple[str, str]]:
-    return sorted((a.labels["severity"], a.labels["page"]) for a in told.desired_alerts.values())
+def active_labels(notifier: Notifier) -> list[tuple[str, str]]:
+    return sorted((a.labels["severity"], a.labels["page"]) for a in notifier.desired_alerts.values())
 
 
 def test_a_critical_finding_pages_after_its_hold_and_not_before() -> None:
-    """For 15 s it is an ordinary alert; then that one ends and the page stands alone."""
-    told = notifier(finding())
-    assert not pages(tell(told, NOW), NOW)
-    assert tell(told, NOW + 15 * S - 1) == []
-    ended, paged = tell(told, NOW + 15 * S)
+    """For 15 s it is an ordinary alert; then that alert ends and the page is the only one."""
+    notifier = make_notifier(finding())
+    assert not pages(post_due(notifier, NOW), NOW)
+    assert post_due(notifier, NOW + 15 * S - 1) == []
+    ended, paged = post_due(notifier, NOW + 15 * S)
     assert ended.labels["page"] == "false" and ended.ends_at_ns == NOW + 15 * S
     assert paged.labels["page"] == "true" and paged.ends_at_ns == NOW + 615 * S
-    assert standing(told) == [("critical", "true")]
+    assert active_labels(notifier) == [("critical", "true")]
 
 
 @pytest.mark.parametrize(
@@ -54,202 +54,204 @@ def test_a_critical_finding_pages_after_its_hold_and_not_before() -> None:
         finding(parent_id="p1"),
     ],
 )
-def test_what_is_not_critical_or_has_a_cause_never_pages(harmless: Finding) -> None:
-    """It stands as an ordinary alert, however long it lasts."""
-    told = notifier(harmless)
-    tell(told, NOW)
-    tell(told, NOW + 3600 * S)
-    assert [page for _, page in standing(told)] == ["false"]
+def test_a_finding_that_is_not_critical_or_has_a_parent_never_pages(harmless: Finding) -> None:
+    """It is an ordinary alert for its whole duration."""
+    notifier = make_notifier(harmless)
+    post_due(notifier, NOW)
+    post_due(notifier, NOW + 3600 * S)
+    assert [page for _, page in active_labels(notifier)] == ["false"]
 
 
-def test_a_shadow_finding_is_told_to_nobody() -> None:
+def test_a_shadow_finding_has_no_alert() -> None:
     """It is recorded only."""
-    assert notifier(finding(shadow=True)).due(NOW + 3600 * S) == []
+    assert make_notifier(finding(shadow=True)).due(NOW + 3600 * S) == []
 
 
-def test_what_a_parent_explains_within_the_hold_does_not_page() -> None:
-    """A leaf reboots: its 64 ports are critical for a moment, then explained, and one page goes out."""
+def test_a_child_with_a_parent_within_the_hold_does_not_page() -> None:
+    """A leaf reboots: its 64 ports are critical at first, then children, and one page is sent."""
     children = [finding(id=f"c{i}") for i in range(64)]
-    told = notifier(*children)
-    tell(told, NOW)
+    notifier = make_notifier(*children)
+    post_due(notifier, NOW)
     for child in children:
-        told.process(finding(id=child.id, revision=2, parent_id="reboot"), NOW + 5 * S)
-    told.process(finding(id="reboot"), NOW + 5 * S)
-    seen = [page for s in range(5, 60) for page in pages(tell(told, NOW + s * S), NOW + s * S)]
-    assert seen == ["reboot"]
+        notifier.process(finding(id=child.id, revision=2, parent_id="reboot"), NOW + 5 * S)
+    notifier.process(finding(id="reboot"), NOW + 5 * S)
+    paged = [page for s in range(5, 60) for page in pages(post_due(notifier, NOW + s * S), NOW + s * S)]
+    assert paged == ["reboot"]
 
 
-def test_what_ends_within_the_hold_does_not_page() -> None:
-    """An outage of ten seconds wakes nobody, though the notifier was busy when the hold ran out."""
-    told = notifier(finding())
-    tell(told, NOW)
-    told.process(resolved(at_ns=NOW + 10 * S), NOW + 10 * S)
-    assert not pages(tell(told, NOW + 20 * S), NOW + 20 * S)
-    assert not told.desired_alerts
+def test_an_episode_that_ends_within_the_hold_does_not_page() -> None:
+    """An outage of ten seconds pages no one, even if the notifier was busy when the hold ended."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW)
+    notifier.process(resolved(at_ns=NOW + 10 * S), NOW + 10 * S)
+    assert not pages(post_due(notifier, NOW + 20 * S), NOW + 20 * S)
+    assert not notifier.desired_alerts
 
 
-def test_the_hold_starts_anew_when_it_stops_being_critical() -> None:
-    """Stable means without interruption, though both revisions come in one batch."""
-    told = notifier(finding())
-    told.process(finding(revision=2, severity=Severity.WARNING), NOW + 10 * S)
-    told.process(finding(revision=3), NOW + 10 * S)
-    assert not pages(tell(told, NOW + 16 * S), NOW + 16 * S)
-    assert pages(tell(told, NOW + 25 * S), NOW + 25 * S) == ["f1"]
+def test_the_hold_restarts_after_a_lower_severity() -> None:
+    """The hold must be uninterrupted, even if both revisions arrive in one batch."""
+    notifier = make_notifier(finding())
+    notifier.process(finding(revision=2, severity=Severity.WARNING), NOW + 10 * S)
+    notifier.process(finding(revision=3), NOW + 10 * S)
+    assert not pages(post_due(notifier, NOW + 16 * S), NOW + 16 * S)
+    assert pages(post_due(notifier, NOW + 25 * S), NOW + 25 * S) == ["f1"]
 
 
-def test_a_backlog_of_what_is_over_posts_nothing() -> None:
-    """Read an hour late, an episode that came and went is nobody's business any more."""
-    told = notifier(finding(), finding(revision=2), resolved())
-    assert told.due(NOW + 3600 * S) == []
+def test_a_backlog_of_closed_episodes_posts_nothing() -> None:
+    """An episode that is read an hour late, after its end, has no alert."""
+    notifier = make_notifier(finding(), finding(revision=2), resolved())
+    assert notifier.due(NOW + 3600 * S) == []
 
 
 @pytest.mark.parametrize("kind", [ControlKind.MAINTENANCE, ControlKind.ACKNOWLEDGE])
-def test_a_control_ends_the_page_and_its_end_brings_it_back(kind: ControlKind) -> None:
-    """A page becomes an ordinary alert while the control holds, whenever the control came."""
-    told = notifier(finding())
-    tell(told, NOW + 20 * S)
-    told.process(control(kind, "f1", until_ns=NOW + 100 * S), NOW + 30 * S)
-    tell(told, NOW + 30 * S)
-    assert standing(told) == [("critical", "false")]
-    tell(told, NOW + 100 * S)
-    assert standing(told) == [("critical", "true")]
+def test_a_control_ends_the_page_and_the_page_returns_after_its_end(kind: ControlKind) -> None:
+    """A page becomes an ordinary alert while the control is active, whenever the control arrives."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW + 20 * S)
+    notifier.process(control(kind, "f1", until_ns=NOW + 100 * S), NOW + 30 * S)
+    post_due(notifier, NOW + 30 * S)
+    assert active_labels(notifier) == [("critical", "false")]
+    post_due(notifier, NOW + 100 * S)
+    assert active_labels(notifier) == [("critical", "true")]
 
 
-def test_a_removed_control_holds_no_more() -> None:
-    """A tombstone of a control brings the page back."""
-    told = notifier(finding())
-    told.process(control(ControlKind.MAINTENANCE, "host-1"), NOW)
-    tell(told, NOW + 20 * S)
-    assert standing(told) == [("critical", "false")]
-    told.remove("MAINTENANCE", NOW + 21 * S)
-    tell(told, NOW + 21 * S)
-    assert standing(told) == [("critical", "true")]
+def test_a_removed_control_is_inactive() -> None:
+    """The page returns after the tombstone of a control."""
+    notifier = make_notifier(finding())
+    notifier.process(control(ControlKind.MAINTENANCE, "host-1"), NOW)
+    post_due(notifier, NOW + 20 * S)
+    assert active_labels(notifier) == [("critical", "false")]
+    notifier.remove("MAINTENANCE", NOW + 21 * S)
+    post_due(notifier, NOW + 21 * S)
+    assert active_labels(notifier) == [("critical", "true")]
 
 
-def test_a_change_of_severity_leaves_no_alert_behind() -> None:
-    """The alert of the old labels ends in the same post in which the new one begins, and before it."""
-    told = notifier(finding())
-    tell(told, NOW + 15 * S)
-    told.process(finding(revision=2, severity=Severity.WARNING), NOW + 20 * S)
-    old, new = tell(told, NOW + 20 * S)
+def test_a_change_of_severity_replaces_the_alert() -> None:
+    """The alert with the old labels ends in the same post in which the new one begins, and before it."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW + 15 * S)
+    notifier.process(finding(revision=2, severity=Severity.WARNING), NOW + 20 * S)
+    old, new = post_due(notifier, NOW + 20 * S)
     assert (old.labels["severity"], old.ends_at_ns) == ("critical", NOW + 20 * S)
     assert (new.labels["severity"], new.ends_at_ns) == ("warning", NOW + 620 * S)
-    assert standing(told) == [("warning", "false")]
+    assert active_labels(notifier) == [("warning", "false")]
 
 
-def test_a_moved_subject_pages_no_second_time() -> None:
-    """The inventory gives the device another pod: the alert keeps its labels for the episode's life."""
-    told = notifier(finding())
-    assert pages(tell(told, NOW + 15 * S), NOW + 15 * S) == ["f1"]
-    told.process(finding(revision=2, subject=Subject(finding().subject.id, pod="pod-7", rail=1)), NOW + 20 * S)
-    tell(told, NOW + 20 * S)
-    assert [a.labels["pod"] for a in told.desired_alerts.values()] == ["pod-1"]
+def test_a_moved_subject_does_not_page_again() -> None:
+    """When the inventory moves the device to another pod, the alert keeps its labels for the whole episode."""
+    notifier = make_notifier(finding())
+    assert pages(post_due(notifier, NOW + 15 * S), NOW + 15 * S) == ["f1"]
+    notifier.process(finding(revision=2, subject=Subject(finding().subject.id, pod="pod-7", rail=1)), NOW + 20 * S)
+    post_due(notifier, NOW + 20 * S)
+    assert [a.labels["pod"] for a in notifier.desired_alerts.values()] == ["pod-1"]
 
 
-def test_an_end_is_told_once_with_the_episodes_own_time() -> None:
-    """The resolution carries the event time of the end and the last revision's words."""
-    told = notifier(finding())
-    tell(told, NOW)
-    told.process(resolved(at_ns=NOW + 5 * S), NOW + 60 * S)
-    (end,) = tell(told, NOW + 60 * S)
+def test_an_end_is_posted_once_with_the_event_time() -> None:
+    """The resolution has the event time of the end and the annotations of the last revision."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW)
+    notifier.process(resolved(at_ns=NOW + 5 * S), NOW + 60 * S)
+    (end,) = post_due(notifier, NOW + 60 * S)
     assert end.ends_at_ns == NOW + 5 * S
-    assert told.due(NOW + 7200 * S) == []
+    assert notifier.due(NOW + 7200 * S) == []
 
 
-def test_a_retraction_ends_the_alert_and_says_so() -> None:
-    """It was not so: the alert resolves with these words."""
-    told = notifier(finding())
-    tell(told, NOW)
-    told.process(resolved(status=Status.RETRACTED), NOW + 60 * S)
-    (end,) = tell(told, NOW + 60 * S)
+def test_a_retraction_ends_the_alert_with_a_summary_that_names_it() -> None:
+    """The summary of the resolution begins with `Retracted`."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW)
+    notifier.process(resolved(status=Status.RETRACTED), NOW + 60 * S)
+    (end,) = post_due(notifier, NOW + 60 * S)
     assert end.ends_at_ns <= NOW + 60 * S
     assert end.annotations["summary"].startswith("Retracted")
 
 
 def test_an_end_in_the_future_is_now() -> None:
     """A device's clock ahead of ours does not keep the alert open."""
-    told = notifier(finding())
-    tell(told, NOW)
-    told.process(resolved(at_ns=NOW + 900 * S), NOW + 60 * S)
-    (end,) = tell(told, NOW + 60 * S)
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW)
+    notifier.process(resolved(at_ns=NOW + 900 * S), NOW + 60 * S)
+    (end,) = post_due(notifier, NOW + 60 * S)
     assert end.ends_at_ns == NOW + 60 * S
 
 
-def test_a_tombstone_ends_what_is_open() -> None:
-    """findings-open forgets an episode: so does Alertmanager, though its last revision was never read."""
-    told = notifier(finding())
-    tell(told, NOW)
-    told.remove("f1", NOW + 50 * S)
-    (end,) = tell(told, NOW + 60 * S)
+def test_a_tombstone_ends_an_open_alert() -> None:
+    """When findings-open removes an episode, its alert ends, even if its last revision was never read."""
+    notifier = make_notifier(finding())
+    post_due(notifier, NOW)
+    notifier.remove("f1", NOW + 50 * S)
+    (end,) = post_due(notifier, NOW + 60 * S)
     assert end.ends_at_ns == NOW + 50 * S
 
 
-def test_revisions_that_come_late_reopen_nothing() -> None:
-    """Two topics are read side by side: an old revision after the end, or after the tombstone, is old."""
+def test_late_revisions_reopen_nothing() -> None:
+    """Two topics are read concurrently: an old revision after the end, or after the tombstone, is ignored."""
     for tombstone in (False, True):
-        told = notifier(finding(revision=3))
+        notifier = make_notifier(finding(revision=3))
         if tombstone:
-            told.remove("f1", NOW)
+            notifier.remove("f1", NOW)
         else:
-            told.process(resolved(), NOW)
-        told.process(finding(revision=2), NOW + S)
-        told.process(finding(revision=3), NOW + S)
-        assert told.due(NOW + 60 * S) == []
+            notifier.process(resolved(), NOW)
+        notifier.process(finding(revision=2), NOW + S)
+        notifier.process(finding(revision=3), NOW + S)
+        assert notifier.due(NOW + 60 * S) == []
 
 
-def test_an_open_alert_is_repeated_each_minute_and_lives_longer_each_time() -> None:
-    """Alertmanager forgets at a restart, and ends what nobody repeats."""
-    told = notifier(finding(severity=Severity.WARNING))
-    times = [s for s in range(300) for alert in tell(told, NOW + s * S) if alert.ends_at_ns == NOW + (s + 600) * S]
+def test_an_open_alert_is_repeated_each_minute_with_a_later_end() -> None:
+    """Alertmanager loses alerts at a restart, and ends alerts that are not repeated."""
+    notifier = make_notifier(finding(severity=Severity.WARNING))
+    times = [
+        s for s in range(300) for alert in post_due(notifier, NOW + s * S) if alert.ends_at_ns == NOW + (s + 600) * S
+    ]
     assert times == [0, 60, 120, 180, 240]
 
 
-def test_new_words_are_posted_at_once_and_equal_ones_are_not() -> None:
-    """An update reaches the pager's page when it says something new."""
-    told = notifier(finding(severity=Severity.WARNING))
-    tell(told, NOW)
-    told.process(finding(severity=Severity.WARNING, revision=2, observed_at_ns=NOW), NOW + S)
-    assert tell(told, NOW + S) == []
-    told.process(finding(severity=Severity.WARNING, revision=3, summary="worse"), NOW + 2 * S)
-    assert [a.annotations["summary"] for a in tell(told, NOW + 2 * S)] == ["worse"]
+def test_changed_annotations_are_posted_at_once_and_equal_ones_are_not() -> None:
+    """An update is posted when its annotations change."""
+    notifier = make_notifier(finding(severity=Severity.WARNING))
+    post_due(notifier, NOW)
+    notifier.process(finding(severity=Severity.WARNING, revision=2, observed_at_ns=NOW), NOW + S)
+    assert post_due(notifier, NOW + S) == []
+    notifier.process(finding(severity=Severity.WARNING, revision=3, summary="worse"), NOW + 2 * S)
+    assert [a.annotations["summary"] for a in post_due(notifier, NOW + 2 * S)] == ["worse"]
 
 
-def test_what_was_not_taken_is_due_again() -> None:
-    """A post that failed is no post."""
-    told = notifier(finding(severity=Severity.WARNING))
-    assert len(told.due(NOW)) == len(told.due(NOW + S)) == 1
+def test_an_alert_that_was_not_accepted_is_due_again() -> None:
+    """A failed post changes no state."""
+    notifier = make_notifier(finding(severity=Severity.WARNING))
+    assert len(notifier.due(NOW)) == len(notifier.due(NOW + S)) == 1
 
 
-def test_a_successor_neither_pages_again_nor_forgets() -> None:
-    """Rebuilt from what is open and what Alertmanager holds: the page stays as it was, what ended meanwhile ends."""
-    first = notifier(finding(), finding(id="f2"))
-    tell(first, NOW + 20 * S)
+def test_a_successor_neither_pages_again_nor_loses_an_alert() -> None:
+    """Rebuilt from open findings and active alerts: the page is unchanged, and alerts that ended meanwhile end."""
+    first = make_notifier(finding(), finding(id="f2"))
+    post_due(first, NOW + 20 * S)
     later = NOW + 3000 * S
-    successor = notifier(finding(revision=4, subject=Subject(finding().subject.id, pod="pod-7")), at_ns=later - S)
+    successor = make_notifier(finding(revision=4, subject=Subject(finding().subject.id, pod="pod-7")), at_ns=later - S)
     successor.restore(first.desired_alerts.values())
-    ended, repeated = tell(successor, later)
+    ended, repeated = post_due(successor, later)
     assert (ended.labels["finding_id"], ended.ends_at_ns) == ("f2", later)
-    before = next(a for a in first.desired_alerts.values() if a.labels["finding_id"] == "f1")
-    assert (repeated.identity, repeated.ends_at_ns) == (before.identity, later + 600 * S)
+    original = next(a for a in first.desired_alerts.values() if a.labels["finding_id"] == "f1")
+    assert (repeated.identity, repeated.ends_at_ns) == (original.identity, later + 600 * S)
 
 
-def test_a_successor_does_not_keep_a_page_that_is_none_any_more() -> None:
-    """The finding got a parent while nobody looked: the page ends."""
-    first = notifier(finding())
-    tell(first, NOW + 20 * S)
-    successor = notifier(finding(revision=2, parent_id="p"), at_ns=NOW + 30 * S)
+def test_a_successor_ends_a_page_that_is_no_longer_due() -> None:
+    """If the finding got a parent during the takeover, the page ends."""
+    first = make_notifier(finding())
+    post_due(first, NOW + 20 * S)
+    successor = make_notifier(finding(revision=2, parent_id="p"), at_ns=NOW + 30 * S)
     successor.restore(first.desired_alerts.values())
-    tell(successor, NOW + 30 * S)
-    assert standing(successor) == [("critical", "false")]
+    post_due(successor, NOW + 30 * S)
+    assert active_labels(successor) == [("critical", "false")]
 
 
 def test_the_order_and_repetition_of_revisions_does_not_matter() -> None:
-    """Whatever order the two topics are read in, the same alerts stand in the end."""
+    """Whatever order the two topics are read in, the same alerts are active in the end."""
     revisions = [finding(), finding(revision=2, severity=Severity.WARNING), finding(revision=3, parent_id="p")]
     for order in permutations([*revisions, revisions[0]]):
-        told = notifier(*order)
-        tell(told, NOW + 60 * S)
-        assert [a.labels["cause_id"] for a in told.desired_alerts.values()] == ["p"]
+        notifier = make_notifier(*order)
+        post_due(notifier, NOW + 60 * S)
+        assert [a.labels["cause_id"] for a in notifier.desired_alerts.values()] == ["p"]
 
 
 @given(
@@ -267,15 +269,15 @@ def test_the_order_and_repetition_of_revisions_does_not_matter() -> None:
 def test_a_finding_never_has_two_alerts_and_an_ended_one_has_none(
     script: list[tuple[str, Severity, Status, str, int]],
 ) -> None:
-    """Whatever happens, each open finding stands exactly once, and nothing else stands."""
-    told, now = notifier(), NOW
+    """After any sequence, each open finding has exactly one alert, and no other alert is active."""
+    notifier, now = make_notifier(), NOW
     last: dict[str, Finding] = {}
     for revision, (identity, severity, status, parent, pause) in enumerate(script):
         now += pause * S
         one = finding(id=identity, revision=revision, severity=severity, status=status, parent_id=parent)
-        told.process(one, now)
+        notifier.process(one, now)
         last[identity] = one
-        tell(told, now)
+        post_due(notifier, now)
         open_ids = sorted(identity for identity, one in last.items() if not one.is_closed)
-        assert sorted(a.labels["finding_id"] for a in told.desired_alerts.values()) == open_ids
-    assert told.due(now) == []
+        assert sorted(a.labels["finding_id"] for a in notifier.desired_alerts.values()) == open_ids
+    assert notifier.due(now) == []

@@ -1,4 +1,4 @@
-"""Each condition that is detected has a page for the night."""
+"""Tests that each detected condition has a runbook."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ DETECTORS = sorted(page.stem for page in (FOLDER / "detectors").glob("*.md"))
 
 
 def test_every_detector_has_a_runbook_and_every_runbook_a_detector() -> None:
-    """The page that an alert links to is there."""
+    """The page that an alert links to exists."""
     assert DETECTORS
     assert sorted(page.stem for page in (FOLDER / "runbooks").glob("*.md")) == DETECTORS
 
 
 @pytest.mark.parametrize("name", DETECTORS)
-def test_a_runbook_has_what_a_person_needs_at_night(name: str) -> None:
-    """One page has the meaning, first checks, exclusions, actions and when to do nothing."""
+def test_a_runbook_has_the_required_sections(name: str) -> None:
+    """A page has the meaning, first checks, exclusions, actions and when to do nothing."""
     page = (FOLDER / f"runbooks/{name}.md").read_text()
     assert page.startswith(f"# {name.replace('-', '/', 1)}: ")
     assert "**What it means.**" in page and "**When it pages.**" in page
