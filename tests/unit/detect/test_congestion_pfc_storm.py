@@ -190,9 +190,7 @@ def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
     assert root.blast_radius is not None
     assert root.blast_radius.jobs == ("finetune-8b", "pretrain-70b")
     assert set(root.blast_radius.hosts) == {f"pod{p}-host{h}" for p in (1, 2) for h in (1, 2, 3)}
-    assert (
-        "the root of 7 more paused links in 2 pods; job pretrain-70b runs on it" in root.evidence[-1].statement
-    )
+    assert "the root of 7 more paused links in 2 pods; job pretrain-70b runs on it" in root.evidence[-1].statement
 
 
 def test_a_host_that_stalls_exonerates_the_fabric() -> None:
