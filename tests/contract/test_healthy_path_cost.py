@@ -92,7 +92,7 @@ def closing(rows: int, count: int) -> Counter[str]:
     batch = decoded(records(rows, count, 5))
     with counting() as counted:
         own.process(batch)
-    assert counted["Rates.of"] >= 1
+    assert counted["WindowSelector.select"] >= 1
     return counted
 
 
@@ -227,7 +227,7 @@ def test_no_row_is_met_in_closing_a_window() -> None:
 def test_a_batch_is_folded_as_one() -> None:
     """All messages of one shape make one wave, however many they are."""
     for count in (SMALL, LARGE):
-        assert measuring(stage(), 8, count)["Readings._fold"] == 1
+        assert measuring(stage(), 8, count)["ReadingStore._apply_group"] == 1
 
 
 class _AskingForEachRow(Measure):
