@@ -37,8 +37,8 @@ def overlapping(tables: Tables) -> Iterator[Problem]:
     for rail, uppers in uppers_of.items():
         if len(uppers) > 1 and uppers <= until.keys():
             isolated[frozenset(uppers)].append(rail)
-    for uppers, rails in isolated.items():
-        yield _problem(tables, until, sorted(uppers), rails)
+    for isolating, rails in isolated.items():
+        yield _problem(tables, until, sorted(isolating), rails)
 
 
 def _maintenance_ends(tables: Tables) -> dict[str, datetime]:
