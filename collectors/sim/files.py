@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from collectors.sim.faults import Truth
 from streams.fabric.inventory import Inventory, write_folder
+from streams.simulation.placed_fault import TruthRow
 
 
 class HostFiles(NamedTuple):
@@ -37,14 +37,14 @@ class Files(NamedTuple):
     truth: Path
 
 
-def write(folder: Path, inventory: Inventory, faces: Endpoints, truth: Sequence[Truth]) -> Files:
+def write(folder: Path, inventory: Inventory, faces: Endpoints, truth: Sequence[TruthRow]) -> Files:
     """Write all of them; the targets last, so that whoever waits for those finds the rest."""
     files = Files(
         folder / "inventory", folder / "targets.json", folder / "snmp-targets.json", folder / "hosts.json",
         folder / "truth.csv",
     )  # fmt: skip
     write_folder(inventory, files.inventory)
-    _write_csv(files.truth, list(Truth._fields), [row._asdict() for row in truth])
+    _write_csv(files.truth, list(TruthRow._fields), [row._asdict() for row in truth])
     _write_json(files.hosts, [
         {"name": name} | {key: str(path.resolve()) for key, path in host._asdict().items() if path is not None}
         for name, host in faces.hosts.items()

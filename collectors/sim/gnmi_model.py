@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any
 
 from collectors.gnmi.paths import Elem, Elems, from_text
-from collectors.sim.world import PortState, World
+from streams.fabric.catalogue import Metric
 from streams.simulation.demo_fabric import SOFTWARE
+from streams.simulation.demo_state import PortState
+from streams.simulation.demo_world import DemoWorld
 
 Value = str | int | bool
 _ANY = {"*", "..."}
@@ -40,8 +42,8 @@ _COUNTERS: dict[str, _Read] = {
     "out-pkts": lambda p: p.tx_packets,
     "in-unicast-pkts": lambda p: p.rx_packets,
     "out-unicast-pkts": lambda p: p.tx_packets,
-    "in-discards": lambda _: 0,
-    "out-discards": lambda _: 0,
+    "in-discards": lambda p: p.counter(Metric.RX_DISCARDS),
+    "out-discards": lambda p: p.counter(Metric.TX_DISCARDS),
     "in-errors": lambda p: p.fcs_errors,
     "out-errors": lambda _: 0,
     "in-fcs-errors": lambda p: p.fcs_errors,
@@ -49,8 +51,8 @@ _COUNTERS: dict[str, _Read] = {
 }
 _ETHERNET_COUNTERS: dict[str, _Read] = {
     "in-crc-errors": lambda p: p.fcs_errors,
-    "in-mac-pause-frames": lambda _: 0,
-    "out-mac-pause-frames": lambda _: 0,
+    "in-mac-pause-frames": lambda p: p.counter(Metric.PAUSE_RX_FRAMES),
+    "out-mac-pause-frames": lambda p: p.counter(Metric.PAUSE_TX_FRAMES),
 }
 _STATES: dict[str, _Read] = {
     "name": lambda p: p.name,
@@ -67,7 +69,7 @@ def _speed(port: PortState) -> Identity:
 class GnmiModel:
     """The leaves of one switch; the tree never changes, only what it says."""
 
-    def __init__(self, world: World, device: str) -> None:
+    def __init__(self, world: DemoWorld, device: str) -> None:
         self._world = world
         self.device = device
         self.ports = world.ports.get(device, ())

@@ -22,8 +22,8 @@ from collectors.sim.gnmi_subscriptions import (
     check_encoding,
     requested_path,
 )
-from collectors.sim.world import World
 from streams.instrument.clock import Clock
+from streams.simulation.demo_world import DemoWorld
 from streams.wire.errors import Misconfigured
 
 _VERSION = "0.10.0"
@@ -39,7 +39,7 @@ _LONGEST_SLEEP_S = 3600.0
 class _Service:
     """gNMI of one switch."""
 
-    def __init__(self, world: World, device: str, clock: Clock) -> None:
+    def __init__(self, world: DemoWorld, device: str, clock: Clock) -> None:
         self._model = GnmiModel(world, device)
         # A switch that goes away does not first say that its own ports went.
         self._changes = [moment for moment in world.changes(device) if world.device(device, moment).is_up]
@@ -155,7 +155,7 @@ class GnmiServers:
     """All switches of a world, with TLS where credentials are given; `addresses` is known once it has been entered."""
 
     def __init__(
-        self, world: World, clock: Clock, host: str = "127.0.0.1", tls: grpc.ServerCredentials | None = None
+        self, world: DemoWorld, clock: Clock, host: str = "127.0.0.1", tls: grpc.ServerCredentials | None = None
     ) -> None:
         self._world = world
         self._clock = clock
@@ -169,7 +169,9 @@ class GnmiServers:
         for device in self._world.switches:
             await self.open(device)
         self._reboots = [
-            asyncio.create_task(self._follow(device)) for device in self._world.switches if self._world.away(device)
+            asyncio.create_task(self._follow(device))
+            for device in self._world.switches
+            if self._world.unreachable(device)
         ]
         return self
 
@@ -200,7 +202,7 @@ class GnmiServers:
 
     async def _follow(self, device: str) -> None:
         """Be away when the world says so."""
-        for span in self._world.away(device):
+        for span in self._world.unreachable(device):
             if span.end_ns <= self._clock.now_ns():
                 continue
             await self._sleep_until(span.start_ns)

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from collectors.sim.sysfs_writer import netdev, pci_address
-from collectors.sim.world import World
 from streams.instrument.clock import Clock
+from streams.simulation.demo_faults import GPU_RECOVERED_XID
+from streams.simulation.demo_world import DemoWorld
 
 
-def kernel_log_lines(world: World, host: str, from_ns: int, until_ns: int) -> Iterator[str]:
+def kernel_log_lines(world: DemoWorld, host: str, from_ns: int, until_ns: int) -> Iterator[str]:
     """What the host's kernel says after one moment and until another, in order."""
-    boots = [span.end_ns for span in world.away(host) if from_ns < span.end_ns <= until_ns]
+    boots = [span.end_ns for span in world.reboots(host) if from_ns < span.end_ns <= until_ns]
     told = [(at_ns, line) for boot_ns in boots for at_ns, line in _boot(world, host, boot_ns)]
     told += _links(world, host, from_ns, until_ns)
     told += [(at_ns, says) for at_ns, says in _gpus(world, host) if from_ns < at_ns <= until_ns]
@@ -27,13 +28,13 @@ def kernel_log_lines(world: World, host: str, from_ns: int, until_ns: int) -> It
             yield f"<6>[{since_us // 1_000_000:5d}.{since_us % 1_000_000:06d}] {says}"
 
 
-def _boot(world: World, host: str, boot_ns: int) -> Iterator[tuple[int, str]]:
+def _boot(world: DemoWorld, host: str, boot_ns: int) -> Iterator[tuple[int, str]]:
     yield boot_ns, "Linux version 6.8.0-sim (sim@railsight) #1 SMP PREEMPT_DYNAMIC"
     for number, _ in enumerate(world.ports.get(host, ())):
         yield boot_ns, f"mlx5_core {pci_address(number)} {netdev(number)}: renamed from eth{number}"
 
 
-def _links(world: World, host: str, from_ns: int, until_ns: int) -> Iterator[tuple[int, str]]:
+def _links(world: DemoWorld, host: str, from_ns: int, until_ns: int) -> Iterator[tuple[int, str]]:
     """Each moment at which a port of the host goes up or down."""
     moments = [at_ns for at_ns in world.changes(host) if from_ns < at_ns <= until_ns]
     for number, port in enumerate(world.ports.get(host, ())):
@@ -46,21 +47,20 @@ def _links(world: World, host: str, from_ns: int, until_ns: int) -> Iterator[tup
                 )
 
 
-def _gpus(world: World, host: str) -> Iterator[tuple[int, str]]:
-    """What the GPUs' driver says: an Xid, and later that nothing is to be done any more."""
-    for fault in world.gpu_faults(host):
-        gpu = f"NVRM: Xid (PCI:{fault.gpu.rpartition('.')[0]}):"
-        yield fault.span.start_ns, f"{gpu} {fault.code}, pid='<unknown>', name=<unknown>"
-        yield (
-            fault.span.end_ns,
-            f"{gpu} 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
-        )
+def _gpus(world: DemoWorld, host: str) -> Iterator[tuple[int, str]]:
+    """Yield the driver's log lines: an Xid, or with code 154 that no action is needed any more."""
+    for event in world.gpu_events(host):
+        gpu = f"NVRM: Xid (PCI:{event.port.rpartition('.')[0]}): {event.code},"
+        if event.code == GPU_RECOVERED_XID:
+            yield event.at_ns, f"{gpu} GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+        else:
+            yield event.at_ns, f"{gpu} pid='<unknown>', name=<unknown>"
 
 
 class KernelLogWriter:
     """The logs of all hosts of a world, one file each below `folder`; written on every `every_s` until left."""
 
-    def __init__(self, world: World, clock: Clock, folder: Path, every_s: float = 0.1) -> None:
+    def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float = 0.1) -> None:
         self._world = world
         self._clock = clock
         self._folder = folder

@@ -21,15 +21,16 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.publisher import KafkaPublisher, Publisher
 from collectors.core.spec import Core, Spec
 from collectors.sim import files
-from collectors.sim.faults import plan, truth
 from collectors.sim.gnmi_server import GnmiServers
 from collectors.sim.kernel_log_writer import KernelLogWriter
 from collectors.sim.snmp_server import SnmpServers
 from collectors.sim.sysfs_writer import SysfsWriter
-from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
 from streams.simulation import demo_fabric
+from streams.simulation.demo_scenario import plan
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.placed_fault import truth_rows
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, encode
@@ -63,13 +64,13 @@ class Params(BaseModel):
         return (host, int(port)) if host else None
 
 
-def world_of(params: Params, now_ns: int) -> World:
+def world_of(params: Params, now_ns: int) -> DemoWorld:
     """The world that these settings describe, from now on."""
     inventory = demo_fabric.inventory(params.shape, now_ns)
     begin_ns = now_ns + int(params.settle_s * 1e9)
     chance = random.Random(params.seed)  # noqa: S311 — a simulated world
     faults = plan(inventory, begin_ns, params.faults_s, chance) if params.faults_s else ()
-    return World(inventory, faults, params.seed, now_ns)
+    return DemoWorld(inventory, faults, params.seed, now_ns)
 
 
 def publish(inventory: Inventory, publisher: Publisher, now_ns: int) -> None:
@@ -85,7 +86,7 @@ def _unix_ns(at: datetime) -> int:
     return int(at.timestamp()) * 10**9
 
 
-async def running(params: Params, world: World, clock: Clock, stack: contextlib.AsyncExitStack) -> files.Endpoints:
+async def running(params: Params, world: DemoWorld, clock: Clock, stack: contextlib.AsyncExitStack) -> files.Endpoints:
     """Show the faces that are wanted until the stack is unwound."""
     gnmi = snmp = sysfs = log = None
     if "gnmi" in params.interfaces:
@@ -120,7 +121,7 @@ async def run(params: Params, core: Core) -> None:
             async with KafkaPublisher(core, CollectorMetrics()) as publisher:
                 publish(world.inventory, publisher, now_ns)
                 await publisher.flushed()
-        written = files.write(params.folder, world.inventory, faces, truth(world.faults))
+        written = files.write(params.folder, world.inventory, faces, truth_rows(world.faults))
         said: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
         said |= {"switches": len(world.switches), "hosts_shown": len(faces.hosts)}
         sys.stdout.write(orjson.dumps(said).decode() + "\n")

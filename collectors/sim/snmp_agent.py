@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import partial
 
-from collectors.sim.world import PortState, World
 from collectors.snmp import ber
 from collectors.snmp.ber import (
     COUNTER32,
@@ -23,6 +22,8 @@ from collectors.snmp.ber import (
     oid_of,
 )
 from streams.simulation.demo_fabric import SOFTWARE
+from streams.simulation.demo_state import PortState
+from streams.simulation.demo_world import DemoWorld
 
 _TRAP = 0xA7
 _NO_INSTANCE, _END = b"\x81\x00", b"\x82\x00"
@@ -108,7 +109,7 @@ _COLUMNS: dict[str, Callable[[PortState], Said]] = {
 class SnmpAgent:
     """What one switch answers; time is an argument."""
 
-    def __init__(self, world: World, device: str) -> None:
+    def __init__(self, world: DemoWorld, device: str) -> None:
         self._world = world
         self.device = device
         self.ports = world.ports.get(device, ())
@@ -160,7 +161,7 @@ class SnmpAgent:
         return self._up_ns(at_ns) // 10**7 % 2**32
 
     def _boots(self, at_ns: int) -> int:
-        return 1 + sum(span.end_ns <= at_ns for span in self._world.away(self.device))
+        return 1 + sum(span.end_ns <= at_ns for span in self._world.reboots(self.device))
 
     def answer(self, message: bytes, community: bytes, at_ns: int) -> bytes | None:
         """The response to a request; None for what is none, or from who has not the community. Raises Reject."""
@@ -227,7 +228,7 @@ class SnmpAgent:
 
     def traps(self, moment_ns: int, community: bytes) -> Iterator[bytes]:
         """What it sends about a moment: a coldStart where it has just booted, else each port that changed."""
-        if any(span.end_ns == moment_ns for span in self._world.away(self.device)):
+        if any(span.end_ns == moment_ns for span in self._world.reboots(self.device)):
             yield self._trap("1.3.6.1.6.3.1.1.5.1", (), moment_ns, community)
             return
         for index, name in enumerate(self.ports, start=1):

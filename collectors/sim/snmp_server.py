@@ -10,8 +10,8 @@ from bisect import bisect_left
 from typing import Any
 
 from collectors.sim.snmp_agent import SnmpAgent
-from collectors.sim.world import World
 from streams.instrument.clock import Clock
+from streams.simulation.demo_world import DemoWorld
 from streams.wire.errors import Misconfigured, Reject
 
 
@@ -34,7 +34,7 @@ class SnmpServers:
     """All switches of a world; `addresses` is known once it has been entered. Traps go to `trap_to`, if anywhere."""
 
     def __init__(
-        self, world: World, clock: Clock, community: str = "public", trap_to: tuple[str, int] | None = None,
+        self, world: DemoWorld, clock: Clock, community: str = "public", trap_to: tuple[str, int] | None = None,
         network: str = "127.77",
     ) -> None:  # fmt: skip
         self._world = world
@@ -83,7 +83,7 @@ class SnmpServers:
 
     async def _speak(self, agent: SnmpAgent) -> None:
         """Send each trap at its moment."""
-        boots = [span.end_ns for span in self._world.away(agent.device)]
+        boots = [span.end_ns for span in self._world.reboots(agent.device)]
         moments = sorted({*self._world.changes(agent.device), *boots})
         for moment_ns in moments[bisect_left(moments, self._clock.now_ns()) :]:
             await asyncio.sleep(max(0.0, (moment_ns - self._clock.now_ns()) / 1e9))

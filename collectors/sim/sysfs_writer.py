@@ -13,25 +13,32 @@ import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.sim.world import PortState, World
+from streams.fabric.catalogue import Metric
+from streams.fabric.ids import Port
 from streams.instrument.clock import Clock
+from streams.simulation.demo_state import PortState
+from streams.simulation.demo_world import DemoWorld
 
 _S = 1_000_000_000
 _ETHTOOL = "ethtool"
 _FIRMWARE, _MODEL, _BOARD = "28.42.1000", "MT4129", "MT_0000000838"
 _MANAGEMENT = "eno1"
+_PCIE_LANES, _PCIE_GTPS = 16.0, 32.0
 _UP, _DISABLED = "0x1003", "0x1002"
-_PCIE = {
-    "current_link_speed": "32.0 GT/s PCIe",
-    "max_link_width": "16", "max_link_speed": "32.0 GT/s PCIe",
-}  # fmt: skip
-_QUIET = (
-    "np_cnp_sent", "rp_cnp_ignored", "out_of_sequence",
-    "packet_seq_err", "implied_nak_seq_err", "local_ack_timeout_err", "req_transport_retries_exceeded",
-    "rnr_nak_retry_err", "roce_adp_retrans", "roce_slow_restart", "out_of_buffer", "rx_icrc_encapsulated",
-    "duplicate_request", "req_cqe_error", "resp_cqe_error",
+_TRANSPORT_COUNTERS: dict[str, Metric] = {
+    "np_ecn_marked_roce_packets": Metric.ROCE_ECN_MARKED_PACKETS,
+    "np_cnp_sent": Metric.CNP_SENT,
+    "rp_cnp_handled": Metric.CNP_HANDLED,
+    "out_of_sequence": Metric.OUT_OF_SEQUENCE,
+    "local_ack_timeout_err": Metric.LOCAL_ACK_TIMEOUTS,
+    "roce_slow_restart": Metric.ROCE_SLOW_RESTARTS,
+}
+_ZERO_TRANSPORT_COUNTERS = (
+    "rp_cnp_ignored", "packet_seq_err", "implied_nak_seq_err", "req_transport_retries_exceeded", "rnr_nak_retry_err",
+    "roce_adp_retrans", "out_of_buffer", "rx_icrc_encapsulated", "duplicate_request", "req_cqe_error",
+    "resp_cqe_error",
 )  # fmt: skip
-"""Transport counters that no fault of the world moves."""
+"""Transport counters that no fault changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ def netdev(number: int) -> str:
     return f"ens{number + 1}np0"
 
 
-def host_tree(world: World, host: str, at_ns: int) -> HostTree:
+def host_tree(world: DemoWorld, host: str, at_ns: int) -> HostTree:
     """The trees of one host at a moment."""
     tree = HostTree()
     boot_ns = world.device(host, at_ns).boot_ns
@@ -71,12 +78,12 @@ def host_tree(world: World, host: str, at_ns: int) -> HostTree:
         f"{_MANAGEMENT}\t00000000\t0100000A\t0003\t0\t0\t100\t00000000\t0\t0\t0"
     )
     for number, name in enumerate(world.ports.get(host, ())):
-        _add_port(tree, host, number, world.port(host, name, at_ns), world.lanes(host, name, at_ns), firmware)
+        _add_port(tree, host, number, world.port(host, name, at_ns), _pcie(world, Port(host, name), at_ns), firmware)
     _add_management(tree, host, (at_ns - boot_ns) // _S)
     return tree
 
 
-def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: int, firmware: str) -> None:
+def _add_port(tree: HostTree, host: str, number: int, port: PortState, pcie: dict[str, str], firmware: str) -> None:
     address, net = pci_address(number), netdev(number)
     device = f"sys/devices/pci0000:00/{address}"
     rdma, name = f"{device}/infiniband/{port.name}", guid(host, port.name)
@@ -87,13 +94,22 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState, lanes: in
         f"{device}/net/{net}/device": f"../../../{address}",
         f"{device}/driver": "../../../bus/pci/drivers/mlx5_core",
     })  # fmt: skip
-    says = {"vendor": "0x15b3", "device": "0x1021", **_PCIE, "current_link_width": str(lanes)}
+    says = {"vendor": "0x15b3", "device": "0x1021", **pcie}
     says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net, firmware).items()}
     says |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
     tree.files.update({f"{device}/{path}": text for path, text in says.items()})
     tree.files[f"{_ETHTOOL}/{net}.statistics"] = "\n".join(
         ["NIC statistics:", *(f"     {key}: {value}" for key, value in _statistics(port).items())]
     )
+
+
+def _pcie(world: DemoWorld, port: Port, at_ns: int) -> dict[str, str]:
+    width = world.gauge(port, Metric.PCIE_WIDTH_LANES, at_ns, _PCIE_LANES)
+    speed = world.gauge(port, Metric.PCIE_SPEED_GTPS, at_ns, _PCIE_GTPS)
+    return {
+        "current_link_width": f"{width:g}", "current_link_speed": f"{speed:.1f} GT/s PCIe",
+        "max_link_width": f"{_PCIE_LANES:g}", "max_link_speed": f"{_PCIE_GTPS:.1f} GT/s PCIe",
+    }  # fmt: skip
 
 
 def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]:
@@ -115,9 +131,9 @@ def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]
         "ports/1/counters/link_downed": "0",  # as on RoCE: the netdev and ethtool count downs
         "ports/1/hw_counters/lifespan": "10",
     }  # fmt: skip
-    says["ports/1/hw_counters/np_ecn_marked_roce_packets"] = str(port.marked_packets)
-    says["ports/1/hw_counters/rp_cnp_handled"] = str(port.slowed)
-    return says | {f"ports/1/hw_counters/{counter}": "0" for counter in _QUIET}
+    for counter, metric in _TRANSPORT_COUNTERS.items():
+        says[f"ports/1/hw_counters/{counter}"] = str(port.counter(metric))
+    return says | {f"ports/1/hw_counters/{counter}": "0" for counter in _ZERO_TRANSPORT_COUNTERS}
 
 
 def _mac(name: str) -> str:
@@ -156,8 +172,10 @@ def _statistics(port: PortState) -> dict[str, int]:
     return {
         "rx_bytes_phy": port.rx_bytes, "tx_bytes_phy": port.tx_bytes,
         "rx_packets_phy": port.rx_packets, "tx_packets_phy": port.tx_packets,
-        "rx_crc_errors_phy": port.fcs_errors, "rx_symbol_err_phy": port.fcs_errors,
-        "rx_discards_phy": 0, "tx_discards_phy": 0, "tx_errors_phy": 0,
+        "rx_crc_errors_phy": port.fcs_errors,
+        "rx_symbol_err_phy": max(port.fcs_errors, port.counter(Metric.RX_SYMBOL_ERRORS)),
+        "rx_discards_phy": port.counter(Metric.RX_DISCARDS), "tx_discards_phy": port.counter(Metric.TX_DISCARDS),
+        "tx_errors_phy": 0,
         "link_down_events_phy": _downs(port),
         "rx_bits_phy": 8 * port.rx_bytes, "rx_corrected_bits_phy": port.corrected_bits,
         "rx_pcs_symbol_err_phy": 0,
@@ -166,7 +184,8 @@ def _statistics(port: PortState) -> dict[str, int]:
         "rx_prio3_pause_duration": port.paused_us, "tx_prio3_pause_duration": port.pauses_us,
         "rx_prio3_pause_transition": 0, "tx_pause_storm_warning_events": 0, "tx_pause_storm_error_events": 0,
         "rx_pci_signal_integrity": 0, "tx_pci_signal_integrity": 0,
-        "outbound_pci_stalled_rd": 0, "outbound_pci_stalled_wr": 0,
+        "outbound_pci_stalled_rd": port.counter(Metric.PCIE_STALLED_READ_SECONDS),
+        "outbound_pci_stalled_wr": port.counter(Metric.PCIE_STALLED_WRITE_SECONDS),
     }  # fmt: skip
 
 
@@ -186,7 +205,7 @@ def _add_management(tree: HostTree, host: str, up_s: int) -> None:
 class SysfsWriter:
     """The trees of all hosts of a world, one folder each; written anew every `every_s` until left."""
 
-    def __init__(self, world: World, clock: Clock, folder: Path, every_s: float = 1.0) -> None:
+    def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float = 1.0) -> None:
         self._world = world
         self._clock = clock
         self._folder = folder

@@ -295,7 +295,5 @@ class World:
 
 
 def _lasting(effects: Sequence[Effect]) -> Iterator[Effect]:
-    kinds = (
-        Rebooting, CounterIncrement, TrafficReduction, TrafficShift, GaugeOverride, BitErrors, CounterReset,
-    )  # fmt: skip
+    kinds = Rebooting | CounterIncrement | TrafficReduction | TrafficShift | GaugeOverride | BitErrors | CounterReset
     return (effect for effect in effects if isinstance(effect, kinds))

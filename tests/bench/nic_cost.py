@@ -28,8 +28,8 @@ from collectors.nic.ethtool import Source, Statistics, ethtool_of
 from collectors.nic.host_reader import HostReader
 from collectors.nic.params import Params
 from collectors.sim.sysfs_writer import SysfsWriter, host_tree
-from collectors.sim.world import World
 from streams.simulation import demo_fabric
+from streams.simulation.demo_world import DemoWorld
 from streams.wire.models import Source as From
 from streams.wire.topics import Record
 
@@ -78,7 +78,7 @@ def reader(folder: Path, nics: int, statistics: int, publisher: Counted) -> Host
     clock = SystemClock()
     now_ns = clock.now_ns()
     inventory = demo_fabric.inventory(SHAPE, now_ns)
-    world = World(inventory, (), 1, now_ns)
+    world = DemoWorld(inventory, (), 1, now_ns)
     face = SysfsWriter(world, clock, folder)
     face.write(now_ns)
     (host,) = face.hosts

@@ -14,12 +14,12 @@ from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.collector import collect
 from collectors.gnmi.params import Params, Target
-from collectors.sim.faults import Fault
 from collectors.sim.gnmi_server import GnmiServers
-from collectors.sim.world import World
 from streams.fabric.inventory import Inventory
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.placed_fault import Fault
 from tests.fakes.publisher import KeptRecords
 
 SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
@@ -31,7 +31,7 @@ class Running:
     """What runs: the fabric's face, what the collector published, and its self-metrics."""
 
     face: GnmiServers
-    world: World
+    world: DemoWorld
     kept: KeptRecords
     counts: CollectorMetrics
 
@@ -47,7 +47,7 @@ async def running(
     clock = SystemClock()
     now_ns = clock.now_ns()
     inventory = demo_fabric.inventory(shape, now_ns)
-    world = World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
+    world = DemoWorld(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
     async with GnmiServers(world, clock, tls=tls) as face:
         targets = [Target(name=name, address=address) for name, address in face.addresses.items()]
         params = Params.model_validate(

@@ -15,10 +15,10 @@ from aiokafka import AIOKafkaConsumer
 
 from collectors.core.clock import SystemClock
 from collectors.sim.gnmi_server import GnmiServers
-from collectors.sim.world import World
 from streams.config.kafka import KafkaSettings
 from streams.runtime.admin import ensure_topics
 from streams.simulation import demo_fabric
+from streams.simulation.demo_world import DemoWorld
 from streams.wire.models import Samples
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, TARGETS, decode
 
@@ -72,7 +72,7 @@ async def sharing(bootstrap: str, folder: Path) -> AsyncIterator[Sharing]:
     await ensure_topics(KafkaSettings(bootstrap=bootstrap), [SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, TARGETS])
     clock = SystemClock()
     now_ns = clock.now_ns()
-    world = World(demo_fabric.inventory(SHAPE, now_ns), (), 1, now_ns)
+    world = DemoWorld(demo_fabric.inventory(SHAPE, now_ns), (), 1, now_ns)
     async with GnmiServers(world, clock) as face:
         targets = folder / "targets.json"
         targets.write_text(json.dumps([{"name": name, "address": at} for name, at in face.addresses.items()]))

@@ -21,14 +21,16 @@ from collectors.host.kernel_clock import SystemBootTime, Times
 from collectors.host.kmsg import kmsg_of
 from collectors.host.lines import record
 from collectors.host.params import Params
-from collectors.sim.faults import Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.kernel_log_writer import KernelLogWriter, kernel_log_lines
 from collectors.sim.sysfs_writer import SysfsWriter
-from collectors.sim.world import World
 from streams.embedded.kafka import EmbeddedKafka
 from streams.embedded.kafka_config import KafkaParams
 from streams.fabric.inventory import Link
 from streams.simulation import demo_fabric
+from streams.simulation.demo_faults import LinkDown, LinkFlap, Reboot
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault
 from streams.wire.errors import Reject
 from streams.wire.models import Event, EventKind
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode
@@ -42,10 +44,12 @@ CLOSE_NS = S // 2
 """A line is written and read within a tenth of a second each, and dated to within that."""
 
 
-def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> World:
+def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> DemoWorld:
     """One host, its leaves and a spine, with these faults."""
     inventory = demo_fabric.inventory(SHAPE, now_ns)
-    return World(inventory, faulty({link.a_port: link for link in inventory.links if link.a_device == HOST}), 1, now_ns)
+    return DemoWorld(
+        inventory, faulty({link.a_port: link for link in inventory.links if link.a_device == HOST}), 1, now_ns
+    )
 
 
 @asynccontextmanager
@@ -76,7 +80,7 @@ async def test_a_flap_is_told_as_it_happens(tmp_path: Path) -> None:
     """Each down and up of the port that the NIC collector names, at the time of the world."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    downs = (Span(now_ns + 2 * S, now_ns + 3 * S), Span(now_ns + 4 * S, now_ns + 5 * S))
+    downs = (Interval(now_ns + 2 * S, now_ns + 3 * S), Interval(now_ns + 4 * S, now_ns + 5 * S))
     world = world_of(now_ns, lambda link: [LinkFlap(link["mlx5_3"], downs)])
     async with (
         SysfsWriter(world, clock, tmp_path / "sysfs", every_s=0.1) as sysfs,
@@ -95,9 +99,9 @@ async def test_a_host_that_reboots_speaks_of_another_boot(tmp_path: Path) -> Non
     """Its clock begins at 0, and its links come up when it does."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    away = Span(now_ns + 2 * S, now_ns + 4 * S)
+    away = Interval(now_ns + 2 * S, now_ns + 4 * S)
     world = world_of(
-        now_ns, lambda link: [Reboot(HOST, away), LinkDown(link["mlx5_0"], Span(now_ns + 6 * S, now_ns + 99 * S))]
+        now_ns, lambda link: [Reboot(HOST, away), LinkDown(link["mlx5_0"], Interval(now_ns + 6 * S, now_ns + 99 * S))]
     )
     async with (
         SysfsWriter(world, clock, tmp_path / "sysfs", every_s=0.05) as sysfs,
@@ -117,8 +121,10 @@ def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
 
     def faulty(link: dict[str, Link]) -> list[Fault]:
         return [
-            LinkFlap(link["mlx5_1"], (Span(start_ns + S, start_ns + 2 * S), Span(start_ns + 3 * S, start_ns + 4 * S))),
-            Reboot(HOST, Span(start_ns + 10 * S, start_ns + 20 * S)),
+            LinkFlap(
+                link["mlx5_1"], (Interval(start_ns + S, start_ns + 2 * S), Interval(start_ns + 3 * S, start_ns + 4 * S))
+            ),
+            Reboot(HOST, Interval(start_ns + 10 * S, start_ns + 20 * S)),
         ]
 
     world = world_of(start_ns, faulty)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from collectors.gnmi.params import Params, Target
-from collectors.sim.faults import AdminDown, Fault, LinkFlap, Reboot, Span
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
 from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_faults import AdminDown, LinkFlap, Reboot
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault
 from streams.wire.models import NO_INDEX, CollectorStatus, Event, EventKind, Facts, Samples
 from tests.integration.collectors.fabric import Running, collecting, running
 
@@ -52,7 +54,7 @@ async def test_a_flap_is_told_by_both_ends_within_a_second() -> None:
     """Each down and up is an event at either end, at its own time, and soon."""
 
     def flap(inventory: Inventory, now_ns: int) -> list[Fault]:
-        downs = tuple(Span(now_ns + int(t * S), now_ns + int((t + 0.2) * S)) for t in (2.0, 2.4, 2.8))
+        downs = tuple(Interval(now_ns + int(t * S), now_ns + int((t + 0.2) * S)) for t in (2.0, 2.4, 2.8))
         return [LinkFlap(fabric_link(inventory), downs)]
 
     async with running(flap) as now:
@@ -72,7 +74,7 @@ async def test_a_shut_port_says_so_at_its_own_end() -> None:
 
     def shut(inventory: Inventory, now_ns: int) -> list[Fault]:
         link = fabric_link(inventory)
-        return [AdminDown(link, link.z, Span(now_ns + 2 * S, now_ns + 3 * S))]
+        return [AdminDown(link, link.z, Interval(now_ns + 2 * S, now_ns + 3 * S))]
 
     async with running(shut) as now:
         link = fabric_link(now.world.inventory)
@@ -88,7 +90,7 @@ async def test_a_reboot_changes_the_boot_id_and_is_told_when_the_device_is_back(
     """The device is reported lost, then found with another boot id and counters that began anew."""
 
     def reboot(inventory: Inventory, now_ns: int) -> list[Fault]:
-        return [Reboot("spine1", Span(now_ns + 2 * S, now_ns + 4 * S))]
+        return [Reboot("spine1", Interval(now_ns + 2 * S, now_ns + 4 * S))]
 
     async with running(reboot) as now:
         await now.kept.until(lambda: any(e.kind is EventKind.DEVICE_REBOOT for e in now.kept.of(Event)))

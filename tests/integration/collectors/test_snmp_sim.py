@@ -16,13 +16,15 @@ from collectors.core.columns import json_lines
 from collectors.core.context import CollectorContext
 from collectors.core.metrics import CollectorMetrics
 from collectors.core.spec import Core
-from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.snmp_server import SnmpServers
-from collectors.sim.world import World
 from collectors.snmp.collector import SPEC, collect
 from collectors.snmp.params import Params
 from streams.fabric.inventory import Inventory
 from streams.simulation import demo_fabric
+from streams.simulation.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
 from tests.fixtures.snmp_packets import damaged, table
@@ -34,10 +36,10 @@ S = 10**9
 Faulty = Callable[[Inventory, int], list[Fault]]
 
 
-def world_of(faulty: Faulty | None = None) -> World:
+def world_of(faulty: Faulty | None = None) -> DemoWorld:
     now_ns = SystemClock().now_ns()
     inventory = demo_fabric.inventory(SHAPE, now_ns)
-    return World(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
+    return DemoWorld(inventory, faulty(inventory, now_ns) if faulty else (), 1, now_ns)
 
 
 def params_of(addresses: dict[str, str], **settings: object) -> Params:
@@ -61,7 +63,7 @@ async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Collect
 
 
 @asynccontextmanager
-async def hearing(world: World) -> AsyncIterator[KeptRecords]:
+async def hearing(world: DemoWorld) -> AsyncIterator[KeptRecords]:
     """The world's agents, and the collector that polls them and hears their traps."""
     port = free_port()
     async with (
@@ -118,9 +120,9 @@ async def test_traps_tell_of_a_flap_within_a_second() -> None:
     """Each down and each up is an event of its port, at its moment; the port that a person shut says so first."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
-        downs = (Span(now_ns + 6 * S, now_ns + 7 * S), Span(now_ns + 8 * S, now_ns + 9 * S))
+        downs = (Interval(now_ns + 6 * S, now_ns + 7 * S), Interval(now_ns + 8 * S, now_ns + 9 * S))
         shut = link(inventory, "pod1-leaf2")
-        return [LinkFlap(link(inventory), downs), AdminDown(shut, shut.z, Span(now_ns + 6 * S, now_ns + 8 * S))]
+        return [LinkFlap(link(inventory), downs), AdminDown(shut, shut.z, Interval(now_ns + 6 * S, now_ns + 8 * S))]
 
     world = world_of(faulty)
     moments = world.changes(LEAF)
@@ -139,7 +141,7 @@ async def test_a_reboot_is_told_by_trap_and_by_poll_and_the_boot_is_another() ->
     """Away, it is not reached; back, its boot differs, counters began anew, and the events say why."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
-        return [Reboot(LEAF, Span(now_ns + 8 * S, now_ns + 10 * S))]
+        return [Reboot(LEAF, Interval(now_ns + 8 * S, now_ns + 10 * S))]
 
     async with hearing(world_of(faulty)) as kept:
         await kept.until(lambda: len({s.boot_id for s in kept.of(Samples, LEAF)}) == 2, 30)
@@ -159,7 +161,7 @@ async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
         down = next(each for each in inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
-        return [LinkDown(down, Span(now_ns, now_ns + 60 * S))]
+        return [LinkDown(down, Interval(now_ns, now_ns + 60 * S))]
 
     world = world_of(faulty)
     down = next(each for each in world.inventory.links if each.role == "fabric-link" and each.a_device == LEAF)

@@ -16,10 +16,12 @@ from collectors.kernel.tree import Tree
 from collectors.nic.collector import collect
 from collectors.nic.ethtool import ethtool_of
 from collectors.nic.params import Params
-from collectors.sim.faults import AdminDown, Fault, LinkDown, LinkFlap, Reboot, Span
 from collectors.sim.sysfs_writer import SysfsWriter, guid
-from collectors.sim.world import World
 from streams.simulation import demo_fabric
+from streams.simulation.demo_faults import AdminDown, LinkDown, LinkFlap, Reboot
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
 from tests.fakes.publisher import KeptRecords
 from tests.fixtures.nic_tree import rows, whole
@@ -30,18 +32,18 @@ S = 10**9
 START = 1_700_000_000 * S
 
 
-def world_of(now_ns: int, *faults: Fault) -> World:
-    return World(demo_fabric.inventory(SHAPE, now_ns), faults, 1, now_ns)
+def world_of(now_ns: int, *faults: Fault) -> DemoWorld:
+    return DemoWorld(demo_fabric.inventory(SHAPE, now_ns), faults, 1, now_ns)
 
 
-def faulty(now_ns: int) -> World:
+def faulty(now_ns: int) -> DemoWorld:
     """A flap of two downs, a link that stays down, a leaf's port that a person shuts."""
     links = {link.a_port: link for link in demo_fabric.inventory(SHAPE, now_ns).links}
     return world_of(
         now_ns,
-        LinkFlap(links["mlx5_0"], (Span(now_ns + S, now_ns + 2 * S), Span(now_ns + 3 * S, now_ns + 4 * S))),
-        LinkDown(links["mlx5_1"], Span(now_ns + S, now_ns + 60 * S)),
-        AdminDown(links["mlx5_2"], links["mlx5_2"].a, Span(now_ns + S, now_ns + 60 * S)),
+        LinkFlap(links["mlx5_0"], (Interval(now_ns + S, now_ns + 2 * S), Interval(now_ns + 3 * S, now_ns + 4 * S))),
+        LinkDown(links["mlx5_1"], Interval(now_ns + S, now_ns + 60 * S)),
+        AdminDown(links["mlx5_2"], links["mlx5_2"].a, Interval(now_ns + S, now_ns + 60 * S)),
     )
 
 
@@ -103,7 +105,7 @@ async def test_a_host_that_reboots_is_away_and_comes_back_anew(tmp_path: Path) -
     """Nothing is read meanwhile, and afterwards the boot is another and the counters begin at zero."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    world = world_of(now_ns, Reboot(HOST, Span(now_ns + 2 * S, now_ns + 4 * S)))
+    world = world_of(now_ns, Reboot(HOST, Interval(now_ns + 2 * S, now_ns + 4 * S)))
     async with SysfsWriter(world, clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
         await kept.until(lambda: len({s.boot_id for s in kept.of(Samples)}) == 2, 30)
         first, last = kept.of(Samples)[0], kept.of(Samples)[-1]

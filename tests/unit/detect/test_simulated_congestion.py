@@ -6,27 +6,18 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from collectors.sim.faults import (
-    Collapse,
-    Fault,
-    Incast,
-    LinkDown,
-    PauseStorm,
-    Reboot,
-    SlowRail,
-    Span,
-    Uneven,
-    storm,
-    truth,
-)
-from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.simulation import demo_fabric
+from streams.simulation.demo_congestion import Collapse, Imbalance, Incast, PauseStorm, pause_storm
 from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_faults import LinkDown, Reboot, SlowRail
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import NO_INDEX, Cause, Condition, Finding, RowKind, Samples, Source, Table
 from tests.worlds.small_world import stages
 
@@ -42,7 +33,7 @@ LAST_S = 420
 WIDE = demo_fabric.inventory(DemoShape(pods=1, hosts=2, planes=1, spines=4, uplinks=1), START)
 
 
-def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator[Samples]:
+def readings(world: DemoWorld, cadence_s: float, last_s: float = LAST_S) -> Iterator[Samples]:
     """What all ports count, each device at its own moment, and nothing while it is away."""
     metrics, indices = tuple(m for m, _ in COLUMNS), tuple(i for _, i in COLUMNS)
     for number, (device, ports) in enumerate(world.ports.items()):
@@ -55,7 +46,7 @@ def readings(world: World, cadence_s: float, last_s: float = LAST_S) -> Iterator
             counts = [
                 [p.rx_bytes for p in own], [p.tx_bytes for p in own], [p.pause_frames(p.paused_us) for p in own],
                 [p.pause_frames(p.pauses_us) for p in own], [p.rx_packets for p in own],
-                [p.marked_packets for p in own], [p.slowed for p in own],
+                [p.marked_packets for p in own], [p.cnps_handled for p in own],
             ]  # fmt: skip
             states = [[float(p.oper_up) for p in own], [float(p.speed_bps) for p in own]]
             yield Samples(
@@ -72,14 +63,16 @@ def storms(inventory: Inventory, chance: random.Random) -> list[Fault]:
     made: list[Fault] = []
     for n, link in enumerate(links[:5]):
         begin = START + int((20 + 75 * n + chance.uniform(0, 20)) * S)
-        made.append(storm(inventory, link, Span(begin, begin + int(chance.uniform(4, 30) * S)), chance.randint(1, 3)))
-    made.append(Reboot("spine2", Span(START + 60 * S, START + 68 * S)))
-    return [*made, SlowRail(links[5], Span(START + 30 * S, START + 300 * S), 0.5)]
+        made.append(
+            pause_storm(inventory, link, Interval(begin, begin + int(chance.uniform(4, 30) * S)), chance.randint(1, 3))
+        )
+    made.append(Reboot("spine2", Interval(START + 60 * S, START + 68 * S)))
+    return [*made, SlowRail(links[5], Interval(START + 30 * S, START + 300 * S), 0.5)]
 
 
 def said_of(made: list[Fault], seed: int, cadence_s: float) -> list[Finding]:
     """What is said of storms in a world with these faults."""
-    world = World(FABRIC, made, seed, START)
+    world = DemoWorld(FABRIC, made, seed, START)
     rows = sorted(readings(world, cadence_s), key=lambda row: row.sampled_at_ns)
     said = drive(stages(), Topology(FABRIC), rows, 30 * S)
     return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
@@ -91,7 +84,7 @@ def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None
     made = storms(FABRIC, random.Random(seed))
     said = said_of(made, seed, 1.0)
     truths = [Truth(t.start, t.end, Condition.CONGESTION_PFC_STORM, t.device, t.port, t.tolerance_s)
-              for t in truth(made) if t.condition == "congestion_pfc_storm"]  # fmt: skip
+              for t in truth_rows(made) if t.condition == "congestion_pfc_storm"]  # fmt: skip
     found = score(said, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 5 + 1e-6
@@ -105,7 +98,7 @@ def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None
 def test_a_storm_that_is_read_each_ten_seconds_is_found_by_the_first_whole_interval() -> None:
     """A longer storm, so that there is one; what shows it is what says it."""
     link = next(link for link in FABRIC.links if link.role == "host-link")
-    made: list[Fault] = [storm(FABRIC, link, Span(START + 100 * S, START + 160 * S))]
+    made: list[Fault] = [pause_storm(FABRIC, link, Interval(START + 100 * S, START + 160 * S))]
     said = said_of(made, 1, 10.0)
     (root,) = [f for f in {f.id: f for f in said}.values() if not f.parent_id]
     assert root.detected_at_ns is not None
@@ -122,7 +115,7 @@ def uneven(chance: random.Random) -> list[Fault]:
         ports = [link.a for link in links if link.a_device == leaf]
         chance.shuffle(ports)
         begin_s, lasting_s = chance.uniform(30, 300), chance.uniform(480, 900) if n < 4 else 170
-        made.append(Uneven(leaf, tuple(ports), _span(begin_s, lasting_s), chance.choice([0.3, 0.6, -0.5])))
+        made.append(Imbalance(leaf, tuple(ports), _span(begin_s, lasting_s), chance.choice([0.3, 0.6, -0.5])))
     for leaf in leaves[5:7]:
         link = chance.choice([link for link in links if link.a_device == leaf])
         made.append(LinkDown(link, _span(chance.uniform(60, 300), 500)))
@@ -130,22 +123,22 @@ def uneven(chance: random.Random) -> list[Fault]:
     return made
 
 
-def _span(after_s: float, lasting_s: float) -> Span:
-    return Span(START + int(after_s * S), START + int((after_s + lasting_s) * S))
+def _span(after_s: float, lasting_s: float) -> Interval:
+    return Interval(START + int(after_s * S), START + int((after_s + lasting_s) * S))
 
 
 @pytest.mark.parametrize("seed", [41, 42, 43])
 def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed: int) -> None:
     """Precision and recall are 1, each within seven minutes: five windows, their beginning, and the lateness."""
     made = uneven(random.Random(seed))
-    rows = sorted(readings(World(WIDE, made, seed, START), 15.0, 2100), key=lambda row: row.sampled_at_ns)
+    rows = sorted(readings(DemoWorld(WIDE, made, seed, START), 15.0, 2100), key=lambda row: row.sampled_at_ns)
     said = [
         f for f in drive(stages(), Topology(WIDE), rows, 30 * S)
         if isinstance(f, Finding) and f.condition is Condition.CONGESTION_IMBALANCE
     ]  # fmt: skip
     truths = [
         Truth(t.start, t.end, Condition.CONGESTION_IMBALANCE, t.device, t.port, t.tolerance_s)
-        for t in truth(made)
+        for t in truth_rows(made)
         if t.condition == "congestion_imbalance" and t.end - t.start > 400 * S
     ]
     assert len(truths) == 4
@@ -165,23 +158,23 @@ def crowds(chance: random.Random) -> list[Fault]:
     loaded = [link for link in links if link.rail == 0]
     alone = [link for rail in range(1, 8) for link in [one for one in links if one.rail == rail][:3]]
     chance.shuffle(alone)
-    made: list[Fault] = [Incast(link, _span(200 + n, 400), marked=0.5) for n, link in enumerate(loaded)]
+    made: list[Fault] = [Incast(link, _span(200 + n, 400), marked_ratio=0.5) for n, link in enumerate(loaded)]
     for n, link in enumerate(alone[:8]):
         span = _span(chance.uniform(30, 400), chance.uniform(150, 500))
         paused = n % 3 == 0
         made.append(
-            Incast(link, span, paused=chance.uniform(0.2, 0.6))
+            Incast(link, span, paused_ratio=chance.uniform(0.2, 0.6))
             if paused
-            else Incast(link, span, marked=chance.uniform(0.15, 0.9))
+            else Incast(link, span, marked_ratio=chance.uniform(0.15, 0.9))
         )
-    return [*made, Incast(alone[8], _span(300, 40), marked=0.9)]
+    return [*made, Incast(alone[8], _span(300, 40), marked_ratio=0.9)]
 
 
 @pytest.mark.parametrize("seed", [51, 52, 53])
 def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> None:
     """Precision and recall are 1, each within two minutes; the host is the cause where it pauses."""
     made = crowds(random.Random(seed))
-    rows = sorted(readings(World(RAIL, made, seed, START), 10.0, 1300), key=lambda row: row.sampled_at_ns)
+    rows = sorted(readings(DemoWorld(RAIL, made, seed, START), 10.0, 1300), key=lambda row: row.sampled_at_ns)
     said = [
         f for f in drive(stages(), Topology(RAIL), rows, 30 * S)
         if isinstance(f, Finding) and f.condition is Condition.CONGESTION_INCAST
@@ -189,13 +182,13 @@ def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> 
     alone = made[6:14]
     truths = [
         Truth(t.start, t.end, Condition.CONGESTION_INCAST, t.device, t.port, t.tolerance_s)
-        for t in truth(alone)
+        for t in truth_rows(alone)
     ]  # fmt: skip
     assert len(truths) == 8
     found = score(said, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 120
-    by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused}
+    by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused_ratio}
     assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == Cause.NIC} == by_host
 
 
@@ -212,7 +205,7 @@ def collapsing(chance: random.Random) -> list[Fault]:
         made.append(Collapse(pod, own, span, chance.uniform(0.4, 0.8), chance.uniform(0.1, 0.35)))
     ended = [link for link in links if link.a_device.startswith("pod2")]
     made += [SlowRail(link, _span(200, 400), 0.0) for link in ended]
-    made.append(Incast(links[3], _span(600, 200), marked=0.5))
+    made.append(Incast(links[3], _span(600, 200), marked_ratio=0.5))
     burst = tuple(link for link in links if link.a_device.startswith("pod1") and link.rail == 4)
     return [*made, Collapse("pod1", burst, _span(800, 40), 0.7, 0.2)]
 
@@ -221,7 +214,7 @@ def collapsing(chance: random.Random) -> list[Fault]:
 def test_collapses_are_found_and_ends_of_jobs_and_bursts_are_not(seed: int) -> None:
     """Precision and recall are 1, each within two minutes."""
     made = collapsing(random.Random(seed))
-    rows = sorted(readings(World(PODS, made, seed, START), 10.0, 1800), key=lambda row: row.sampled_at_ns)
+    rows = sorted(readings(DemoWorld(PODS, made, seed, START), 10.0, 1800), key=lambda row: row.sampled_at_ns)
     hosts = (row for row in rows if "host" in row.device)
     said = [
         f for f in drive(stages(), Topology(PODS), hosts, 30 * S)
@@ -229,7 +222,7 @@ def test_collapses_are_found_and_ends_of_jobs_and_bursts_are_not(seed: int) -> N
     ]  # fmt: skip
     truths = [
         Truth(t.start, t.end, Condition.CONGESTION_COLLAPSE, t.device, t.port, t.tolerance_s)
-        for t in truth(made[:3])
+        for t in truth_rows(made[:3])
     ]  # fmt: skip
     found = score(said, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
@@ -250,8 +243,8 @@ def test_the_senders_of_an_incast_are_named_and_none_of_another_job(seed: int) -
     receiver, senders = own[0], own[1 : 1 + chance.randint(1, len(own) - 1)]
     foreign = [link for link in rail if link not in own]
     span = _span(chance.uniform(100, 200), chance.uniform(150, 400))
-    made = [Incast(receiver, span, marked=0.5, senders=(*senders, *foreign))]
-    rows = sorted(readings(World(PODS, made, seed, START), 10.0, 900), key=lambda row: row.sampled_at_ns)
+    made = [Incast(receiver, span, marked_ratio=0.5, senders=(*senders, *foreign))]
+    rows = sorted(readings(DemoWorld(PODS, made, seed, START), 10.0, 900), key=lambda row: row.sampled_at_ns)
     said = [f for f in drive(stages(), top, rows, 30 * S) if isinstance(f, Finding)]
     found = {f.id: f for f in said if f.condition is Condition.CONGESTION_INCAST}
     assert len(found) == 1

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from collectors.sim.faults import AdminDown, Degrading, Fault, LinkFlap, SlowRail, Span, truth
-from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.inventory import Inventory, Link
 from streams.fabric.topology import Topology
@@ -15,6 +13,10 @@ from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_faults import AdminDown, Degrading, LinkFlap, SlowRail
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import NO_INDEX, Condition, Finding, RowKind, Samples, Source, Table
 from tests.worlds.small_world import stages
 
@@ -33,7 +35,7 @@ COUNTERS = (
 )
 
 
-def readings(world: World) -> Iterator[Samples]:
+def readings(world: DemoWorld) -> Iterator[Samples]:
     """What all ports count, every 20 s, each device at its own moment."""
     for number, (device, ports) in enumerate(world.ports.items()):
         for turn in range(MINUTES * 3):
@@ -66,8 +68,8 @@ def faults(chance: random.Random) -> list[Fault]:
     return made
 
 
-def _span(after_s: float, lasting_s: float) -> Span:
-    return Span(START + int(after_s * S), START + int((after_s + lasting_s) * S))
+def _span(after_s: float, lasting_s: float) -> Interval:
+    return Interval(START + int(after_s * S), START + int((after_s + lasting_s) * S))
 
 
 def _flapping(link: Link, after_s: float) -> LinkFlap:
@@ -76,7 +78,7 @@ def _flapping(link: Link, after_s: float) -> LinkFlap:
 
 def found_in(inventory: Inventory, made: Sequence[Fault], seed: int, condition: Condition) -> list[Finding]:
     """What is said of a condition in a world with these faults."""
-    world = World(inventory, made, seed, START)
+    world = DemoWorld(inventory, made, seed, START)
     said = drive(stages(), Topology(inventory), readings(world), 30 * S)
     return [f for f in said if isinstance(f, Finding) and f.condition is condition]
 
@@ -85,7 +87,7 @@ def truths_of(made: Sequence[Fault], condition: Condition) -> list[Truth]:
     """The faults of a condition that are no mere bursts."""
     return [
         Truth(row.start, row.end, condition, row.device, row.port, row.tolerance_s)
-        for row in truth(made)
+        for row in truth_rows(made)
         if row.condition == condition.name.lower() and row.end - row.start > 60 * S
     ]
 

@@ -9,10 +9,8 @@ import pytest
 from collectors.host.lines import parse
 from collectors.host.messages import classify
 from collectors.host.pcie import speed, width
-from collectors.sim.faults import Fault, GpuFault, NarrowPcie, Reboot, Span, truth
 from collectors.sim.kernel_log_writer import kernel_log_lines
 from collectors.sim.sysfs_writer import host_tree, pci_address
-from collectors.sim.world import World
 from streams.detect.evidence import xids
 from streams.detect.evidence.xids import Grade
 from streams.fabric.topology import Topology
@@ -20,6 +18,10 @@ from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_faults import GpuFault, NarrowPcie, Reboot
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import Condition, Event, Finding, Message
 from tests.worlds.host_world import GPUS, HOST, Pcie, pcie
 from tests.worlds.observations import T0
@@ -33,7 +35,7 @@ FAULTS = tuple(code for code in range(1, 163) if xids.grade(code) > Grade.NONE)
 PROGRAM = (13, 31, 43, 45)
 
 
-def readings(world: World, chance: random.Random) -> Iterator[Message]:
+def readings(world: DemoWorld, chance: random.Random) -> Iterator[Message]:
     """What the agents of all hosts read each 20 s, and what they make of the log; programs fail now and then, too."""
     for number, host in enumerate(world.hosts):
         boot_id = 1
@@ -53,7 +55,7 @@ def readings(world: World, chance: random.Random) -> Iterator[Message]:
             yield from _event(host, f"[{(at_ns - START) / S:12.6f}] {said}", START)
 
 
-def _links(world: World, host: str, at_ns: int) -> Iterator[tuple[str, Pcie | None]]:
+def _links(world: DemoWorld, host: str, at_ns: int) -> Iterator[tuple[str, Pcie | None]]:
     files = host_tree(world, host, at_ns).files
     for number, port in enumerate(world.ports[host]):
         folder = f"sys/devices/pci0000:00/{pci_address(number)}"
@@ -81,15 +83,15 @@ def faults(chance: random.Random) -> list[Fault]:
     return made
 
 
-def _span(after_s: float, lasting_s: float) -> Span:
-    return Span(START + int(after_s * S), START + int((after_s + lasting_s) * S))
+def _span(after_s: float, lasting_s: float) -> Interval:
+    return Interval(START + int(after_s * S), START + int((after_s + lasting_s) * S))
 
 
 def truths(made: Sequence[Fault], condition: Condition) -> list[Truth]:
     """Of one condition, to within two readings of 20 s."""
     return [
         Truth(row.start, row.end, condition, row.device, row.port, 40)
-        for row in truth(made)
+        for row in truth_rows(made)
         if row.condition == condition.name.lower()
     ]
 
@@ -99,7 +101,7 @@ def test_what_breaks_is_found_and_programs_that_fail_are_not(seed: int) -> None:
     """Precision and recall are 1 for both; a GPU is told of at its Xid, a PCIe link within two minutes."""
     chance = random.Random(seed)
     made = faults(chance)
-    world = World(INVENTORY, made, seed, START)
+    world = DemoWorld(INVENTORY, made, seed, START)
     said = [f for f in drive(stages(), Topology(INVENTORY), readings(world, chance), 30 * S) if isinstance(f, Finding)]
     for condition, most_s in ((Condition.HOST_GPU_FAULT, 1), (Condition.HOST_PCIE_DEGRADED, 120)):
         own = [f for f in said if f.condition is condition]

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from collectors.sim.faults import Fault, OtherVersion, Span, Swapped, truth
-from collectors.sim.world import World
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.replay.driver import drive
 from streams.replay.score import Truth, score
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import SOFTWARE, DemoShape
+from streams.simulation.demo_faults import OtherVersion, SwappedCables
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+from streams.simulation.placed_fault import Fault, truth_rows
 from streams.wire.models import (
     NO_INDEX,
     Cause,
@@ -37,7 +39,7 @@ MINUTES = 150
 FIRMWARE = "28.42.1000"
 
 
-def told(world: World) -> Iterator[Message]:
+def told(world: DemoWorld) -> Iterator[Message]:
     """Each device is read every minute, and says what it is every ten; each at its own moment."""
     nothing = Table((), (), np.zeros((0, 0), np.uint64))
     for number, device in enumerate(world.inventory.devices):
@@ -61,13 +63,13 @@ def told(world: World) -> Iterator[Message]:
 
 def found_in(made: Sequence[Fault], seed: int, condition: Condition) -> list[Finding]:
     """What is said of a condition in a world with these faults."""
-    said = drive(stages(), Topology(INVENTORY), told(World(INVENTORY, made, seed, START)), 30 * S)
+    said = drive(stages(), Topology(INVENTORY), told(DemoWorld(INVENTORY, made, seed, START)), 30 * S)
     return [f for f in said if isinstance(f, Finding) and f.condition is condition]
 
 
-def _span(chance: random.Random) -> Span:
+def _span(chance: random.Random) -> Interval:
     begin = START + int(chance.uniform(600, 3600) * S)
-    return Span(begin, begin + int(chance.uniform(1500, 4200) * S))
+    return Interval(begin, begin + int(chance.uniform(1500, 4200) * S))
 
 
 @pytest.mark.parametrize("seed", [31, 32, 33])
@@ -81,9 +83,9 @@ def test_swapped_cables_are_found_and_both_are_named(seed: int) -> None:
     pairs = [(links[2 * n], links[2 * n + 1]) for n in range(6)] + [
         (uplinks[2 * n], uplinks[2 * n + 1]) for n in (0, 1)
     ]
-    made = [Swapped(one, other, _span(chance)) for one, other in pairs]
+    made = [SwappedCables(one, other, _span(chance)) for one, other in pairs]
     own = found_in(made, seed, Condition.LINK_MISCABLED)
-    rows = [Truth(r.start, r.end, Condition.LINK_MISCABLED, r.device, r.port, r.tolerance_s) for r in truth(made)]
+    rows = [Truth(r.start, r.end, Condition.LINK_MISCABLED, r.device, r.port, r.tolerance_s) for r in truth_rows(made)]
     result = score(own, rows)
     assert (result.precision, result.recall) == (1.0, 1.0), (result.missed, result.invented)
     parents = {f.id: f for f in own if not f.parent_id and f.is_closed}
@@ -103,7 +105,9 @@ def test_versions_that_differ_are_found(seed: int) -> None:
         OtherVersion(chance.choice(leaves), _span(chance), "4.32.0F"),
     ]
     own = found_in(made, seed, Condition.FLEET_VERSION_DRIFT)
-    rows = [Truth(r.start, r.end, Condition.FLEET_VERSION_DRIFT, r.device, r.port, r.tolerance_s) for r in truth(made)]
+    rows = [
+        Truth(r.start, r.end, Condition.FLEET_VERSION_DRIFT, r.device, r.port, r.tolerance_s) for r in truth_rows(made)
+    ]
     result = score(own, rows)
     assert (result.precision, result.recall) == (1.0, 1.0), (result.missed, result.invented)
     assert len({f.id for f in own}) == len(made)

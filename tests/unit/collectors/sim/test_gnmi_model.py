@@ -1,23 +1,29 @@
 """A simulated switch answers as gNMI's specification says, in each encoding."""
 
+from typing import TYPE_CHECKING
+
 import orjson
 import pytest
 
 from collectors.gnmi.paths import from_text, to_message
 from collectors.gnmi.v1 import gnmi_pb2
-from collectors.sim.faults import Fault, LinkDown, OtherVersion, Span, Swapped
 from collectors.sim.gnmi_encoding import notifications
 from collectors.sim.gnmi_model import GnmiModel
 from collectors.sim.gnmi_subscriptions import Refusal, RefusedRequest, Subscriptions
-from collectors.sim.world import World
 from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import SOFTWARE, DemoShape
+from streams.simulation.demo_faults import LinkDown, OtherVersion, SwappedCables
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
+
+if TYPE_CHECKING:
+    from streams.simulation.placed_fault import Fault
 
 T = 1_700_000_000_000_000_000
 S = 1_000_000_000
 INVENTORY = demo_fabric.inventory(DemoShape(), T)
 LINK = next(link for link in INVENTORY.links if link.role == "fabric-link")
-MODEL = GnmiModel(World(INVENTORY, [LinkDown(LINK, Span(T + 5 * S, T + 9 * S))], 1, T), LINK.a_device)
+MODEL = GnmiModel(DemoWorld(INVENTORY, [LinkDown(LINK, Interval(T + 5 * S, T + 9 * S))], 1, T), LINK.a_device)
 PORT = LINK.a_port
 
 
@@ -144,9 +150,9 @@ def test_json_ietf_quotes_big_numbers_and_names_modules() -> None:
 def test_it_says_who_it_hears_and_what_it_runs_at_that_moment() -> None:
     """A cable that was moved, and an update, are seen by whoever asks while it is so."""
     other = next(link for link in INVENTORY.links if link.role == "fabric-link" and link.a_device != LINK.a_device)
-    span = Span(T + 5 * S, T + 9 * S)
-    faults: list[Fault] = [Swapped(LINK, other, span), OtherVersion(LINK.a_device, span, "4.32.0F")]
-    model = GnmiModel(World(INVENTORY, faults, 1, T), LINK.a_device)
+    span = Interval(T + 5 * S, T + 9 * S)
+    faults: list[Fault] = [SwappedCables(LINK, other, span), OtherVersion(LINK.a_device, span, "4.32.0F")]
+    model = GnmiModel(DemoWorld(INVENTORY, faults, 1, T), LINK.a_device)
 
     def said(path: str, at_ns: int) -> set[object]:
         return {value for _, value in model.values(model.matching_leaves(from_text(path)), at_ns)}

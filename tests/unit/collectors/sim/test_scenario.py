@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from collectors.sim import files
-from collectors.sim.faults import (
+from streams.fabric.inventory import read_folder
+from streams.simulation import demo_fabric
+from streams.simulation.demo_congestion import Collapse, Imbalance
+from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_faults import (
     AdminDown,
-    Collapse,
     Degrading,
     GpuFault,
     LinkDown,
@@ -16,18 +19,14 @@ from collectors.sim.faults import (
     OtherVersion,
     Reboot,
     SlowRail,
-    Uneven,
-    plan,
-    truth,
 )
-from streams.fabric.inventory import read_folder
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_scenario import plan
+from streams.simulation.placed_fault import truth_rows
 
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
 INVENTORY = demo_fabric.inventory(DemoShape(), START)
-ELSEWHERE = Reboot | Uneven | GpuFault | OtherVersion | Collapse
+ELSEWHERE = Reboot | Imbalance | GpuFault | OtherVersion | Collapse
 """Faults that are of no single link."""
 
 
@@ -41,20 +40,20 @@ def test_a_minute_holds_every_kind_of_fault_apart_from_the_others(seed: int) -> 
     reboots = [fault.device for fault in faults if isinstance(fault, Reboot)]
     assert {flap.link.role for flap in flaps} == {"host-link", "fabric-link"}
     assert all(len(flap.downs) >= 3 and flap.downs[-1].end_ns - flap.downs[0].start_ns < 10 * S for flap in flaps)
-    assert len(downs) == 2 and all(down.span.end_ns - down.span.start_ns > 35 * S for down in downs)
+    assert len(downs) == 2 and all(down.interval.end_ns - down.interval.start_ns > 35 * S for down in downs)
     assert [fault.port for fault in shut] == [shut[0].link.a, shut[1].link.z]
     assert sorted(name.rpartition("-")[2][:4] for name in reboots) == ["leaf", "spin"]
     links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
     assert len(set(links)) == 6
     assert not {end for link in links for end in (link.a_device, link.z_device)} & set(reboots)
-    last_ns = max(row.end for row in truth(faults))
+    last_ns = max(row.end for row in truth_rows(faults))
     assert last_ns <= START + 60 * S
 
 
 def test_a_person_at_work_is_no_failure() -> None:
     """Shut ports have no truth; every other fault has one row, at the lower end."""
     faults = plan(INVENTORY, START, 60, random.Random(1))
-    rows = truth(faults)
+    rows = truth_rows(faults)
     assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
     assert {row.condition for row in rows} == {"link_flap", "link_down", "device_down"}
     assert all((row.port == "") == (row.condition == "device_down") for row in rows)
@@ -65,11 +64,11 @@ def test_a_long_demo_holds_a_link_that_degrades_and_a_rail_that_is_slow() -> Non
     faults = plan(INVENTORY, START, 1200, random.Random(1))
     (worse,) = (fault for fault in faults if isinstance(fault, Degrading))
     assert worse.link not in [f.link for f in faults if isinstance(f, LinkFlap | LinkDown | AdminDown)]
-    (row,) = (row for row in truth(faults) if row.condition == "link_degrading")
+    (row,) = (row for row in truth_rows(faults) if row.condition == "link_degrading")
     assert (row.device, row.port) == (worse.link.z_device, worse.link.z_port)
     assert row.end - row.start == 300 * S
     (slow,) = (fault for fault in faults if isinstance(fault, SlowRail))
-    (row,) = (row for row in truth(faults) if row.condition == "rail_degraded")
+    (row,) = (row for row in truth_rows(faults) if row.condition == "rail_degraded")
     assert (row.device, row.port, slow.link.role) == (slow.link.a_device, slow.link.a_port, "host-link")
     links = [fault.link for fault in faults if not isinstance(fault, ELSEWHERE)]
     assert len(set(links)) == len(links)
@@ -84,9 +83,9 @@ def test_a_short_demo_leaves_out_what_could_not_be_told_in_it() -> None:
 def test_the_files_are_read_back_as_what_was_written(tmp_path: Path) -> None:
     """The inventory folder is one that `railsight inventory check` takes."""
     faults = plan(INVENTORY, START, 60, random.Random(1))
-    written = files.write(tmp_path / "sim", INVENTORY, files.Endpoints({"spine1": "127.0.0.1:1"}), truth(faults))
+    written = files.write(tmp_path / "sim", INVENTORY, files.Endpoints({"spine1": "127.0.0.1:1"}), truth_rows(faults))
     assert read_folder(written.inventory) == INVENTORY
     assert written.targets.read_text() == '[{"name":"spine1","address":"127.0.0.1:1"}]'
     head, *rows = written.truth.read_text().splitlines()
     assert head == "start,end,condition,device,port,tolerance_s"
-    assert len(rows) == len(truth(faults))
+    assert len(rows) == len(truth_rows(faults))

@@ -5,7 +5,12 @@ from itertools import pairwise
 
 import pytest
 
-from collectors.sim.faults import (
+from streams.fabric.ids import Port
+from streams.fabric.inventory import Inventory, check
+from streams.fabric.topology import Topology
+from streams.simulation import demo_fabric
+from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_faults import (
     AdminDown,
     Degrading,
     LinkDown,
@@ -13,16 +18,11 @@ from collectors.sim.faults import (
     OtherVersion,
     Reboot,
     SlowRail,
-    Span,
-    Swapped,
-    plan,
+    SwappedCables,
 )
-from collectors.sim.world import World
-from streams.fabric.ids import Port
-from streams.fabric.inventory import Inventory, check
-from streams.fabric.topology import Topology
-from streams.simulation import demo_fabric
-from streams.simulation.demo_fabric import DemoShape
+from streams.simulation.demo_scenario import plan
+from streams.simulation.demo_world import DemoWorld
+from streams.simulation.effects import Interval
 
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
@@ -36,8 +36,8 @@ def at(seconds: float) -> int:
 
 def world(
     *faults: LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail, inventory: Inventory = INVENTORY
-) -> World:
-    return World(inventory, faults, seed=1, start_ns=START)
+) -> DemoWorld:
+    return DemoWorld(inventory, faults, seed=1, start_ns=START)
 
 
 def test_the_fabric_is_a_sound_inventory_of_two_pods_and_planes() -> None:
@@ -54,7 +54,7 @@ def test_the_fabric_is_a_sound_inventory_of_two_pods_and_planes() -> None:
 
 def test_both_ends_of_a_link_agree() -> None:
     """What one end sends the other receives, and they are up together."""
-    faulty = world(LinkDown(LINK, Span(at(1), at(5))), AdminDown(LINK, LINK.z, Span(at(7), at(9))))
+    faulty = world(LinkDown(LINK, Interval(at(1), at(5))), AdminDown(LINK, LINK.z, Interval(at(7), at(9))))
     boots = {end: faulty.device(end, START).boot_ns for end in (LINK.a_device, LINK.z_device)}
     for seconds in (0, 1, 3, 5, 6, 8, 9, 20):
         a = faulty.port(LINK.a_device, LINK.a_port, at(seconds))
@@ -67,14 +67,14 @@ def test_both_ends_of_a_link_agree() -> None:
 
 def test_counters_stand_still_while_a_link_is_down_and_grow_while_it_is_up() -> None:
     """A port that carries nothing counts nothing."""
-    faulty = world(LinkDown(LINK, Span(at(10), at(20))))
+    faulty = world(LinkDown(LINK, Interval(at(10), at(20))))
     counts = [faulty.port(LINK.a_device, LINK.a_port, at(s)).rx_bytes for s in (9, 10, 15, 20, 21)]
     assert counts[0] < counts[1] == counts[2] == counts[3] < counts[4]
 
 
 def test_a_flap_is_two_transitions_and_lost_frames() -> None:
     """`carrier-transitions` counts each change, and the last frames before the signal goes are lost."""
-    faulty = world(LinkFlap(LINK, (Span(at(1), at(2)), Span(at(3), at(4)), Span(at(5), at(6)))))
+    faulty = world(LinkFlap(LINK, (Interval(at(1), at(2)), Interval(at(3), at(4)), Interval(at(5), at(6)))))
     before = faulty.port(LINK.a_device, LINK.a_port, at(0.5))
     after = faulty.port(LINK.a_device, LINK.a_port, at(7))
     assert after.transitions - before.transitions == 6
@@ -84,7 +84,7 @@ def test_a_flap_is_two_transitions_and_lost_frames() -> None:
 
 def test_only_the_shut_end_is_administratively_down() -> None:
     """Both ends lose the link; the one that a person shut says so."""
-    faulty = world(AdminDown(LINK, LINK.z, Span(at(1), at(5))))
+    faulty = world(AdminDown(LINK, LINK.z, Interval(at(1), at(5))))
     a, z = faulty.port(LINK.a_device, LINK.a_port, at(2)), faulty.port(LINK.z_device, LINK.z_port, at(2))
     assert (a.admin_up, a.oper_up) == (True, False)
     assert (z.admin_up, z.oper_up) == (False, False)
@@ -92,7 +92,7 @@ def test_only_the_shut_end_is_administratively_down() -> None:
 
 def test_a_reboot_zeroes_the_counters_and_takes_the_neighbours_ports_down() -> None:
     """The device is away, comes back with a new boot time and counts from zero; far ends only see their port go."""
-    faulty = world(Reboot(LINK.z_device, Span(at(5), at(9))))
+    faulty = world(Reboot(LINK.z_device, Interval(at(5), at(9))))
     before, away, back = (faulty.device(LINK.z_device, at(s)) for s in (4, 6, 9))
     assert (before.is_up, away.is_up, back.is_up) == (True, False, True)
     assert before.boot_ns != back.boot_ns == at(9)
@@ -105,13 +105,13 @@ def test_a_reboot_zeroes_the_counters_and_takes_the_neighbours_ports_down() -> N
 def test_changes_are_exactly_the_moments_at_which_a_state_changes() -> None:
     """Between two changes nothing changes; at each of them something does."""
     faults = plan(INVENTORY, START, 60, random.Random(3))
-    busy = World(INVENTORY, faults, seed=1, start_ns=START)
+    busy = DemoWorld(INVENTORY, faults, seed=1, start_ns=START)
     for device in busy.switches:
         states = [
             [(p.oper_up, p.admin_up) for p in (busy.port(device, name, moment) for name in busy.ports[device])]
             for moment in (START - 1, *busy.changes(device))
         ]
-        own = {moment for span in busy.away(device) for moment in span}
+        own = {moment for span in busy.reboots(device) for moment in span}
         assert all(
             a != b for (a, b), moment in zip(pairwise(states), busy.changes(device), strict=True) if moment not in own
         )
@@ -119,15 +119,15 @@ def test_changes_are_exactly_the_moments_at_which_a_state_changes() -> None:
 
 def test_the_same_seed_is_the_same_world() -> None:
     """Nothing but the seed decides."""
-    one, other = world(), World(INVENTORY, (), seed=2, start_ns=START)
+    one, other = world(), DemoWorld(INVENTORY, (), seed=2, start_ns=START)
     assert one.port("spine1", "Ethernet1/1", at(9)) == world().port("spine1", "Ethernet1/1", at(9))
     assert one.port("spine1", "Ethernet1/1", at(9)) != other.port("spine1", "Ethernet1/1", at(9))
 
 
 def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> None:
     """A share of the frames and bits that came while it was bad and up; the far end counts nothing."""
-    bad = Degrading(LINK, LINK.z, Span(at(10), at(30)), lost=1e-3, ber=1e-6, lane=2)
-    faulty = world(bad, LinkDown(LINK, Span(at(20), at(25))))
+    bad = Degrading(LINK, LINK.z, Interval(at(10), at(30)), lost_ratio=1e-3, ber=1e-6, lane=2)
+    faulty = world(bad, LinkDown(LINK, Interval(at(20), at(25))))
     before, during, then, later = (faulty.port(LINK.z_device, LINK.z_port, at(s)) for s in (10, 20, 30, 90))
     assert (before.fcs_errors, before.corrected_bits) == (0, 0)
     frames = (during.rx_bytes - before.rx_bytes) // 4096
@@ -141,7 +141,7 @@ def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> 
 
 def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
     """While it is slow and up; as fast as ever after it."""
-    faulty, healthy = world(SlowRail(LINK, Span(at(10), at(30)), 0.25)), world()
+    faulty, healthy = world(SlowRail(LINK, Interval(at(10), at(30)), 0.25)), world()
     for device, port in (LINK.a, LINK.z):
         bad, good = ([w.port(device, port, at(s)) for s in (10, 30, 40)] for w in (faulty, healthy))
         assert bad[0] == good[0]
@@ -155,8 +155,8 @@ def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
 def test_swapped_cables_are_heard_at_all_four_ports_while_they_are() -> None:
     """Each end hears the far end of the other cable, and what hears whom is the same from both sides."""
     links = [link for link in INVENTORY.links if link.role == "host-link"][:2]
-    span = Span(START + 60 * S, START + 120 * S)
-    world = World(INVENTORY, [Swapped(links[0], links[1], span)], 1, START)
+    span = Interval(START + 60 * S, START + 120 * S)
+    world = DemoWorld(INVENTORY, [SwappedCables(links[0], links[1], span)], 1, START)
 
     def heard(at_ns: int) -> list[Port]:
         return [world.neighbor(*end, at_ns) for link in links for end in (link.a, link.z)]
@@ -168,9 +168,9 @@ def test_swapped_cables_are_heard_at_all_four_ports_while_they_are() -> None:
 
 def test_a_device_runs_another_version_while_it_does() -> None:
     """And its like run the usual one."""
-    span = Span(START + 60 * S, START + 120 * S)
+    span = Interval(START + 60 * S, START + 120 * S)
     host, other = [device.name for device in INVENTORY.devices if device.kind == "host"][:2]
-    world = World(INVENTORY, [OtherVersion(host, span, "28.39.1002")], 1, START)
+    world = DemoWorld(INVENTORY, [OtherVersion(host, span, "28.39.1002")], 1, START)
     said = [world.version(host, "28.42.1000", START + after * S) for after in (0, 60, 120)]
     assert said == ["28.42.1000", "28.39.1002", "28.42.1000"]
     assert world.version(other, "28.42.1000", span.start_ns) == "28.42.1000"

@@ -1,0 +1,131 @@
+"""Plans the faults of a demo: what goes wrong in the simulated fabric, when, and spread over its duration.
+
+Random numbers are an argument.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from streams.fabric.inventory import Inventory, Link
+from streams.simulation.demo_faults import AdminDown, Degrading, LinkDown, LinkFlap, Reboot, SlowRail
+from streams.simulation.effects import Interval
+from streams.simulation.fabric_arrays import fabric_arrays
+from streams.simulation.fault_placement import FaultPlacer
+from streams.simulation.faults import FAULT_OF
+from streams.simulation.ground_truth import InjectedFault
+from streams.simulation.traffic import SteadyTraffic
+
+ScenarioFault = LinkFlap | LinkDown | AdminDown | Reboot | Degrading | SlowRail
+_S = 1_000_000_000
+_LINK_DOWN_S = 38.0
+"""`link/down` opens after 30 s down (DETECTION 3): a fault that is to be found lasts longer."""
+_MIN_FOR_DOWNS_S = 50.0
+_REBOOT_S = 8.0
+_MIN_FOR_DEGRADING_S = 1200.0
+"""`link/degrading` and `rail/degraded` need three bad minutes to open, and five or ten good ones to resolve."""
+
+
+def inject(inventory: Inventory, slugs: Sequence[str], within: Interval, seed: int) -> list[InjectedFault]:
+    """Return one fault for each of these slugs, placed randomly in an interval; raise KeyError and NoRoom."""
+    fabric = fabric_arrays(inventory)
+    tiers = {device.name: device.tier for device in inventory.devices}
+    pods = {device.name: device.pod for device in inventory.devices}
+    placer = FaultPlacer(
+        fabric, [tiers[name] for name in fabric.devices], SteadyTraffic(), np.random.default_rng(seed), pods
+    )
+    return [FAULT_OF[slug].inject(placer, within) for slug in slugs]
+
+
+def plan(inventory: Inventory, start_ns: int, duration_s: float, rng: random.Random) -> tuple[ScenarioFault, ...]:
+    """Return two flaps, two downs, two shut ports, and reboots of a leaf and a spine; none share a link.
+
+    From 20 minutes on a link degrades and a rail is slow. Faults begin in the first half of `duration_s`, so that there
+    is time to find them. Below 50 s the downs and the shut ports are left out, because they could not last long enough.
+    """
+    draw = _Draw(inventory, rng)
+    leaf, spine = draw.reboots()
+    flap_host, down_host = draw.host_links(2)
+    flap_fabric, down_fabric, shut_low, shut_high = draw.fabric_links(4)
+    share = duration_s / 60.0
+    faults: list[ScenarioFault] = [
+        LinkFlap(flap_host, _downs(start_ns, 4 * share, rng)),
+        LinkFlap(flap_fabric, _downs(start_ns, 9 * share, rng)),
+        Reboot(leaf, _interval(start_ns, 13 * share, _REBOOT_S)),
+        Reboot(spine, _interval(start_ns, 25 * share, _REBOOT_S)),
+    ]
+    if duration_s >= _MIN_FOR_DOWNS_S:
+        lasting_s = min(max(_LINK_DOWN_S, 38 * share), 600.0)
+        faults += [
+            LinkDown(down_host, _interval(start_ns, 5 * share, lasting_s)),
+            LinkDown(down_fabric, _interval(start_ns, 7 * share, lasting_s)),
+            AdminDown(shut_low, shut_low.a, _interval(start_ns, 6 * share, lasting_s)),
+            AdminDown(shut_high, shut_high.z, _interval(start_ns, 8 * share, lasting_s)),
+        ]
+    if duration_s >= _MIN_FOR_DEGRADING_S:
+        (worse,) = draw.fabric_links(1)
+        bad = _interval(start_ns, 3 * share, 300.0)
+        faults.append(Degrading(worse, worse.z, bad, lost_ratio=1e-6, ber=2e-5, lane=3))
+        (slow,) = draw.host_links(1)
+        faults.append(SlowRail(slow, _interval(start_ns, 4 * share, 300.0), 0.6))
+    return tuple(faults)
+
+
+def _interval(start_ns: int, after_s: float, lasting_s: float) -> Interval:
+    start = start_ns + int(after_s * _S)
+    return Interval(start, start + int(lasting_s * _S))
+
+
+def _downs(start_ns: int, after_s: float, rng: random.Random) -> tuple[Interval, ...]:
+    """Return four downs of about a second, as of an optic that loses its signal."""
+
+    def intervals() -> Iterator[Interval]:
+        at_s = after_s
+        for _ in range(4):
+            lasting_s = rng.uniform(0.5, 1.1)
+            yield _interval(start_ns, at_s, lasting_s)
+            at_s += lasting_s + rng.uniform(0.8, 1.4)
+
+    return tuple(intervals())
+
+
+class _Draw:
+    """Draws devices and links so that none is drawn twice and no drawn link ends at a drawn device."""
+
+    def __init__(self, inventory: Inventory, rng: random.Random) -> None:
+        self._inventory = inventory
+        self._rng = rng
+        self._taken: set[str] = set()
+
+    def reboots(self) -> tuple[str, str]:
+        """Draw a leaf and a spine."""
+        leaf, spine = (
+            self._rng.choice([d.name for d in self._inventory.devices if d.tier == tier]) for tier in ("T0", "T1")
+        )
+        self._taken |= {leaf, spine}
+        return leaf, spine
+
+    def host_links(self, count: int) -> list[Link]:
+        """Draw links of hosts, each at another leaf and host."""
+        return self._links("host-link", count, lambda link: {link.a_device, link.z_device})
+
+    def fabric_links(self, count: int) -> list[Link]:
+        """Draw links between leaves and spines, each at another leaf."""
+        return self._links("fabric-link", count, lambda link: {link.a_device})
+
+    def _links(self, role: str, count: int, claims: Callable[[Link], set[str]]) -> list[Link]:
+        links = [link for link in self._inventory.links if link.role == role]
+        self._rng.shuffle(links)
+        chosen: list[Link] = []
+        claimed: set[str] = set()
+        for link in links:
+            if not ({link.a_device, link.z_device} & self._taken) and not (claims(link) & claimed):
+                chosen.append(link)
+                claimed |= claims(link)
+            if len(chosen) == count:
+                break
+        self._taken |= {link.a_device for link in chosen if role == "fabric-link"} | {
+            link.z_device for link in chosen if role == "host-link"
+        }
+        return chosen
