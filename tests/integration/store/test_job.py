@@ -145,8 +145,8 @@ def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
     assert not verdict.is_covered
     text = "\n".join(verdict_lines(verdict))
     assert f"```text\n{text}\n```" in (ROOT / "docs/job.md").read_text(encoding="utf-8"), text
-    for part in ("NOT CLEAN: 2 things", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
-                 "nobody read it 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
+    for part in ("NOT CLEAN: 2 findings", "CRITICAL  link/flap", "for 50s", "h1 nic0 (rail 0)",
+                 "no reading 2026-03-01 00:03:20Z for 1m40s", "nic at the host: 4 ports"):  # fmt: skip
         assert part in text, f"{part}\n{text}"
 
 
@@ -163,7 +163,7 @@ def test_what_was_clean_and_seen_is_clean(told: Database) -> None:
     verdict = _verdict(told, "train", 450, 600)
     assert verdict is not None
     assert (verdict.impacts, verdict.is_clean, verdict.is_covered, verdict.coverage.share) == ((), True, True, 1.0)
-    assert "CLEAN, as far as 100 % of its time tell" in "\n".join(verdict_lines(verdict))
+    assert "CLEAN, as far as observed: 100 % of its time" in "\n".join(verdict_lines(verdict))
 
 
 def test_what_nobody_read_is_not_clean_but_unknown(told: Database) -> None:
@@ -172,7 +172,7 @@ def test_what_nobody_read_is_not_clean_but_unknown(told: Database) -> None:
     assert verdict is not None
     assert (verdict.is_clean, verdict.is_covered, verdict.coverage.share) == (True, False, 0.0)
     assert "NOT KNOWN" in "\n".join(verdict_lines(verdict))
-    assert verdict.as_dict()["seen"] == 0
+    assert verdict.as_dict()["coverage"] == 0
 
 
 def test_a_job_that_did_not_run_then_has_no_verdict(told: Database) -> None:
@@ -193,10 +193,14 @@ def _called(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("train", "--from", "2026-03-01T00:07:30Z", "--to", "2026-03-01T00:10:00Z"), 0, "CLEAN, as far as 100 %"),
+        (
+            ("train", "--from", "2026-03-01T00:07:30Z", "--to", "2026-03-01T00:10:00Z"),
+            0,
+            "CLEAN, as far as observed: 100 %",
+        ),
         (("train", "--to", "2026-03-01T00:10:00Z", "--json"), 1, '"clean":false'),
         (("other", "--from", "2026-03-01T00:03:20Z", "--to", "2026-03-01T00:10:00"), 1, "NOT KNOWN"),
-        (("nobody",), 1, "no job nobody"),
+        (("absent",), 1, "has no job absent"),
         (("train", "--from", "2026-03-02", "--to", "2026-03-01"), 2, "--to must be later"),
     ],
 )

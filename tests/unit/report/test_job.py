@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from streams.fabric.intervals import intersect, merge, overlaps_any, total_length
 from streams.fabric.job_placement import JobAllocation
 from streams.report.job.coverage import job_coverage
 from streams.report.job.footprint import JobFootprint, job_footprint
 from streams.report.job.impact import job_impacts
-from streams.report.job.intervals import intersect, merge, overlaps_any, total_length
 from streams.store.queries.job_history import LinkRow, SourceReadings
 from streams.wire.models import BlastRadius, Condition, Endpoint, Finding, Severity, Subject
 from tests.fixtures.findings import NS, finding
@@ -45,11 +45,11 @@ def _link(cable: LinkRow) -> Subject:
 
 
 def test_time_is_joined_cut_and_counted() -> None:
-    """Overlaps are counted once; a moment touches what holds it."""
+    """Overlaps are counted once; a moment overlaps the interval around it."""
     assert merge([(5, 9), (1, 3), (2, 4)]) == [(1, 4), (5, 9)]
     assert intersect([(0, 10)], [(5, 20), (8, 30)]) == [(5, 10)]
     assert total_length([(1, 4), (5, 9)]) == 7
-    assert overlaps_any([(1, 4)], 3, 3) and not overlaps_any([(1, 4)], 4, 4)
+    assert overlaps_any([(1, 4)], (3, 3)) and not overlaps_any([(1, 4)], (4, 4))
 
 
 def test_the_paths_of_a_job_go_as_far_up_as_its_hosts_lie_apart() -> None:
