@@ -1,7 +1,7 @@
 """Arithmetic of half-open intervals [begin, end) of integer nanoseconds, as plain pairs.
 
 A closed interval [begin, end] is [begin, end + 1): `closed` makes one. An interval whose ends are equal has no length,
-but it overlaps an interval that it lies inside of, and `merge` retains it.
+but it overlaps an interval that it lies inside of, and `merge_intervals` retains it.
 """
 
 from bisect import bisect_right
@@ -26,7 +26,7 @@ def overlaps_any(intervals: Iterable[Interval], one: Interval) -> bool:
     return any(first < end and begin < last for first, last in intervals)
 
 
-def merge(intervals: Iterable[Interval], gap_ns: int = 0) -> list[Interval]:
+def merge_intervals(intervals: Iterable[Interval], gap_ns: int = 0) -> list[Interval]:
     """Return the intervals in order, joining those that overlap, touch or lie less than `gap_ns` apart."""
     merged: list[Interval] = []
     for begin, end in sorted(intervals):
@@ -39,7 +39,7 @@ def merge(intervals: Iterable[Interval], gap_ns: int = 0) -> list[Interval]:
 
 def intersect(some: Sequence[Interval], others: Sequence[Interval]) -> list[Interval]:
     """Return the time that is in both, in order; neither needs to be merged."""
-    return merge((max(a, c), min(b, d)) for a, b in some for c, d in others if max(a, c) < min(b, d))
+    return merge_intervals((max(a, c), min(b, d)) for a, b in some for c, d in others if max(a, c) < min(b, d))
 
 
 def clip(intervals: Iterable[Interval], within: Interval) -> Iterator[Interval]:

@@ -11,10 +11,11 @@ from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.sides import DEVICE_EVALUATORS, fabric_side
 from streams.detect.attribute.state import AttributeState, DeviceState, has_evidence_from_other
 from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence, update_silences
-from streams.detect.evidence.link_history import FOREVER, merge_intervals
+from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.subjects import device_subject
 from streams.detect.fabric_side import LINK_LOSS, Loss
 from streams.detect.params import DetectParams
+from streams.fabric.intervals import merge_intervals
 from streams.fabric.topology import Topology
 from streams.wire import symptoms
 from streams.wire.models import Episode, Symptom

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from streams.detect.detectors.rail_degraded import evaluate as rail_degraded
 from streams.detect.detectors.rail_degraded.comparison import compare_rails
 from streams.detect.detectors.rail_degraded.evaluate import RailState, subject_of
-from streams.detect.evidence.link_history import FOREVER, Interval, overlaps_any
+from streams.detect.evidence.link_history import FOREVER, Interval
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
+from streams.fabric.intervals import closed, overlaps_any
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, PeerWindow, Subject
 
@@ -80,7 +81,7 @@ class PodRails:
             self.judged_ns = max(self.judged_ns, end_ns)
             for rail, mark in compare_rails(params.rail, topology, hosts, read, self.own.keys()).values():
                 port = Port(rail.host, rail.port)
-                if overlaps_any(unsettled_at(port), hosts[rail.host].since_ns, end_ns):
+                if overlaps_any(unsettled_at(port), closed(hosts[rail.host].since_ns, end_ns)):
                     continue
                 name = f"{rail.host}/{rail.rail}"
                 if name not in self.own:

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable
 
 from streams.detect.detectors.congestion_imbalance import evaluate as congestion_imbalance
 from streams.detect.detectors.congestion_imbalance.evaluate import SwitchUplinks, mark_of
-from streams.detect.evidence.link_history import Interval, overlaps_any
+from streams.detect.evidence.link_history import Interval
 from streams.detect.evidence.subjects import device_subject
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
+from streams.fabric.intervals import closed, overlaps_any
 from streams.fabric.topology import Topology
 from streams.wire.models import Episode, PeerWindow
 
@@ -31,7 +32,8 @@ def observe(
     if own is None and not mark.is_bad:
         return {}
     uplinks = [cable.lower for cable in topology.uplinks_of.get(switch, ())]
-    if any(overlaps_any(unsettled_at(port), window.since_ns, window.end_ns) for port in uplinks):
+    compared = closed(window.since_ns, window.end_ns)
+    if any(overlaps_any(unsettled_at(port), compared) for port in uplinks):
         return {}
     if own is None:
         own = uneven[switch] = SwitchUplinks(device_subject(topology, switch))

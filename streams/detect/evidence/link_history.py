@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from streams.detect.evidence.params import LinkParams
 from streams.detect.thresholds import ns
+from streams.fabric.intervals import merge_intervals
 from streams.wire.models import (
     IDLE_NS,
     Coverage,
@@ -146,22 +147,6 @@ def _follow(since: dict[str, int], symptom: Symptom, on: SymptomKind, off: Sympt
         since.setdefault(symptom.device, _since(symptom))
     elif symptom.kind is off:
         since.pop(symptom.device, None)
-
-
-def merge_intervals(spans: Iterable[Interval], gap_ns: int = 0) -> list[Interval]:
-    """The spans joined where they overlap or lie less than `gap_ns` apart, in order."""
-    joined: list[Interval] = []
-    for begin, end in sorted(spans):
-        if joined and begin <= joined[-1][1] + (gap_ns - 1 if gap_ns and joined[-1][1] != FOREVER else 0):
-            joined[-1] = (joined[-1][0], max(joined[-1][1], end))
-        else:
-            joined.append((begin, end))
-    return joined
-
-
-def overlaps_any(spans: Iterable[Interval], begin: int, end: int) -> bool:
-    """Whether any span touches [begin, end]."""
-    return any(first <= end and begin < last for first, last in spans)
 
 
 def excused_intervals(

@@ -8,10 +8,11 @@ from bisect import insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory, excused_intervals, merge_intervals
+from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory, excused_intervals
 from streams.detect.evidence.params import LinkParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
+from streams.fabric.intervals import merge_intervals
 from streams.wire.models import (
     NO_INDEX,
     Endpoint,

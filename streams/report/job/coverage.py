@@ -8,7 +8,7 @@ telemetry/stale.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from streams.fabric.intervals import Interval, intersect, merge, total_length
+from streams.fabric.intervals import Interval, intersect, merge_intervals, total_length
 from streams.report.job.footprint import JobFootprint
 from streams.store.queries.job_history import LinkRow, SourceReadings
 
@@ -81,4 +81,4 @@ def _share(gaps: list[Interval], total: int) -> float:
 def _unread_intervals(reading: SourceReadings, window: Interval) -> list[Interval]:
     """Return the gaps between the source's readings, and those before its first and after its last reading."""
     edges = ((window[0], reading.first_ns), (reading.last_ns, window[1]))
-    return merge([*reading.gaps, *((begin, end) for begin, end in edges if end - begin > reading.limit_ns)])
+    return merge_intervals([*reading.gaps, *((begin, end) for begin, end in edges if end - begin > reading.limit_ns)])

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from streams.fabric.intervals import Interval, clip, merge
+from streams.fabric.intervals import Interval, clip, merge_intervals
 from streams.fabric.job_placement import JobAllocation
 from streams.store.queries import job_history
 from streams.store.queries.job_history import LinkRow
@@ -49,7 +49,7 @@ def job_footprint(
     return JobFootprint(
         job,
         window,
-        {host: merge(clip(intervals, window)) for host, intervals in sorted(by_host.items())},
+        {host: merge_intervals(clip(intervals, window)) for host, intervals in sorted(by_host.items())},
         tuple(host_links),
         frozenset(link.id for link in path),
         frozenset({*by_host, *(link.upper for link in path), *(link.lower for link in path)}),

@@ -6,7 +6,7 @@ A finding that only reports missing data affects no job: it belongs to the cover
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from streams.fabric.intervals import intersect, merge, overlaps_any, total_length
+from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
 from streams.report.job.footprint import JobFootprint
 from streams.wire.models import Condition, Finding, Severity
 
@@ -69,7 +69,7 @@ def _impact(footprint: JobFootprint, finding: Finding) -> Impact | None:
     ends = [end_.device for end_ in (finding.subject.a, finding.subject.z) if end_ is not None]
     affected = {*ends, *(radius.hosts if radius else ())} & footprint.allocations.keys()
     hosts = tuple(sorted(host for host in affected if overlaps_any(footprint.allocations[host], occurred)))
-    allocated = merge(interval for intervals in footprint.allocations.values() for interval in intervals)
+    allocated = merge_intervals(interval for intervals in footprint.allocations.values() for interval in intervals)
     if not overlaps_any(allocated, occurred):
         return None
     is_named = radius is not None and footprint.job in radius.jobs

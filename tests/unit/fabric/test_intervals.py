@@ -12,7 +12,7 @@ from streams.fabric.intervals import (
     covers,
     intersect,
     max_overlap,
-    merge,
+    merge_intervals,
     overlap,
     overlaps_any,
     total_length,
@@ -31,11 +31,11 @@ def moments(intervals: list[Interval]) -> set[int]:
 @given(some)
 def test_merged_intervals_have_the_same_moments_in_order_and_apart(intervals: list[Interval]) -> None:
     """Their length is the number of these moments, and merging twice changes nothing."""
-    merged = merge(intervals)
+    merged = merge_intervals(intervals)
     assert moments(merged) == moments(intervals)
     assert all(first[1] < second[0] for first, second in pairwise(merged))
     assert total_length(merged) == len(moments(intervals))
-    assert merge(merged) == merged
+    assert merge_intervals(merged) == merged
     assert [covers(merged, at) for at in TIMES] == [at in moments(intervals) for at in TIMES]
 
 
@@ -62,7 +62,7 @@ def test_overlap_is_a_common_moment(intervals: list[Interval], one: Interval) ->
 @given(some, st.integers(1, 9))
 def test_a_gap_joins_what_lies_less_than_it_apart(intervals: list[Interval], gap: int) -> None:
     """Between merged intervals is at least the gap."""
-    merged = merge(intervals, gap)
+    merged = merge_intervals(intervals, gap)
     assert moments(merged) >= moments(intervals)
     assert all(second[0] - first[1] >= gap for first, second in pairwise(merged))
 
@@ -77,4 +77,4 @@ def test_an_interval_of_no_length_has_a_place() -> None:
     """It overlaps what lies around it, is merged into it, and stands alone elsewhere."""
     assert overlaps_any([(1, 4)], (3, 3)) and not overlaps_any([(1, 4)], (4, 4))
     assert overlaps_any([(1, 4)], closed(0, 1)) and not overlaps_any([(1, 4)], (0, 1))
-    assert merge([(1, 4), (3, 3), (7, 7)]) == [(1, 4), (7, 7)]
+    assert merge_intervals([(1, 4), (3, 3), (7, 7)]) == [(1, 4), (7, 7)]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from streams.fabric.intervals import intersect, merge, overlaps_any, total_length
+from streams.fabric.intervals import intersect, merge_intervals, overlaps_any, total_length
 from streams.fabric.job_placement import JobAllocation
 from streams.report.job.coverage import job_coverage
 from streams.report.job.footprint import JobFootprint, job_footprint
@@ -46,7 +46,7 @@ def _link(cable: LinkRow) -> Subject:
 
 def test_time_is_joined_cut_and_counted() -> None:
     """Overlaps are counted once; a moment overlaps the interval around it."""
-    assert merge([(5, 9), (1, 3), (2, 4)]) == [(1, 4), (5, 9)]
+    assert merge_intervals([(5, 9), (1, 3), (2, 4)]) == [(1, 4), (5, 9)]
     assert intersect([(0, 10)], [(5, 20), (8, 30)]) == [(5, 10)]
     assert total_length([(1, 4), (5, 9)]) == 7
     assert overlaps_any([(1, 4)], (3, 3)) and not overlaps_any([(1, 4)], (4, 4))

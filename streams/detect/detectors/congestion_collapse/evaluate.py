@@ -18,10 +18,11 @@ from streams.detect.evidence.episodes import (
     prune,
     reconcile,
 )
-from streams.detect.evidence.link_history import FOREVER, merge_intervals
+from streams.detect.evidence.link_history import FOREVER
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
+from streams.fabric.intervals import merge_intervals
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import (
     BlastRadius,

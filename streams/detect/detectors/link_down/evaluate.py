@@ -8,9 +8,10 @@ and counted by link_flap.py; that a device restarted or died is concluded fabric
 from collections.abc import Iterator
 
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
-from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory, merge_intervals
+from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.intervals import merge_intervals
 from streams.wire.models import (
     Cause,
     Condition,

@@ -14,16 +14,10 @@ from itertools import accumulate
 from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
 from streams.detect.detectors.link_flap.params import FLAP_PRESETS, FlapPreset
 from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
-from streams.detect.evidence.link_history import (
-    FOREVER,
-    Interval,
-    LinkHistory,
-    excused_intervals,
-    growth_of,
-    overlaps_any,
-)
+from streams.detect.evidence.link_history import FOREVER, Interval, LinkHistory, excused_intervals, growth_of
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
+from streams.fabric.intervals import closed, overlaps_any
 from streams.wire.models import (
     Cause,
     Condition,
@@ -87,7 +81,7 @@ def step(
     What people did at its ends until `worked_on_ns` is no history of the link: it does not count with what comes later.
     """
     spans = excused_intervals(params.link, history, restarts)
-    seen = [s for s in history.symptoms if _counts(s) and not overlaps_any(spans, _begin_ns(s), s.at_ns)]
+    seen = [s for s in history.symptoms if _counts(s) and not overlaps_any(spans, closed(_begin_ns(s), s.at_ns))]
     tellers = {
         name: _tellers(preset, history, [*spans, *_booting(preset, history, restarts)], watermark_ns)
         for name in params.flap.presets
@@ -169,7 +163,7 @@ def _tellers(preset: FlapPreset, history: LinkHistory, spans: list[Interval], wa
             kept = [
                 (at, n, since if preset.outage_s else at)
                 for since, at, n in downs
-                if not overlaps_any(spans, since, at)
+                if not overlaps_any(spans, closed(since, at))
             ]
             if kept:
                 times, counts, begun = zip(*kept, strict=True)
