@@ -11,7 +11,7 @@ from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.sides import fabric_side
 from streams.detect.evidence.link_history import FOREVER, Interval
 from streams.detect.fabric_side import Loss
-from streams.fabric.intervals import merge_intervals
+from streams.fabric.intervals import clip, max_overlap, merge_intervals
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Finding
 
@@ -70,18 +70,14 @@ class Outages:
     def max_concurrent(self, device: str, among: Collection[str], begin_ns: int, end_ns: int) -> int:
         """Return how many of these uplinks were broken at the same time within an interval, at most."""
         broken = self.broken_uplinks(device)
-        edges: list[tuple[int, int]] = []
-        for identity in among:
-            if identity not in broken:
-                continue
-            for begin, end in merge_intervals(broken[identity]):  # a link that is broken for two reasons counts once
-                if begin < end_ns and begin_ns < end:
-                    edges += [(max(begin, begin_ns), 1), (min(end, end_ns), -1)]
-        most = count = 0
-        for _, change in sorted(edges):
-            count += change
-            most = max(most, count)
-        return most
+        within = begin_ns, end_ns
+        # A link that is broken for two reasons counts once.
+        return max_overlap(
+            interval
+            for identity in among
+            if identity in broken
+            for interval in clip(merge_intervals(broken[identity]), within)
+        )
 
     def broken_at(self, links: Iterable[TopologyLink], at_ns: int) -> list[TopologyLink]:
         """Return those of these links that were broken at a time."""
