@@ -17,7 +17,7 @@ from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Me
 
 
 class Loss(Enum):
-    """What carries no traffic while a finding is open."""
+    """The part of the network that carries no traffic while a finding is open."""
 
     NONE = "none"
     LINK = "link"
@@ -30,7 +30,7 @@ LINK_LOSS = (Loss.LINK, Loss.LINK_INTERMITTENT)
 
 
 class CapacityEffect(Enum):
-    """What a finding's blast radius states about the capacity of hosts."""
+    """The effect of a finding on the capacity of hosts, as its blast radius states it."""
 
     COMPUTED = "computed"
     """The share that hosts lose without the subject."""
@@ -41,7 +41,10 @@ class CapacityEffect(Enum):
 
 
 class GroupKind(IntEnum):
-    """What the members of a group share. Of two equally large groups the higher kind explains a finding."""
+    """The property that the members of a group share.
+
+    Of two equally large groups the higher kind explains a finding.
+    """
 
     COLLECTOR = 1
     LINKS = 2
@@ -86,7 +89,7 @@ class Cases(Protocol):
 
 
 class SeverityContext(Protocol):
-    """What a finding leaves of jobs, paths and planes, for the hooks."""
+    """The jobs, paths and planes around a finding, for the hooks."""
 
     def link_of(self, finding: Finding) -> TopologyLink | None:
         """Return the link at the finding's port, under the inventory in effect."""
@@ -131,7 +134,7 @@ def always(_finding: Finding, _context: SeverityContext) -> bool:
 
 
 class DeviceEvaluation(NamedTuple):
-    """What a detector concludes about one device, by the part of it that it evaluates."""
+    """The conclusions of a detector on one device, by the part of it that it evaluates."""
 
     published: dict[str, PublishedEpisodes]
     episodes: list[Episode]
@@ -156,7 +159,7 @@ class FabricEvaluator:
 
 @dataclass(frozen=True, slots=True)
 class FabricSide:
-    """How `attribute` treats the findings of one detector."""
+    """The treatment of one detector's findings by `attribute`."""
 
     loss: Loss = Loss.NONE
     is_silence: bool = False

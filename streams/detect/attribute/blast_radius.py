@@ -26,7 +26,7 @@ _CACHE_SIZE = 4096
 
 
 class CapacityImpact(NamedTuple):
-    """What hosts lose without a subject: independent of the time, for a given set of links that are broken already."""
+    """The capacity that hosts lose without a subject, given the links that are broken already."""
 
     hosts: tuple[str, ...]
     gpus: int

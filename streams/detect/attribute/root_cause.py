@@ -19,7 +19,7 @@ _CLOCK_TOLERANCE_NS = ns(5)
 
 
 class RootCause(NamedTuple):
-    """What explains a finding: its parent, or the group of which it is the root."""
+    """The explanation of a finding: its parent, or the group of which it is the root."""
 
     parent: Finding | None = None
     group: Group | None = None

@@ -34,7 +34,7 @@ from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
 
 _RETENTION_NS = ns(3600)
-"""How long a closed case is retained: others of the same time may need it for their severity."""
+"""The retention of a closed case: others of the same time may need it for their severity."""
 
 _SWEEP_NS = ns(60)
 

@@ -61,7 +61,7 @@ class Case:
 
 @dataclass(slots=True)
 class AttributeState:
-    """What a snapshot holds."""
+    """The state that a snapshot holds."""
 
     watermark_ns: int = 0
     cases: dict[str, Case] = field(default_factory=dict)

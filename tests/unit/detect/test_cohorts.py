@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from streams.detect.detectors.fleet_version_drift.cohorts import (
     Cohort,
     Fault,
-    Running,
+    RunningVersion,
     assess,
+    compare_fault_rates,
     merge_counts,
-    rates,
     ratio_interval,
 )
 from streams.detect.detectors.fleet_version_drift.params import AllowedVersions, DriftParams
@@ -24,9 +24,9 @@ PARAMS = DriftParams()
 DAY = ns(86_400)
 
 
-def runs(**counts: int) -> dict[str, Running]:
+def runs(**counts: int) -> dict[str, RunningVersion]:
     """So many devices by version."""
-    return {version: Running(version, devices=count) for version, count in counts.items()}
+    return {version: RunningVersion(version, devices=count) for version, count in counts.items()}
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_the_interval_holds_the_ratio_and_turns_round(count: int, other: int, da
         assert low <= high
 
 
-def _versions() -> dict[str, Running]:
-    old = Running("old", 10, members={f"o{n}": 0 for n in range(10)})
-    return {"old": old, "new": Running("new", 100, members={f"n{n}": 0 for n in range(100)})}
+def _versions() -> dict[str, RunningVersion]:
+    old = RunningVersion("old", 10, members={f"o{n}": 0 for n in range(10)})
+    return {"old": old, "new": RunningVersion("new", 100, members={f"n{n}": 0 for n in range(100)})}
 
 
 def _faults(prefix: str, count: int, *, links: int = 100) -> list[Fault]:
@@ -107,7 +107,7 @@ def _faults(prefix: str, count: int, *, links: int = 100) -> list[Fault]:
 
 def test_links_that_fail_are_counted_once_each_where_they_are() -> None:
     """Five of ten against five of a hundred: ten times as often, and not by chance."""
-    found = rates(PARAMS, "old", _versions(), [*_faults("o", 5), *_faults("n", 5)], 28 * DAY)
+    found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 5), *_faults("n", 5)], 28 * DAY)
     assert found is not None
     assert (found.faults, found.others, round(found.ratio)) == (5, 5, 10)
     assert found.low > 1
@@ -115,7 +115,7 @@ def test_links_that_fail_are_counted_once_each_where_they_are() -> None:
 
 def test_one_lemon_is_no_versions_fault() -> None:
     """A link that fails twenty times is one link."""
-    found = rates(PARAMS, "old", _versions(), [*_faults("o", 20, links=1), *_faults("n", 5)], 28 * DAY)
+    found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 20, links=1), *_faults("n", 5)], 28 * DAY)
     assert found is not None and found.faults == 1 and found.low < 1
 
 
@@ -123,11 +123,11 @@ def test_what_failed_before_the_version_came_is_not_its_doing() -> None:
     """A fault of the day before its update counts for nothing."""
     versions = _versions()
     versions["old"].members = dict.fromkeys(versions["old"].members, 25 * DAY)
-    found = rates(PARAMS, "old", versions, _faults("o", 5), 28 * DAY)
+    found = compare_fault_rates(PARAMS, "old", versions, _faults("o", 5), 28 * DAY)
     assert found is not None and (found.faults, round(found.days)) == (0, 30)
 
 
 def test_nothing_is_said_of_rates_before_a_day_was_watched() -> None:
     """Rates of an hour are no rates."""
-    versions = {"old": Running("old", 1, members={"o": 0}), "new": Running("new", 9, members={"n": 0})}
-    assert rates(PARAMS, "old", versions, [], DAY // 2) is None
+    versions = {"old": RunningVersion("old", 1, members={"o": 0}), "new": RunningVersion("new", 9, members={"n": 0})}
+    assert compare_fault_rates(PARAMS, "old", versions, [], DAY // 2) is None

@@ -1,6 +1,6 @@
-"""What a fleet runs, cohort by cohort, and which of its links failed: shares, and the ratio of two rates of faults.
+"""Compares the versions of a cohort: their shares, and the rates at which links fail at one and at the others.
 
-A cohort is what is alike and should run alike: the NICs, switches or optics of one model. Counts are of devices.
+A cohort is the NICs, switches or optics of one model, which should run one version. Counts are of devices.
 """
 
 import math
@@ -17,7 +17,7 @@ _DAY_NS = ns(86_400)
 
 
 class Cohort(NamedTuple):
-    """What should run alike; as one source names it."""
+    """Parts that should run one version, as one source names them."""
 
     kind: str
     vendor: str
@@ -26,7 +26,7 @@ class Cohort(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As people call it."""
+        """Return the name for people."""
         return " ".join(word for word in (self.vendor, self.model, _CALLED.get(self.kind, self.kind)) if word)
 
 
@@ -34,8 +34,8 @@ _CALLED = {"nic": "NIC firmware", "os": "switch software", "transceiver": "optic
 
 
 @dataclass(slots=True)
-class Running:
-    """Who runs one version: how many, and some of them since when."""
+class RunningVersion:
+    """The devices that run one version: how many, and the times since which some of them run it."""
 
     version: str
     devices: int = 0
@@ -45,7 +45,7 @@ class Running:
 
 @dataclass(slots=True)
 class Fault:
-    """A link that failed on its own account."""
+    """A link that failed without another finding as its root cause."""
 
     subject_id: str
     at_ns: int
@@ -53,15 +53,15 @@ class Fault:
 
 
 class CohortAssessment(NamedTuple):
-    """The versions of a cohort that are not what they should be, and what should be."""
+    """The versions of a cohort that should not run, and the version that should."""
 
     drifting: tuple[str, ...]
     expected: str
     by_list: bool
 
 
-class Rates(NamedTuple):
-    """Links that failed, in days of devices, at one version and at its cohort's others; how many times as often."""
+class FaultRates(NamedTuple):
+    """Links that failed and device-days, at one version and at the others; the interval of the ratio of both rates."""
 
     faults: int
     days: float
@@ -72,26 +72,26 @@ class Rates(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Of both rates."""
+        """Return the ratio of both rates."""
         rate, other = self.faults / self.days, self.others / self.other_days
         return rate / other if other else math.inf
 
 
-def merge_counts(shards: Iterable[VersionCensus]) -> dict[Cohort, dict[str, Running]]:
-    """All partitions' counts as one."""
-    cohorts: dict[Cohort, dict[str, Running]] = {}
+def merge_counts(shards: Iterable[VersionCensus]) -> dict[Cohort, dict[str, RunningVersion]]:
+    """Return the sum of the counts of all partitions."""
+    cohorts: dict[Cohort, dict[str, RunningVersion]] = {}
     for census in shards:
         for count in census.versions:
             versions = cohorts.setdefault(Cohort(count.kind, count.vendor, count.model, count.source), {})
-            own = versions.setdefault(count.version, Running(count.version))
+            own = versions.setdefault(count.version, RunningVersion(count.version))
             own.devices += count.devices
             own.changed_ns = max(own.changed_ns, count.changed_ns)
             own.members |= zip(count.members, count.since_ns, strict=False)
     return cohorts
 
 
-def assess(params: DriftParams, cohort: Cohort, versions: Mapping[str, Running]) -> CohortAssessment:
-    """By the allow-list where it speaks of the cohort, else by the majority where there is a clear one."""
+def assess(params: DriftParams, cohort: Cohort, versions: Mapping[str, RunningVersion]) -> CohortAssessment:
+    """Assess by the allow-list if it has a rule for the cohort, else by the majority if it is large enough."""
     rule = next((rule for rule in params.allowed if _fits(rule, cohort)), None)
     if rule is not None:
         wrong = (v for v in versions if not any(fnmatchcase(v, allowed) for allowed in rule.versions))
@@ -108,10 +108,10 @@ def _fits(rule: AllowedVersions, cohort: Cohort) -> bool:
     return all(fnmatchcase(value.casefold(), pattern.casefold()) for value, pattern in pairs)
 
 
-def rates(
-    params: DriftParams, version: str, versions: Mapping[str, Running], faults: Iterable[Fault], now_ns: int
-) -> Rates | None:
-    """How often links fail at a version and at the others; None where either was not watched for a day."""
+def compare_fault_rates(
+    params: DriftParams, version: str, versions: Mapping[str, RunningVersion], faults: Iterable[Fault], now_ns: int
+) -> FaultRates | None:
+    """Return how often links fail at a version and at the others; None if either has less than one device-day."""
     horizon_ns = now_ns - round(params.days * _DAY_NS)
     own = {name: max(since, horizon_ns) for name, since in versions[version].members.items()}
     others = {
@@ -127,19 +127,20 @@ def rates(
     recent = [fault for fault in faults if fault.at_ns >= horizon_ns]
     count, other = _failed(own, recent), _failed(others, recent)
     low, high = ratio_interval(count, days, other, other_days, params.confidence)
-    return Rates(count, days, other, other_days, low, high)
+    return FaultRates(count, days, other, other_days, low, high)
 
 
 def _failed(who: Mapping[str, int], faults: Iterable[Fault]) -> int:
-    """Links, each once: one that comes back with it is a lemon, and no version's fault."""
+    """Count links, each once: one that fails repeatedly is a lemon, and not the fault of a version."""
     never = math.inf
     return len({f.subject_id for f in faults if any(f.at_ns >= who.get(device, never) for device in f.devices)})
 
 
 def ratio_interval(count: int, days: float, other: int, other_days: float, confidence: float) -> tuple[float, float]:
-    """Of the ratio of two Poisson rates, exact: of all faults each fell to the first with one probability.
+    """Return the exact interval of the ratio of two Poisson rates.
 
-    Clopper and Pearson's interval of that probability, and the odds that it stands for.
+    Of all faults, each belongs to the first with one probability: Clopper and Pearson's interval of that probability,
+    converted to odds.
     """
     total, tail = count + other, (1 - confidence) / 2
     low = 0.0 if count == 0 else _solve(lambda p: 1 - _at_most(count - 1, total, p), tail)
@@ -152,7 +153,7 @@ def _odds(share: float) -> float:
 
 
 def _at_most(count: int, total: int, share: float) -> float:
-    """The probability of so many or fewer."""
+    """Return the binomial probability of so many or fewer."""
     if share <= 0 or share >= 1:
         return 1.0 if share <= 0 else 0.0
     one, none = math.log(share), math.log1p(-share)
@@ -165,7 +166,7 @@ def _at_most(count: int, total: int, share: float) -> float:
 
 
 def _solve(rising: Callable[[float], float], value: float) -> float:
-    """Where a rising function of a share has this value."""
+    """Return the share at which a rising function has a value, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(50):
         middle = (low + high) / 2
