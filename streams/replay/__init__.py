@@ -1,1 +1,1 @@
-"""The stages driven from history, and the score of what they found."""
+"""Runs the stages over recorded or stored messages, and scores their findings."""

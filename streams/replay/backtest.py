@@ -1,4 +1,4 @@
-"""A backtest: recordings or what ClickHouse holds in, every revision of findings and remediations out."""
+"""Runs backtests: from recordings or ClickHouse to every revision of findings and remediations."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from streams.wire.models import CollectorStatus, Control, Facts, Finding, Messag
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Where a recording lies."""
+    """The files of a recording."""
 
     samples: tuple[Path, ...]
     events: tuple[Path, ...]
@@ -39,9 +39,9 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a backtest did.
+    """The summary of a backtest.
 
-    `refused` has a line for each reason for which rows were left out, `differences` what another configuration says.
+    `rejected` has a line for each reason why rows were skipped, `differences` compares with another configuration.
     """
 
     messages: int
@@ -51,33 +51,33 @@ class Summary:
     differences: Differences | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON would have it."""
-        said: dict[str, Any] = {
+        """Return the summary as JSON values."""
+        values: dict[str, Any] = {
             "messages": self.messages, "findings": self.findings, "revisions": self.revisions,
-            "refused": list(self.rejected),
+            "rejected": list(self.rejected),
         }  # fmt: skip
-        return said if self.differences is None else said | {"differences": self.differences.as_dict()}
+        return values if self.differences is None else values | {"differences": self.differences.as_dict()}
 
 
-def read_messages(source: Recording, refused: RejectedRows) -> list[Message]:
-    """All messages of a recording; raises Misconfigured where a file cannot be read at all."""
-    return list(ordered_messages(source, refused))
+def read_messages(source: Recording, rejected: RejectedRows) -> list[Message]:
+    """Return all messages of a recording; raises Misconfigured where a file cannot be read."""
+    return list(ordered_messages(source, rejected))
 
 
-def ordered_messages(source: Recording, refused: RejectedRows) -> Iterator[Message]:
-    """The messages of a recording in the order of a backtest; of samples, no more than a piece of each file is held."""
-    others: list[Message] = [*recording.read_events(source.events, refused)]
+def ordered_messages(source: Recording, rejected: RejectedRows) -> Iterator[Message]:
+    """Yield the messages of a recording in the order of a backtest, with one chunk of each samples file in memory."""
+    others: list[Message] = [*recording.read_events(source.events, rejected)]
     if source.facts:
-        others += recording.read_lines(Facts, source.facts, refused)
+        others += recording.read_lines(Facts, source.facts, rejected)
     if source.status:
-        others += recording.read_lines(CollectorStatus, source.status, refused)
+        others += recording.read_lines(CollectorStatus, source.status, rejected)
     if source.controls:
-        others += recording.read_lines(Control, source.controls, refused)
-    return merge(recording.stream_samples(source.samples, refused), sorted(others, key=event_time), key=event_time)
+        others += recording.read_lines(Control, source.controls, rejected)
+    return merge(recording.stream_samples(source.samples, rejected), sorted(others, key=event_time), key=event_time)
 
 
 def read_topology(folder: Path) -> Topology:
-    """The inventory of a folder; raises Misconfigured with a line for each thing that is wrong with it."""
+    """Return the topology of an inventory folder; raises Misconfigured with a line for each of its errors."""
     try:
         inventory = read_folder(folder)
     except InvalidInventory as error:
@@ -86,7 +86,7 @@ def read_topology(folder: Path) -> Topology:
 
 
 def stages(settings: Settings) -> Stages:
-    """One of each stage."""
+    """Return one instance of each stage."""
     measure, correlate, attribute, decide = (
         stage_factory(name, settings)(0) for name in ("measure", "correlate", "attribute", "decide")
     )
@@ -94,36 +94,36 @@ def stages(settings: Settings) -> Stages:
 
 
 def run(source: Recording, settings: Settings, out: Path, against: Settings | None = None) -> Summary:
-    """Drive the stages over a recording and write what they say; raises Misconfigured on input that cannot be read.
+    """Run the stages over a recording and write their conclusions; raises Misconfigured on unreadable input.
 
-    With a second configuration, says as well what of it would be otherwise with that one.
+    With a second configuration, the summary also compares its findings with those of the second one.
     """
-    refused = RejectedRows()
-    return _run(ordered_messages(source, refused), read_topology(source.inventory), (settings, against), out, refused)
+    rejected = RejectedRows()
+    return _run(ordered_messages(source, rejected), read_topology(source.inventory), (settings, against), out, rejected)
 
 
 def run_history(
     since_ns: int, until_ns: int, inventory: Path, settings: Settings, out: Path, against: Settings | None = None
 ) -> Summary:
-    """The same over what ClickHouse holds of [since, until); raises Retry where it is away."""
+    """Run the stages over the rows of [since, until) in ClickHouse; raises Retry while it is unavailable."""
     topology = read_topology(inventory)
     clickhouse = ClickHouse(settings.store)
     try:
         topology = topology.with_jobs(
-            _placed(topology, job_allocations.query_allocations(clickhouse, since_ns, until_ns))
+            _jobs(topology, job_allocations.query_allocations(clickhouse, since_ns, until_ns))
         )
-        past = history.messages(clickhouse, since_ns, until_ns)
-        return _run(past, topology, (settings, against), out, RejectedRows())
+        messages = history.messages(clickhouse, since_ns, until_ns)
+        return _run(messages, topology, (settings, against), out, RejectedRows())
     finally:
         clickhouse.close()
 
 
-def _placed(topology: Topology, told: Iterable[JobAllocation]) -> tuple[Job, ...]:
-    """The inventory's jobs, and those that were told of one by one."""
-    own = topology.placement.apply(told).allocations
+def _jobs(topology: Topology, allocations: Iterable[JobAllocation]) -> tuple[Job, ...]:
+    """Return the jobs of the inventory and those of single messages."""
+    merged = topology.placement.apply(allocations).allocations
     return tuple(
-        Job(stay.job, stay.device, _when(stay.start_ns), None if stay.end_ns == FOREVER else _when(stay.end_ns))
-        for stay in own
+        Job(one.job, one.device, _when(one.start_ns), None if one.end_ns == FOREVER else _when(one.end_ns))
+        for one in merged
     )
 
 
@@ -136,29 +136,29 @@ def _run(
     topology: Topology,
     configurations: tuple[Settings, Settings | None],
     out: Path,
-    refused: RejectedRows,
+    rejected: RejectedRows,
 ) -> Summary:
     settings, against = configurations
-    own, other = _Run(settings, topology), None if against is None else _Run(against, topology)
+    run, other = _Run(settings, topology), None if against is None else _Run(against, topology)
     count = 0
     try:
         with relaxed_gc(), out.open("w", encoding="utf-8") as file:
             for batch in batches(messages):
                 count += len(batch)
-                results.write(own.take(batch), file)
+                results.write(run.process(batch), file)
                 if other is not None:
-                    other.take(batch)
-            results.write(own.end(), file)
+                    other.process(batch)
+            results.write(run.end(), file)
             if other is not None:
                 other.end()
     except OSError as error:
         raise Misconfigured(f"{out}: {error}") from error
-    differences = None if other is None else difference.diff(other.last.values(), own.last.values())
-    return Summary(count, len(own.last), own.revisions, tuple(refused.lines()), differences)
+    differences = None if other is None else difference.diff(other.last.values(), run.last.values())
+    return Summary(count, len(run.last), run.revisions, tuple(rejected.lines()), differences)
 
 
 class _Run:
-    """One configuration over the messages: the last revision of each finding, and how many there were."""
+    """The run of one configuration: the last revision of each finding, and the number of revisions."""
 
     def __init__(self, settings: Settings, topology: Topology) -> None:
         self._driver = Driver(stages(settings), topology)
@@ -166,15 +166,15 @@ class _Run:
         self.last: dict[str, Finding] = {}
         self.revisions = 0
 
-    def take(self, batch: Sequence[Message]) -> list[Conclusion]:
-        return self._noted(self._driver.process(batch))
+    def process(self, batch: Sequence[Message]) -> list[Conclusion]:
+        return self._record(self._driver.process(batch))
 
     def end(self) -> list[Conclusion]:
-        return self._noted(self._driver.end(self._lateness_ns))
+        return self._record(self._driver.end(self._lateness_ns))
 
-    def _noted(self, said: list[Conclusion]) -> list[Conclusion]:
-        self.revisions += len(said)
-        for message in said:
+    def _record(self, conclusions: list[Conclusion]) -> list[Conclusion]:
+        self.revisions += len(conclusions)
+        for message in conclusions:
             if isinstance(message, Finding):
                 self.last[message.id] = message
-        return said
+        return conclusions

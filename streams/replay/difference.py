@@ -1,7 +1,7 @@
-"""Two configurations over one past: which findings appear with one, disappear, or change.
+"""Compares two configurations over one history: findings that appear, disappear or change.
 
-A finding is the same in both where its id is, else where detector and subject are and their times overlap: another
-threshold may see the same episode begin elsewhere. What was retracted in the end, or is shadowed, was not found.
+Findings match by id, else by detector, subject and overlapping times, because another threshold may date the begin of
+an episode differently. Findings whose last revision is RETRACTED or shadow are ignored.
 """
 
 from collections import defaultdict
@@ -14,7 +14,7 @@ from streams.wire.models import Finding, Status
 
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
-    """One finding that both have, with what differs: name -> (before, after)."""
+    """A finding in both, with the fields that differ: name -> (before, after)."""
 
     before: Finding
     after: Finding
@@ -23,7 +23,7 @@ class ChangedFinding:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What follows from taking one configuration instead of another; each in the order of its beginning."""
+    """The effect of one configuration instead of another; findings are in the order of their start."""
 
     appeared: tuple[Finding, ...]
     disappeared: tuple[Finding, ...]
@@ -31,7 +31,7 @@ class Differences:
     same: int
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON would have it."""
+        """Return the differences as JSON values."""
         return {
             "appeared": [_brief(finding) for finding in self.appeared],
             "disappeared": [_brief(finding) for finding in self.disappeared],
@@ -44,36 +44,36 @@ class Differences:
 
 
 def diff(before: Iterable[Finding], after: Iterable[Finding]) -> Differences:
-    """What is otherwise in the last revisions of `after`."""
-    old, new = _found(before), _found(after)
+    """Return how the last revisions in `after` differ from those in `before`."""
+    old, new = _valid(before), _valid(after)
     pairs = {id_: (old.pop(id_), new.pop(id_)) for id_ in list(old) if id_ in new}
-    of: dict[tuple[str, str], list[Finding]] = defaultdict(list)
-    for finding in sorted(new.values(), key=_begun):
-        of[finding.detector, finding.subject.id].append(finding)
-    for finding in sorted(old.values(), key=_begun):
-        own = of[finding.detector, finding.subject.id]
-        if (met := next((other for other in own if _overlap(finding, other)), None)) is not None:
-            own.remove(met)
-            pairs[finding.id] = old.pop(finding.id), new.pop(met.id)
+    unmatched: dict[tuple[str, str], list[Finding]] = defaultdict(list)
+    for finding in sorted(new.values(), key=_start_order):
+        unmatched[finding.detector, finding.subject.id].append(finding)
+    for finding in sorted(old.values(), key=_start_order):
+        candidates = unmatched[finding.detector, finding.subject.id]
+        if (match := next((other for other in candidates if _overlaps(finding, other)), None)) is not None:
+            candidates.remove(match)
+            pairs[finding.id] = old.pop(finding.id), new.pop(match.id)
     parents = {old_one.id: new_one.id for old_one, new_one in pairs.values()}
     changed = [ChangedFinding(*pair, _changes(*pair, parents)) for pair in pairs.values()]
     return Differences(
-        tuple(sorted(new.values(), key=_begun)),
-        tuple(sorted(old.values(), key=_begun)),
-        tuple(sorted((one for one in changed if one.fields), key=lambda one: _begun(one.after))),
+        tuple(sorted(new.values(), key=_start_order)),
+        tuple(sorted(old.values(), key=_start_order)),
+        tuple(sorted((one for one in changed if one.fields), key=lambda one: _start_order(one.after))),
         sum(not one.fields for one in changed),
     )
 
 
-def _found(findings: Iterable[Finding]) -> dict[str, Finding]:
+def _valid(findings: Iterable[Finding]) -> dict[str, Finding]:
     return {f.id: f for f in findings if f.status is not Status.RETRACTED and not f.shadow}
 
 
-def _begun(finding: Finding) -> tuple[int, str, str]:
+def _start_order(finding: Finding) -> tuple[int, str, str]:
     return finding.started_at_ns, finding.detector, finding.subject.id
 
 
-def _overlap(one: Finding, other: Finding) -> bool:
+def _overlaps(one: Finding, other: Finding) -> bool:
     return all(
         last.resolved_at_ns is None or first.started_at_ns <= last.resolved_at_ns
         for first, last in ((one, other), (other, one))
@@ -83,18 +83,18 @@ def _overlap(one: Finding, other: Finding) -> bool:
 _COMPARED: dict[str, Callable[[Finding], Any]] = {
     "severity": lambda f: f.severity.name.lower(),
     "detected after": lambda f: f"{((f.detected_at_ns or f.started_at_ns) - f.started_at_ns) / 1e9:g}s",
-    "status": lambda f: "over" if f.is_closed else "open",
+    "status": lambda f: "closed" if f.is_closed else "open",
     "cause": lambda f: f.cause.label,
     "occurrences": lambda f: f.occurrences or 0,
 }
-"""What matters to whoever is paged: names as they are printed."""
+"""The fields that matter to on-call, by their printed names."""
 
 
 def _changes(before: Finding, after: Finding, parents: dict[str, str]) -> dict[str, tuple[str, str]]:
-    found = {name: (str(of(before)), str(of(after))) for name, of in _COMPARED.items() if of(before) != of(after)}
+    changes = {name: (str(of(before)), str(of(after))) for name, of in _COMPARED.items() if of(before) != of(after)}
     if parents.get(before.parent_id, before.parent_id) != after.parent_id:
-        found["explained by"] = before.parent_id or "nothing", after.parent_id or "nothing"
-    return found
+        changes["parent"] = before.parent_id or "none", after.parent_id or "none"
+    return changes
 
 
 def _brief(finding: Finding) -> dict[str, Any]:

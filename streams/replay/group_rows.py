@@ -1,7 +1,7 @@
-"""The rows of recordings as messages: one for each (time, device, source, boot), in this order.
+"""Groups the rows of recordings into messages: one for each (time, device, source, boot), in this order.
 
-Streams of rows, each in the order of time, become one; what several files say of one device at one time is one message.
-Of a stream no more is held than a piece and what is not older than the other streams' newest.
+Merges streams of rows that are each sorted by time; rows of one device and time in several files are one message.
+Memory is bounded: of each stream, one chunk and the rows that are not older than the other streams' newest.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,98 +18,102 @@ _SOURCES = {int(source): source for source in Source}
 
 
 def group_messages(streams: Iterable[Iterator[TypedRows]], reader: ColumnReader) -> Iterator[Samples]:
-    """All messages of these streams, in the order (time, device, source, boot)."""
-    maker = _Maker(reader)
-    for rows in _in_time([_Stream(own) for own in streams]):
-        yield from maker.made(rows)
+    """Yield all messages of these streams, in the order (time, device, source, boot)."""
+    builder = _MessageBuilder(reader)
+    for rows in _merged([_Stream(rows) for rows in streams]):
+        yield from builder.build(rows)
 
 
 class _Stream:
-    """Rows in the order of time, of which some are held."""
+    """Rows in the order of time, of which some are buffered."""
 
-    def __init__(self, pieces: Iterator[TypedRows]) -> None:
-        self._pieces = pieces
-        self.held: TypedRows | None = None
-        self.over = False
+    def __init__(self, chunks: Iterator[TypedRows]) -> None:
+        self._chunks = chunks
+        self.buffer: TypedRows | None = None
+        self.is_exhausted = False
         self.fill()
 
     def fill(self) -> None:
-        """Hold one piece more, if there is one."""
-        more = next((piece for piece in self._pieces if len(piece)), None)
-        self.over = more is None
-        self.held = concatenate([own for own in (self.held, more) if own is not None]) if not self.over else self.held
+        """Buffer one more chunk, if there is one."""
+        chunk = next((chunk for chunk in self._chunks if len(chunk)), None)
+        self.is_exhausted = chunk is None
+        self.buffer = (
+            concatenate([rows for rows in (self.buffer, chunk) if rows is not None])
+            if not self.is_exhausted
+            else self.buffer
+        )
 
     @property
     def newest_ns(self) -> int | None:
-        """The time of the last row that is held."""
-        return None if self.held is None else int(self.held.time[-1])
+        """The time of the last buffered row."""
+        return None if self.buffer is None else int(self.buffer.time[-1])
 
-    def cut(self, until_ns: int | None) -> TypedRows | None:
-        """Give away what is older; all without a time."""
-        own = self.held
-        if own is None:
+    def take_until(self, until_ns: int | None) -> TypedRows | None:
+        """Remove and return the rows before a time; all of them without a time."""
+        rows = self.buffer
+        if rows is None:
             return None
-        place = len(own) if until_ns is None else int(np.searchsorted(own.time, until_ns))
-        self.held = own.select(slice(place, None)) if place < len(own) else None
-        return own.select(slice(place)) if place else None
+        end = len(rows) if until_ns is None else int(np.searchsorted(rows.time, until_ns))
+        self.buffer = rows.select(slice(end, None)) if end < len(rows) else None
+        return rows.select(slice(end)) if end else None
 
 
-def _in_time(streams: Sequence[_Stream]) -> Iterator[TypedRows]:
-    """The rows of all streams, cut where time has passed in each of them."""
-    while any(stream.held is not None for stream in streams):
-        # Of the newest time of a stream more may come with its next piece.
-        newest = [stream.newest_ns for stream in streams if not stream.over]
+def _merged(streams: Sequence[_Stream]) -> Iterator[TypedRows]:
+    """Yield the rows of all streams, up to the time that each stream has reached."""
+    while any(stream.buffer is not None for stream in streams):
+        # The next chunk of a stream may have more rows of its newest time.
+        newest = [stream.newest_ns for stream in streams if not stream.is_exhausted]
         until = min((at for at in newest if at is not None), default=None)
-        ready = [own for stream in streams if (own := stream.cut(until)) is not None]
+        ready = [rows for stream in streams if (rows := stream.take_until(until)) is not None]
         if ready:
             yield concatenate(ready)
         for stream in streams:
-            if not stream.over and stream.newest_ns == until:
+            if not stream.is_exhausted and stream.newest_ns == until:
                 stream.fill()
 
 
-class _Maker:
-    """Makes messages of rows; numbers those of each device on and on."""
+class _MessageBuilder:
+    """Builds messages from rows, with sequences that count per device."""
 
     def __init__(self, reader: ColumnReader) -> None:
         self._devices = reader.devices
-        self._patterns = CellLayoutCache(reader.ports)
+        self._layouts = CellLayoutCache(reader.ports)
         self._sequences: dict[str, int] = {}
 
-    def made(self, rows: TypedRows) -> Iterator[Samples]:
-        """The messages of rows that are in the order of time."""
-        starts, ends, rows = _runs(rows, self._devices.sort_ranks)
+    def build(self, rows: TypedRows) -> Iterator[Samples]:
+        """Yield the messages of rows that are sorted by time."""
+        starts, ends, rows = _message_bounds(rows, self._devices.sort_ranks)
         heads = [column[starts].tolist() for column in (rows.time, rows.device, rows.source, rows.boot)]
-        names, sequences, patterns = self._devices.names, self._sequences, self._patterns
+        names, sequences, layouts = self._devices.names, self._sequences, self._layouts
         port, column, words = rows.port, rows.column, rows.words
         for first, last, at_ns, number, source, boot in zip(starts.tolist(), ends.tolist(), *heads, strict=True):
             device = names[number]
             sequence = sequences[device] = sequences.get(device, 0) + 1
-            pattern = patterns.layout_of(port[first:last], column[first:last])
-            counters, gauges = pattern.tables(words[first:last])
-            kind = RowKind.ROW_KIND_PORT if pattern.row != ("",) else RowKind.ROW_KIND_DEVICE
+            layout = layouts.layout_of(port[first:last], column[first:last])
+            counters, gauges = layout.tables(words[first:last])
+            kind = RowKind.ROW_KIND_PORT if layout.row != ("",) else RowKind.ROW_KIND_DEVICE
             yield Samples(
-                device, _SOURCES[source], "recording", 1, sequence, at_ns, at_ns, boot, kind, pattern.row, 0,
+                device, _SOURCES[source], "recording", 1, sequence, at_ns, at_ns, boot, kind, layout.row, 0,
                 counters, gauges,
             )  # fmt: skip
 
 
-def _runs(rows: TypedRows, order: Ints) -> tuple[Ints, Ints, TypedRows]:
-    """Where each message begins and ends, in their order, and the rows with those of a message together.
+def _message_bounds(rows: TypedRows, order: Ints) -> tuple[Ints, Ints, TypedRows]:
+    """Return the start and end of each message in order, and the rows, contiguous per message.
 
-    Mostly they are so already. Sorting is of runs of rows of one message, not of rows, and keeps their order.
+    Mostly they are contiguous already. Sorts runs of rows of one message, not single rows, and keeps their order.
     """
     starts = _starts(rows)
     ends = np.append(starts[1:], len(rows))
     keys = (rows.boot[starts], rows.source[starts], order[rows.device[starts]], rows.time[starts])
-    placed = np.lexsort(keys)
-    apart = _differs(*(key[placed] for key in keys))
-    if apart.all():
-        return starts[placed], ends[placed], rows
-    lengths = (ends - starts)[placed]
+    order_of_runs = np.lexsort(keys)
+    is_new = _differs(*(key[order_of_runs] for key in keys))
+    if is_new.all():
+        return starts[order_of_runs], ends[order_of_runs], rows
+    lengths = (ends - starts)[order_of_runs]
     begins = np.cumsum(lengths) - lengths
-    rows = rows.select(np.repeat(starts[placed] - begins, lengths) + np.arange(len(rows)))
-    starts = begins[np.append(True, apart)]
+    rows = rows.select(np.repeat(starts[order_of_runs] - begins, lengths) + np.arange(len(rows)))
+    starts = begins[np.append(True, is_new)]
     return starts, np.append(starts[1:], len(rows)), rows
 
 
@@ -118,8 +122,8 @@ def _starts(rows: TypedRows) -> Ints:
 
 
 def _differs(*columns: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Where a row is not as the one before in all of these, from the second row on."""
-    found = np.zeros(max(0, len(columns[0]) - 1), bool)
+    """Return where a row differs from the one before in any of these columns, from the second row on."""
+    differs = np.zeros(max(0, len(columns[0]) - 1), bool)
     for column in columns:
-        found |= column[1:] != column[:-1]
-    return found
+        differs |= column[1:] != column[:-1]
+    return differs

@@ -1,7 +1,7 @@
-"""Recordings: what was once observed, as files, back into the messages that collectors would have sent.
+"""Reads recordings: files of past observations, as the messages that collectors would have sent.
 
 Samples and events are Parquet or CSV (gzip allowed), facts, status and controls JSON lines of the proto (DESIGN 6).
-A row that cannot be read is left out and said by name; the rest goes on.
+A row that cannot be read is skipped and counted by reason.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,29 +24,29 @@ _EVENTS = ("time", "device", "port", "kind", "code", "detail")
 
 
 def stream_samples(
-    paths: Sequence[Path], refused: RejectedRows, piece_rows: int = table_files.CHUNK_ROWS
+    paths: Sequence[Path], rejected: RejectedRows, chunk_rows: int = table_files.CHUNK_ROWS
 ) -> Iterator[Samples]:
-    """All samples in the order (time, device, source), as they are read; raises Misconfigured as `read_samples`."""
-    reader = ColumnReader(refused)
-    return group_rows.group_messages([_rows(path, reader, piece_rows) for path in paths], reader)
+    """Yield all samples in the order (time, device, source) as files are read; raises like `read_samples`."""
+    reader = ColumnReader(rejected)
+    return group_rows.group_messages([_rows(path, reader, chunk_rows) for path in paths], reader)
 
 
 def read_samples(
-    paths: Sequence[Path], refused: RejectedRows, piece_rows: int = table_files.CHUNK_ROWS
+    paths: Sequence[Path], rejected: RejectedRows, chunk_rows: int = table_files.CHUNK_ROWS
 ) -> list[Samples]:
-    """All samples in the order (time, device, source); raises Misconfigured where a file or column is not there."""
-    return list(stream_samples(paths, refused, piece_rows))
+    """Return all samples in the order (time, device, source); raises Misconfigured for a missing file or column."""
+    return list(stream_samples(paths, rejected, chunk_rows))
 
 
-def _rows(path: Path, reader: ColumnReader, piece_rows: int) -> Iterator[TypedRows]:
-    """The rows of a file in the order of time."""
-    for piece in table_files.read_chunks(path, SAMPLES, (*SAMPLES, *OPTIONAL), piece_rows):
-        rows = reader.read(piece, path)
+def _rows(path: Path, reader: ColumnReader, chunk_rows: int) -> Iterator[TypedRows]:
+    """Yield the rows of a file in the order of time."""
+    for chunk in table_files.read_chunks(path, SAMPLES, (*SAMPLES, *OPTIONAL), chunk_rows):
+        rows = reader.read(chunk, path)
         yield rows if bool((np.diff(rows.time) >= 0).all()) else rows.select(np.argsort(rows.time, kind="stable"))
 
 
-def read_events(paths: Sequence[Path], refused: RejectedRows) -> list[Event]:
-    """All events in the order of time; raises Misconfigured where a file or column is not there."""
+def read_events(paths: Sequence[Path], rejected: RejectedRows) -> list[Event]:
+    """Return all events in the order of time; raises Misconfigured for a missing file or column."""
     events: list[Event] = []
     for path in paths:
         table = table_files.read_table(path, _EVENTS)
@@ -55,7 +55,7 @@ def read_events(paths: Sequence[Path], refused: RejectedRows) -> list[Event]:
         for at_ns, row in zip(at.tolist(), rows, strict=True):
             kind = EventKind.__members__.get(str(row["kind"]).upper())
             if kind is None or not row["device"] or at_ns < 0:
-                refused.reasons[f"{path.name}: an event without time, device or known kind"] += 1
+                rejected.reasons[f"{path.name}: events without time, device or known kind"] += 1
                 continue
             source = SOURCES.get(str(row.get("source") or "gnmi"), Source.SOURCE_GNMI)
             code = str(row["code"] or "0")
@@ -68,8 +68,8 @@ def read_events(paths: Sequence[Path], refused: RejectedRows) -> list[Event]:
     return sorted(events, key=lambda event: (event.at_ns, event.device, event.source))
 
 
-def read_lines(model: type[Model], path: Path, refused: RejectedRows) -> list[Model]:
-    """Messages from JSON lines of the proto; raises Misconfigured where the file is not there."""
+def read_lines(model: type[Model], path: Path, rejected: RejectedRows) -> list[Model]:
+    """Return messages from JSON lines of the proto; raises Misconfigured where the file cannot be read."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -81,5 +81,5 @@ def read_lines(model: type[Model], path: Path, refused: RejectedRows) -> list[Mo
         try:
             messages.append(codec.from_json(model, line))
         except Reject as error:
-            refused.reasons[f"{path.name}: {error}"] += 1
+            rejected.reasons[f"{path.name}: {error}"] += 1
     return messages

@@ -1,4 +1,4 @@
-"""What a backtest says, as a file: JSON lines {"type", "data"} with the canonical JSON of every revision."""
+"""Writes and reads the output of a backtest: JSON lines {"type", "data"} with the canonical JSON of every revision."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,16 +11,16 @@ from streams.wire.errors import Misconfigured, Reject
 from streams.wire.models import Finding, Remediation
 
 
-def write(said: Iterable[Finding | Remediation], out: TextIO) -> int:
-    """Write every revision, a line each; answers how many."""
+def write(revisions: Iterable[Finding | Remediation], out: TextIO) -> int:
+    """Write each revision as a line; return the number of lines."""
     count = 0
-    for count, message in enumerate(said, 1):  # noqa: B007 — the count is what is answered
+    for count, message in enumerate(revisions, 1):  # noqa: B007 — the count is the result
         out.write(f'{{"type": "{type(message).__name__.lower()}", "data": {codec.to_json(message).decode()}}}\n')
     return count
 
 
 def read_findings(path: Path) -> Iterator[Finding]:
-    """The findings of such a file; raises Misconfigured, naming the line, on what is not one."""
+    """Yield the findings of such a file; raises Misconfigured with the number of an invalid line."""
     number = 0
     try:
         with path.open(encoding="utf-8") as file:

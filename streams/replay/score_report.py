@@ -1,4 +1,4 @@
-"""A score as people and programs read it."""
+"""Formats a score as JSON and as a table."""
 
 from datetime import UTC, datetime
 from statistics import median
@@ -9,7 +9,7 @@ from streams.wire.models import Condition
 
 
 def as_dict(score: Score) -> dict[str, Any]:
-    """The score as JSON would have it; times to detect in seconds."""
+    """Return the score as JSON values; times to detect are in seconds."""
     return {
         "precision": score.precision,
         "recall": score.recall,
@@ -18,7 +18,10 @@ def as_dict(score: Score) -> dict[str, Any]:
             f"{t.condition.slug} {'/'.join(filter(None, (t.device, t.port)))} from {_time(t.start_ns)}"
             for t in score.missed
         ],
-        "invented": [f"{seen.condition.slug} {seen.subject_id} from {_time(seen.start_ns)}" for seen in score.invented],
+        "invented": [
+            f"{finding.condition.slug} {finding.subject_id} from {_time(finding.start_ns)}"
+            for finding in score.invented
+        ],
         "false_pages": list(score.false_pages),
     }
 
@@ -41,7 +44,7 @@ def _counts(score: Score) -> dict[str, Any]:
 
 
 def as_table(score: Score) -> str:
-    """The score as a table of plain text, what was missed and invented by name below it."""
+    """Return the score as a plain text table, followed by the missed and invented findings."""
     head = f"{'condition':<24}{'injected':>9}{'found':>7}{'missed':>8}{'invented':>10}{'median':>9}{'worst':>9}"
     lines = [head]
     lines += [_line(condition, score.for_condition(condition)) for condition in score.conditions()]
@@ -52,11 +55,11 @@ def as_table(score: Score) -> str:
     return "\n".join(lines)
 
 
-def _line(condition: Condition, own: Score) -> str:
-    counts = _counts(own)
+def _line(condition: Condition, score: Score) -> str:
+    counts = _counts(score)
     times = counts["time_to_detect_s"]
-    shown = f"{times['median']:>8.1f}s{times['worst']:>8.1f}s" if times else f"{'-':>9}{'-':>9}"
+    delays = f"{times['median']:>8.1f}s{times['worst']:>8.1f}s" if times else f"{'-':>9}{'-':>9}"
     return (
         f"{condition.slug:<24}{counts['injected']:>9}{counts['found']:>7}{counts['missed']:>8}"
-        f"{counts['invented']:>10}{shown}"
+        f"{counts['invented']:>10}{delays}"
     )

@@ -1,6 +1,6 @@
-"""The tables that files hold, piece by piece: Parquet as it lies, CSV (gzip allowed) as text.
+"""Reads tables from files in chunks: Parquet with its types, CSV (gzip allowed) as text.
 
-Decides nothing about what is in them; raises Misconfigured where one cannot be read or lacks a column.
+Does not interpret the values; raises Misconfigured where a file cannot be read or lacks a column.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,14 +16,14 @@ import pyarrow.parquet as pq
 from streams.wire.errors import Misconfigured
 
 CHUNK_ROWS = 1 << 18
-"""Reading took 3.43, 2.77 and 2.74 CPU seconds a million port-samples in pieces of 2^16, 2^18 and 2^20 rows."""
+"""Reading took 3.43, 2.77 and 2.74 CPU seconds a million port-samples in chunks of 2^16, 2^18 and 2^20 rows."""
 
-_TEXTS = ("device", "port", "metric", "source")
+_TEXT_COLUMNS = ("device", "port", "metric", "source")
 
 
-def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
-    """All rows at once."""
-    with _named(path):
+def read_table(path: Path, required: Sequence[str]) -> pa.Table:
+    """Return all rows as one table."""
+    with _errors_with_path(path):
         if path.suffix == ".parquet":
             table = pq.read_table(path)
         else:
@@ -32,36 +32,39 @@ def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
             names = header.decode(errors="replace").splitlines()[0].replace('"', "").split(",") if header else []
             text = pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False)
             table = pa.csv.read_csv(path, convert_options=text)
-    _complete(path, table.column_names, needed)
+    _check_columns(path, table.column_names, required)
     return table
 
 
-def read_chunks(path: Path, needed: Sequence[str], names: Sequence[str], piece_rows: int) -> Iterator[pa.Table]:
-    """The rows as they stand in a Parquet file, texts as dictionaries; of other files, and unless time only grows, all.
+def read_chunks(path: Path, required: Sequence[str], names: Sequence[str], chunk_rows: int) -> Iterator[pa.Table]:
+    """Yield the rows of a Parquet file in order, text as dictionaries; other or unsorted files as one table.
 
-    `names` are the columns that are wanted where they are there. Threads of Arrow's would take twice the CPU for it
-    (1.65 s and 0.81 s a million port-samples of 24 values, 2 cores), and the stages have none to wait for them.
+    `names` are the columns to read where the file has them. Arrow's threads would take twice the CPU (1.65 s and 0.81 s
+    a million port-samples of 24 values, 2 cores), and the stages could not use the time saved.
     """
     if path.suffix != ".parquet":
-        yield read_table(path, needed)
+        yield read_table(path, required)
         return
-    with _named(path):
-        there = pq.read_schema(path).names
-        _complete(path, there, needed)
-        wanted = [name for name in names if name in there]
-    with _named(path), pq.ParquetFile(path, read_dictionary=[name for name in wanted if name in _TEXTS]) as file:
-        if not _in_time(file, piece_rows):
-            yield file.read(wanted)
+    with _errors_with_path(path):
+        columns = pq.read_schema(path).names
+        _check_columns(path, columns, required)
+        selected = [name for name in names if name in columns]
+    with (
+        _errors_with_path(path),
+        pq.ParquetFile(path, read_dictionary=[name for name in selected if name in _TEXT_COLUMNS]) as file,
+    ):
+        if not _is_sorted_by_time(file, chunk_rows):
+            yield file.read(selected)
             return
-        for piece in file.iter_batches(piece_rows, columns=wanted, use_threads=False):
-            yield pa.Table.from_batches([piece])
+        for chunk in file.iter_batches(chunk_rows, columns=selected, use_threads=False):
+            yield pa.Table.from_batches([chunk])
 
 
-def _in_time(file: Any, piece_rows: int) -> bool:
-    """Whether no row is older than the one before."""
+def _is_sorted_by_time(file: Any, chunk_rows: int) -> bool:
+    """Return whether no row is older than the one before."""
     last = None
-    for piece in file.iter_batches(piece_rows, columns=["time"], use_threads=False):
-        times = piece.column(0)
+    for chunk in file.iter_batches(chunk_rows, columns=["time"], use_threads=False):
+        times = chunk.column(0)
         if times.null_count or not (pa.types.is_integer(times.type) or pa.types.is_timestamp(times.type)):
             return False
         numbers = times.cast(pa.int64()).to_numpy()
@@ -71,13 +74,13 @@ def _in_time(file: Any, piece_rows: int) -> bool:
     return True
 
 
-def _complete(path: Path, there: Sequence[str], needed: Sequence[str]) -> None:
-    if missing := [name for name in needed if name not in there]:
-        raise Misconfigured(f"{path}: no column {', '.join(missing)}")
+def _check_columns(path: Path, columns: Sequence[str], required: Sequence[str]) -> None:
+    if missing := [name for name in required if name not in columns]:
+        raise Misconfigured(f"{path} lacks the columns {', '.join(missing)}")
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _errors_with_path(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException, EOFError) as error:

@@ -1,7 +1,7 @@
-"""The rows of a recording as typed columns: what each value means; rows that cannot be read are left out by name.
+"""Converts the rows of a recording to typed columns; rows that cannot be read are skipped and counted by reason.
 
-Texts become numbers once for each different one, so that no Python runs for a row. A row whose value is no plain number
-of its kind (a counter of 20 digits, or written as a float) is looked at by itself.
+Each distinct text is converted once, so no Python runs per row. Only a row whose value is no plain number of its kind
+(a counter of 20 digits, or written as a float) is converted by itself.
 """
 
 from collections import Counter
@@ -32,18 +32,18 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class RejectedRows:
-    """What could not be read: reasons with their number of rows."""
+    """The rows that could not be read, counted by reason."""
 
     reasons: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> list[str]:
-        """One line a reason."""
-        return [f"{reason}: {count} rows left out" for reason, count in sorted(self.reasons.items())]
+        """Return a line for each reason."""
+        return [f"{reason}: {count} rows skipped" for reason, count in sorted(self.reasons.items())]
 
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """Columns of one length: `device` and `port` are numbers of names, `column` a metric with its index."""
+    """Columns of equal length: `device` and `port` are numbers of names, `column` is a metric with its index."""
 
     time: Ints
     device: Codes
@@ -56,131 +56,133 @@ class TypedRows:
     def __len__(self) -> int:
         return len(self.time)
 
-    def select(self, which: Any) -> "TypedRows":
-        """Those of these places."""
-        return TypedRows(*(getattr(self, name)[which] for name in _COLUMNS))
+    def select(self, rows: Any) -> "TypedRows":
+        """Return the selected rows."""
+        return TypedRows(*(getattr(self, name)[rows] for name in _COLUMNS))
 
 
 _COLUMNS = [column.name for column in fields(TypedRows)]
 
 
 def concatenate(rows: Sequence[TypedRows]) -> TypedRows:
-    """One after the other."""
+    """Return the rows one after the other."""
     if len(rows) == 1:
         return rows[0]
-    return TypedRows(*(np.concatenate([getattr(own, name) for own in rows]) for name in _COLUMNS))
+    return TypedRows(*(np.concatenate([getattr(part, name) for part in rows]) for name in _COLUMNS))
 
 
 @dataclass(slots=True)
 class ColumnReader:
-    """Types the rows of one recording; the numbers of its names hold for all its files."""
+    """Converts the rows of one recording; the numbers of names are the same for all its files."""
 
     rejected: RejectedRows
     devices: NameTable = field(default_factory=NameTable)
     ports: NameTable = field(default_factory=NameTable)
 
     def read(self, table: pa.Table, path: Path) -> TypedRows:
-        """The rows of a piece of a file that can be read; raises Misconfigured where its times cannot."""
-        metric = _told(table, "metric", lambda name: BY_NAME.get(name.lower()))
-        source = _told(table, "source", lambda name: SOURCES.get(name.lower() or "gnmi"))
+        """Return the readable rows of a chunk of a file; raises Misconfigured where its times cannot be read."""
+        metric = _distinct_values(table, "metric", lambda name: BY_NAME.get(name.lower()))
+        source = _distinct_values(table, "source", lambda name: SOURCES.get(name.lower() or "gnmi"))
         no_metric, no_source = metric.wrong, source.wrong
-        index, no_index = _counted(table, "index", NO_INDEX, 2**31 - 1, NO_INDEX)
-        boot, no_boot = _counted(table, "boot_id", 0, 2**64 - 1, 0)
+        index, no_index = _integers(table, "index", NO_INDEX, 2**31 - 1, NO_INDEX)
+        boot, no_boot = _integers(table, "boot_id", 0, 2**64 - 1, 0)
         time = times(table["time"], path)
-        words, no_value = _words(table["value"], metric.each(lambda number: number in COUNTERS, np.bool_), no_metric)
-        device, unnamed = _named(table["device"], self.devices)
-        port, _ = _named(table["port"], self.ports)
+        words, no_value = _value_words(
+            table["value"], metric.each(lambda number: number in COUNTERS, np.bool_), no_metric
+        )
+        device, no_device = _name_codes(table["device"], self.devices)
+        port, _ = _name_codes(table["port"], self.ports)
         no_time = time == _NO_TIME
-        kept: Mask | None = None
+        valid: Mask | None = None
         for wrong, reason in (
-            (no_metric, "a metric that is not in the catalogue"), (no_source, "an unknown source"),
-            (no_time, "no time"), (no_value, "a value that is no number"),
-            (no_index, "an index that is no number"), (no_boot, "a boot id that is no number"), (unnamed, "no device"),
+            (no_metric, "the metric is not in the catalogue"), (no_source, "unknown source"),
+            (no_time, "no time"), (no_value, "the value is not a number"),
+            (no_index, "the index is not a number"), (no_boot, "the boot id is not a number"), (no_device, "no device"),
         ):  # fmt: skip
             if wrong is None or not wrong.any():
                 continue
-            kept = np.ones(table.num_rows, bool) if kept is None else kept
-            if number := int(np.count_nonzero(wrong & kept)):
+            valid = np.ones(table.num_rows, bool) if valid is None else valid
+            if number := int(np.count_nonzero(wrong & valid)):
                 self.rejected.reasons[f"{path.name}: {reason}"] += number
-            kept &= ~wrong
+            valid &= ~wrong
         column = metric.each(lambda number: column_code(number, 0), np.int64) + index
         rows = TypedRows(time, device, source.each(int, np.int8), boot, port, column, words)
-        return rows if kept is None else rows.select(kept)
+        return rows if valid is None else rows.select(valid)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What each different text of a column means, None where that is nothing, and which of them each row has."""
+class _DistinctValues:
+    """The value of each distinct text of a column, None where it is invalid, and the text of each row by number."""
 
-    made: Sequence[int | None]
-    places: pa.Array
+    values: Sequence[int | None]
+    indices: pa.Array
 
     def each(self, convert: Callable[[int], int], kind: Any) -> npt.NDArray[Any]:
-        """What is made of it, row by row; 0 is converted where it means nothing."""
-        return _spread(np.array([convert(number or 0) for number in self.made], kind), self.places)
+        """Return the converted value of each row; an invalid one is converted as 0."""
+        return _spread(np.array([convert(number or 0) for number in self.values], kind), self.indices)
 
     @property
     def wrong(self) -> Mask | None:
-        """The rows of which it means nothing; None where there are none."""
-        return _marked([number is None for number in self.made], self.places)
+        """The rows with an invalid text; None where there are none."""
+        return _marked([number is None for number in self.values], self.indices)
 
 
-def _spread(own: npt.NDArray[Any], places: pa.Array) -> npt.NDArray[Any]:
-    """For each row what its text has. Arrow does it in half the time that numpy's index takes, flags as bytes."""
-    plain = own.view(np.uint8) if own.dtype == np.bool_ else own
-    return np.asarray(pc.take(pa.array(plain), places).to_numpy()).view(own.dtype)
+def _spread(values: npt.NDArray[Any], indices: pa.Array) -> npt.NDArray[Any]:
+    """Return the value of each row's text. Arrow takes half the time of numpy's indexing, with flags as bytes."""
+    plain = values.view(np.uint8) if values.dtype == np.bool_ else values
+    return np.asarray(pc.take(pa.array(plain), indices).to_numpy()).view(values.dtype)
 
 
-def _marked(own: Sequence[bool], places: pa.Array) -> Mask | None:
-    """The rows whose text is one of the marked ones; None where no text is."""
-    return _spread(np.array(own, np.bool_), places) if any(own) else None
+def _marked(marks: Sequence[bool], indices: pa.Array) -> Mask | None:
+    """Return the rows whose text is marked; None where no text is."""
+    return _spread(np.array(marks, np.bool_), indices) if any(marks) else None
 
 
 def _text(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    """A column of names as numbers and names; an absent one is empty."""
+    """Return a column of names as a dictionary; an absent name is empty."""
     if not pa.types.is_dictionary(column.type):
         column = pc.fill_null(column.cast(pa.string()), "").dictionary_encode()
-    whole = column.unify_dictionaries().combine_chunks()
-    if whole.null_count:
-        whole = pc.fill_null(whole.cast(pa.string()), "").dictionary_encode()
-    return whole
+    encoded = column.unify_dictionaries().combine_chunks()
+    if encoded.null_count:
+        encoded = pc.fill_null(encoded.cast(pa.string()), "").dictionary_encode()
+    return encoded
 
 
-def _named(column: pa.ChunkedArray, names: NameTable) -> tuple[Codes, Mask | None]:
-    """The numbers of names, and where there is none."""
+def _name_codes(column: pa.ChunkedArray, names: NameTable) -> tuple[Codes, Mask | None]:
+    """Return the numbers of the names, and the rows without a name."""
     text = _text(column)
-    own = [str(name) for name in text.dictionary.to_pylist()]
-    # Half as wide as they might be: a message's are its pattern's key.
-    codes = names.codes(own).astype(np.int32)
-    return _spread(codes, text.indices), _marked([name == "" for name in own], text.indices)
+    distinct = [str(name) for name in text.dictionary.to_pylist()]
+    # Half the width of the codes, because a message's codes are the key of its cell layout.
+    codes = names.codes(distinct).astype(np.int32)
+    return _spread(codes, text.indices), _marked([name == "" for name in distinct], text.indices)
 
 
-def _counted(table: pa.Table, name: str, low: int, high: int, blank: int) -> tuple[Any, Mask | None]:
-    """The integers in [low, high] of a column; an absent one is `blank`,."""
+def _integers(table: pa.Table, name: str, low: int, high: int, default: int) -> tuple[Any, Mask | None]:
+    """Return a column as integers and the rows outside of [low, high]; an absent integer is `default`."""
     kind = np.int64 if low < 0 else np.uint64
     if name in table.column_names and pa.types.is_integer((column := table[name]).type):
         if column.null_count == len(column):
-            return np.full(len(column), blank, kind), None
-        numbers = column.fill_null(blank).to_numpy() if column.null_count else column.to_numpy()
+            return np.full(len(column), default, kind), None
+        numbers = column.fill_null(default).to_numpy() if column.null_count else column.to_numpy()
         return numbers.astype(kind, copy=False), (numbers < low) | (numbers > high)
-    told = _told(table, name, _integer(low, high, blank))
-    return told.each(int, kind), told.wrong
+    distinct = _distinct_values(table, name, _integer(low, high, default))
+    return distinct.each(int, kind), distinct.wrong
 
 
-def _told(table: pa.Table, name: str, convert: Callable[[str], int | None]) -> _Told:
-    """What `convert` makes of each different text of a column; an absent column is empty texts."""
+def _distinct_values(table: pa.Table, name: str, convert: Callable[[str], int | None]) -> _DistinctValues:
+    """Convert each distinct text of a column; an absent column has empty texts."""
     if name not in table.column_names:
-        return _Told([convert("")], pa.array(np.zeros(table.num_rows, np.int32)))
+        return _DistinctValues([convert("")], pa.array(np.zeros(table.num_rows, np.int32)))
     text = _text(table[name])
-    return _Told([convert(str(own)) for own in text.dictionary.to_pylist()], text.indices)
+    return _DistinctValues([convert(str(value)) for value in text.dictionary.to_pylist()], text.indices)
 
 
-def _integer(low: int, high: int, blank: int) -> Callable[[str], int | None]:
-    """A reader of integers in [low, high]; an empty text is `blank`."""
+def _integer(low: int, high: int, default: int) -> Callable[[str], int | None]:
+    """Return a converter to integers in [low, high]; an empty text is `default`."""
 
     def read(text: str) -> int | None:
         if text == "":
-            return blank
+            return default
         try:
             return number if low <= (number := int(text)) <= high else None
         except ValueError:
@@ -190,7 +192,7 @@ def _integer(low: int, high: int, blank: int) -> Callable[[str], int | None]:
 
 
 def times(column: pa.ChunkedArray, path: Path) -> Ints:
-    """Unix ns, from integers or RFC 3339; the smallest int64 where there is none."""
+    """Return Unix nanoseconds from integers or RFC 3339; the smallest int64 where the time is absent."""
     if pa.types.is_timestamp(column.type):
         return np.asarray(column.cast(pa.timestamp("ns")).cast(pa.int64()).fill_null(_NO_TIME).to_numpy(), np.int64)
     if pa.types.is_integer(column.type):
@@ -204,24 +206,26 @@ def times(column: pa.ChunkedArray, path: Path) -> Ints:
             stamps = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
             numbers = stamps.cast(pa.timestamp("ns", "UTC")).cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise Misconfigured(f"{path}: time is neither Unix ns nor RFC 3339: {error}") from error
+            raise Misconfigured(
+                f"{path}: the column time has neither Unix nanoseconds nor RFC 3339: {error}"
+            ) from error
     return np.asarray(numbers.fill_null(_NO_TIME).to_numpy(), np.int64)
 
 
-def _words(column: pa.ChunkedArray, counter: Mask, unknown: Mask | None) -> tuple[Words, Mask]:
-    """The values as words, counters exactly, and which are no values of their kind."""
+def _value_words(column: pa.ChunkedArray, counter: Mask, unknown: Mask | None) -> tuple[Words, Mask]:
+    """Return the values as words, counters exactly, and the rows whose value is invalid for its kind."""
     if pa.types.is_floating(column.type):
-        return _of_floats(column.to_numpy().astype(np.float64, copy=False), counter)
+        return _words_of_floats(column.to_numpy().astype(np.float64, copy=False), counter)
     if pa.types.is_integer(column.type) and not column.null_count:
         numbers = column.to_numpy()
         words = np.where(counter, numbers.astype(np.uint64), numbers.astype(np.float64).view(np.uint64))
         return words, counter & (numbers < 0)
     known = counter if unknown is None else counter & ~unknown
-    return _of_text(pc.fill_null(column.cast(pa.string()), "").combine_chunks(), known)
+    return _words_of_text(pc.fill_null(column.cast(pa.string()), "").combine_chunks(), known)
 
 
-def _of_floats(numbers: npt.NDArray[np.float64], counter: Mask) -> tuple[Words, Mask]:
-    # All rows in each step: to pick out the counters takes longer than to convert the rest in vain.
+def _words_of_floats(numbers: npt.NDArray[np.float64], counter: Mask) -> tuple[Words, Mask]:
+    # Each step converts all rows: selecting the counters takes longer than converting the others needlessly.
     wrong = ~np.isfinite(numbers) | (counter & ~((numbers >= 0) & (numbers < 2.0**64)))
     with np.errstate(invalid="ignore"):
         words = np.where(counter, numbers.astype(np.uint64), numbers.view(np.uint64))
@@ -230,19 +234,19 @@ def _of_floats(numbers: npt.NDArray[np.float64], counter: Mask) -> tuple[Words, 
     return words, wrong
 
 
-def _of_text(text: pa.StringArray, counter: Mask) -> tuple[Words, Mask]:
-    """A counter does not fit a double, so that plain digits are read as they are."""
+def _words_of_text(text: pa.StringArray, counter: Mask) -> tuple[Words, Mask]:
+    """Return the words of texts; a counter may not fit a double, so plain digits are converted as integers."""
     number = np.asarray(pc.match_substring_regex(text, _NUMBER).to_numpy(zero_copy_only=False), bool)
     plain = number & counter
     if plain.any():
         plain &= np.asarray(pc.match_substring_regex(text, _PLAIN).to_numpy(zero_copy_only=False), bool)
     read = pc.if_else(pa.array(number), pc.replace_substring_regex(text, r"^\+", ""), "0")
-    words, wrong = _of_floats(read.cast(pa.float64()).to_numpy(), counter & ~plain & number)
+    words, wrong = _words_of_floats(read.cast(pa.float64()).to_numpy(), counter & ~plain & number)
     if plain.any():
         words[plain] = text.filter(pa.array(plain)).cast(pa.uint64()).to_numpy()
     for row in np.flatnonzero(number & counter & ~plain):
-        said = text[int(row)].as_py()
-        exact = int(said) if said.isdigit() else int(float(said)) if not wrong[row] else -1
+        digits = text[int(row)].as_py()
+        exact = int(digits) if digits.isdigit() else int(float(digits)) if not wrong[row] else -1
         wrong[row] = not 0 <= exact < 2**64
         words[row] = 0 if wrong[row] else exact
     return words, wrong | ~number

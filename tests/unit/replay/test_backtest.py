@@ -1,4 +1,4 @@
-"""Backtests: the order in which stages are driven, what is written, and real recordings against their truth."""
+"""Tests backtests: the order of messages, the output, and real recordings against their ground truth."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ RECORDINGS = ("clos-100g/recording", "clos-100g-flapper", "clos-100g-shut")
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_real_recordings_are_found_whole_and_nothing_is_invented(name: str, tmp_path: Path) -> None:
+def test_real_recordings_have_full_precision_and_recall(name: str, tmp_path: Path) -> None:
     """Precision and recall are 1 on recordings of a real fabric."""
     folder = TIMESERIES / name
     if not folder.is_dir():
@@ -33,14 +33,14 @@ def test_real_recordings_are_found_whole_and_nothing_is_invented(name: str, tmp_
     out = tmp_path / "found.jsonl"
     summary = run(source, Settings(), out)
     truths = read_truth(folder / "truth.csv")
-    own = score(read_findings(out), truths)
-    assert (own.precision, own.recall) == (1.0, 1.0)
+    result = score(read_findings(out), truths)
+    assert (result.precision, result.recall) == (1.0, 1.0)
     assert summary.messages > 100
     assert summary.rejected == ()
 
 
 def test_messages_are_ordered_by_time_device_and_source() -> None:
-    """Whatever order a recording is read in, the findings are the same."""
+    """The findings do not depend on the order in which a recording is read."""
     world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
     messages: list[Message] = [*world.rounds(400), event("s1", 215, EventKind.DEVICE_REBOOT)]
     assert play(reversed(messages)) == play(messages)
@@ -52,22 +52,24 @@ def test_messages_are_ordered_by_time_device_and_source() -> None:
     assert down("a/b", 1).by_event
 
 
-def test_a_batch_is_what_came_within_a_grain_and_a_control_by_itself() -> None:
-    """Counted from its first message, so that shifted times make the same batches."""
+def test_a_batch_has_the_messages_of_one_grain_or_one_control() -> None:
+    """The grain starts at the batch's first message, so shifted times make the same batches."""
     for shift in (0, 0.05):
-        told: list[Message] = [event("s1", t + shift, EventKind.LOG) for t in (0, 0.09, 0.1, 0.11)]
-        told.insert(3, Control("c", ControlKind.EXCLUDE, at_ns=at(0.11 + shift)))
-        assert [len(batch) for batch in batches(told)] == [2, 1, 1, 1]
+        messages: list[Message] = [event("s1", t + shift, EventKind.LOG) for t in (0, 0.09, 0.1, 0.11)]
+        messages.insert(3, Control("c", ControlKind.EXCLUDE, at_ns=at(0.11 + shift)))
+        assert [len(batch) for batch in batches(messages)] == [2, 1, 1, 1]
 
 
 def test_batches_find_what_single_messages_find() -> None:
-    """How many messages the stages get at once changes no conclusion."""
+    """The size of batches changes no finding."""
     world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220}, down={"p1-l0/d1": [(100, 200)]})
     messages: list[Message] = [*world.rounds(400), *statuses(world, 400)]
     messages.sort(key=event_time)
     driver = Driver(stages(), topology())
-    said = [one for message in messages for one in driver.process([message])] + driver.end(ns(30))
-    plain = [(f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id) for f in findings(said)]
+    conclusions = [one for message in messages for one in driver.process([message])] + driver.end(ns(30))
+    plain = [
+        (f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id) for f in findings(conclusions)
+    ]
     assert plain == [
         (f.id, f.subject.id, f.started_at_ns, f.resolved_at_ns, f.severity, f.parent_id)
         for f in findings(play(messages))
@@ -75,39 +77,39 @@ def test_batches_find_what_single_messages_find() -> None:
     assert len(plain) > 3
 
 
-def test_what_is_open_at_the_end_stays_open() -> None:
-    """Time ends at the last message plus the lateness, no further."""
+def test_an_open_finding_stays_open_at_the_end() -> None:
+    """Event time ends at the last message plus the lateness."""
     world = SmallWorld(down={"p1-l0/d1": [(100, 1e9)]})
     (found,) = findings(play(world.rounds(300)))
     assert (found.is_closed, found.final) == (False, False)
 
 
-def test_what_ended_is_final_when_the_lateness_has_passed() -> None:
-    """Up again long enough before the end."""
+def test_a_closed_finding_is_final_after_the_lateness() -> None:
+    """The link came up long enough before the end."""
     world = SmallWorld(down={"p1-l0/d1": [(100, 200)]})
     (found,) = findings(play(world.rounds(300)))
     assert (found.status, found.final) == (Status.RESOLVED, True)
 
 
-def test_a_recording_of_events_alone_is_concluded_too() -> None:
-    """No samples, only events: time comes to the last of them and the lateness."""
-    told = [
+def test_a_recording_of_events_alone_is_finalized() -> None:
+    """Without samples, event time advances to the last event plus the lateness."""
+    messages = [
         event("p1-l0/d1", t, k) for t, k in ((0, EventKind.LINK_DOWN), (100, EventKind.LINK_UP), (300, EventKind.LOG))
     ]
-    (found,) = findings(play(told))
+    (found,) = findings(play(messages))
     assert (found.status, found.final) == (Status.RESOLVED, True)
 
 
-def test_an_inventory_that_cannot_be_is_misconfigured(tmp_path: Path) -> None:
-    """Every problem has its line."""
+def test_an_invalid_inventory_is_misconfigured(tmp_path: Path) -> None:
+    """Every error has a line."""
     samples_file = tmp_path / "s.csv"
     samples_file.write_text("time,device,port,metric,index,value\n")
     with pytest.raises(Misconfigured, match="no devices"):
         run(Recording((samples_file,), (), None, None, None, tmp_path), Settings(), tmp_path / "out")
 
 
-def test_a_file_of_findings_that_cannot_be_read_is_refused_by_its_line(tmp_path: Path) -> None:
-    """Which line, and of which file."""
+def test_an_invalid_file_of_findings_is_refused_with_its_line(tmp_path: Path) -> None:
+    """The error names the file and the line."""
     file = tmp_path / "found.jsonl"
     file.write_text('{"type":"remediation","data":{}}\n{"type":"finding"}\n')
     with pytest.raises(Misconfigured, match=r"found\.jsonl line 2"):

@@ -1,4 +1,4 @@
-"""`backtest --facts FILE`: what devices say of themselves reaches the detectors that judge it."""
+"""Tests that the facts of `backtest --facts FILE` reach the detectors."""
 
 from pathlib import Path
 
@@ -12,16 +12,16 @@ from tests.worlds.facts_world import FactsWorld
 from tests.worlds.small_fabric import inventory
 
 
-def test_cables_are_judged_from_a_file_of_facts(tmp_path: Path) -> None:
-    """Samples as CSV, facts as JSON lines: the swap is found, with both links named, and no row is refused."""
+def test_cabling_is_checked_from_a_file_of_facts(tmp_path: Path) -> None:
+    """With samples as CSV and facts as JSON lines, the swap of both links is found, and no row is rejected."""
     world = FactsWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 2000)]})
-    told = [*world.rounds(900), *world.other_messages(900)]
+    messages = [*world.rounds(900), *world.other_messages(900)]
     rows = ["time,device,port,metric,index,value"]
-    for one in told:
+    for one in messages:
         if isinstance(one, Samples):
             rows += [f"{one.sampled_at_ns},{one.device},{port},oper_up,,1" for port in one.row]
     (tmp_path / "samples.csv").write_text("\n".join(rows))
-    facts = [codec.to_json(one).decode() for one in told if isinstance(one, Facts)]
+    facts = [codec.to_json(one).decode() for one in messages if isinstance(one, Facts)]
     (tmp_path / "facts.jsonl").write_text("\n".join(facts))
     write_folder(inventory(), tmp_path / "inventory")
     source = Recording((tmp_path / "samples.csv",), (), tmp_path / "facts.jsonl", None, None, tmp_path / "inventory")
