@@ -1,1 +1,1 @@
-"""The names of self-metrics and the clock protocol; needs the standard library only."""
+"""Self-metrics, the clock protocol and process tuning; requires only the standard library."""

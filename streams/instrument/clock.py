@@ -1,11 +1,11 @@
-"""The clock protocol: whoever needs the time is handed one; only a room that owns a process makes one."""
+"""The clock protocol: code that needs the time takes a Clock argument; only rooms that own a process create one."""
 
 from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """A source of the current time."""
 
     def now_ns(self) -> int:
-        """Unix time in nanoseconds."""
+        """Return Unix time in nanoseconds."""
         ...

@@ -1,6 +1,6 @@
-"""What railsight says of itself while it runs: every name is here once, so that a misspelt one is a type error.
+"""The self-metrics of railsight: every name is defined once, so that a misspelt name is a type error.
 
-Whoever counts is handed a Metrics; the one that Prometheus reads is in streams/runtime/prometheus.py.
+Code that counts takes a Metrics argument; streams/runtime/prometheus.py has the one that Prometheus scrapes.
 """
 
 from typing import Literal, Protocol
@@ -24,22 +24,22 @@ Gauge = Literal[
 
 HELP: dict[Counter | Gauge, str] = {
     "railsight_messages_total": "Records folded into a stage, by its input topic.",
-    "railsight_rejected_total": "Records that could not be read and went to the rejected topic.",
-    "railsight_outputs_total": "Records that a stage said, by topic; each is a revision of what its key names.",
+    "railsight_rejected_total": "Unreadable records that were sent to the rejected topic.",
+    "railsight_outputs_total": "Records that a stage emitted, by topic; each is a revision of the subject of its key.",
     "railsight_snapshots_total": "Snapshots written and acknowledged.",
-    "railsight_snapshot_bytes_total": "Bytes of these snapshots.",
-    "railsight_snapshot_seconds_total": "Time from taking these snapshots to their acknowledgement.",
-    "railsight_takeovers_total": "Times that a partition was taken over and its state restored.",
-    "railsight_send_retries_total": "Times that records had to be sent again.",
-    "railsight_watermark_seconds": "How far event time has come, as Unix time.",
-    "railsight_lag_records": "Records of the input that are not read yet.",
+    "railsight_snapshot_bytes_total": "Bytes of snapshots written and acknowledged.",
+    "railsight_snapshot_seconds_total": "Time from taking a snapshot to its acknowledgement, summed over snapshots.",
+    "railsight_takeovers_total": "Takeovers of a partition with its state restored.",
+    "railsight_send_retries_total": "Retries of sending records.",
+    "railsight_watermark_seconds": "The watermark in event time, as Unix time.",
+    "railsight_lag_records": "Records of the input that are not yet read.",
     "railsight_epoch": "The epoch of the partition's owner.",
-    "railsight_takeover_seconds": "How long it took to take the partition over, its state restored.",
+    "railsight_takeover_seconds": "Duration of the last takeover of the partition, with its state restored.",
 }
 
 
 class Metrics(Protocol):
-    """Where counts go. Labels: the stage, the partition of its input, and a topic where the name speaks of one."""
+    """A sink of self-metrics. Labels: the stage, the partition of its input, and a topic for metrics by topic."""
 
     def count(self, name: Counter, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
         """Add to a counter."""
@@ -51,10 +51,10 @@ class Metrics(Protocol):
 
 
 class NullMetrics:
-    """For whoever does not ask."""
+    """A sink that discards all metrics."""
 
     def count(self, name: Counter, stage: str, partition: int, *, topic: str = "", by: float = 1) -> None:
-        """Count nothing."""
+        """Discard a count."""
 
     def set(self, name: Gauge, stage: str, partition: int, value: float) -> None:
-        """Keep nothing."""
+        """Discard a value."""

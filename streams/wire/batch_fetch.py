@@ -1,9 +1,9 @@
-"""Takes what aiokafka's consumer has fetched as its batches hold it, without the Python that it spends on each record.
+"""Drains the records that aiokafka's consumer fetched directly from its batches, without Python code for each record.
 
-`getmany` goes through two generators and makes a record of its own of each, 4 µs a record; what a batch itself answers
-has all that a stage's runner and the sink look at, for 0.6. And it goes through all partitions in one go, during which
-nothing else of the process happens: here whoever takes decides when it goes on.
-This relies on names of aiokafka 0.14.0 that are not public; tests/contract/runtime/test_private_names.py holds them.
+`getmany` uses two generators and creates a ConsumerRecord for each record, 4 µs each; the records of a batch have all
+fields that the runner and the sink read, for 0.6 µs. `getmany` also blocks the process until all partitions are done;
+here the caller decides when to continue.
+This uses private names of aiokafka 0.14.0; tests/contract/runtime/test_private_names.py checks them.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from aiokafka.errors import CorruptRecordException
 
 
 class FetchedRecord(Protocol):
-    """What of aiokafka's ConsumerRecord its readers look at."""
+    """The fields of aiokafka's ConsumerRecord that readers use."""
 
     @property
     def offset(self) -> int: ...
     @property
     def timestamp(self) -> int:
-        """When the broker took it, in ms."""
+        """Return the time at which the broker appended the record, in ms."""
         ...
 
     @property
@@ -34,8 +34,8 @@ class FetchedRecord(Protocol):
 
 
 async def wait_for_fetch(consumer: Any, within_s: float) -> None:
-    """Wait until something was fetched, or the time is over; raises what a fetch was refused with."""
-    fetcher = consumer._fetcher  # noqa: SLF001 — see above, here and below
+    """Wait until records were fetched, or until the timeout; raises the error of a failed fetch."""
+    fetcher = consumer._fetcher  # noqa: SLF001 — see the module docstring, here and below
     if fetcher._records:  # noqa: SLF001
         return
     waiter = fetcher._create_fetch_waiter()  # noqa: SLF001
@@ -47,9 +47,9 @@ async def wait_for_fetch(consumer: Any, within_s: float) -> None:
 
 
 def drain_fetched(consumer: Any) -> Iterator[tuple[TopicPartition, list[FetchedRecord]]]:
-    """What was fetched of each partition; the consumer fetches on once the last one was taken.
+    """Yield the fetched records of each partition; the consumer resumes fetching after the last one.
 
-    Raises what a fetch failed with. Between two partitions others may go on, but nobody may seek or assign.
+    Raises the error of a failed fetch. Other tasks may run between two partitions, but must not seek or assign.
     """
     fetcher = consumer._fetcher  # noqa: SLF001
     try:
@@ -70,16 +70,16 @@ def drain_fetched(consumer: Any) -> Iterator[tuple[TopicPartition, list[FetchedR
         fetcher._notify(fetcher._wait_consume_future)  # noqa: SLF001
 
 
-def _unpacked(tp: TopicPartition, found: Any) -> list[FetchedRecord]:
-    """The records from where the fetch began; it begins with a whole batch, whose first ones may lie before."""
-    batches, start = found._records, found.next_fetch_offset  # noqa: SLF001
+def _unpacked(tp: TopicPartition, fetched: Any) -> list[FetchedRecord]:
+    """Return the records from the fetch offset on; a fetch begins with a whole batch, which may start before it."""
+    batches, start = fetched._records, fetched.next_fetch_offset  # noqa: SLF001
     records: list[FetchedRecord] = []
     while batches.has_next():
         batch = batches.next_batch()
-        if found._check_crcs and not batch.validate_crc():  # noqa: SLF001
-            raise CorruptRecordException(f"{tp.topic}/{tp.partition}: a batch is not what was written")
+        if fetched._check_crcs and not batch.validate_crc():  # noqa: SLF001
+            raise CorruptRecordException(f"{tp.topic}/{tp.partition}: the CRC of a batch is wrong")
         if not batch.is_control_batch:
             records += batch
-        # Of the batch, not of its last record: compaction may have taken that.
-        found.next_fetch_offset = batch.next_offset
+        # The next offset of the batch, not of its last record, which compaction may have removed.
+        fetched.next_fetch_offset = batch.next_offset
     return records if not records or records[0].offset >= start else [one for one in records if one.offset >= start]

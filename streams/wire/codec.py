@@ -1,4 +1,4 @@
-"""Between plain models and protobuf bytes; the only module that touches the generated classes.
+"""Converts plain models to protobuf bytes and back; the only module that uses the generated classes.
 
 The conversion is derived from the dataclasses and the descriptors once, at import, so that a field is named in two
 places only: the .proto file and the model. Samples have a path of their own: their tables go to numpy as they are.
@@ -43,19 +43,19 @@ def _generated_class(name: str) -> type[Proto]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Field:
-    """How one field goes over; `None` leaves the value as it is."""
+    """The conversion of one field; `None` leaves the value unchanged."""
 
     attribute: str
     name: str
-    """Of the field in the .proto."""
+    """The name of the field in the .proto."""
     to_wire: Callable[[Any], Any] | None
     from_wire: Callable[[Any], Any] | None
     optional: bool = False
-    """Where it is not there, it is None."""
+    """True if an absent field is None."""
 
 
 class _ConversionPlan:
-    """How a model goes over: all fields at once, then those that the wire has in another form."""
+    """The conversion of a model: all fields at once, then those with another form on the wire."""
 
     __slots__ = ("from_wire", "names", "of_message", "of_model", "oneofs", "to_wire")
 
@@ -77,16 +77,16 @@ class _Oneof:
     """A oneof of messages: one attribute of the model, whose type chooses the field."""
 
     place: int
-    """Among the model's fields."""
+    """The index among the fields of the model."""
     name: str
     standin: str
-    """One of its fields, which stands for all in `_Plan.names`."""
+    """The field that represents the oneof in `_ConversionPlan.names`."""
     field_of: Mapping[type, str]
     model_of: Mapping[str, type]
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Reads these attributes in one call: a call a field cost three times as much."""
+    """Return a getter of these attributes in one call; a call for each field costs three times as much."""
     get = operator.attrgetter(*names)
     return get if len(names) > 1 else lambda of: (get(of),)
 
@@ -104,7 +104,7 @@ class _EnumMembers(dict[int, IntEnum]):
 
 
 def _inner(hint: Any) -> Any:
-    """`X` of `X | None` and of `tuple[X, ...]`; else the hint itself."""
+    """Return `X` for `X | None` and `tuple[X, ...]`; else the hint itself."""
     if isinstance(hint, types.UnionType):
         return next(arg for arg in typing.get_args(hint) if arg is not type(None))
     if typing.get_origin(hint) is tuple:
@@ -184,7 +184,7 @@ def _models() -> tuple[type, ...]:
 
 
 def _to_proto(model: object) -> Proto:
-    """The generated message; a value of None leaves its field out."""
+    """Return the generated message; a value of None leaves its field out."""
     kind = type(model)
     plan = _PLANS[kind]
     values = dict(zip(plan.names, plan.of_model(model), strict=True))
@@ -220,22 +220,22 @@ _CLASSES: Mapping[type, type[Proto]] = {model: _generated_class(model.__name__) 
 
 
 def to_bytes(model: models.Message) -> bytes:
-    """The protobuf bytes of a message; maps are in key order, so that equal messages have equal bytes."""
+    """Encode a message as protobuf bytes; maps are in key order, so that equal messages have equal bytes."""
     if isinstance(model, models.Samples):
         return _samples_to_bytes(model)
     return _to_proto(model).SerializeToString(deterministic=True)
 
 
 def from_bytes(model: type[Model], data: bytes) -> Model:
-    """Read a message; raises Reject on bytes that are not one."""
-    if model is models.Samples and (known := _STENCILS.decode(data)) is not None:
+    """Decode a message; raises Reject on invalid bytes."""
+    if model is models.Samples and (known := _TEMPLATES.decode(data)) is not None:
         return typing.cast("Model", known)
     message = _CLASSES[model]()
     try:
         message.ParseFromString(data)
         if model is models.Samples:
             samples = _samples(typing.cast("telemetry_pb2.Samples", message))
-            _STENCILS.add(data, samples)
+            _TEMPLATES.add(data, samples)
             return typing.cast("Model", samples)
         return _from_proto(model, message)
     except (DecodeError, ValueError) as error:
@@ -243,15 +243,15 @@ def from_bytes(model: type[Model], data: bytes) -> Model:
 
 
 def to_json(model: models.Message) -> bytes:
-    """The canonical JSON of the message (lowerCamelCase, RFC 3339, 64-bit integers as strings), on one line."""
+    """Encode a message as canonical JSON (lowerCamelCase, RFC 3339, 64-bit integers as strings), on one line."""
     return json_format.MessageToJson(_to_proto(model), indent=None, ensure_ascii=False).encode()
 
 
 def from_json(model: type[Model], data: bytes | str) -> Model:
-    """Read canonical JSON; fields that this version does not know are passed over; raises Reject on what is not one."""
+    """Decode canonical JSON, ignoring unknown fields; raises Reject on invalid input."""
     message = _CLASSES[model]()
-    if data.lstrip()[:1] not in ("{", b"{"):  # the parser takes a list or a text for an object without known fields
-        raise Reject(f"not a {model.__name__}: it is no JSON object")
+    if data.lstrip()[:1] not in ("{", b"{"):  # the parser accepts a list or a string as an object without known fields
+        raise Reject(f"not a {model.__name__}: expected a JSON object")
     try:
         json_format.Parse(data, message, ignore_unknown_fields=True)
         return _from_proto(model, message)
@@ -273,7 +273,7 @@ def _samples_to_bytes(samples: models.Samples) -> bytes:
 def _fill_table(message: telemetry_pb2.Table, table: models.Table, dtype: str) -> None:
     if not table.metric:
         return
-    message.metric.extend(typing.cast("typing.Iterable[Any]", table.metric))  # the stub wants its own enum
+    message.metric.extend(typing.cast("typing.Iterable[Any]", table.metric))  # the stub requires its own enum
     message.index.extend(table.index)
     message.values = np.ascontiguousarray(table.values, dtype=dtype).tobytes()
 
@@ -286,11 +286,11 @@ _SOURCES = {int(source): source for source in models.Source}
 _ROW_KINDS = {int(kind): kind for kind in models.RowKind}
 _LAYOUTS = ColumnLayoutCache()
 _ROW_NAMES = RowNameCache()
-_STENCILS = TemplateDecoder()
+_TEMPLATES = TemplateDecoder()
 
 
 def _samples(message: telemetry_pb2.Samples) -> models.Samples:
-    """A message of samples; equal columns, and equal row names, are the same tuples in every message read."""
+    """Convert a message of samples; equal columns and equal row names are the same tuples in every message."""
     device, names, delays = message.device, message.row, tuple(message.row_delay_us)
     rows = len(names)
     if delays and len(delays) != rows:
@@ -317,9 +317,9 @@ def _samples(message: telemetry_pb2.Samples) -> models.Samples:
 
 
 def _table(device: str, table: telemetry_pb2.Table, rows: int, *, counter: bool) -> models.Table:
-    """One table as arrays over the message's own bytes, without a loop over values or columns.
+    """Convert one table to arrays over the bytes of the message, without a loop over values or columns.
 
-    A metric that this version does not know is left out; one of the other table's kind makes the message unreadable.
+    Omits metrics that this version does not know; raises Reject on a metric of the other table's kind.
     """
     numbers, index, data = tuple(table.metric[:]), tuple(table.index[:]), table.values
     columns = len(numbers)
@@ -331,7 +331,7 @@ def _table(device: str, table: telemetry_pb2.Table, rows: int, *, counter: bool)
         )
     layout = _LAYOUTS.get(numbers, index)
     if not (layout.counters if counter else layout.gauges):
-        raise Reject(f"Samples of {device}: {'counters' if counter else 'gauges'} hold a metric of the other kind")
+        raise Reject(f"Samples of {device}: {'counters' if counter else 'gauges'} contain a metric of the other kind")
     values: npt.NDArray[Any] = np.ndarray((columns, rows), _COUNTER if counter else _GAUGE, data)
     return models.Table(
         layout.metric, layout.index, values if layout.known_columns is None else values[list(layout.known_columns)]

@@ -1,13 +1,13 @@
-"""Errors, named for what the caller must do about them."""
+"""Errors, named for the reaction of the caller."""
 
 
 class Reject(ValueError):
-    """Bad input: send it to the rejected topic with this reason, and go on."""
+    """Bad input: send it to the rejected topic with this reason and continue."""
 
 
 class Retry(RuntimeError):
-    """The far side is busy or away: keep the offset and try again later."""
+    """The far side is busy or unavailable: keep the offset and retry later."""
 
 
 class Misconfigured(Exception):
-    """Cannot start as configured: print this one line and exit with 2."""
+    """Invalid configuration: print this message and exit with 2."""

@@ -1,6 +1,6 @@
-"""Which event loop a process and its threads run on: uvloop where it is installed, else asyncio's own.
+"""Selects the event loop of a process and its threads: uvloop where it is installed, else asyncio's own.
 
-A message, a fetch and an answer each wake the loop: of reading gNMI uvloop saves a tenth (`railsight bench gnmi`).
+A message, a fetch and a response each wake the loop: uvloop saves a tenth of reading gNMI (`railsight bench gnmi`).
 """
 
 import asyncio

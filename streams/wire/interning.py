@@ -1,7 +1,7 @@
-"""What repeats from message to message of Samples, remembered: the columns of a table and the names of the rows.
+"""Caches of values that repeat in messages of Samples: the columns of a table and the names of the rows.
 
-Reading 24 columns and 128 names anew costs more than reading all values. Equal columns and equal names come back as the
-same tuples, so that whoever groups messages can compare by identity. What is remembered is bounded, whatever is sent.
+Decoding 24 columns and 128 names costs more than decoding all values. Equal columns and equal names are returned as the
+same tuples, so that code that groups messages can compare by identity. The caches are bounded for any input.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,35 +13,35 @@ _METRICS = {int(metric): metric for metric in Metric}
 
 _MAX_LAYOUTS = 1024
 _MAX_COLUMNS = 4096
-"""A layout of more is read anew each time: the catalogue's metrics times 32 lanes are fewer."""
+"""A layout with more columns is not cached: the metrics of the catalogue times 32 lanes are fewer."""
 
 _MAX_ENTRIES = 1 << 17
 """Six times the sources of the largest published fabric, 21,504."""
 
 _MAX_CHARACTERS = 64 << 20
-"""Of names kept: 786,432 ports with names of 20 characters, none shared, are a quarter."""
+"""The maximum of cached characters: 786,432 ports with distinct names of 20 characters are a quarter."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnLayout:
-    """The columns of one table, of those that this version knows; `kept` are their places where some are not known."""
+    """The known columns of one table; `known_columns` are their indexes if the table has unknown columns."""
 
     metric: tuple[Metric, ...]
     index: tuple[int, ...]
     known_columns: tuple[int, ...] | None
     counters: bool
     gauges: bool
-    """Whether it may stand in the table of counters, and in that of gauges."""
+    """True if the layout is valid for the table of counters, and for that of gauges."""
 
 
 class ColumnLayoutCache:
-    """Layouts by the numbers on the wire."""
+    """A cache of layouts by the numbers on the wire."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...]], ColumnLayout] = {}
 
     def get(self, numbers: tuple[int, ...], index: tuple[int, ...]) -> ColumnLayout:
-        """The layout of these columns; the same object for the same columns."""
+        """Return the layout of these columns; the same object for the same columns."""
         if (layout := self._known.get((numbers, index))) is None:
             layout = _layout(numbers, index)
             if len(numbers) <= _MAX_COLUMNS:
@@ -64,7 +64,7 @@ def _layout(numbers: tuple[int, ...], index: tuple[int, ...]) -> ColumnLayout:
 
 
 class RowNameCache:
-    """Row names by who sent them and the digest that they sent; each distinct list of names is kept once."""
+    """A cache of row names by sender and digest; stores each distinct list of names once."""
 
     def __init__(self, max_entries: int = _MAX_ENTRIES, max_characters: int = _MAX_CHARACTERS) -> None:
         self._most_entries, self._most_characters = max_entries, max_characters
@@ -73,10 +73,10 @@ class RowNameCache:
         self._characters = 0
 
     def get(self, device: str, source: int, row_kind: int, digest: int, names: Sequence[str]) -> tuple[str, ...]:
-        """The names as a tuple, without reading them where the digest (0: none was sent) says that they are known.
+        """Return the names as a tuple, without decoding them if their digest is cached (0: no digest was sent).
 
-        A digest that stays while the names change is a producer's mistake; the number of names and the two at the ends
-        are compared, so that what grows, shrinks or shifts is read anew all the same.
+        A producer that changes names without the digest is wrong; comparing the number of names and the first and last
+        ones still detects names that were added, removed or shifted.
         """
         count = len(names)
         if not digest or not count:

@@ -1,7 +1,7 @@
-"""One version of the inventory as records of its topic, and back.
+"""Converts one version of the inventory to records of its topic, and back.
 
-A version goes out in chunks under the key digest/chunk; whoever reads the topic puts a version together when all its
-chunks are there and its digest is that of its data.
+A version is published in chunks with the key digest/chunk. A reader assembles a version when it has all chunks, and
+compares the digest with the data.
 """
 
 import hashlib
@@ -15,11 +15,11 @@ from streams.wire.errors import Reject
 from streams.wire.models import InventoryChunk
 
 CHUNK_BYTES = 512 * 1024
-"""Half of Kafka's default limit of a message."""
+"""Half of Kafka's default maximum message size."""
 
 
 def to_chunks(inventory: Inventory, effective_ns: int) -> Iterator[InventoryChunk]:
-    """The records of a version that takes effect when event time passes `effective_ns`."""
+    """Yield the records of a version that takes effect when event time passes `effective_ns`."""
     digest, data = pack(inventory)
     chunks = -(-len(data) // CHUNK_BYTES)
     for chunk in range(chunks):
@@ -28,21 +28,21 @@ def to_chunks(inventory: Inventory, effective_ns: int) -> Iterator[InventoryChun
 
 
 class Assembler:
-    """Puts versions together from chunks in any order; keeps those that are not whole yet."""
+    """Assembles versions from chunks in any order; retains the chunks of incomplete versions."""
 
     def __init__(self) -> None:
         self._parts: dict[str, dict[int, InventoryChunk]] = {}
 
     def add(self, chunk: InventoryChunk) -> tuple[int, Topology] | None:
-        """Take a chunk; answer (effective_ns, topology) when it completes a version.
+        """Add a chunk; return (effective_ns, topology) when it completes a version.
 
-        Raises Reject where the version's data are not what its digest names.
+        Raises Reject if the digest does not match the data.
         """
         data = self.add_chunk(chunk)
         return None if data is None else (chunk.effective_ns, topology_of(chunk.digest, data))
 
     def add_chunk(self, chunk: InventoryChunk) -> bytes | None:
-        """Take a chunk; answer the data of the version that it completes, for `topology_of`."""
+        """Add a chunk; return the data of the version that it completes, for `topology_of`."""
         parts = self._parts.setdefault(chunk.digest, {})
         parts[chunk.chunk] = chunk
         if len(parts) < chunk.chunks:
@@ -52,16 +52,16 @@ class Assembler:
 
 
 def topology_of(digest: str, data: bytes) -> Topology:
-    """The version that these data are; raises Reject where they are not what its digest names."""
+    """Return the topology of these data; raises Reject if the digest does not match."""
     return Topology(inventory_of(digest, data), digest)
 
 
 def inventory_of(digest: str, data: bytes) -> Inventory:
-    """The same as its tables only."""
+    """Return the inventory of these data; raises Reject if the digest does not match."""
     try:
-        found = hashlib.sha256(bytes(cramjam.zstd.decompress(data))).hexdigest()
-        if found == digest:
+        actual = hashlib.sha256(bytes(cramjam.zstd.decompress(data))).hexdigest()
+        if actual == digest:
             return unpack(data)
     except (cramjam.DecompressionError, ValueError) as error:
         raise Reject(f"inventory {digest[:12]}: {error}") from error
-    raise Reject(f"inventory {digest[:12]}: its data have the digest {found[:12]}")
+    raise Reject(f"inventory {digest[:12]}: the digest of its data is {actual[:12]}")

@@ -1,7 +1,7 @@
-"""Plain models of every message, field for field those of the .proto files, which say what each means.
+"""Plain models of every message, with the fields of the .proto files, which document each.
 
 Stages, collectors and tests use these; only the codec knows protobuf. A `google.protobuf.Timestamp` called `x` is
-`x_ns` here, Unix nanoseconds; what has presence on the wire is None here when absent.
+`x_ns` here, Unix nanoseconds; an absent field with presence on the wire is None here.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ ABSENT_COUNTER = 2**64 - 1
 """A counter that the device did not report; an absent gauge is NaN."""
 
 IDLE_NS = 2**63 - 1
-"""The watermark of a partition in which nothing is live: it holds nobody back."""
+"""The watermark of a partition without live devices: it does not hold back other partitions."""
 
 NO_INDEX = -1
 """The column index of a metric that has none."""
@@ -187,7 +187,7 @@ class PeerGroup(IntEnum):
 
 @dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
 class Table:
-    """One of the two tables of Samples; nobody changes one.
+    """One of the two tables of Samples; immutable by convention.
 
     `values` has shape (columns, rows): uint64 with ABSENT_COUNTER for counters, float64 with NaN for gauges.
     `metric` and `index` have one entry a column; index is NO_INDEX where the metric has none.

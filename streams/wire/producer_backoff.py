@@ -1,9 +1,9 @@
-"""Has aiokafka's producer wait before it asks again who leads a partition, where nobody could tell.
+"""Delays the metadata refresh of aiokafka's producer after a failure, because it retries without a backoff.
 
-A broker that goes down in good order says of each partition that it leads it no more. The producer of aiokafka 0.14
-(`_sender_routine` of producer/sender.py) then asks for metadata again and again until its batches expire after 40 s,
-and where nothing listens each question fails at once: 90 % of a core and 5,000 lines of log a second, of every
-process that has something to send (tests/bench/outage.py).
+A broker that shuts down cleanly resigns the leadership of its partitions. The producer of aiokafka 0.14
+(`_sender_routine` of producer/sender.py) then requests metadata in a loop until its batches expire after 40 s. Without
+a listening broker each request fails at once: 90 % of a core and 5,000 log lines per second in every process that has
+records to send (tests/bench/outage.py).
 """
 
 import asyncio
@@ -13,32 +13,32 @@ PAUSE_S = 0.5
 
 
 def throttle_metadata_refresh(producer: Any, pause_s: float = PAUSE_S) -> None:
-    """Let a question for metadata that failed be answered `pause_s` later; one that was answered is not held up."""
+    """Delay the result of a failed metadata refresh by `pause_s`; a successful refresh is not delayed."""
     client = producer.client
-    ask = client.force_metadata_update
+    refresh = client.force_metadata_update
 
-    def ask_patiently() -> "asyncio.Future[bool]":
+    def throttled_refresh() -> "asyncio.Future[bool]":
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[bool] = loop.create_future()
+        result: asyncio.Future[bool] = loop.create_future()
 
-        def told(asked: "asyncio.Future[bool]") -> None:
-            if asked.cancelled():
-                answer.cancel()
-            elif (error := asked.exception()) is not None:
-                loop.call_later(pause_s, _settle, answer, error)
+        def on_done(refreshed: "asyncio.Future[bool]") -> None:
+            if refreshed.cancelled():
+                result.cancel()
+            elif (error := refreshed.exception()) is not None:
+                loop.call_later(pause_s, _settle, result, error)
             else:
-                loop.call_later(0.0 if asked.result() else pause_s, _settle, answer, asked.result())
+                loop.call_later(0.0 if refreshed.result() else pause_s, _settle, result, refreshed.result())
 
-        asyncio.ensure_future(ask()).add_done_callback(told)
-        return answer
+        asyncio.ensure_future(refresh()).add_done_callback(on_done)
+        return result
 
-    client.force_metadata_update = ask_patiently
+    client.force_metadata_update = throttled_refresh
 
 
-def _settle(answer: "asyncio.Future[bool]", result: bool | BaseException) -> None:
-    if answer.done():  # nobody waits any more
+def _settle(future: "asyncio.Future[bool]", result: bool | BaseException) -> None:
+    if future.done():  # cancelled by the caller
         return
     if isinstance(result, BaseException):
-        answer.set_exception(result)
+        future.set_exception(result)
     else:
-        answer.set_result(result)
+        future.set_result(result)

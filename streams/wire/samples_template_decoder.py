@@ -1,10 +1,10 @@
-"""Messages of Samples that differ from an earlier one in their numbers only, read without parsing them.
+"""Decodes messages of Samples that differ from an earlier one only in their numbers, without parsing them.
 
-From reading to reading a device sends the same bytes but for the sequence, the times and the values: names, columns
-and lengths repeat. What one message taught is compared as bytes, which is exact, and the rest is read at known places.
-Whatever does not fit is left to the parser. That spares most of what decoding costs (`python -m tests.bench.
-measure_cost` prints it), and the parser's habit of giving all free memory back to the system every 10,000 frees
-(malloc_trim in protobuf's C code), which had each block of the sink's in pages that were mapped and cleared anew.
+From message to message a device sends the same bytes except for the sequence, the times and the values: names, columns
+and lengths repeat. The decoder compares the constant bytes with those of an earlier message, which is exact, and reads
+the numbers at known offsets. The parser decodes every message that does not match. This saves most of the decoding cost
+(`python -m tests.bench.measure_cost` prints it). It also avoids malloc_trim, which protobuf's C code calls every 10,000
+frees: with it the pages of each block of the sink were mapped and cleared again.
 """
 
 import struct
@@ -19,7 +19,7 @@ from streams.wire.models import RowKind, Samples, Source, Table
 _COUNTER, _GAUGE = np.dtype("<u8"), np.dtype("<f8")
 
 _SEQUENCE, _SAMPLED_AT, _RECEIVED_AT, _BOOT_ID = 0x28, 0x31, 0x39, 0x41
-"""The first byte of each field that changes: its number and its wire type."""
+"""The first byte of each variable field: its number and its wire type."""
 _TIMES = struct.Struct("<BqBq")
 _FIXED64 = struct.Struct("<Q")
 
@@ -32,12 +32,12 @@ _MAX_DEVICES = 1 << 17
 
 _MAX_BODY_BYTES = 64 << 20
 _MAX_TEMPLATES_PER_DEVICE = 8
-"""Kinds of rows and sources that a device has at once; a collector that restarts adds one, and the oldest goes."""
+"""The maximum of (row kind, source) pairs of a device; a restarted collector adds one and evicts the oldest."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """The columns of one table; `shape` is that of its values."""
+    """The columns of one table; `shape` is the shape of the array of values."""
 
     metric: tuple[Metric, ...]
     index: tuple[int, ...]
@@ -46,9 +46,9 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class _BodyTemplate:
-    """What the devices of a kind have in common: `head` until the counters' values, `middle` until the gauges'.
+    """The constant bytes of devices of a kind: `head` up to the values of counters, `middle` up to those of gauges.
 
-    Places are in bytes from the beginning of the head.
+    Offsets are in bytes from the start of the head.
     """
 
     head: bytes
@@ -66,94 +66,94 @@ class _BodyTemplate:
 
 @dataclass(frozen=True, slots=True)
 class _SenderTemplate:
-    """What the messages of one sender have in common; `sender` is device, source, collector and its run as bytes."""
+    """The constant part of one sender's messages; `sender` is device, source, collector and collector run as bytes."""
 
     sender: bytes
     end: int
-    """Of the sender."""
+    """The offset after the sender."""
     device: str
     source: Source
     collector: str
     collector_run: int
-    shape: _BodyTemplate
+    body: _BodyTemplate
 
 
 class TemplateDecoder:
-    """What messages taught, by device; never more of it than the bounds."""
+    """A bounded cache of templates by device."""
 
-    def __init__(self, most: int = _MAX_DEVICES, most_shape_bytes: int = _MAX_BODY_BYTES) -> None:
-        self._most, self._most_shape_bytes = most, most_shape_bytes
+    def __init__(self, max_devices: int = _MAX_DEVICES, max_body_bytes: int = _MAX_BODY_BYTES) -> None:
+        self._max_devices, self._max_body_bytes = max_devices, max_body_bytes
         self._by_device: dict[bytes, tuple[_SenderTemplate, ...]] = {}
-        self._shapes: dict[tuple[bytes, bytes], _BodyTemplate] = {}
-        self._shape_bytes = 0
+        self._bodies: dict[tuple[bytes, bytes], _BodyTemplate] = {}
+        self._body_bytes = 0
 
     def decode(self, data: bytes) -> Samples | None:
-        """The message in these bytes where one like it was learned; its tables are views of the bytes."""
-        for stencil in self._by_device.get(_device_of(data), ()):
-            if data.startswith(stencil.sender) and (found := _read(stencil, data)) is not None:
+        """Decode a message that matches a template, else return None; its tables are views of the bytes."""
+        for template in self._by_device.get(_device_of(data), ()):
+            if data.startswith(template.sender) and (found := _read(template, data)) is not None:
                 return found
         return None
 
     def add(self, data: bytes, samples: Samples) -> None:
-        """Remember what repeats of a message that the parser has read."""
-        # Delays differ from message to message: such a one is not taken apart in vain each time.
-        if not samples.row or samples.row_delay_us or (cuts := _field_offsets(data)) is None:
+        """Add a template of a message that the parser decoded."""
+        # Delays differ from message to message, so that a template would never match.
+        if not samples.row or samples.row_delay_us or (offsets := _field_offsets(data)) is None:
             return
         sizes = (len(samples.row) * 8 * len(table.metric) for table in (samples.counters, samples.gauges))
-        if (cuts.counters_end - cuts.counters_at, len(data) - cuts.gauges_at) != tuple(sizes):
-            return  # it has a metric that this version does not know
+        if (offsets.counters_end - offsets.counters_at, len(data) - offsets.gauges_at) != tuple(sizes):
+            return  # it contains a metric that this version does not know
         self._evict_if_full()
-        shape = self._shape(data, cuts, samples)
-        stencil = _SenderTemplate(
-            data[: cuts.sender_end],
-            cuts.sender_end,
+        body = self._body_template(data, offsets, samples)
+        template = _SenderTemplate(
+            data[: offsets.sender_end],
+            offsets.sender_end,
             samples.device,
             samples.source,
             samples.collector,
             samples.collector_run,
-            shape,
+            body,
         )
         known = self._by_device.get(_device_of(data), ())
-        self._by_device[_device_of(data)] = (stencil, *known)[:_MAX_TEMPLATES_PER_DEVICE]
+        self._by_device[_device_of(data)] = (template, *known)[:_MAX_TEMPLATES_PER_DEVICE]
 
-    def _shape(self, data: bytes, cuts: "_FieldOffsets", samples: Samples) -> _BodyTemplate:
-        head, middle = data[cuts.head_at : cuts.counters_at], data[cuts.counters_end : cuts.gauges_at]
-        if (shape := self._shapes.get((head, middle))) is None:
+    def _body_template(self, data: bytes, offsets: "_FieldOffsets", samples: Samples) -> _BodyTemplate:
+        head, middle = data[offsets.head_at : offsets.counters_at], data[offsets.counters_end : offsets.gauges_at]
+        if (body := self._bodies.get((head, middle))) is None:
             counters, gauges = (
                 _Columns(table.metric, table.index, (len(table.metric), len(samples.row)))
                 for table in (samples.counters, samples.gauges)
             )
-            shape = self._shapes[head, middle] = _BodyTemplate(
+            body = self._bodies[head, middle] = _BodyTemplate(
                 head,
                 middle,
-                cuts.counters_at - cuts.head_at,
-                cuts.counters_end - cuts.head_at,
-                cuts.gauges_at - cuts.head_at,
-                len(data) - cuts.head_at,
+                offsets.counters_at - offsets.head_at,
+                offsets.counters_end - offsets.head_at,
+                offsets.gauges_at - offsets.head_at,
+                len(data) - offsets.head_at,
                 samples.row_kind,
                 samples.row,
                 samples.rows_digest,
                 counters,
                 gauges,
             )
-            self._shape_bytes += len(head) + len(middle)
-        return shape
+            self._body_bytes += len(head) + len(middle)
+        return body
 
     def _evict_if_full(self) -> None:
-        if len(self._by_device) >= self._most or self._shape_bytes >= self._most_shape_bytes:
+        if len(self._by_device) >= self._max_devices or self._body_bytes >= self._max_body_bytes:
             self._by_device.clear()
-            self._shapes.clear()
-            self._shape_bytes = 0
+            self._bodies.clear()
+            self._body_bytes = 0
 
 
 def _device_of(data: bytes) -> bytes:
-    """The first field, where it is the device; any bytes may be given."""
+    """Return the bytes of the first field, which is the device in a valid message; accepts any bytes."""
     return data[: data[1] + 2] if len(data) > 1 else b""
 
 
-def _read(stencil: _SenderTemplate, data: bytes) -> Samples | None:
-    """The message, its beginning being the stencil's; None where the rest does not fit it."""
-    shape, at = stencil.shape, stencil.end
+def _read(template: _SenderTemplate, data: bytes) -> Samples | None:
+    """Decode a message whose sender matches; None if the rest does not match the template."""
+    body, at = template.body, template.end
     try:
         sequence, at = _varint(data, at + 1) if data[at] == _SEQUENCE else (0, at)
         sampled, sampled_at_ns, received, received_at_ns = _TIMES.unpack_from(data, at)
@@ -167,32 +167,32 @@ def _read(stencil: _SenderTemplate, data: bytes) -> Samples | None:
     if (
         sampled != _SAMPLED_AT
         or received != _RECEIVED_AT
-        or at + shape.end != len(data)
-        or not data.startswith(shape.head, at)
-        or not data.startswith(shape.middle, at + shape.middle_at)
+        or at + body.end != len(data)
+        or not data.startswith(body.head, at)
+        or not data.startswith(body.middle, at + body.middle_at)
     ):
         return None
-    counters, gauges = shape.counters, shape.gauges
+    counters, gauges = body.counters, body.gauges
     return Samples(
-        stencil.device,
-        stencil.source,
-        stencil.collector,
-        stencil.collector_run,
+        template.device,
+        template.source,
+        template.collector,
+        template.collector_run,
         sequence,
         sampled_at_ns,
         received_at_ns,
         boot_id,
-        shape.row_kind,
-        shape.row,
-        shape.rows_digest,
-        Table(counters.metric, counters.index, np.ndarray(counters.shape, _COUNTER, data, at + shape.counters_at)),
-        Table(gauges.metric, gauges.index, np.ndarray(gauges.shape, _GAUGE, data, at + shape.gauges_at)),
+        body.row_kind,
+        body.row,
+        body.rows_digest,
+        Table(counters.metric, counters.index, np.ndarray(counters.shape, _COUNTER, data, at + body.counters_at)),
+        Table(gauges.metric, gauges.index, np.ndarray(gauges.shape, _GAUGE, data, at + body.gauges_at)),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _FieldOffsets:
-    """Where a message's parts end and begin, in bytes."""
+    """The offsets of the parts of a message, in bytes."""
 
     sender_end: int
     head_at: int
@@ -202,7 +202,7 @@ class _FieldOffsets:
 
 
 def _field_offsets(data: bytes) -> _FieldOffsets | None:
-    """Where to cut a message whose fields are in the order of their numbers, each once; None for another."""
+    """Return the offsets of a message whose fields are in the order of their numbers, each once; else None."""
     begins: dict[int, int] = {}
     tables: dict[int, tuple[int, int]] = {}
     last = 0
@@ -228,11 +228,11 @@ def _field_offsets(data: bytes) -> _FieldOffsets | None:
 
 
 def _values_at(data: bytes, at: int, end: int) -> int:
-    """Where the values of a table begin, which are to be its last field; raises ValueError where they are not."""
+    """Return the offset of the values of a table; raises ValueError if they are not its last field."""
     last = 0
     for number, _, value, next_at in _fields(data, at, end):
         if number != last + 1 or (number == _VALUES and next_at != end):
-            raise ValueError("a table of another order")
+            raise ValueError("the fields of a table are not in order")
         last = number
         begin = value
     if last != _VALUES:
@@ -241,7 +241,7 @@ def _values_at(data: bytes, at: int, end: int) -> int:
 
 
 def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """(number, where it begins, where its value begins, where it ends) of each field; raises ValueError, IndexError."""
+    """Yield (number, start, start of the value, end) of each field; raises ValueError, IndexError."""
     while at < end:
         begin = at
         tag, at = _varint(data, at)
@@ -255,14 +255,14 @@ def _fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int
                 size, value = _varint(data, at)
                 at = value + size
             case _:
-                raise ValueError("a field of another wire type")
+                raise ValueError("a field of an unexpected wire type")
         if at > end:
-            raise ValueError("a field that is cut off")
+            raise ValueError("a truncated field")
         yield tag >> 3, begin, value, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number and where it ends; raises IndexError, and ValueError for one of more than 63 bits."""
+    """Return a number and its end offset; raises IndexError, and ValueError for more than 63 bits."""
     value = shift = 0
     while True:
         byte = data[at]

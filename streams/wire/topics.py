@@ -1,7 +1,7 @@
-"""The topics: each is declared here once, with its message, its key and how long it is kept.
+"""The topics: each is declared here once, with its message, its key and its retention.
 
 A record is (key, value, headers). Binary topics hold protobuf; public conclusions are CloudEvents 1.0 in Kafka's
-binary mode, whose value is canonical JSON. Where a topic holds more than its own message, a header `type` names it.
+binary mode, whose value is canonical JSON. A header `type` names a message that is not the main one of its topic.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ _DAY = 24 * _HOUR
 
 
 class PartitionScheme(Enum):
-    """What a topic's number of partitions follows."""
+    """The setting that determines the number of partitions of a topic."""
 
     TELEMETRY = "telemetry"  # one number for samples, events, facts and status, fixed for the life of v1
     POD = "pod"
@@ -54,9 +54,9 @@ class PartitionScheme(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """One topic. `kept_s` is its retention in seconds, None where it is compacted; `ce_type` marks CloudEvents.
+    """One topic. `retention_s` is None for a compacted topic; `ce_type` marks CloudEvents.
 
-    `kept_bytes` bounds a partition, None where time alone does.
+    `retention_bytes` limits a partition; None means no limit by size.
     """
 
     name: str
@@ -66,21 +66,21 @@ class Topic:
     ce_type: str = ""
     json: bool = False
     other_models: tuple[type[Message], ...] = ()
-    """What else may stand in it, told apart by the header `type`."""
+    """The other messages of the topic, distinguished by the header `type`."""
     retention_bytes: int | None = None
 
     def broker_config(self) -> dict[str, str]:
-        """Kafka's own settings. Retention goes by arrival, so that replayed history is not expired on sight."""
+        """Return the topic configuration; retention is by append time, so that replayed history does not expire."""
         settings = {"message.timestamp.type": "LogAppendTime"}
         if self.retention_s is None:
             return settings | {"cleanup.policy": "compact", "max.message.bytes": str(4 << 20)}
-        bounded = {} if self.retention_bytes is None else {"retention.bytes": str(self.retention_bytes)}
-        return settings | {"cleanup.policy": "delete", "retention.ms": str(self.retention_s * 1000)} | bounded
+        size_limit = {} if self.retention_bytes is None else {"retention.bytes": str(self.retention_bytes)}
+        return settings | {"cleanup.policy": "delete", "retention.ms": str(self.retention_s * 1000)} | size_limit
 
 
 _TELEMETRY = PartitionScheme.TELEMETRY
 # DESIGN 3: 6 h, bounded bytes. The largest fabric writes 16.5 MB/s, with snappy 4.9 (tests/bench/broker_cost.py): 356
-# or 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an hour of it plain, which ClickHouse may be away; 4 h with snappy.
+# or 106 GB in 6 h. 8 partitions of 8 GiB are 69 GB: an outage of ClickHouse of an hour uncompressed, 4 h with snappy.
 SAMPLES = Topic(
     "railsight.samples.v1", Samples, _TELEMETRY, 6 * _HOUR, other_models=(Progress,), retention_bytes=8 << 30
 )
@@ -138,20 +138,20 @@ BY_NAME = {topic.name: topic for topic in TOPICS}
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """How many partitions the topics have; one number for each spread."""
+    """The numbers of partitions, one for each partition scheme."""
 
     telemetry: int = 8
     pod: int = 4
 
     def count(self, topic: Topic) -> int:
-        """The number of partitions of a topic."""
+        """Return the number of partitions of a topic."""
         return {PartitionScheme.TELEMETRY: self.telemetry, PartitionScheme.POD: self.pod, PartitionScheme.SINGLE: 1}[
             topic.scheme
         ]
 
 
 def partition_of(name: str, partitions: int) -> int:
-    """Where a device or pod goes: Kafka's murmur2 of its name, whatever the record's key."""
+    """Return the partition of a device or pod: Kafka's murmur2 of its name, independent of the record's key."""
     return int((murmur2(name.encode()) & 0x7FFFFFFF) % partitions)
 
 
@@ -166,7 +166,7 @@ class Record:
     route: str = ""
 
     def partition(self, partitions: Partitions) -> int:
-        """The partition that it goes to."""
+        """Return the partition of the record."""
         return partition_of(self.route or self.key.decode(), partitions.count(self.topic))
 
 
@@ -178,50 +178,50 @@ def encode(
     route: str | None = None,
     cluster: str = "local",
 ) -> Record:
-    """The record of a message; `key` defaults to what the registry says of its type, `route` to what chose the key."""
-    own_key, own_route = _key_and_route(message)
-    key = own_key if key is None else key
+    """Return the record of a message; `key` and `route` default to those of its type."""
+    default_key, default_route = _key_and_route(message)
+    key = default_key if key is None else key
     headers: tuple[tuple[str, bytes], ...] = ()
     if topic.ce_type and isinstance(message, Finding | Remediation):
         headers = _cloud_event(topic.ce_type, message, cluster)
     elif topic.model is None or not isinstance(message, topic.model):
         headers = (("type", _type_header_value(type(message).__name__)),)
     value = codec.to_json(message) if topic.json else codec.to_bytes(message)
-    return Record(topic, key.encode(), value, headers, (own_route or key) if route is None else route)
+    return Record(topic, key.encode(), value, headers, (default_route or key) if route is None else route)
 
 
 def tombstone(topic: Topic, key: str) -> Record:
-    """The record that takes a key out of a compacted topic."""
+    """Return the record that deletes a key from a compacted topic."""
     return Record(topic, key.encode(), None)
 
 
 def decode(topic: Topic, value: bytes | None, headers: Headers = ()) -> Message:
-    """Read a record's value; raises Reject where it is not what the topic holds."""
+    """Decode the value of a record; raises Reject if it is not a message of the topic."""
     if value is None:
-        raise Reject("a tombstone holds no message")
+        raise Reject("a tombstone has no message")
     model = topic.model
     for name, data in headers:
         if name == "type" and data:
             model = next((other for other in topic.other_models if _type_header_value(other.__name__) == data), None)
             break
     if model is None:
-        raise Reject(f"{topic.name} holds no {_type_header(headers)}")
+        raise Reject(f"{topic.name} does not contain {_type_header(headers)}")
     return codec.from_json(model, value) if topic.json else codec.from_bytes(model, value)
 
 
 @cache
 def _type_header_value(name: str) -> bytes:
-    """What the header says of a message of this name."""
+    """Return the value of the header `type` for a message name."""
     return name.lower().encode()
 
 
 def _type_header(headers: Headers) -> str:
-    """What the header says that a record is."""
+    """Return the header `type` of a record for an error."""
     return next((data.decode(errors="replace") for name, data in headers if name == "type" and data), "message")
 
 
 def _key_and_route(message: Message) -> tuple[str, str]:
-    """(key, route) of a message by its type; symptoms and progress have none of their own."""
+    """Return the (key, route) of a message by its type; symptoms and progress have no default key."""
     match message:
         case Samples(device=device) | Event(device=device):
             return device, device
@@ -242,7 +242,7 @@ def _key_and_route(message: Message) -> tuple[str, str]:
         case Job(job=job, device=device):
             return f"{job}/{device}", ""
         case SnapshotChunk():
-            # Two generations keep their chunks apart: a half-written snapshot overwrites none of the last.
+            # Two generations alternate, so that an incomplete snapshot does not overwrite the last complete one.
             return f"{message.partition}/{message.epoch}/{message.sequence % 2}.{message.chunk}", ""
         case Rejected(topic=topic, partition=partition, offset=offset):
             return f"{topic}/{partition}/{offset}", ""

@@ -198,5 +198,5 @@ def test_a_metric_in_the_table_of_the_other_kind_is_refused(table: str) -> None:
         wire.gauges.metric[0] = Metric.RX_BYTES  # type: ignore[call-overload]
     else:
         wire.counters.metric[0] = Metric.OPER_UP  # type: ignore[call-overload]
-    with pytest.raises(Reject, match=f"leaf1: {table} hold a metric of the other kind"):
+    with pytest.raises(Reject, match=f"leaf1: {table} contain a metric of the other kind"):
         codec.from_bytes(Samples, wire.SerializeToString())

@@ -145,14 +145,14 @@ def test_each_kind_of_message_of_a_device_is_known() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     """More devices and more names than the bound, and more kinds of a device, never add up."""
-    stencils = TemplateDecoder(most=8, most_shape_bytes=2000)
+    stencils = TemplateDecoder(max_devices=8, max_body_bytes=2000)
     for number in range(100):
         many = dataclasses.replace(
             UNDELAYED, device=f"leaf{number % 50}", collector_run=number + 1, row=(f"port{number}", "other")
         )
         stencils.add(codec.to_bytes(many), many)
         assert len(stencils._by_device) <= 8
-        assert stencils._shape_bytes <= 2000 + len(codec.to_bytes(many))
+        assert stencils._body_bytes <= 2000 + len(codec.to_bytes(many))
         assert stencils.decode(codec.to_bytes(many)) is not None
     restarted = TemplateDecoder()
     for run in range(1, 50):
