@@ -196,13 +196,13 @@ def _answered(*said: Any) -> None:
         if why in _ASK_AGAIN and request.reports:  # engine discovery, and the device's clock (RFC 3414, 4)
             again = request._replace(reports=request.reports - 1)
             try:
-                request.connection.ask(request.asked, _answered, again)
+                request.connection.ask(request.request, _answered, again)
             except PySnmpError as error:
                 answer.set_exception(Retry(f"cannot be asked: {error}"))
             return
         answer.set_exception(Retry(str(why)))
         return
-    if not isinstance(given, Answer) or given.number != request.asked.number:
+    if not isinstance(given, Answer) or given.number != request.request.number:
         answer.set_exception(Reject("an answer to another request"))
         return
     try:
