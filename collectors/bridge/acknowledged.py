@@ -31,14 +31,16 @@ class Delivered(Protocol):
 class DeliveredByCounts:
     """Delivered, by what a publisher without a spool counts."""
 
-    def __init__(self, counts: CollectorMetrics) -> None:
-        self._counts = counts
+    def __init__(self, metrics: CollectorMetrics) -> None:
+        self._metrics = metrics
 
     def sent(self) -> int:
-        return sum(self._counts.value("offered", name) - self._counts.value("refused", name) for name in _TOPICS)
+        return sum(self._metrics.value("offered", name) - self._metrics.value("refused", name) for name in _TOPICS)
 
     def settled(self) -> int:
-        return sum(self._counts.value("acknowledged", name) + self._counts.value("rejected", name) for name in _TOPICS)
+        return sum(
+            self._metrics.value("acknowledged", name) + self._metrics.value("rejected", name) for name in _TOPICS
+        )
 
 
 class _Waiting(NamedTuple):

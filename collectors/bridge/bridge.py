@@ -63,13 +63,13 @@ class _Lane:
 class Bridge:
     """One process's part of the group."""
 
-    def __init__(self, params: Params, means: CollectorContext, delivered: Delivered, collector: str) -> None:
+    def __init__(self, params: Params, context: CollectorContext, delivered: Delivered, collector: str) -> None:
         self._params = params
-        self._means = means
+        self._context = context
         self._delivered = delivered
         self._collector = collector
         self._form: dict[str, Format] = {topic.name: topic.format for topic in params.topics}
-        self.devices = devices_of(params, means)
+        self.devices = devices_of(params, context)
         self._lanes: dict[Place, _Lane] = {}
         self._ledger = Ledger()
         self._schedules: dict[str, StatusSchedule] = {}
@@ -138,7 +138,7 @@ class Bridge:
         _log.info("reading", topic=place[0], partition=place[1], offset=offset, unit=said.number)
 
     async def _take(self, place: Place, lane: _Lane, records: list[Record], now_s: float) -> None:
-        now_ns = self._means.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         fold = lane.fold
         for record in records:
             for said in fold.add(record, now_ns):
@@ -194,9 +194,9 @@ class Bridge:
             _log.debug("refused", topic=lane.stamp.topic, offset=said.offset, why=said.reason)
         else:
             lane.devices.add(said.device)
-        record, rows = lane.stamp.record(said, self._means.clock.now_ns())
-        while not self._means.publisher.offer(record, rows):
-            self._means.counts.add("throttled", lane.stamp.topic)
+        record, rows = lane.stamp.record(said, self._context.clock.now_ns())
+        while not self._context.publisher.offer(record, rows):
+            self._context.metrics.add("throttled", lane.stamp.topic)
             await asyncio.sleep(_AGAIN_S)
         if not isinstance(said, Refused) and (schedule := self._schedules.get(said.device)) is not None:
             schedule.sampled(asyncio.get_running_loop().time())
@@ -217,7 +217,7 @@ class Bridge:
         self._ledger.committed(ready)
 
     def _emit_statuses(self, now_s: float) -> None:
-        now_ns = self._means.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         forgotten: set[str] = set()
         for device in list(self.devices.known.values()):
             silent_ns = now_ns - device.last_received_ns
@@ -233,12 +233,12 @@ class Bridge:
                 self._schedules[device.name] = schedule
                 schedule.sampled(now_s)
             if schedule.is_due(now_s, reachable=not error, error=error):
-                self._means.publisher.offer(encode(COLLECTOR_STATUS, self._status(device, error, now_ns)))
+                self._context.publisher.offer(encode(COLLECTOR_STATUS, self._status(device, error, now_ns)))
         self._forget(forgotten)
 
     def _status(self, device: Device, error: str, now_ns: int) -> CollectorStatus:
         return CollectorStatus(
-            self._collector, self._means.run, Source.SOURCE_BRIDGE, device.name, now_ns, not error, error,
+            self._collector, self._context.run, Source.SOURCE_BRIDGE, device.name, now_ns, not error, error,
             device.last_sample_at_ns, 0, 0,
         )  # fmt: skip
 
@@ -262,9 +262,9 @@ async def _final_commit(commit: Coroutine[Any, Any, None]) -> None:
         _log.info("ended without a last commit", why=str(error))
 
 
-def devices_of(params: Params, means: CollectorContext) -> Devices:
+def devices_of(params: Params, context: CollectorContext) -> Devices:
     """What is known of devices, empty."""
     return Devices(
-        means.counts, max_ports=params.max_ports, max_devices=params.max_devices, device_tag=params.device_tag,
+        context.metrics, max_ports=params.max_ports, max_devices=params.max_devices, device_tag=params.device_tag,
         names=params.devices, inputs=params.inputs,
     )  # fmt: skip

@@ -27,9 +27,9 @@ _log = structlog.get_logger("railsight.bridge")
 _AGAIN_S = 1.0
 
 
-async def collect(params: Params, means: CollectorContext, core: Core) -> None:
+async def collect(params: Params, context: CollectorContext, core: Core) -> None:
     """Read until cancelled."""
-    bridge = Bridge(params, means, DeliveredByCounts(means.counts), collector_name(params, core))
+    bridge = Bridge(params, context, DeliveredByCounts(context.metrics), collector_name(params, core))
     options = params.client_options(None if core.client_options is None else dict(core.client_options))
     while True:  # until the peers' Kafka answers: then it reads until cancelled
         try:
@@ -52,7 +52,7 @@ async def run(params: Params, core: Core) -> None:
     if not params.supports_spool and params.publisher.spool is not None:
         raise Misconfigured("collect bridge: publisher.spool: it needs none: what is not acknowledged is read again")
     core = replace(core, collector=collector_name(params, core))
-    await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means, core))
+    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context, core))
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
@@ -85,13 +85,13 @@ def _records_of_file(params: Params) -> list[Source]:
 
 def rows(params: Params, batch: Batch) -> Iterable[str]:
     """The newest of each metric of each port in these records."""
-    means = CollectorContext(NullPublisher(), "once")
-    devices = devices_of(params, means)
+    context = CollectorContext(NullPublisher(), "once")
+    devices = devices_of(params, context)
     formats = {topic.name: topic.format for topic in params.topics}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place, records in batch:
         fold = PartitionFold(devices, params, formats.get(place[0], "auto"), Position(0, 1))
-        said = [output for record in records for output in fold.add(record, means.clock.now_ns())]
+        said = [output for record in records for output in fold.add(record, context.clock.now_ns())]
         for output in [*said, *fold.cut()]:
             if isinstance(output, Gathered):
                 _merge(found, _stamp(place), output)

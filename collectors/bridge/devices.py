@@ -93,10 +93,10 @@ class Devices:
     """All devices and series of a process."""
 
     def __init__(
-        self, counts: CollectorMetrics, *, max_ports: int = 4096, max_devices: int = 50_000, device_tag: str = "",
+        self, metrics: CollectorMetrics, *, max_ports: int = 4096, max_devices: int = 50_000, device_tag: str = "",
         names: dict[str, str] | None = None, inputs: dict[str, Input] | None = None,
     ) -> None:  # fmt: skip
-        self.counts = counts
+        self.metrics = metrics
         self.known: dict[str, Device] = {}
         self._series: dict[object, Series] = {}
         self._max_ports = max_ports
@@ -122,7 +122,7 @@ class Devices:
         found = self.known.get(name)
         if found is None:
             if len(self.known) >= self._max_devices:
-                self.counts.add("out_of_bounds")
+                self.metrics.add("out_of_bounds")
                 return None
             found = self.known[name] = Device(name, DeviceColumns(self._max_ports))
         return found
@@ -154,7 +154,7 @@ class Devices:
         if signal.kind is Kind.VALUE and series.row and not scope:
             slot = device.columns.slot(series.row, signal)
             if slot is None:
-                self.counts.add("out_of_bounds", device.name)
+                self.metrics.add("out_of_bounds", device.name)
                 return FULL
             return slot
         series.others.append((signal, scope))

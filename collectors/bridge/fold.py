@@ -86,7 +86,7 @@ class PartitionFold:
         self, devices: Devices, params: Params, form: Format, start: Position, declared: Iterable[int] = ()
     ) -> None:
         self._devices = devices
-        self._counts = devices.counts
+        self._metrics = devices.metrics
         self._form = form
         self._gap_ns = int(params.gap_s * 1e9)
         self._span_ns = int(params.span_s * 1e9)
@@ -137,9 +137,9 @@ class PartitionFold:
         if self._pending or self._said:
             self._resolve_remaining()
         for label, count in unknown.items():
-            self._counts.add("unknown", self._label(label), count)
+            self._metrics.add("unknown", self._label(label), count)
         if refused:
-            self._counts.add("poisoned", count=len(refused))
+            self._metrics.add("poisoned", count=len(refused))
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             self._out.append(Refused(record.offset, f"{refused[0]}{more}", record.value))
         self.next_offset = record.offset + 1
@@ -199,9 +199,9 @@ class PartitionFold:
                     point.skip.add(name)
             elif slot != FULL:
                 unreadable += not self._other(series, device, slot, value, at_ns)
-        self._counts.add("updates", device.name, len(point.fields) + point.skipped - strange)
+        self._metrics.add("updates", device.name, len(point.fields) + point.skipped - strange)
         if unreadable:
-            self._counts.add("unreadable", device.name, unreadable)
+            self._metrics.add("unreadable", device.name, unreadable)
         return found, strange
 
     def _other(self, series: Series, device: Device, slot: int, value: Scalar, at_ns: int) -> bool:
@@ -240,7 +240,7 @@ class PartitionFold:
         for whose, unnamed in pending.items():
             device, row = self._devices.known[whose[0]], said.get(whose)
             if not row:
-                self._counts.add("unnamed", device.name, len(unnamed))
+                self._metrics.add("unnamed", device.name, len(unnamed))
                 continue
             found = [value for one in unnamed for value in self._of_port(device, row, one)]
             if found:
@@ -250,12 +250,12 @@ class PartitionFold:
         signal, _, value = one
         slot = device.columns.slot(row, signal)
         if slot is None:
-            self._counts.add("out_of_bounds", device.name)
+            self._metrics.add("out_of_bounds", device.name)
             return []
         try:
             read = signal.read(value)
         except Reject:
-            self._counts.add("unreadable", device.name)
+            self._metrics.add("unreadable", device.name)
             return []
         return [] if read is None else [(slot, read)]
 
@@ -299,7 +299,7 @@ class PartitionFold:
             reading, is_ahead = found
             device = window.device
             if is_ahead:
-                self._counts.add("clock_replaced", device.name)
+                self._metrics.add("clock_replaced", device.name)
             device.last_sample_at_ns = max(device.last_sample_at_ns, reading.sampled_at_ns)
             self._out.append(Gathered(device.name, self._number, reading))
         self._number += bool(windows)

@@ -1,1 +1,1 @@
-"""What every collector shares: the poll loop, the publisher, self-metrics."""
+"""Code shared by all collectors: the poll loop, the publisher, the spool, self-metrics."""

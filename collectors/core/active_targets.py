@@ -1,6 +1,6 @@
-"""Which targets are read now: those that are configured, as far as their shards are ours; one task for each.
+"""Reads the configured targets whose shards are assigned to this process, one task for each.
 
-A target that comes is read, one that goes or changed is left first. Where nobody shares, all shards are ours.
+A new target gets a task; a removed or changed one has its task ended first. Without a group, all shards are assigned.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ Target = TypeVar("Target")
 
 
 class ActiveTargets(Generic[Target]):
-    """One for a process; its targets have names, and are equal where nothing about them changed."""
+    """The targets of a process, by name; two compare equal if nothing about them changed."""
 
     def __init__(self, shards: int | None = None) -> None:
-        """`shards` is how many there are; None where all are ours."""
+        """Create it with the number of shards; None if all are assigned to this process."""
         self._shards = shards
         self._owned: frozenset[int] = frozenset()
         self._configured: Mapping[str, Target] = {}
@@ -25,19 +25,19 @@ class ActiveTargets(Generic[Target]):
         self._reading: dict[str, tuple[Target, asyncio.Task[None]]] = {}
 
     def configure(self, targets: Mapping[str, Target]) -> None:
-        """All targets, whoever reads them."""
+        """Set all configured targets, including those of other processes."""
         self._configured = dict(targets)
         self._changed.set()
 
     def assign(self, owned: frozenset[int]) -> None:
-        """The shards that are ours."""
+        """Set the shards that are assigned to this process."""
         if owned != self._owned:
             self._owned = owned
             self._changed.set()
 
     @property
     def selected(self) -> dict[str, Target]:
-        """What is to be read."""
+        """The targets to read now."""
         if self._shards is None:
             return dict(self._configured)
         return {
@@ -45,24 +45,24 @@ class ActiveTargets(Generic[Target]):
         }
 
     async def run(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
-        """Read each until cancelled; raises what a reading raises."""
+        """Read each target until cancelled; raises what a reading raises."""
         try:
             while True:
                 self._changed.clear()
-                await self._follow(read)
+                await self._apply(read)
                 await self._until_changed()
         finally:
             await cancel_and_wait(*(task for _, task in self._reading.values()))
             self._reading = {}
 
-    async def _follow(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
-        wanted = self.selected
-        left = {name: task for name, (target, task) in self._reading.items() if wanted.get(name) != target}
-        await cancel_and_wait(*left.values())
-        for name in left:
+    async def _apply(self, read: Callable[[Target], Coroutine[Any, Any, None]]) -> None:
+        selected = self.selected
+        removed = {name: task for name, (target, task) in self._reading.items() if selected.get(name) != target}
+        await cancel_and_wait(*removed.values())
+        for name in removed:
             del self._reading[name]
-        for name in wanted.keys() - self._reading.keys():
-            self._reading[name] = wanted[name], asyncio.create_task(read(wanted[name]), name=name)
+        for name in selected.keys() - self._reading.keys():
+            self._reading[name] = selected[name], asyncio.create_task(read(selected[name]), name=name)
 
     async def _until_changed(self) -> None:
         changed = asyncio.ensure_future(self._changed.wait())
@@ -74,4 +74,4 @@ class ActiveTargets(Generic[Target]):
         for task in ended:
             task.result()
         for task in ended - {changed}:
-            raise RuntimeError(f"{task!r} ended, which reads for ever")
+            raise RuntimeError(f"{task!r} ended before it was cancelled")

@@ -1,6 +1,6 @@
-"""What was offered and is not acknowledged: in order, within a bound of bytes, the newest refused past it.
+"""Holds the records that are not acknowledged yet: in order, bounded in bytes; past the bound the newest is refused.
 
-In memory alone here; spooled.py goes on to disk where Kafka stays away.
+This module has the buffer in memory; disk_buffer.py adds a spool on disk for longer outages of Kafka.
 """
 
 from collections import deque
@@ -18,80 +18,80 @@ _RECORD_OVERHEAD = 200
 
 @dataclass(frozen=True, slots=True)
 class BufferedRecord:
-    """One record that waits; `rows` is how many rows of samples it carries."""
+    """One record in the buffer; `rows` is the number of rows of samples in it."""
 
     record: Record
     rows: int = 0
 
     @property
     def size(self) -> int:
-        """What it costs to hold, in bytes."""
+        """Its size in memory, in bytes."""
         return len(self.record.value or b"") + len(self.record.key) + _RECORD_OVERHEAD
 
 
 class Buffer(Protocol):
-    """Who calls: the collectors `offer`, which never blocks; the publisher's one sender all else."""
+    """The publisher's queue. Collectors call `offer`, which never blocks; the publisher's sender calls the rest."""
 
-    def offer(self, held: BufferedRecord) -> bool:
-        """Take it and answer True, or refuse it and answer False: then nobody has it."""
+    def offer(self, buffered: BufferedRecord) -> bool:
+        """Add a record and return True; return False if there is no room, and the record is lost."""
         ...
 
     async def open(self) -> None:
-        """Take up what an earlier run left; raises Misconfigured."""
+        """Load the records that an earlier run left; raises Misconfigured."""
         ...
 
     async def first(self, limit: int) -> Sequence[BufferedRecord]:
-        """The oldest, at most `limit`; they stay until released."""
+        """Return the oldest records, at most `limit`; they stay until released."""
         ...
 
     async def release(self, count: int) -> None:
-        """Let the oldest `count` of what `first` answered last go: Kafka has them."""
+        """Remove the oldest `count` records of the last result of `first`: Kafka has acknowledged them."""
         ...
 
     async def run(self) -> None:
-        """What it does beside, until cancelled."""
+        """Do background work until cancelled."""
         ...
 
     async def close(self) -> None:
-        """Keep what can be kept of what waits, and take nothing more."""
+        """Store the remaining records where the buffer can, and accept no more."""
         ...
 
     @property
     def stored(self) -> int:
-        """How many of those that wait outlive the process."""
+        """The number of waiting records that outlive the process."""
         ...
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Return the number of waiting records."""
         ...
 
 
 class MemoryBuffer:
-    """A Buffer in memory: what it holds ends with the process, and was never acknowledged."""
+    """A Buffer in memory: its records end with the process, and were never acknowledged."""
 
-    def __init__(self, limit_bytes: int, counts: CollectorMetrics | None = None) -> None:
+    def __init__(self, limit_bytes: int, metrics: CollectorMetrics | None = None) -> None:
         self._limit = limit_bytes
-        self._counts = counts if counts is not None else CollectorMetrics()
-        self._held: deque[BufferedRecord] = deque()
+        self._metrics = metrics if metrics is not None else CollectorMetrics()
+        self._records: deque[BufferedRecord] = deque()
         self.size_bytes = 0
 
-    def offer(self, held: BufferedRecord) -> bool:
-        if self.size_bytes + held.size > self._limit:
+    def offer(self, buffered: BufferedRecord) -> bool:
+        if self.size_bytes + buffered.size > self._limit:
             return False
-        self._held.append(held)
-        self.size_bytes += held.size
+        self._records.append(buffered)
+        self.size_bytes += buffered.size
         return True
 
     def oldest(self, limit: int | None = None) -> list[BufferedRecord]:
-        """The oldest, at most `limit`."""
-        return list(islice(self._held, limit))
+        """Return the oldest records, at most `limit`."""
+        return list(islice(self._records, limit))
 
     def drop(self, count: int) -> None:
-        """Let the oldest go: they are kept elsewhere, or will be nowhere."""
+        """Remove the oldest records: they are stored elsewhere, or can never be sent."""
         for _ in range(count):
-            gone = self._held.popleft()
-            self.size_bytes -= gone.size
-            self._counts.add("settled", gone.record.topic.name)
+            dropped = self._records.popleft()
+            self.size_bytes -= dropped.size
+            self._metrics.add("settled", dropped.record.topic.name)
 
     async def open(self) -> None:
         return
@@ -113,4 +113,4 @@ class MemoryBuffer:
         return 0
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._records)

@@ -1,4 +1,4 @@
-"""What may wait while Kafka is away: how much, where, and from when on."""
+"""Settings of the publisher's buffer: its size in memory, its spool, and the delay before records are spooled."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ class PublisherParams(BaseModel):
 
     memory_bytes: int = Field(default=64 << 20, ge=1 << 16)
     spool: Path | None = None
-    """A folder, in which each collector has a file by its name. Without it what waits ends with the process."""
+    """A folder with one file per collector, by its name. Without it, unsent records are lost when the process ends."""
     spool_bytes: int = Field(default=1 << 30, ge=1 << 16)
     spool_after_s: float = Field(default=2.0, ge=0.1, le=60)
-    """When Kafka has taken nothing for so long, what waits is written to the spool; a kill takes what came since."""
+    """Records are spooled after Kafka has acknowledged none for so long; a kill loses those that came since."""

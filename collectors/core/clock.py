@@ -4,8 +4,8 @@ import time
 
 
 class SystemClock:
-    """The machine's own time."""
+    """Reads the machine's clock."""
 
     def now_ns(self) -> int:
-        """Unix time in nanoseconds."""
+        """Return the Unix time in nanoseconds."""
         return time.time_ns()

@@ -1,8 +1,8 @@
-"""How far a device's clock is from ours, as told by the times in what it sends. Pure.
+"""Estimates the offset of a device's clock from the timestamps in its messages. Pure.
 
-A message comes after it was stamped, by its delay, or long after: a value that has not changed for days may carry the
-time of its change. So the least delayed message of the last minute or two tells the most. What follows from it is
-DESIGN 2.1: a time more than a second ahead of ours is replaced by ours, one that is behind is the device's own affair.
+A message arrives after its timestamp by its delay, or much later: a value that has not changed for days may carry the
+time of its change. So the least delayed message of the last one to two minutes gives the best estimate. Its use is in
+DESIGN 2.1: a timestamp more than a second ahead is replaced by the local time; one that is behind is left as it is.
 """
 
 AHEAD_NS = 1_000_000_000
@@ -10,7 +10,7 @@ _WINDOW_NS = 60_000_000_000
 
 
 class ClockSkew:
-    """One for a device."""
+    """Estimates the clock offset of one device."""
 
     def __init__(self) -> None:
         self._before_ns: int | None = None
@@ -19,12 +19,12 @@ class ClockSkew:
 
     @property
     def offset_ns(self) -> int:
-        """Its clock minus ours, short by the smallest delay seen; 0 where it never said a time."""
+        """Device clock minus local clock, less the smallest delay seen; 0 if the device never sent a timestamp."""
         known = [offset for offset in (self._before_ns, self._best_ns) if offset is not None]
         return max(known, default=0)
 
     def add(self, device_ns: int, received_ns: int) -> None:
-        """What the device says that it is, and what it was here."""
+        """Add a device's timestamp and the local time at which it was received."""
         offset_ns = device_ns - received_ns
         if received_ns >= self._until_ns:
             self._before_ns = self._best_ns

@@ -1,7 +1,7 @@
-"""From values by row and metric to the columns of Samples. Pure.
+"""Arranges values by row and metric in the columns of Samples. Pure.
 
-A Layout is built once for a set of places (row, metric, index) and used for every reading of that set, so that a
-reading costs two array assignments and no loop over values of ours.
+A Layout is built once for a set of cells (row, metric, index) and used for every reading of that set, so that a
+reading costs two array assignments and no Python loop over values.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from streams.wire.models import ABSENT_COUNTER, NO_INDEX, Samples, Table
 
 
 class CellKey(NamedTuple):
-    """Where a value belongs: a port (or GPU), what it says, and the lane, priority or queue."""
+    """The position of a value: port (or GPU), metric, and lane, priority or queue."""
 
     row: str
     metric: Metric
@@ -27,7 +27,7 @@ class CellKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One reading of one device, before it is stamped with who read it."""
+    """One reading of one device, before the Emitter adds its identity."""
 
     sampled_at_ns: int
     received_at_ns: int
@@ -40,7 +40,7 @@ class Reading:
 
 
 def rows_digest(rows: Iterable[str]) -> int:
-    """64 bits of BLAKE2b over the names, each ended by a NUL."""
+    """Return 64 bits of BLAKE2b over the names, each ended by a NUL."""
     digest = hashlib.blake2b(digest_size=8)
     for row in rows:
         digest.update(row.encode() + b"\0")
@@ -49,41 +49,41 @@ def rows_digest(rows: Iterable[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Half:
-    """One table: its columns, and for each of its values where it comes from and where it goes."""
+    """One table: its columns, and for each value its source and destination index."""
 
     columns: tuple[tuple[Metric, int], ...]
-    taken: npt.NDArray[np.intp]
-    put: npt.NDArray[np.intp]
+    source: npt.NDArray[np.intp]
+    destination: npt.NDArray[np.intp]
 
     def table(self, values: npt.NDArray[Any], rows: int, absent: float, dtype: str) -> Table:
-        """The table of these values, without the columns in which nothing was read."""
+        """Return the table of these values, without the columns that have none."""
         flat = np.full(len(self.columns) * rows, absent, dtype=dtype)
-        flat[self.put] = values[self.taken]
+        flat[self.destination] = values[self.source]
         shaped = flat.reshape(len(self.columns), rows)
-        read = (~np.isnan(shaped) if dtype == "<f8" else shaped != np.uint64(ABSENT_COUNTER)).any(axis=1)
-        kept = [column for column, is_read in zip(self.columns, read, strict=True) if is_read]
-        return Table(tuple(metric for metric, _ in kept), tuple(index for _, index in kept), shaped[read])
+        is_used = (~np.isnan(shaped) if dtype == "<f8" else shaped != np.uint64(ABSENT_COUNTER)).any(axis=1)
+        used = [column for column, has_value in zip(self.columns, is_used, strict=True) if has_value]
+        return Table(tuple(metric for metric, _ in used), tuple(index for _, index in used), shaped[is_used])
 
 
 class Layout:
-    """The rows and columns of a set of places; values are given in the order of the places."""
+    """The rows and columns of a set of cells; values are given in the order of the cells."""
 
-    def __init__(self, places: Sequence[CellKey]) -> None:
-        self.row: tuple[str, ...] = tuple(dict.fromkeys(place.row for place in places))
+    def __init__(self, cells: Sequence[CellKey]) -> None:
+        self.row: tuple[str, ...] = tuple(dict.fromkeys(cell.row for cell in cells))
         self.rows_digest = rows_digest(self.row)
         self.row_of: dict[str, int] = {row: number for number, row in enumerate(self.row)}
-        self._counters = self._half(places, counter=True)
-        self._gauges = self._half(places, counter=False)
+        self._counters = self._half(cells, counter=True)
+        self._gauges = self._half(cells, counter=False)
 
-    def _half(self, places: Sequence[CellKey], *, counter: bool) -> _Half:
-        own = [(i, place) for i, place in enumerate(places) if CATALOGUE[place.metric].counter is counter]
-        columns = tuple(sorted({(place.metric, place.lane) for _, place in own}))
+    def _half(self, cells: Sequence[CellKey], *, counter: bool) -> _Half:
+        selected = [(i, cell) for i, cell in enumerate(cells) if CATALOGUE[cell.metric].counter is counter]
+        columns = tuple(sorted({(cell.metric, cell.lane) for _, cell in selected}))
         number = {column: n for n, column in enumerate(columns)}
-        put = [number[place.metric, place.lane] * len(self.row) + self.row_of[place.row] for _, place in own]
-        return _Half(columns, np.array([i for i, _ in own], dtype=np.intp), np.array(put, dtype=np.intp))
+        target = [number[cell.metric, cell.lane] * len(self.row) + self.row_of[cell.row] for _, cell in selected]
+        return _Half(columns, np.array([i for i, _ in selected], dtype=np.intp), np.array(target, dtype=np.intp))
 
     def tables(self, values: Sequence[float | None]) -> tuple[Table, Table]:
-        """(counters, gauges) of one reading; None is a value that was not read."""
+        """Return (counters, gauges) of one reading; None is an absent value."""
         objects = np.empty(len(values), dtype=object)
         objects[:] = values
         missing = np.array([value is None for value in values], dtype=bool)
@@ -98,7 +98,7 @@ class Layout:
 
 
 def json_lines(samples: Samples) -> Iterator[str]:
-    """One JSON object a row, as `collect --once --print` writes them; what is absent is left out."""
+    """Yield one JSON object per row, as `collect --once --print` writes it, without absent values."""
     tables = ((samples.counters, True), (samples.gauges, False))
     for number, row in enumerate(samples.row):
         metrics: dict[str, int | float] = {}

@@ -1,4 +1,4 @@
-"""What a collector works with while it runs, handed to it by whoever runs it: the process, or a test."""
+"""The dependencies of a running collector, supplied by its process or by a test."""
 
 import random
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ from streams.wire.models import Source
 
 @dataclass(frozen=True, slots=True)
 class CollectorContext:
-    """Where what was read goes, under which name, and where counts, time and chance come from."""
+    """The publisher, the collector's name, and the sources of metrics, time and randomness."""
 
     publisher: Publisher
     collector: str
-    counts: CollectorMetrics = field(default_factory=CollectorMetrics)
+    metrics: CollectorMetrics = field(default_factory=CollectorMetrics)
     run: int = field(default_factory=draw_run)
-    chance: random.Random = field(default_factory=random.Random)
+    rng: random.Random = field(default_factory=random.Random)
     clock: Clock = field(default_factory=SystemClock)
     core: Core = field(default_factory=Core)
-    """What the process was told; without Kafka in it nothing is shared out."""
+    """Settings of the process; without Kafka in it, targets are not shared."""
 
     def emitter(self, source: Source) -> Emitter:
-        """The Emitter of a source: make one a process, for it numbers the messages."""
+        """Return the Emitter of a source; create one per process, because it numbers the messages."""
         return Emitter(self.publisher, self.collector, self.run, source)

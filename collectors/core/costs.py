@@ -1,8 +1,8 @@
-"""What clients of one protocol cost beside each other: the rows that a collector's benchmark gives, and how they read.
+"""Compares the CPU cost of clients of one protocol: the rows that a collector's benchmark returns, and their table.
 
-A benchmark is a Typer command under the entry-point group `railsight.benches`: its name is the entry's, its options
-and its docstring are its own, it imports what it measures only when it is called, measures ours and the peers in one
-run against the same device, and prints `lines` of what it found, or with `--json` what `as_dict` gives.
+A benchmark is a Typer command under the entry-point group `railsight.benches`: the command has the entry's name, and
+its own options and docstring. It imports what it measures only when it is called, measures railsight's client and the
+other clients in one run against the same device, and prints `lines` of the result, or with `--json` that of `as_dict`.
 """
 
 from collections.abc import Sequence
@@ -12,36 +12,36 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one client took. Of one that was not measured nothing is known but why."""
+    """The cost of one client; a client that was not measured has only `skipped`."""
 
     load: str
     client: str
     count: int = 0
-    """How much it read."""
+    """The number of values that it read."""
     cpu_s: float = 0.0
-    """User and system time of the client, all of it together."""
+    """User and system time of the client, with all of its processes."""
     skipped: str = ""
-    """Why it was not measured; empty where it was."""
+    """The reason why it was not measured; empty if it was."""
 
 
 def per(cost: Cost, many: int) -> float:
-    """CPU seconds for so many; 0 where nothing was read."""
+    """Return the CPU seconds per `many` values; 0 if none was read."""
     return cost.cpu_s / cost.count * many if cost.count else 0.0
 
 
 def ratios(costs: Sequence[Cost]) -> list[float]:
-    """How many times as much as the first client of the same load, which is ours; 0 where either was not measured."""
-    ours: dict[str, float] = {}
+    """Return each cost relative to the first client of the same load, railsight's; 0 if either was not measured."""
+    reference: dict[str, float] = {}
     found = []
     for cost in costs:
-        mine = per(cost, 1)
-        first = ours.setdefault(cost.load, mine)
-        found.append(mine / first if first else 0.0)
+        cost_s = per(cost, 1)
+        first = reference.setdefault(cost.load, cost_s)
+        found.append(cost_s / first if first else 0.0)
     return found
 
 
 def lines(costs: Sequence[Cost], many: int, what: str) -> list[str]:
-    """A table for people. `what` is the plural of what is counted, `many` how many of them a figure is for."""
+    """Return a table for people. `what` is the plural of the counted values, `many` the number that a figure is for."""
     first = max([4, *(len(cost.load) for cost in costs)])
     second = max([6, *(len(cost.client) for cost in costs)])
     unit = f"CPU s / {many:,} {what}"
@@ -56,7 +56,7 @@ def lines(costs: Sequence[Cost], many: int, what: str) -> list[str]:
 
 
 def as_dict(costs: Sequence[Cost], many: int, what: str) -> dict[str, Any]:
-    """The same for programs; what was not measured is null."""
+    """Return the same for programs; a client that was not measured has nulls."""
     rows = [
         {
             "load": cost.load,

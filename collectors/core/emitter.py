@@ -1,7 +1,7 @@
-"""Stamps what a collector read with who read it and in what order, and hands it to the publisher.
+"""Adds the identity to a collector's messages and hands them to the publisher.
 
 The identity of a message is (device, source, collector, collector_run, sequence); samples and events are numbered
-apart, so that a hole in either is seen.
+separately, so that a gap in either is visible.
 """
 
 import os
@@ -15,13 +15,13 @@ from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, encode
 
 
 def draw_run() -> int:
-    """A number for this run of the process; never 0."""
+    """Return a random number for this run of the process; never 0."""
     return int.from_bytes(os.urandom(8), "little") | 1
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceEvent:
-    """Something that a device reported as it happened, before it is stamped."""
+    """An event that a device reported, before the Emitter adds its identity."""
 
     kind: EventKind
     port: str
@@ -31,7 +31,7 @@ class DeviceEvent:
 
 
 class Emitter:
-    """One for a collector's process."""
+    """Numbers and publishes the messages of one collector's process."""
 
     def __init__(self, publisher: Publisher, collector: str, run: int, source: Source) -> None:
         self._publisher = publisher
@@ -50,20 +50,20 @@ class Emitter:
         self._publisher.offer(encode(SAMPLES, samples), rows=len(reading.row))
         return samples
 
-    def event(self, device: str, happening: DeviceEvent, received_at_ns: int) -> None:
-        """Publish what happened."""
+    def event(self, device: str, device_event: DeviceEvent, received_at_ns: int) -> None:
+        """Publish an event of a device."""
         event = Event(
-            device, happening.port, happening.kind, happening.at_ns, received_at_ns, self.source, self.collector,
-            self.run, self._next(device, "events"), happening.detail, happening.code,
+            device, device_event.port, device_event.kind, device_event.at_ns, received_at_ns, self.source,
+            self.collector, self.run, self._next(device, "events"), device_event.detail, device_event.code,
         )  # fmt: skip
         self._publisher.offer(encode(EVENTS, event))
 
     def facts(self, facts: Facts) -> None:
-        """Publish what a device is."""
+        """Publish the facts of a device."""
         self._publisher.offer(encode(FACTS, facts))
 
     def status(self, status: CollectorStatus) -> None:
-        """Publish whether a device is reached."""
+        """Publish the reachability of a device."""
         self._publisher.offer(encode(COLLECTOR_STATUS, status))
 
     def _next(self, device: str, kind: str) -> int:

@@ -1,6 +1,6 @@
 """The self-metrics of a collector's process, each name spelled once.
 
-Counted in plain integers, where the collectors are; what Prometheus reads is made from them when it asks.
+Values are plain integers in the collectors; they become Prometheus metrics only when they are scraped.
 """
 
 from collections import Counter
@@ -10,39 +10,68 @@ from typing import Any, Literal
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 Name = Literal[
-    "offered",  # records handed to the publisher, by topic
-    "acknowledged",  # written to Kafka with acks=all, what an earlier process left in the spool too
-    "settled",  # of those offered to this process, those that Kafka or the spool has, or that Kafka will never take
-    "acknowledged_rows",  # rows of samples in them
-    "refused",  # past the buffer's bound: lost, never acknowledged
-    "rejected",  # Kafka will never take them: too large, or not allowed
-    "spooled",  # written to the spool and fsynced, by topic
-    "spool_full",  # times that the spool had no room for all that waited
-    "spool_failed",  # times that the disk refused: read-only, full, broken
-    "spool_damaged",  # times that its file was not what was written, and a new one was begun
-    "spool_lost",  # records that the disk had taken and did not keep
-    "retried",  # deliveries that failed and were tried again
-    "updates",  # values that devices sent
-    "clock_replaced",  # the device's time was more than 1 s ahead of ours
-    "unreadable",  # values that mean nothing to us although their path does
-    "unknown",  # values of a peer's stream that are none of ours, by measurement
-    "poisoned",  # records of a peer's stream, or lines of them, that could not be read
-    "unnamed",  # values of a port that the device did not name
-    "out_of_bounds",  # paths and ports past the bound of one target
+    "offered",
+    "acknowledged",
+    "settled",
+    "acknowledged_rows",
+    "refused",
+    "rejected",
+    "spooled",
+    "spool_full",
+    "spool_failed",
+    "spool_damaged",
+    "spool_lost",
+    "retried",
+    "updates",
+    "clock_replaced",
+    "unreadable",
+    "unknown",
+    "poisoned",
+    "unnamed",
+    "out_of_bounds",
     "reconnects",
-    "reloads",  # times that the configuration was read again
-    "reload_refused",  # times that it was no good, and the old one stayed
-    "late",  # moments at which a target was due and another reading of it still went on
-    "overdue",  # readings that were cut short at their deadline
-    "restricted",  # functions whose counters are left alone, for reading them does harm
-    "throttled",  # times a target sent more than its share and was made to wait
+    "reloads",
+    "reload_refused",
+    "late",
+    "overdue",
+    "restricted",
+    "throttled",
 ]
 
 
-Gauge = Literal[
-    "waiting",  # records that Kafka does not have yet
-    "clock_offset_seconds",  # a device's clock minus ours
-]
+Gauge = Literal["waiting", "clock_offset_seconds"]
+
+HELP: dict[Name | Gauge, str] = {
+    "offered": "Records handed to the publisher, by topic.",
+    "acknowledged": "Records written to Kafka with acks=all, including those that an earlier run left in the spool.",
+    "settled": "Records of this process that Kafka or the spool has, or that Kafka can never accept.",
+    "acknowledged_rows": "Rows of samples in the acknowledged records.",
+    "refused": "Records past the buffer's limit: lost, never acknowledged.",
+    "rejected": "Records that Kafka can never accept: too large, or not allowed.",
+    "spooled": "Records written to the spool and fsynced, by topic.",
+    "spool_full": "Times that the spool had no room for all waiting records.",
+    "spool_failed": "Times that the disk refused an access to the spool: read-only, full, broken.",
+    "spool_damaged": "Times that the spool file was damaged and a new one was created.",
+    "spool_lost": "Records in damaged spool files.",
+    "retried": "Deliveries that failed and were repeated.",
+    "updates": "Values received from devices.",
+    "clock_replaced": "Timestamps more than 1 s ahead, replaced by the local time.",
+    "unreadable": "Values of known paths that could not be interpreted.",
+    "unknown": "Values of a foreign stream that are not collected, by measurement.",
+    "poisoned": "Records of a foreign stream, or lines of them, that could not be parsed.",
+    "unnamed": "Values of a port that the device did not name.",
+    "out_of_bounds": "Paths and ports past the limit of one target.",
+    "reconnects": "Connections opened again after one ended.",
+    "reloads": "Times that the configuration was reloaded.",
+    "reload_refused": "Times that a changed configuration was invalid and the old one stayed in force.",
+    "late": "Scheduled readings left out because an earlier one was still running.",
+    "overdue": "Readings cancelled at their deadline.",
+    "restricted": "Functions whose counters are not read because reading them does harm.",
+    "throttled": "Times that a target exceeded its rate limit and was delayed.",
+    "waiting": "Records that Kafka has not acknowledged yet.",
+    "clock_offset_seconds": "Device clock minus local clock.",
+}
+"""The help text of each metric; a test keeps it complete."""
 
 
 class CollectorMetrics:
@@ -53,29 +82,29 @@ class CollectorMetrics:
         self._gauges: dict[tuple[Gauge, str], float] = {}
 
     def add(self, name: Name, label: str = "", count: int = 1) -> None:
-        """Count something that happened."""
+        """Add to a counter."""
         self._counts[name, label] += count
 
     def set(self, name: Gauge, value: float, label: str = "") -> None:
-        """Say how it stands."""
+        """Set a gauge."""
         self._gauges[name, label] = value
 
     def unset(self, name: Gauge, label: str = "") -> None:
-        """Say that nobody knows how it stands any more."""
+        """Remove a gauge whose value is no longer known."""
         self._gauges.pop((name, label), None)
 
     def value(self, name: Name, label: str | None = None) -> int:
-        """How often, for one label or over all."""
+        """Return a counter's value for one label, or its sum over all."""
         if label is not None:
             return self._counts[name, label]
         return sum(count for (known, _), count in self._counts.items() if known == name)
 
     def by_label(self, name: Name) -> dict[str, int]:
-        """How often, by label."""
+        """Return a counter's values by label."""
         return {label: count for (known, label), count in sorted(self._counts.items()) if known == name}
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks a collector for, in a thread of its own: so of copies, which are made at once."""
+        """Yield the metrics for prometheus_client, which calls from its own thread: from copies, which are atomic."""
         counts, gauges = dict(self._counts), dict(self._gauges)
         yield from _families(counts, CounterMetricFamily)
         yield from _families(gauges, GaugeMetricFamily)
@@ -87,6 +116,6 @@ def _families(
     families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
     for (name, label), value in sorted(values.items()):
         if name not in families:
-            families[name] = kind(f"railsight_collector_{name}", name.replace("_", " "), labels=["of"])
+            families[name] = kind(f"railsight_collector_{name}", HELP[name], labels=["of"])
         families[name].add_metric([label], value)
     yield from families.values()

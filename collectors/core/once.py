@@ -1,4 +1,4 @@
-"""The first reading of each target as lines of JSON, for `collect KIND --once --print`; nothing goes to Kafka."""
+"""Prints the first reading of each target as lines of JSON, for `collect KIND --once --print`, without Kafka."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -15,14 +15,14 @@ from streams.wire.topics import SAMPLES, Record, decode
 
 
 class NullPublisher:
-    """A Publisher that takes everything and keeps nothing."""
+    """A Publisher that accepts and discards every record."""
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         return True
 
 
 class _FirstReadings:
-    """A Publisher that keeps the first samples of each device and drops all else."""
+    """A Publisher that queues the first samples of each device and discards all else."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -39,7 +39,7 @@ class _FirstReadings:
 
 
 async def first_readings(devices: Iterable[str], core: Core, collect: Collect, bound_s: float) -> AsyncIterator[str]:
-    """One reading of every device, as it comes; raises Retry naming those that gave none in time."""
+    """Yield one reading of every device as it arrives; raises Retry with the devices that gave none in time."""
     wanted = set(devices)
     first = _FirstReadings()
     work = asyncio.ensure_future(collect(CollectorContext(first, core.collector or "once")))
@@ -51,20 +51,22 @@ async def first_readings(devices: Iterable[str], core: Core, collect: Collect, b
                 for line in json_lines(samples):
                     yield line
     except TimeoutError as error:
-        raise Retry(f"no reading of {', '.join(sorted(wanted))}") from error
+        raise Retry(
+            f"no reading within {bound_s:g} s of {', '.join(sorted(wanted))}; check their address and login"
+        ) from error
     finally:
         await cancel_and_wait(work)
 
 
 async def _next(first: _FirstReadings, work: "asyncio.Future[None]") -> Samples:
-    """The next first reading; raises what ended the work."""
-    coming = asyncio.ensure_future(first.ready.get())
-    waited_for: set[asyncio.Future[Any]] = {coming, work}
+    """Return the next first reading; raises what ended the collector."""
+    reading = asyncio.ensure_future(first.ready.get())
+    waited_for: set[asyncio.Future[Any]] = {reading, work}
     try:
         await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
-        if coming.done():
-            return coming.result()
+        if reading.done():
+            return reading.result()
     finally:
-        coming.cancel()
+        reading.cancel()
     work.result()
-    raise RuntimeError("a collector ended that reads for ever")
+    raise RuntimeError("the collector ended before it was cancelled")

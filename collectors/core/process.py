@@ -1,4 +1,4 @@
-"""A collector's process: its publisher and self-metrics around what it reads, and which failure ends it."""
+"""Runs a collector's process: its publisher and self-metrics, and the failure that ends it."""
 
 import asyncio
 import contextlib
@@ -17,22 +17,22 @@ Collect = Callable[[CollectorContext], Awaitable[None]]
 
 
 async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
-    """Run `collect` until cancelled, or until it or the publisher fails; raises what failed first, Misconfigured too.
+    """Run `collect` until cancelled, or until it or the publisher fails; raises the first failure, Misconfigured too.
 
-    What waits in the publisher is sent at the end, in bounded time.
+    The publisher sends the remaining records at the end, in bounded time.
     """
     if core.client_options is None:
-        raise Misconfigured(f"collect {kind}: where is Kafka?")
-    counts = CollectorMetrics()
+        raise Misconfigured(f"collect {kind}: Kafka's address is not set; set kafka.bootstrap")
+    metrics = CollectorMetrics()
     core = replace(core, collector=core.collector or f"{kind}@{socket.gethostname()}")
     with contextlib.ExitStack() as stack:
         if core.metrics_port is not None:
-            stack.callback(serve_metrics(counts, core.metrics_port))
-        async with KafkaPublisher(core, counts) as publisher:
-            means = CollectorContext(publisher, core.collector, counts, core=core)
+            stack.callback(serve_metrics(metrics, core.metrics_port))
+        async with KafkaPublisher(core, metrics) as publisher:
+            context = CollectorContext(publisher, core.collector, metrics, core=core)
             try:
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(_until_ended(collect(means)))
+                    tasks.create_task(_until_ended(collect(context)))
                     tasks.create_task(publisher.failed())
             except BaseExceptionGroup as group:
                 raise _first(group) from None
@@ -40,7 +40,7 @@ async def collect_to_kafka(kind: str, core: Core, collect: Collect) -> None:
 
 async def _until_ended(collecting: Awaitable[None]) -> None:
     await collecting
-    raise RuntimeError("a collector ended that reads for ever")
+    raise RuntimeError("the collector ended before it was cancelled")
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

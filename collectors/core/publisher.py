@@ -1,8 +1,8 @@
-"""Writes records to Kafka: acks=all, idempotent, in order, each delivery awaited; patient while Kafka is away.
+"""Writes records to Kafka: acks=all, idempotent, in order, each delivery awaited; retries while Kafka is unreachable.
 
-What is offered waits in a buffer of bounded size until Kafka has it. Promised is what is counted as `acknowledged`,
-or as `spooled`. A record is sent again when its delivery failed, or when the process was killed before it heard of it,
-so a consumer may see it twice, with the same identity.
+Offered records wait in a bounded buffer until Kafka has acknowledged them. Only records counted as `acknowledged` or
+`spooled` are guaranteed. A record is sent again if its delivery failed, or if the process was killed before the
+acknowledgement arrived, so a consumer may receive it twice, with the same identity.
 """
 
 import asyncio
@@ -35,45 +35,45 @@ _LINGER_MS = 5
 _BATCH_BYTES = 256 * 1024
 _RETRY_S = 0.5
 _CLOSE_S = 5.0
-_REPORT_S = 10.0
-_SAY_S = 1.0
-_NEVER = (MessageSizeTooLargeError, RecordListTooLargeError)
+_LOG_INTERVAL_S = 10.0
+_REPORT_S = 1.0
+_PERMANENT = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 class Publisher(Protocol):
-    """Where collectors hand their records to."""
+    """Accepts the records of collectors."""
 
     def offer(self, record: Record, rows: int = 0) -> bool:
-        """Take a record, without blocking; False where it was refused: it is lost, and counted."""
+        """Add a record without blocking; return False if it was refused: it is then lost, and counted."""
         ...
 
 
 class KafkaPublisher:
     """The Publisher that writes to Kafka.
 
-    Use as an async context manager; leaving it sends what waits, in bounded time.
+    Use as an async context manager; leaving it sends the waiting records, in bounded time.
     """
 
-    def __init__(self, core: Core, counts: CollectorMetrics) -> None:
-        assert core.client_options is not None, "a publisher needs to know where Kafka is"
+    def __init__(self, core: Core, metrics: CollectorMetrics) -> None:
+        assert core.client_options is not None, "a publisher needs the address of Kafka"
         self._options: dict[str, Any] = dict(core.client_options)
         self._partitions: Partitions = core.partitions
         self._file: Path | None = core.acknowledged_file
-        self._counts = counts
-        self._buffer: Buffer = buffer_of(core.publisher, core.collector, counts)
-        self._more = asyncio.Event()
-        self._gathering = SendBatching(_WINDOW)
+        self._metrics = metrics
+        self._buffer: Buffer = buffer_of(core.publisher, core.collector, metrics)
+        self._has_records = asyncio.Event()
+        self._batching = SendBatching(_WINDOW)
         self._producer: AIOKafkaProducer | None = None
         self._checked: set[str] = set()
         self._failed: Misconfigured | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._said_s: dict[str, float] = {}
+        self._logged_s: dict[str, float] = {}
 
     async def __aenter__(self) -> "KafkaPublisher":
         await self._buffer.open()
         if len(self._buffer):
-            _log.info("sending what an earlier run left", records=len(self._buffer))
-            self._more.set()
+            _log.info("sending records of an earlier run", records=len(self._buffer))
+            self._has_records.set()
         self._tasks = [asyncio.create_task(work) for work in (self._send_all(), self._buffer.run(), self._report())]
         return self
 
@@ -85,38 +85,38 @@ class KafkaPublisher:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._drop_producer()
         await self._buffer.close()
-        self._log_acknowledged()
+        self._write_acknowledged()
         if waiting := len(self._buffer):
-            _log.warning("ended before Kafka had all", waiting=waiting, kept_for_the_next_run=self._buffer.stored)
+            _log.warning("ended with unsent records", waiting=waiting, spooled=self._buffer.stored)
 
     def offer(self, record: Record, rows: int = 0) -> bool:
-        self._counts.add("offered", record.topic.name)
+        self._metrics.add("offered", record.topic.name)
         if not self._buffer.offer(BufferedRecord(record, rows)):
-            self._counts.add("refused", record.topic.name)
+            self._metrics.add("refused", record.topic.name)
             self._report_refusal()
             return False
-        self._gathering.offered(record, len(self._buffer))
-        self._more.set()
+        self._batching.offered(record, len(self._buffer))
+        self._has_records.set()
         return True
 
     async def flushed(self) -> None:
-        """Return when nothing waits; raises Misconfigured where Kafka's topics are not as configured."""
+        """Return when no record waits; raises Misconfigured if Kafka's topics are not as configured."""
         while len(self._buffer):
             if self._failed:
                 raise self._failed
-            self._gathering.hurry()
+            self._batching.send_now()
             await asyncio.sleep(_LINGER_MS / 1000)
 
     async def failed(self) -> None:
-        """Wait for the publisher to give up: returns never, or raises Misconfigured."""
+        """Wait until the publisher fails: never returns, or raises Misconfigured."""
         await asyncio.wait(self._tasks, return_when=asyncio.FIRST_EXCEPTION)
         for task in self._tasks:
             task.result()
 
     async def _send_all(self) -> None:
         while True:
-            await self._more.wait()
-            self._more.clear()
+            await self._has_records.wait()
+            self._has_records.clear()
             while window := await self._next_window():
                 try:
                     done = await self._send(window)
@@ -125,18 +125,18 @@ class KafkaPublisher:
                     raise
                 await self._buffer.release(done)
                 if done < len(window):
-                    self._counts.add("retried", count=len(window) - done)
+                    self._metrics.add("retried", count=len(window) - done)
                     await asyncio.sleep(_RETRY_S)
 
     async def _next_window(self) -> Sequence[BufferedRecord]:
-        """What to send next, when it is time to; nothing where nothing waits."""
+        """Wait for the next batch and return its records; return none if none waits."""
         if not len(self._buffer):
             return ()
-        await self._gathering.turn(len(self._buffer))
+        await self._batching.next_batch(len(self._buffer))
         return await self._buffer.first(_WINDOW)
 
     async def _send(self, window: Sequence[BufferedRecord]) -> int:
-        """Send in order; answer how many of the oldest Kafka has (or will never take). Never raises KafkaError."""
+        """Send in order; return how many of the oldest are settled. Never raises KafkaError."""
         try:
             producer = await self._started()
             await self._check_partitions(producer, window)
@@ -144,23 +144,23 @@ class KafkaPublisher:
             await self._on_failure(error)
             return 0
         deliveries: list[Awaitable[Any]] = []
-        for held in window:
+        for buffered in window:
             try:
-                deliveries.append(await self._deliver(producer, held.record))
-            except _NEVER as error:
+                deliveries.append(await self._deliver(producer, buffered.record))
+            except _PERMANENT as error:
                 deliveries.append(_failure(error))
             except (KafkaError, OSError) as error:
                 await self._on_failure(error)
                 break
         outcomes = await asyncio.gather(*deliveries, return_exceptions=True)
         done = 0
-        for held, answer in zip(window, outcomes, strict=False):
+        for buffered, answer in zip(window, outcomes, strict=False):
             outcome = answer if isinstance(answer, BaseException) else None
-            if outcome is not None and not isinstance(outcome, _NEVER):
+            if outcome is not None and not isinstance(outcome, _PERMANENT):
                 await self._on_failure(outcome)
                 break
             done += 1
-            self._count(held, outcome)
+            self._count(buffered, outcome)
         return done
 
     async def _deliver(self, producer: AIOKafkaProducer, record: Record) -> "asyncio.Future[Any]":
@@ -172,15 +172,17 @@ class KafkaPublisher:
             headers=list(record.headers),
         )
 
-    def _count(self, held: BufferedRecord, outcome: BaseException | None) -> None:
-        topic = held.record.topic.name
+    def _count(self, buffered: BufferedRecord, outcome: BaseException | None) -> None:
+        topic = buffered.record.topic.name
         if outcome is not None:
-            self._counts.add("rejected", topic)
-            _log.error("Kafka refuses a record", topic=topic, bytes=len(held.record.value or b""), why=str(outcome))
+            self._metrics.add("rejected", topic)
+            _log.error(
+                "record rejected by Kafka", topic=topic, bytes=len(buffered.record.value or b""), why=str(outcome)
+            )
             return
-        self._counts.add("acknowledged", topic)
-        if held.rows:
-            self._counts.add("acknowledged_rows", topic, held.rows)
+        self._metrics.add("acknowledged", topic)
+        if buffered.rows:
+            self._metrics.add("acknowledged_rows", topic, buffered.rows)
 
     async def _started(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -188,8 +190,8 @@ class KafkaPublisher:
                 **self._options,
                 acks="all",
                 enable_idempotence=True,
-                # 30 % of the bytes for no CPU over broker, producer and readers (tests/bench/broker_cost.py);
-                # aiokafka's lz4 is its level 9, ten times as dear, and zstd saves another 9 % for twice the CPU.
+                # Saves 30 % of the bytes for no CPU over broker, producer and readers (tests/bench/broker_cost.py);
+                # aiokafka's lz4 is its level 9, ten times as expensive, and zstd saves another 9 % for twice the CPU.
                 compression_type="snappy",
                 linger_ms=_LINGER_MS,
                 max_batch_size=_BATCH_BYTES,
@@ -206,19 +208,22 @@ class KafkaPublisher:
         return self._producer
 
     async def _check_partitions(self, producer: AIOKafkaProducer, window: Sequence[BufferedRecord]) -> None:
-        """A device's partition is a promise to every consumer: refuse a topic of another number of partitions."""
-        for topic in {held.record.topic for held in window}:
+        """Raise Misconfigured if a topic has another number of partitions: consumers rely on a device's partition."""
+        for topic in {buffered.record.topic for buffered in window}:
             if topic.name in self._checked or topic.scheme is PartitionScheme.SINGLE:
                 continue
             found, wanted = len(await producer.partitions_for(topic.name)), self._partitions.count(topic)
             if found != wanted:
-                raise Misconfigured(f"{topic.name} has {found} partitions where {wanted} are configured")
+                raise Misconfigured(
+                    f"{topic.name} has {found} partitions where {wanted} are configured;"
+                    " recreate the topic or change [partitions]"
+                )
             self._checked.add(topic.name)
 
     async def _on_failure(self, error: BaseException) -> None:
-        """Start afresh: an idempotent producer that lost a batch has a hole in its sequence and never recovers."""
-        if self._is_log_due("away"):
-            _log.warning("Kafka is away", why=f"{type(error).__name__}: {error}", waiting=len(self._buffer))
+        """Drop the producer: an idempotent one that lost a batch has a gap in its sequence and never recovers."""
+        if self._is_log_due("unreachable"):
+            _log.warning("Kafka unreachable", why=f"{type(error).__name__}: {error}", waiting=len(self._buffer))
         await self._drop_producer()
 
     async def _drop_producer(self) -> None:
@@ -229,33 +234,33 @@ class KafkaPublisher:
 
     def _report_refusal(self) -> None:
         if self._is_log_due("refused"):
-            _log.error("refusing what is new: the buffer is full", refused=self._counts.value("refused"))
+            _log.error("buffer full, new records refused", refused=self._metrics.value("refused"))
 
-    def _is_log_due(self, what: str) -> bool:
+    def _is_log_due(self, event: str) -> bool:
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._said_s.get(what, -_REPORT_S) < _REPORT_S:
+        if now_s - self._logged_s.get(event, -_LOG_INTERVAL_S) < _LOG_INTERVAL_S:
             return False
-        self._said_s[what] = now_s
+        self._logged_s[event] = now_s
         return True
 
     async def _report(self) -> None:
         while True:
-            self._counts.set("waiting", len(self._buffer))
-            self._log_acknowledged()
-            await asyncio.sleep(_SAY_S)
+            self._metrics.set("waiting", len(self._buffer))
+            self._write_acknowledged()
+            await asyncio.sleep(_REPORT_S)
 
-    def _log_acknowledged(self) -> None:
+    def _write_acknowledged(self) -> None:
         if self._file is None:
             return
-        said = {
-            "acknowledged": self._counts.by_label("acknowledged"),
-            "acknowledged_rows": self._counts.by_label("acknowledged_rows"),
-            "spooled": self._counts.by_label("spooled"),
-            "refused": self._counts.by_label("refused"),
+        acknowledged = {
+            "acknowledged": self._metrics.by_label("acknowledged"),
+            "acknowledged_rows": self._metrics.by_label("acknowledged_rows"),
+            "spooled": self._metrics.by_label("spooled"),
+            "refused": self._metrics.by_label("refused"),
         }
-        fresh = self._file.with_suffix(".new")
-        fresh.write_text(json.dumps(said))
-        fresh.replace(self._file)
+        new_file = self._file.with_suffix(".new")
+        new_file.write_text(json.dumps(acknowledged))
+        new_file.replace(self._file)
 
 
 async def _failure(error: BaseException) -> None:

@@ -1,7 +1,7 @@
-"""What a collector is told anew while it runs: its configuration, or a file that it names, changed; or SIGHUP came.
+"""Reloads a collector's settings while it runs: when the configuration or a file that it names changes, or on SIGHUP.
 
-What is refused is told and counted, and what was in force stays. Where Kafka is, the spool and the group are taken up
-at the start only.
+Invalid settings are logged and counted, and the old ones stay in force. Kafka's address, the spool and the group are
+read at the start only.
 """
 
 import asyncio
@@ -21,53 +21,53 @@ from streams.wire.errors import Misconfigured
 
 _log = structlog.get_logger("railsight.reload")
 
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 
 Params = TypeVar("Params", bound=CollectorParams)
-Stamp = tuple[tuple[int, int] | None, ...]
+Fingerprint = tuple[tuple[int, int] | None, ...]
 
 
 async def reloads(
     params: Params,
     core: Core,
-    counts: CollectorMetrics,
-    take: Callable[[Params], None],
-    check_interval_s: float = LOOK_S,
+    metrics: CollectorMetrics,
+    apply: Callable[[Params], None],
+    check_interval_s: float = CHECK_INTERVAL_S,
 ) -> None:
-    """Hand changed settings to `take`, which raises Misconfigured where it refuses them; until cancelled."""
+    """Pass changed settings to `apply`, which raises Misconfigured to refuse them; until cancelled."""
     with _hangup() as hangup:
-        before = _fingerprint(core, params)
+        applied = _fingerprint(core, params)
         while True:
-            await _waited(hangup, check_interval_s)
-            now = _fingerprint(core, params)
-            if now == before and not hangup.is_set():
+            await _wait(hangup, check_interval_s)
+            current = _fingerprint(core, params)
+            if current == applied and not hangup.is_set():
                 continue
             hangup.clear()
             try:
-                fresh = params if core.again is None else core.again()
-                assert isinstance(fresh, type(params))
-                take(fresh)
+                changed = params if core.reload_settings is None else core.reload_settings()
+                assert isinstance(changed, type(params))
+                apply(changed)
             except Misconfigured as error:
-                counts.add("reload_refused")
-                _log.error("the new configuration is refused; the old one stays", why=str(error))
-                before = now
+                metrics.add("reload_refused")
+                _log.error("new configuration refused, the old one stays in force", why=str(error))
+                applied = current
                 continue
-            params = fresh
-            before = _fingerprint(core, params)
-            counts.add("reloads")
-            _log.info("configuration read again")
+            params = changed
+            applied = _fingerprint(core, params)
+            metrics.add("reloads")
+            _log.info("configuration reloaded")
 
 
-async def _waited(hangup: asyncio.Event, look_s: float) -> None:
+async def _wait(hangup: asyncio.Event, timeout_s: float) -> None:
     try:
-        async with asyncio.timeout(look_s):
+        async with asyncio.timeout(timeout_s):
             await hangup.wait()
     except TimeoutError:
         return
 
 
-def _fingerprint(core: Core, params: CollectorParams) -> Stamp:
-    """What tells whether a file was written since; None where there is none at the moment."""
+def _fingerprint(core: Core, params: CollectorParams) -> Fingerprint:
+    """Return a value that changes when a file is written; None for a file that does not exist."""
     return tuple(map(_file_fingerprint, (*core.configuration, *params.files())))
 
 
@@ -81,7 +81,7 @@ def _file_fingerprint(path: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def _hangup() -> Iterator[asyncio.Event]:
-    """Set by each SIGHUP; not at a terminal, where it says that the terminal is gone."""
+    """Yield an event that each SIGHUP sets; not at a terminal, where SIGHUP means that the terminal was closed."""
     event = asyncio.Event()
     loop = asyncio.get_running_loop()
     if sys.stdin is not None and sys.stdin.isatty():

@@ -12,14 +12,14 @@ from streams.wire.errors import Misconfigured
 _STOP_S = 5.0
 
 
-def serve_metrics(counts: CollectorMetrics, port: int) -> Callable[[], None]:
-    """Begin to serve; answers what ends it. Raises Misconfigured where the port is taken."""
+def serve_metrics(metrics: CollectorMetrics, port: int) -> Callable[[], None]:
+    """Start the server and return the function that stops it; raises Misconfigured if the port is taken."""
     registry = CollectorRegistry()
-    registry.register(_AsCollector(counts))
+    registry.register(_AsCollector(metrics))
     try:
         server, thread = start_http_server(port, "127.0.0.1", registry)
     except OSError as error:
-        raise Misconfigured(f"self-metrics: port {port}: {error.strerror}") from error
+        raise Misconfigured(f"self-metrics: port {port}: {error.strerror}; choose another port") from error
 
     def stop() -> None:
         server.shutdown()
@@ -30,10 +30,10 @@ def serve_metrics(counts: CollectorMetrics, port: int) -> Callable[[], None]:
 
 
 class _AsCollector(Collector):
-    """What Prometheus registers; it asks a Counts."""
+    """Adapts CollectorMetrics to prometheus_client's registry."""
 
-    def __init__(self, counts: CollectorMetrics) -> None:
-        self._counts = counts
+    def __init__(self, metrics: CollectorMetrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        return self._counts.collect()
+        return self._metrics.collect()

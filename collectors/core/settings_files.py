@@ -1,4 +1,4 @@
-"""Files that settings name: passwords, lists of targets. What cannot be read is Misconfigured, by the file's name."""
+"""Reads the files that settings name: passwords, lists of targets; raises Misconfigured with the file's name."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -7,19 +7,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from streams.wire.errors import Misconfigured
 
-Read = TypeVar("Read")
+Content = TypeVar("Content")
 
 
 def read_file(kind: str, path: Path) -> bytes:
-    """What a file that `[collect.<kind>]` names holds."""
+    """Return the content of a file that `[collect.<kind>]` names."""
     try:
         return path.read_bytes()
     except OSError as error:
         raise Misconfigured(f"collect.{kind}: {path}: {error.strerror}") from error
 
 
-def read_json(kind: str, path: Path, adapter: TypeAdapter[Read]) -> Read:
-    """The same, as what it is to be; says the first thing that is not, and never what stands there."""
+def read_json(kind: str, path: Path, adapter: TypeAdapter[Content]) -> Content:
+    """Return the parsed content; the error names the first wrong field, and never its value, which may be secret."""
     try:
         return adapter.validate_json(read_file(kind, path))
     except ValidationError as error:

@@ -1,11 +1,11 @@
-"""Which shards of the targets are this process's, by Kafka's own group protocol; nothing of ours coordinates.
+"""Assigns the shards of the targets to processes by Kafka's group protocol, without a coordinator of railsight's own.
 
-A shard is a partition of `railsight.targets.v1`, and a target's is that of its name. The members of a group have the
-partitions among them; the shards of one that dies are another's within the session time-out. Across a rebalance they
-are read on, until it is known who has them.
+A shard is a partition of `railsight.targets.v1`; a target is in the partition of its name. The members of a group
+divide the partitions; the shards of a member that dies pass to another within the session timeout. During a rebalance
+a member continues to read its shards until the new assignment is known.
 
-A member that was paused may have lost its shards without knowing it. So membership is renewed by commits, which the
-coordinator takes from members of the current generation only; what follows from their answers is membership.py's.
+A paused member may lose its shards without notice. So membership is renewed by commits, which the coordinator accepts
+from members of the current generation only; membership.py evaluates the answers.
 """
 
 import asyncio
@@ -22,38 +22,38 @@ from collectors.core.spec import Core
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import TARGETS
 
-_log = structlog.get_logger("railsight.shares")
+_log = structlog.get_logger("railsight.shards")
 
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 _STOP_S = 5.0
-"""To leave the group takes a Kafka that answers; one that does not will notice by itself."""
+"""Leaving the group needs an answer of Kafka; without one, the session times out by itself."""
 _RENEWALS = 6
-"""In a session time-out: some may go astray."""
+"""Renewals in a session timeout, because some may be lost."""
 
 Assign = Callable[[frozenset[int]], None]
 
 
 class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
-    """One member of one group. `assign` is told the shards, at each change."""
+    """One member of one group. `assign` receives the shards at each change."""
 
     def __init__(self, core: Core, group: str, session_s: float, assign: Assign) -> None:
-        assert core.client_options is not None, "shares are Kafka's"
+        assert core.client_options is not None, "a group needs the address of Kafka"
         self._options = dict(core.client_options)
         self._wanted = core.partitions.count(TARGETS)
         self._group = group
         self._session_s = session_s
         self._assign = assign
         self._member = Membership(session_s)
-        self._told: frozenset[int] = frozenset()
+        self._published: frozenset[int] = frozenset()
 
     async def run(self) -> None:
-        """Take part until cancelled; raises Misconfigured where the topic has another number of partitions."""
+        """Participate until cancelled; raises Misconfigured if the topic has another number of partitions."""
         while True:
             try:
                 await self._participate()
             except (KafkaError, OSError) as error:
-                _log.warning("no part in the group", group=self._group, why=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(_AGAIN_S)
+                _log.warning("not in the group", group=self._group, why=f"{type(error).__name__}: {error}")
+                await asyncio.sleep(_RETRY_S)
 
     async def _participate(self) -> None:
         session_ms = int(self._session_s * 1000)
@@ -64,8 +64,8 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
             auto_offset_reset="latest",
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=session_ms // _RENEWALS,
-            max_poll_interval_ms=session_ms,  # who does not rejoin in time is left out: a rebalance waits no longer
-            partition_assignment_strategy=(StickyPartitionAssignor,),  # what moves has to connect anew
+            max_poll_interval_ms=session_ms,  # bounds how long a rebalance waits for a member that does not rejoin
+            partition_assignment_strategy=(StickyPartitionAssignor,),  # a target that moves must connect again
         )
         try:
             await consumer.start()
@@ -77,46 +77,49 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
                 await asyncio.wait_for(consumer.stop(), _STOP_S)
 
     def _check(self, consumer: AIOKafkaConsumer) -> None:
-        """A target's shard is a promise to the other members."""
+        """Raise Misconfigured if the topic's partitions differ from the configured number, which all members share."""
         found = len(consumer.partitions_for_topic(TARGETS.name) or ())
-        if found not in (0, self._wanted):  # it may be made later
-            raise Misconfigured(f"{TARGETS.name} has {found} partitions where {self._wanted} are configured")
+        if found not in (0, self._wanted):  # 0: it may be created later
+            raise Misconfigured(
+                f"{TARGETS.name} has {found} partitions where {self._wanted} are configured;"
+                " recreate the topic or change [partitions]"
+            )
 
     async def _renew(self, consumer: AIOKafkaConsumer) -> None:
         loop = asyncio.get_running_loop()
         renew_s = self._session_s / _RENEWALS
-        await consumer.getmany(timeout_ms=int(renew_s * 1000))  # nothing is written there: it is the wait
+        await consumer.getmany(timeout_ms=int(renew_s * 1000))  # waits; the topic has no records
         self._check(consumer)
         at_s = loop.time()
         self._member.on_wakeup(at_s)
         self._publish()
         try:
             async with asyncio.timeout(2 * renew_s):
-                if held := consumer.assignment():
-                    await consumer.commit(dict.fromkeys(held, 0))
+                if assigned := consumer.assignment():
+                    await consumer.commit(dict.fromkeys(assigned, 0))
             self._member.confirmed(at_s)
         except CommitFailedError:
-            pass  # another generation: what this member has in it is told as it joins
+            pass  # another generation: the member gets its assignment when it joins
         except (KafkaError, TimeoutError) as error:
-            _log.debug("Kafka does not answer", group=self._group, why=str(error))
+            _log.debug("no answer from Kafka", group=self._group, why=str(error))
             self._member.unanswered(at_s)
         self._publish()
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Nothing yet: who has them next is not known."""
+        """Continue to read: the next owner is not known yet."""
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Read these, and no others."""
-        shards = frozenset(place.partition for place in assigned)
-        _log.info("shards", group=self._group, owned=sorted(shards), of=self._wanted)
+        """Read these shards, and no others."""
+        shards = frozenset(partition.partition for partition in assigned)
+        _log.info("shards assigned", group=self._group, shards=sorted(shards), of=self._wanted)
         self._member.assigned(shards, asyncio.get_running_loop().time())
         self._publish()
 
     def _publish(self) -> None:
         shards = self._member.shards
-        if shards == self._told:
+        if shards == self._published:
             return
         if self._member.may_have_lost_them:
-            _log.warning("paused for longer than the session: reading stops until Kafka was asked", group=self._group)
-        self._told = shards
+            _log.warning("paused for longer than the session, reading stops until Kafka answers", group=self._group)
+        self._published = shards
         self._assign(shards)

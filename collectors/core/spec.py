@@ -1,7 +1,7 @@
-"""What a collector registers, and what it is given when it runs.
+"""The registration of a collector, and the settings of its process.
 
-A collector is one Spec under the entry-point group `railsight.collectors`. Whoever starts it (the command line) has
-validated its Params and composed where Kafka is; nothing here reads a configuration.
+A collector is one Spec under the entry-point group `railsight.collectors`. Its caller (the command line) has validated
+the Params and knows the address of Kafka; nothing here reads a configuration.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from streams.wire.topics import Partitions
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """What every collector is told: where Kafka is, its own name, and how much it may hold back.
+    """The settings of a collector's process: the address of Kafka, its own name, and the limits of its buffer.
 
-    `client_options` are the arguments with which an aiokafka client reaches the cluster; None where there is no
-    Kafka, for a collector that only prints. `acknowledged_file` gets what Kafka acknowledged, as JSON, about once a
-    second: who proves that nothing is lost counts against it. `metrics_port` serves self-metrics on loopback. `again`
-    reads the settings again from the files `configuration`, and raises Misconfigured.
+    `client_options` are the arguments of an aiokafka client for the cluster; None without Kafka, for a collector that
+    only prints. `acknowledged_file` receives the acknowledged counts as JSON, about once a second, for tests that prove
+    that no record is lost. `metrics_port` serves self-metrics on loopback. `reload_settings` reads the settings again
+    from the files `configuration`, and raises Misconfigured.
     """
 
     client_options: Mapping[str, Any] | None = None
@@ -36,16 +36,16 @@ class Core:
     publisher: PublisherParams = field(default_factory=PublisherParams)
     acknowledged_file: Path | None = None
     metrics_port: int | None = None
-    again: Callable[[], BaseModel] | None = None
+    reload_settings: Callable[[], BaseModel] | None = None
     configuration: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """One collector: its name, its settings, how it runs until cancelled, and one reading of it as lines of JSON.
+    """One collector: its name, its settings, its `run` until cancelled, and `once`, one reading as lines of JSON.
 
-    `run` raises Misconfigured where it cannot start, and Retry where the far side is away and waiting is no use.
-    `once` is None for a collector that has no reading of its own.
+    `run` raises Misconfigured if it cannot start, and Retry if the peer is unreachable and waiting does not help.
+    `once` is None for a collector without readings of its own.
     """
 
     name: str
@@ -53,14 +53,14 @@ class Spec:
     run: Callable[[Any, Core], Awaitable[None]]
     once: Callable[[Any, Core], AsyncIterator[str]] | None = None
     new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-    """Makes the event loop that it runs on; asyncio's own where this is None."""
+    """Creates the event loop; None for asyncio's own."""
 
     def start(self, params: BaseModel, **core: Any) -> None:
-        """Run until SIGTERM or SIGINT in an event loop of its own; `core` are the fields of Core."""
+        """Run until SIGTERM or SIGINT in a new event loop; `core` are the fields of Core."""
         run_until_signalled(self._run(params, Core(**core)), self.new_loop)
 
     def print_once(self, params: BaseModel, write: Callable[[str], None], **core: Any) -> None:
-        """Hand each line of one reading to `write`; nothing goes to Kafka."""
+        """Pass each line of one reading to `write`, without Kafka."""
         run_until_signalled(self._print_once(params, write, Core(**core)), self.new_loop)
 
     async def _run(self, params: BaseModel, core: Core) -> None:
@@ -71,7 +71,7 @@ class Spec:
         await self.run(params, core)
 
     async def _print_once(self, params: BaseModel, write: Callable[[str], None], core: Core) -> None:
-        assert self.once is not None, f"{self.name} has no reading of its own"
+        assert self.once is not None, f"{self.name} has no reading to print"
         async for line in self.once(params, core):
             write(line)
 
@@ -79,7 +79,7 @@ class Spec:
 def run_until_signalled(
     work: Coroutine[Any, Any, None], new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> None:
-    """Run `work` to its end, or cancel it at the first SIGTERM or SIGINT and wait until it has cleaned up."""
+    """Run `work` to its end, or cancel it at the first SIGTERM or SIGINT and wait for its cleanup."""
 
     async def main() -> None:
         task = asyncio.ensure_future(work)

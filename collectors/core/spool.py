@@ -1,8 +1,8 @@
-"""Records on disk, in order, within a bound of bytes; what `append` returned from is there after any crash.
+"""Stores records on disk, in order, bounded in bytes; records are durable once `append` has returned.
 
-One SQLite file: its write-ahead log has a checksum a frame, so that a torn tail ends at the last whole commit, and a
-commit of many records is one fsync. What cannot be written or read is an OSError, named; nothing is half done then.
-Blocking: for a thread.
+One SQLite file: its write-ahead log has a checksum per frame, so that a torn tail ends at the last complete commit,
+and a commit of many records is one fsync. A failed read or write raises OSError with its reason and changes nothing.
+The calls block: run them in a thread.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from collectors.core.buffer import BufferedRecord
 from streams.wire.errors import Misconfigured
 from streams.wire.topics import BY_NAME, PartitionScheme, Record, Topic
 
-_TABLE = """CREATE TABLE IF NOT EXISTS held (
+_TABLE = """CREATE TABLE IF NOT EXISTS records (
     id INTEGER PRIMARY KEY AUTOINCREMENT, size INTEGER NOT NULL, rows INTEGER NOT NULL, topic TEXT NOT NULL,
     spread TEXT NOT NULL, route TEXT NOT NULL, headers BLOB NOT NULL, key BLOB NOT NULL, value BLOB)"""
-_INSERT = "INSERT INTO held (size, rows, topic, spread, route, headers, key, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_SELECT = "SELECT id, size, rows, topic, spread, route, headers, key, value FROM held ORDER BY id LIMIT ?"
+_INSERT = "INSERT INTO records (size, rows, topic, spread, route, headers, key, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_SELECT = "SELECT id, size, rows, topic, spread, route, headers, key, value FROM records ORDER BY id LIMIT ?"
 _LOCK_S = 5.0
-"""How long the last owner of the file may take to end."""
+"""The time that the previous owner of the file may take to end."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _READ_BYTES = 8 << 20
 
@@ -31,11 +31,11 @@ Result = TypeVar("Result")
 
 
 class Damaged(OSError):
-    """The file is not what was written; `Spool.set_aside` begins a new one."""
+    """The file's content is not what was written; `Spool.set_aside` creates a new one."""
 
 
 class Spool:
-    """One file, of one process at a time."""
+    """One file, used by one process at a time."""
 
     def __init__(self, path: Path, limit_bytes: int, lock_s: float = _LOCK_S) -> None:
         self._lock_s = lock_s
@@ -46,7 +46,7 @@ class Spool:
         self.count = 0
 
     def open(self) -> None:
-        """Take the file, with what is in it; raises Misconfigured where it cannot be had, Damaged where it is."""
+        """Open the file and count its records; raises Misconfigured if that fails, Damaged if it is damaged."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._try(self._open)
@@ -64,40 +64,40 @@ class Spool:
         file.execute("BEGIN EXCLUSIVE")
         file.execute(_TABLE)
         file.execute("COMMIT")
-        self.count, self.size_bytes = file.execute("SELECT count(*), coalesce(sum(size), 0) FROM held").fetchone()
+        self.count, self.size_bytes = file.execute("SELECT count(*), coalesce(sum(size), 0) FROM records").fetchone()
 
-    def append(self, held: Sequence[BufferedRecord]) -> int:
-        """Write the first of them that fit, fsynced; answers how many."""
+    def append(self, records: Sequence[BufferedRecord]) -> int:
+        """Write the first records that fit, fsynced, and return how many."""
         fitting, size = 0, self.size_bytes
-        for one in held:
-            if (size := size + one.size) > self._limit:
+        for record in records:
+            if (size := size + record.size) > self._limit:
                 break
             fitting += 1
         if fitting:
-            self._try(lambda: self._append(held[:fitting]))
+            self._try(lambda: self._append(records[:fitting]))
         return fitting
 
-    def _append(self, held: Sequence[BufferedRecord]) -> None:
+    def _append(self, records: Sequence[BufferedRecord]) -> None:
         file = self._opened()
         file.execute("PRAGMA synchronous = FULL")
         file.execute("BEGIN IMMEDIATE")
-        file.executemany(_INSERT, map(_row, held))
+        file.executemany(_INSERT, map(_row, records))
         file.execute("COMMIT")
-        self.count += len(held)
-        self.size_bytes += sum(one.size for one in held)
+        self.count += len(records)
+        self.size_bytes += sum(record.size for record in records)
 
     def oldest(self, limit: int) -> list[BufferedRecord]:
-        """The oldest, at most so many, and so many bytes that they do not crowd out the memory."""
+        """Return the oldest records, at most `limit`, and at most as many bytes as fit in memory beside new records."""
         return self._try(lambda: self._oldest(limit))
 
     def _oldest(self, limit: int) -> list[BufferedRecord]:
         found: list[BufferedRecord] = []
         room = _READ_BYTES
         rows = self._opened().execute(_SELECT, (limit,))
-        for _, size, rows_in_it, topic, spread, route, headers, key, value in rows:
+        for _, size, samples_rows, topic, spread, route, headers, key, value in rows:
             known = BY_NAME.get(topic) or Topic(topic, None, PartitionScheme(spread))
-            own = tuple((name, bytes.fromhex(data)) for name, data in orjson.loads(headers))
-            found.append(BufferedRecord(Record(known, key, value, own, route), rows_in_it))
+            decoded = tuple((name, bytes.fromhex(data)) for name, data in orjson.loads(headers))
+            found.append(BufferedRecord(Record(known, key, value, decoded, route), samples_rows))
             room -= size
             if room <= 0:
                 break
@@ -105,7 +105,7 @@ class Spool:
         return found
 
     def drop(self, count: int) -> None:
-        """Let the oldest go. It is not fsynced: what comes back after a crash of the machine is sent twice."""
+        """Remove the oldest records, without fsync: those that reappear after a crash of the machine are sent twice."""
         if count:
             self._try(lambda: self._drop(count))
 
@@ -114,19 +114,19 @@ class Spool:
         file.execute("PRAGMA synchronous = NORMAL")
         file.execute("BEGIN IMMEDIATE")
         last, size = file.execute(
-            "SELECT max(id), sum(size) FROM (SELECT id, size FROM held ORDER BY id LIMIT ?)", (count,)
+            "SELECT max(id), sum(size) FROM (SELECT id, size FROM records ORDER BY id LIMIT ?)", (count,)
         ).fetchone()
-        file.execute("DELETE FROM held WHERE id <= ?", (last,))
+        file.execute("DELETE FROM records WHERE id <= ?", (last,))
         file.execute("COMMIT")
         self.count -= count
         self.size_bytes -= size
         if not self.count:
-            with contextlib.suppress(sqlite3.Error):  # to give the disk its room back is a courtesy
+            with contextlib.suppress(sqlite3.Error):  # returning the disk space is optional
                 file.execute("VACUUM")
                 file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def set_aside(self) -> Path:
-        """Keep a damaged file for whoever wants to look, under another name, and begin a new one."""
+        """Rename a damaged file, for inspection, and create a new one."""
         self.close()
         self.count = self.size_bytes = 0
         aside = self._path.with_suffix(".damaged")
@@ -138,7 +138,7 @@ class Spool:
         return aside
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         file, self._file = self._file, None
         if file is not None:
             file.close()
@@ -147,10 +147,10 @@ class Spool:
         assert self._file is not None, "the spool is not open"
         return self._file
 
-    def _try(self, act: Callable[[], Result]) -> Result:
-        """Do it wholly or not at all."""
+    def _try(self, action: Callable[[], Result]) -> Result:
+        """Run an action completely or not at all; raises OSError or Damaged."""
         try:
-            return act()
+            return action()
         except sqlite3.Error as error:
             if self._file is not None and self._file.in_transaction:
                 self._file.rollback()
@@ -160,10 +160,10 @@ class Spool:
             raise Damaged(str(error)) from error
 
 
-def _row(held: BufferedRecord) -> tuple[object, ...]:
-    record = held.record
+def _row(buffered: BufferedRecord) -> tuple[object, ...]:
+    record = buffered.record
     headers = orjson.dumps([(name, data.hex()) for name, data in record.headers])
     return (
-        held.size, held.rows, record.topic.name, record.topic.scheme.value, record.route, headers, record.key,
+        buffered.size, buffered.rows, record.topic.name, record.topic.scheme.value, record.route, headers, record.key,
         record.value,
     )  # fmt: skip

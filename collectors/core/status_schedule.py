@@ -1,48 +1,47 @@
-"""When a collector says whether it reaches a target: at each change and each doubt, and rarely while samples say it.
+"""Schedules the statuses of a target: at each change, while samples are missing, and rarely while samples arrive.
 
-What is said is a CollectorStatus; composing and sending it is the caller's. Time is given, by a clock that only
-grows.
+A status is a CollectorStatus; the caller composes and sends it. Time is an argument, from a monotonic clock.
 """
 
 from zlib import crc32
 
 EVERY_S = 60.0
-"""A target is covered where its newest status is two or three of these old at most."""
+"""The longest interval; a target is covered while its newest status is at most two to three intervals old."""
 
-_UNHEARD_CADENCES = 1.5
-"""One late sample is no doubt. A collector that lives has said so within the last cadence when `measure` judges a
-silence, after three cadences at least; of one that died the newest word is then more than half of that old."""
-_AGAIN_CADENCES = 0.5
-"""Looks come about once a cadence, some a little early."""
+_MISSING_CADENCES = 1.5
+"""One late sample is not missing. `measure` reports a silent source after three cadences at least: a running collector
+has sent a status within the last cadence by then; of one that died the newest is more than half of that old."""
+_REPEAT_CADENCES = 0.5
+"""Less than one cadence, because the caller checks about once per cadence, and some checks come a little early."""
 
 
 class StatusSchedule:
-    """One target's. Ask `is_due` about once a cadence and at each change; what is due then counts as said."""
+    """The schedule of one target; call `is_due` once per cadence and at each change. A due status counts as sent."""
 
     def __init__(self, device: str, cadence_s: float, every_s: float = EVERY_S) -> None:
         self._cadence_s = cadence_s
         self._every_s = every_s
         self._phase = crc32(device.encode()) / 2**32
-        """Of a fabric's targets that are reached together, few have their next turn together."""
-        self._said: tuple[bool, str] | None = None
-        self._said_s = self._turn_s = self._sampled_s = float("-inf")
+        """Spreads the statuses of targets that became reachable at the same time."""
+        self._sent: tuple[bool, str] | None = None
+        self._sent_s = self._next_s = self._sampled_s = float("-inf")
 
     def sampled(self, now_s: float) -> None:
-        """A sample of the target went out, which says as much as a status."""
+        """Record that a sample of the target was sent, which implies that it is reachable."""
         self._sampled_s = now_s
 
     def is_due(self, now_s: float, *, reachable: bool, error: str = "") -> bool:
-        """Whether to say it now."""
-        says = reachable, error
-        is_first = self._said is None
-        changed = says != self._said
-        in_doubt = not reachable or now_s - self._sampled_s > _UNHEARD_CADENCES * self._cadence_s
-        again = in_doubt and now_s - self._said_s >= _AGAIN_CADENCES * self._cadence_s
-        if not (changed or again or now_s >= self._turn_s):
+        """Return True if a status must be sent now."""
+        status = reachable, error
+        is_first = self._sent is None
+        changed = status != self._sent
+        is_missing = not reachable or now_s - self._sampled_s > _MISSING_CADENCES * self._cadence_s
+        is_repeated = is_missing and now_s - self._sent_s >= _REPEAT_CADENCES * self._cadence_s
+        if not (changed or is_repeated or now_s >= self._next_s):
             return False
         if is_first:
-            self._turn_s = now_s + self._every_s * self._phase
-        elif now_s >= self._turn_s:
-            self._turn_s += self._every_s * (1 + (now_s - self._turn_s) // self._every_s)
-        self._said, self._said_s = says, now_s
+            self._next_s = now_s + self._every_s * self._phase
+        elif now_s >= self._next_s:
+            self._next_s += self._every_s * (1 + (now_s - self._next_s) // self._every_s)
+        self._sent, self._sent_s = status, now_s
         return True

@@ -1,4 +1,4 @@
-"""Many targets in one process: all of them, or this process's share, as the configuration has them now. Wiring only."""
+"""Reads the configured targets of one process: all of them, or its assigned shards, with reloads. Wiring only."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
@@ -18,22 +18,22 @@ Target = TypeVar("Target")
 async def read_targets(
     kind: str,
     params: Params,
-    means: CollectorContext,
+    context: CollectorContext,
     targets: Callable[[Params], Mapping[str, Target]],
     read: Callable[[Target], Coroutine[Any, Any, None]],
 ) -> None:
     """Run `read` for each of `targets(params)` until cancelled.
 
-    `targets` gives them by name, each with all that decides how it is read: one that compares unequal after a reload
-    is left and read anew. It raises Misconfigured, at the start and at a reload.
+    `targets` returns them by name, each with all settings that affect its reading: one that compares unequal after a
+    reload is stopped and started again. It raises Misconfigured, at the start and at a reload.
     """
-    core = means.core
+    core = context.core
     is_shared = bool(params.share_group) and core.client_options is not None
-    roster = ActiveTargets[Target](core.partitions.count(TARGETS) if is_shared else None)
-    roster.configure(targets(params))
+    active = ActiveTargets[Target](core.partitions.count(TARGETS) if is_shared else None)
+    active.configure(targets(params))
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(roster.run(read))
-        tasks.create_task(reloads(params, core, means.counts, lambda fresh: roster.configure(targets(fresh))))
+        tasks.create_task(active.run(read))
+        tasks.create_task(reloads(params, core, context.metrics, lambda changed: active.configure(targets(changed))))
         if is_shared:
             group = f"railsight.collect.{kind}.{params.share_group}"
-            tasks.create_task(ShardAssignment(core, group, params.share_session_s, roster.assign).run())
+            tasks.create_task(ShardAssignment(core, group, params.share_session_s, active.assign).run())

@@ -1,4 +1,4 @@
-"""Does what may not return in a thread that does not keep the process from ending."""
+"""Runs calls that may never return in daemon threads, which do not prevent the process from ending."""
 
 import asyncio
 import contextlib
@@ -10,9 +10,9 @@ Result = TypeVar("Result")
 
 
 def in_thread(work: Callable[[], Result], name: str) -> "asyncio.Future[Result]":
-    """Do it in a thread of its own; the answer is a future of this event loop, and what `work` raises is raised there.
+    """Run `work` in a new thread; return a future of this event loop, which also raises what `work` raises.
 
-    Not an executor's: Python waits for those at its end, and a driver may keep whoever asks it for ever.
+    No executor: Python waits for its threads at exit, and a driver may block a caller for ever.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Result] = loop.create_future()
@@ -21,7 +21,7 @@ def in_thread(work: Callable[[], Result], name: str) -> "asyncio.Future[Result]"
         if future.done():
             return
         if error is None:
-            future.set_result(result)  # type: ignore[arg-type] # there is one where there is no error
+            future.set_result(result)  # type: ignore[arg-type] # set if there is no error
         else:
             future.set_exception(error)
 
@@ -29,9 +29,9 @@ def in_thread(work: Callable[[], Result], name: str) -> "asyncio.Future[Result]"
         result, error = None, None
         try:
             result = work()
-        except BaseException as raised:  # noqa: BLE001 — it is raised where the future is awaited
+        except BaseException as raised:  # noqa: BLE001 — it is raised to the awaiting caller
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop has ended: no caller waits
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=run, name=name, daemon=True).start()

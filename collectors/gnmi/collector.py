@@ -32,30 +32,30 @@ def target_sessions(params: Params) -> dict[str, TargetSession]:
     return {target.name: TargetSession(target, params, secret) for target in params.all_targets()}
 
 
-async def collect(params: Params, means: CollectorContext) -> None:
+async def collect(params: Params, context: CollectorContext) -> None:
     """Read every target that is this process's until cancelled."""
-    emitter = means.emitter(Source.SOURCE_GNMI)
+    emitter = context.emitter(Source.SOURCE_GNMI)
 
     async def read(one: TargetSession) -> None:
-        chance = random.Random(means.chance.random())  # noqa: S311 — jitter
+        rng = random.Random(context.rng.random())  # noqa: S311 — jitter
         try:
-            await DeviceReader(*one, emitter, means.counts, means.clock, chance).run()
+            await DeviceReader(*one, emitter, context.metrics, context.clock, rng).run()
         finally:
-            means.counts.unset("clock_offset_seconds", one.target.name)
+            context.metrics.unset("clock_offset_seconds", one.target.name)
 
-    await read_targets(SPEC.name, params, means, target_sessions, read)
+    await read_targets(SPEC.name, params, context, target_sessions, read)
 
 
 async def run(params: Params, core: Core) -> None:
     """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means))
+    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
     """One reading of every target as lines of JSON; raises Retry naming those that gave none in time."""
     devices = [target.name for target in params.all_targets()]
     bound_s = max(params.once_s, 2 * params.cadence_s)
-    async for line in first_readings(devices, core, lambda means: collect(params, means), bound_s):
+    async for line in first_readings(devices, core, lambda context: collect(params, context), bound_s):
         yield line
 
 

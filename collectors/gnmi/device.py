@@ -43,8 +43,8 @@ class DeviceReader:
     """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
 
     def __init__(
-        self, target: Target, params: Params, secret: str, emitter: Emitter, counts: CollectorMetrics, clock: Clock,
-        chance: random.Random,
+        self, target: Target, params: Params, secret: str, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
+        rng: random.Random,
     ) -> None:  # fmt: skip
         self.name = target.name
         self.reachable = False
@@ -52,9 +52,9 @@ class DeviceReader:
         self._params = params
         self._secret = secret
         self._emitter = emitter
-        self._counts = counts
+        self._metrics = metrics
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._memory = DeviceIdentity()
         self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
         self._error = "not reached yet"
@@ -82,7 +82,7 @@ class DeviceReader:
                 why = "the device ended the stream"
             except (Retry, Reject) as error:
                 why = str(error)
-            self._counts.add("reconnects", self.name)
+            self._metrics.add("reconnects", self.name)
             self._now(reachable=False, error=why)
             await asyncio.sleep(self._backoff_s())
 
@@ -90,7 +90,7 @@ class DeviceReader:
         """Full jitter: a fabric's devices that went together do not come back to us together."""
         self._failures = min(self._failures + 1, 30)
         bound = min(self._params.backoff_max_s, self._params.backoff_s * 2 ** (self._failures - 1))
-        return float(bound * (0.5 + 0.5 * self._chance.random()))
+        return float(bound * (0.5 + 0.5 * self._rng.random()))
 
     async def _read(self, wire: Wire) -> None:
         """Try each way of asking until the device takes one, then read until it ends."""
@@ -141,7 +141,7 @@ class DeviceReader:
 
     async def _subscribe(self, wire: Wire, way: SubscriptionPlan) -> None:
         connection = Connection(
-            self.name, self._params, self._memory, self._counts, on_change=way.on_change, words=way.words
+            self.name, self._params, self._memory, self._metrics, on_change=way.on_change, words=way.words
         )
         streams = [wire.stream(request) for request in way.requests(self._cadence_ns)]
         self._unsynced = len(streams)
@@ -200,7 +200,7 @@ class DeviceReader:
         try:
             return gnmi_lite_pb2.SubscribeResponse.FromString(message)
         except DecodeError:
-            self._counts.add("unreadable", self.name)
+            self._metrics.add("unreadable", self.name)
             return None
 
     def _emit_outputs(self, outputs: Iterable[Output], received_ns: int) -> None:
@@ -219,7 +219,7 @@ class DeviceReader:
         self._window_updates += updates
         if self._window_updates <= self._params.max_updates_per_s:
             return 0.0
-        self._counts.add("throttled", self.name)
+        self._metrics.add("throttled", self.name)
         return (_SECOND_NS - gone_ns) / _SECOND_NS
 
     async def _watch(self, connection: Connection) -> None:
@@ -246,7 +246,7 @@ class DeviceReader:
         """Ask for what the device is, now and then; what it does not tell stays unknown."""
         while True:
             connection = Connection(
-                self.name, self._params, self._memory, self._counts, on_change=False, words=way.words
+                self.name, self._params, self._memory, self._metrics, on_change=False, words=way.words
             )  # fmt: skip
             for ask in self._facts:
                 with contextlib.suppress(Reject, Retry, TimeoutError):
@@ -281,7 +281,7 @@ class DeviceReader:
 
     async def _report_status(self) -> None:
         cadence_s = self._params.cadence_s
-        await asyncio.sleep(cadence_s * self._chance.random())
+        await asyncio.sleep(cadence_s * self._rng.random())
         while True:
             self._publish_status()
             await asyncio.sleep(cadence_s)
@@ -293,7 +293,7 @@ class DeviceReader:
             return
         offset_ns = self._memory.skew.offset_ns
         if self.reachable:
-            self._counts.set("clock_offset_seconds", offset_ns / 1e9, self.name)
+            self._metrics.set("clock_offset_seconds", offset_ns / 1e9, self.name)
         self._emitter.status(
             CollectorStatus(
                 self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),

@@ -57,13 +57,13 @@ class Connection:
     """The fold. `on_change` says what is told as it changes, and not sampled: paths, or (True) all states."""
 
     def __init__(
-        self, device: str, params: Params, memory: DeviceIdentity, counts: CollectorMetrics, *,
+        self, device: str, params: Params, memory: DeviceIdentity, metrics: CollectorMetrics, *,
         on_change: bool | OnChange,
         words: PathMapping | None = None,
     ) -> None:  # fmt: skip
         self._device = device
         self._memory = memory
-        self._counts = counts
+        self._metrics = metrics
         told = (STATES if on_change else SAMPLED) if isinstance(on_change, bool) else on_change
         self._cadence_ns = int(params.cadence_s * 1e9)
         self._quiet_ns = int(params.quiet_s * 1e9)
@@ -71,7 +71,7 @@ class Connection:
         self._expected = _UNKNOWN
         self._slots = SlotTable(params.max_ports)
         self._known = PathIndex(
-            self._slots, params.max_paths, words or path_mapping(), told, lambda: counts.add("out_of_bounds", device)
+            self._slots, params.max_paths, words or path_mapping(), told, lambda: metrics.add("out_of_bounds", device)
         )
         self._left = 0
         self.work = 0
@@ -95,7 +95,7 @@ class Connection:
         self._shapes.waiting.append(seen)
         for row in shape.rows:
             self._sampled(row)
-        self._counts.add("updates", self._device, shape.updates)
+        self._metrics.add("updates", self._device, shape.updates)
         self._burst.updates += shape.updates
         self.work = 1 + shape.updates
         return self._out
@@ -120,7 +120,7 @@ class Connection:
         updates = notification.update
         self._take_updates(known, prefix, updates)
         count = len(updates)
-        self._counts.add("updates", self._device, count)
+        self._metrics.add("updates", self._device, count)
         if self._burst.received_ns == received_ns:
             self._burst.updates += count
         if self._unnamed or self._name:
@@ -182,7 +182,7 @@ class Connection:
             return self._received_ns
         self._memory.skew.add(timestamp, self._received_ns)
         if timestamp > self._received_ns + AHEAD_NS:
-            self._counts.add("clock_replaced", self._device)
+            self._metrics.add("clock_replaced", self._device)
             return self._received_ns
         return timestamp
 
@@ -239,7 +239,7 @@ class Connection:
         """A counter that is no plain unsigned number: it came as text, JSON, a decimal or signed."""
         found = values.number(values.only(said))
         if found is None or not 0 <= found < ABSENT_COUNTER:
-            self._counts.add("unreadable", self._device)
+            self._metrics.add("unreadable", self._device)
             return None
         return int(found)
 
@@ -247,14 +247,14 @@ class Connection:
         assert node.leaf is not None
         found = node.leaf.read(value)
         if found is None and not values.is_blank(value):
-            self._counts.add("unreadable", self._device)
+            self._metrics.add("unreadable", self._device)
         return found if isinstance(found, int | float) else None
 
     def _other(self, node: Node, value: gnmi_lite_pb2.TypedValue) -> None:
         """What is no plain counter: states, facts, JSON of a whole container, or nothing to us."""
         leaf = node.leaf
         if not node.is_path:
-            self._counts.add("unreadable", self._device)
+            self._metrics.add("unreadable", self._device)
             return
         if leaf is None and not (value.json_ietf_val or value.json_val or value.string_val or value.ascii_val):
             return
@@ -263,7 +263,7 @@ class Connection:
             return
         said = values.typed_value(value)
         if said is None and (value.json_ietf_val or value.json_val) not in (b"", b"null"):
-            self._counts.add("unreadable", self._device)
+            self._metrics.add("unreadable", self._device)
         elif leaf is None and isinstance(said, str):
             said = values.container(said)
         self._walk(node, said, _DEEPEST_JSON)
@@ -271,7 +271,7 @@ class Connection:
     def _walk(self, node: Node, value: values.Json, deepest: int) -> None:
         self._left -= 1
         if deepest < 0 or self._left < 0:
-            self._counts.add("out_of_bounds", self._device)
+            self._metrics.add("out_of_bounds", self._device)
             return
         if isinstance(value, dict):
             for key, inner in value.items():
@@ -336,7 +336,7 @@ class Connection:
             try:
                 _, elems = from_bytes(prefix, path)
             except Reject:
-                self._counts.add("unreadable", self._device)
+                self._metrics.add("unreadable", self._device)
                 continue
             if elems:
                 self._slots.clear_below(elems)
@@ -346,7 +346,7 @@ class Connection:
         unnamed, name = self._unnamed, self._name
         self._unnamed, self._name = [], ""
         if not name:
-            self._counts.add("unnamed", self._device, len(unnamed))
+            self._metrics.add("unnamed", self._device, len(unnamed))
             return
         for node, value in unnamed:
             leaf = node.leaf

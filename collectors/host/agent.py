@@ -32,21 +32,21 @@ Found = tuple[tuple[Port, ...], dict[str, str], facts.Machine]
 class HostAgent:
     """Reads one host for ever; nothing here ends because a device misbehaves."""
 
-    def __init__(self, params: Params, tree: Tree, gpus: Gpus, means: CollectorContext) -> None:
+    def __init__(self, params: Params, tree: Tree, gpus: Gpus, context: CollectorContext) -> None:
         self.device = params.device_name()
         self._params = params
         self._tree = tree
         self._gpus = gpus
-        self._counts = means.counts
-        self._clock = means.clock
-        self._chance = means.chance
+        self._metrics = context.metrics
+        self._clock = context.clock
+        self._rng = context.rng
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
         self.known = KnownPorts(params.port_name, params.fabric, params.management)
-        self.listening = EventListener(params, tree, means, self.known)
+        self.listening = EventListener(params, tree, context, self.known)
         self._emitter = self.listening.emitter
         self._finding: ThreadCalls[Found] = ThreadCalls(params.deadline_s)
         self._finding_gpus: ThreadCalls[tuple[Gpu, ...]] = ThreadCalls(params.deadline_s)
-        self._sampler = Sampler(tree, gpus, params.deadline_s, means.counts, means.clock)
+        self._sampler = Sampler(tree, gpus, params.deadline_s, context.metrics, context.clock)
         self._composers = {kind: Composer() for kind in (RowKind.ROW_KIND_PORT, RowKind.ROW_KIND_GPU)}
         self._machine = facts.Machine()
         self._gpu_folders: dict[str, str] = {}
@@ -64,15 +64,11 @@ class HostAgent:
         await self.find()
         self.listening.begin(self._machine.boot_id)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(
-                poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, self._chance)
-            )
+            tasks.create_task(poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, self._rng))
             tasks.create_task(self.listening.run())
             tasks.create_task(self._find_log_subjects())
             tasks.create_task(
-                poll(
-                    self.device, self.query_neighbors, Pace(self._params.neighbors_every_s), self._counts, self._chance
-                )
+                poll(self.device, self.query_neighbors, Pace(self._params.neighbors_every_s), self._metrics, self._rng)
             )
 
     def close(self) -> None:
@@ -141,7 +137,7 @@ class HostAgent:
         try:
             heard = lldp.neighbors(data)
         except Reject:
-            self._counts.add("unreadable", "lldp")
+            self._metrics.add("unreadable", "lldp")
             return
         ports = ((self.known.by_netdev(neighbor.port), neighbor) for neighbor in heard)
         self._neighbors = tuple(

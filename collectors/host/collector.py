@@ -15,18 +15,18 @@ from collectors.kernel.tree import Tree
 from streams.wire.errors import Misconfigured
 
 
-def host_agent(params: Params, means: CollectorContext) -> HostAgent:
+def host_agent(params: Params, context: CollectorContext) -> HostAgent:
     """The agent of this host; raises Misconfigured where the tree is not there."""
     if not params.root.is_dir():
         raise Misconfigured(f"collect.host: root {params.root}: no such folder")
     tree = Tree(params.root)
     nvml = nvml_of_this_machine() if params.gpu and tree.is_live else None
-    return HostAgent(params, tree, Gpus(nvml), means)
+    return HostAgent(params, tree, Gpus(nvml), context)
 
 
-async def collect(params: Params, means: CollectorContext, at_end: contextlib.ExitStack) -> None:
+async def collect(params: Params, context: CollectorContext, at_end: contextlib.ExitStack) -> None:
     """Read until cancelled; `at_end` is unwound after the publisher has sent what waited."""
-    agent = host_agent(params, means)
+    agent = host_agent(params, context)
     at_end.callback(agent.listening.save)
     with contextlib.closing(agent):
         await agent.run()
@@ -35,7 +35,7 @@ async def collect(params: Params, means: CollectorContext, at_end: contextlib.Ex
 async def run(params: Params, core: Core) -> None:
     """Collect to Kafka until cancelled; raises Misconfigured."""
     with contextlib.ExitStack() as at_end:
-        await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means, at_end))
+        await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context, at_end))
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:

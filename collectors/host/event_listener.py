@@ -58,13 +58,13 @@ class TreeBootTime:
 class EventListener:
     """One for a host. `emitter` is what all of the host's messages go through."""
 
-    def __init__(self, params: Params, tree: Tree, means: CollectorContext, ports: KnownPorts) -> None:
+    def __init__(self, params: Params, tree: Tree, context: CollectorContext, ports: KnownPorts) -> None:
         self._params = params
         self._tree = tree
-        self._means = means
+        self._context = context
         self._ports = ports
-        self._tally = Tally(means.publisher)
-        self.emitter = Emitter(self._tally, means.collector, means.run, Source.SOURCE_HOST)
+        self._tally = Tally(context.publisher)
+        self.emitter = Emitter(self._tally, context.collector, context.run, Source.SOURCE_HOST)
         self._device = params.device_name()
         self._read = LogPositions(params.state_file, place_of)
         self._shut = LogPositions(Path(f"{params.state_file}.shut"), ports_of)
@@ -82,7 +82,7 @@ class EventListener:
         self._begin_log(boot_id)
         if self._tree.is_live:
             self.links = Links(
-                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._means, self._emit
+                self._tree, self._ports, AdminStates(self._shut.load() or ()), self._bound(), self._context, self._emit
             )
 
     def _begin_log(self, boot_id: int) -> None:
@@ -90,7 +90,7 @@ class EventListener:
         if path is None:
             return
         place = self._read.load()
-        now_ns = self._means.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         is_device = _is_device(path)
         source: LogSource
         try:
@@ -101,7 +101,7 @@ class EventListener:
         not_before_ns = now_ns - int(self._params.backlog_s * 1e9) if is_device and not source.has_resumed else 0
         self.log = KernelLog(
             source, _times(self._zero(), place if source.has_resumed else None, boot_id), self._ports,
-            self._bound(), self._means.counts, self._emit,
+            self._bound(), self._context.metrics, self._emit,
             boot_id=boot_id, of_device=is_device, not_before_ns=not_before_ns,
         )  # fmt: skip
 
@@ -115,7 +115,7 @@ class EventListener:
         """Look at both until cancelled, or return at once where there is neither."""
         loop = asyncio.get_running_loop()
         while self.log is not None or self.links is not None:
-            now_ns, now_s = self._means.clock.now_ns(), loop.time()
+            now_ns, now_s = self._context.clock.now_ns(), loop.time()
             is_drained = self.log is None or self.log.look(now_ns, now_s)
             if self.links is not None:
                 self.links.refresh(now_ns, now_s)
@@ -149,13 +149,13 @@ class EventListener:
 
         What an earlier process left in the spool is none of them: its acknowledgements say nothing of this one's.
         """
-        settled = self._means.counts.value("settled", EVENTS.name)
+        settled = self._context.metrics.value("settled", EVENTS.name)
         self._read.save(settled)
         self._shut.save(settled)
 
     def close(self) -> None:
         """Say what waits, and let go of both. What is settled afterwards counts at the next `save`."""
-        now_ns = self._means.clock.now_ns()
+        now_ns = self._context.clock.now_ns()
         if self.log is not None:
             self.log.close(now_ns)
         if self.links is not None:

@@ -31,15 +31,15 @@ class KernelLog:
     """Follows one log. `say` takes an event and the time at which it was read."""
 
     def __init__(
-        self, source: LogSource, times: Times, ports: KnownPorts, bound: RateLimiter, counts: CollectorMetrics,
+        self, source: LogSource, times: Times, ports: KnownPorts, bound: RateLimiter, metrics: CollectorMetrics,
         say: Callable[[DeviceEvent, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
     ) -> None:  # fmt: skip
         self._source = source
         self._times = times
         self._ports = ports
-        self._counts = counts
+        self._metrics = metrics
         self._say = say
-        self._saying = RateLimitedEmitter(bound, counts, LABEL, say)
+        self._saying = RateLimitedEmitter(bound, metrics, LABEL, say)
         self._boot_id = boot_id
         self._parse = record if of_device else None
         self._not_before_ns = not_before_ns
@@ -52,7 +52,7 @@ class KernelLog:
         self._drained_ns = now_ns if chunk.is_drained else None
         refused = chunk.refused
         if chunk.lost:
-            self._counts.add("out_of_bounds", LABEL, chunk.lost)
+            self._metrics.add("out_of_bounds", LABEL, chunk.lost)
             said = f"{chunk.lost} records of the kernel log were overwritten before they were read"
             _log.warning(said)
             self._say(DeviceEvent(EventKind.LOG, "", now_ns, said), now_ns)
@@ -66,7 +66,7 @@ class KernelLog:
                 self._saying.emit(happening, now_ns, now_s)
         self._saying.flush(now_ns, now_s)
         if refused:
-            self._counts.add("unreadable", LABEL, refused)
+            self._metrics.add("unreadable", LABEL, refused)
         return chunk.is_drained
 
     def place(self) -> Place | None:
@@ -110,7 +110,7 @@ class KernelLog:
             self._ports.wants_look = True
             if said.kind in _LINK:
                 # Nobody knows whether it is a port of this host's own: a function handed to a guest has links, too.
-                self._counts.add("unnamed", LABEL)
+                self._metrics.add("unnamed", LABEL)
                 return None
             return DeviceEvent(said.kind, said.pci, at_ns, detail, said.code)
         return DeviceEvent(said.kind, port.name, at_ns, detail, said.code) if port.role is Role.FABRIC else None

@@ -78,16 +78,16 @@ class Links:
     """One for a host. `say` takes an event and the time at which it was read."""
 
     def __init__(
-        self, tree: Tree, ports: KnownPorts, states: AdminStates, bound: RateLimiter, means: CollectorContext,
+        self, tree: Tree, ports: KnownPorts, states: AdminStates, bound: RateLimiter, context: CollectorContext,
         say: Callable[[DeviceEvent, int], None], opened: Callable[[], Listener] = Rtnetlink,
     ) -> None:  # fmt: skip
         self._net = f"{tree.sys}/class/net"
         self._tree = tree
         self._ports = ports
         self._states = states
-        self._counts = means.counts
-        self._clock = means.clock
-        self._saying = RateLimitedEmitter(bound, means.counts, LABEL, say)
+        self._metrics = context.metrics
+        self._clock = context.clock
+        self._saying = RateLimitedEmitter(bound, context.metrics, LABEL, say)
         self._opened = opened
         self._listener: Listener | None = None
         self._looked_at: tuple[KnownPort, ...] | None = None
@@ -134,13 +134,13 @@ class Links:
             try:
                 link = link_of(self._listener.message())
             except Reject:
-                self._counts.add("unreadable", LABEL)
+                self._metrics.add("unreadable", LABEL)
             except BlockingIOError:
                 return True
             except OSError as error:
                 self._looked_at = None
                 if error.errno == errno.ENOBUFS:  # and what comes is left out until all that waits is read
-                    self._counts.add("out_of_bounds", LABEL)
+                    self._metrics.add("out_of_bounds", LABEL)
                 else:
                     self._warn(error)
                     self._drop()
@@ -160,7 +160,7 @@ class Links:
                 if index.isdecimal() and flags:
                     found[int(index)] = Netdev(known.name, name, bool(is_enabled(flags)))
             except Reject:
-                self._counts.add("unreadable", LABEL)
+                self._metrics.add("unreadable", LABEL)
         return found
 
     def _emit(self, happenings: Iterable[DeviceEvent], now_ns: int, now_s: float) -> None:

@@ -11,10 +11,10 @@ class RateLimitedEmitter:
     """Of one `label`. `say` takes an event and the time at which it was read."""
 
     def __init__(
-        self, bound: RateLimiter, counts: CollectorMetrics, label: str, say: Callable[[DeviceEvent, int], None]
+        self, bound: RateLimiter, metrics: CollectorMetrics, label: str, say: Callable[[DeviceEvent, int], None]
     ) -> None:
         self._bound = bound
-        self._counts = counts
+        self._metrics = metrics
         self._label = label
         self._say = say
         self._left_out = 0
@@ -32,7 +32,7 @@ class RateLimitedEmitter:
         """Say what has waited long enough."""
         self._all(self._bound.due(now_s), now_ns)
         if (more := self._bound.left_out - self._left_out) > 0:
-            self._counts.add("throttled", self._label, more)
+            self._metrics.add("throttled", self._label, more)
             self._left_out = self._bound.left_out
 
     def end(self, now_ns: int) -> None:

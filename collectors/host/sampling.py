@@ -17,11 +17,11 @@ Rows = dict[str, GroupReading]
 class Sampler:
     """One for a host."""
 
-    def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, counts: CollectorMetrics, clock: Clock) -> None:
+    def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, metrics: CollectorMetrics, clock: Clock) -> None:
         self._tree = tree
         self._gpus = gpus
         self._asks: ThreadCalls[GroupReading] = ThreadCalls(deadline_s)
-        self._counts = counts
+        self._metrics = metrics
         self._clock = clock
 
     @property
@@ -41,7 +41,7 @@ class Sampler:
             + [(f"gpu {pci}", self._gpu(gpu)) for pci, gpu in gpus.items()]
         )
         if reader.refused:
-            self._counts.add("unreadable", "pcie", reader.refused)
+            self._metrics.add("unreadable", "pcie", reader.refused)
         nothing = GroupReading(0, {})
         of_ports = [(known.name, answers.get(f"pcie {known.port.pci}", nothing)) for known in physical]
         of_gpus = [(pci, answers.get(f"{what} {pci}", nothing))

@@ -17,7 +17,7 @@ from streams.wire.errors import Misconfigured
 from streams.wire.models import Source
 
 
-def host_reader(params: Params, means: CollectorContext, wanted: frozenset[Role]) -> HostReader:
+def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Role]) -> HostReader:
     """The reader of this host's ports; raises Misconfigured where the tree is not there."""
     if not params.root.is_dir():
         raise Misconfigured(f"collect.nic: root {params.root}: no such folder")
@@ -25,18 +25,18 @@ def host_reader(params: Params, means: CollectorContext, wanted: frozenset[Role]
         raise Misconfigured(f"collect.nic: ethtool_dir {params.ethtool_dir}: no such folder")
     tree = Tree(params.root)
     ethtool = ethtool_of(tree, wanted=params.ethtool, folder=params.ethtool_dir)
-    return HostReader(params, tree, ethtool, means.emitter(Source.SOURCE_NIC), means.counts, means.clock, wanted)
+    return HostReader(params, tree, ethtool, context.emitter(Source.SOURCE_NIC), context.metrics, context.clock, wanted)
 
 
-async def collect(params: Params, means: CollectorContext) -> None:
+async def collect(params: Params, context: CollectorContext) -> None:
     """Read until cancelled."""
-    with contextlib.closing(host_reader(params, means, frozenset(params.roles))) as reader:
-        await reader.run(means.chance)
+    with contextlib.closing(host_reader(params, context, frozenset(params.roles))) as reader:
+        await reader.run(context.rng)
 
 
 async def run(params: Params, core: Core) -> None:
     """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means))
+    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:

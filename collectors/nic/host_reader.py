@@ -32,7 +32,7 @@ class HostReader:
     """Reads one host for ever. Chance and time are given; nothing here ends because a device misbehaves."""
 
     def __init__(
-        self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, counts: CollectorMetrics, clock: Clock,
+        self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
         wanted: frozenset[Role],
     ) -> None:  # fmt: skip
         self.device = params.device_name()
@@ -40,7 +40,7 @@ class HostReader:
         self._tree = tree
         self._ethtool = ethtool
         self._emitter = emitter
-        self._counts = counts
+        self._metrics = metrics
         self._clock = clock
         self._wanted = wanted
         self._discovery = Discovery(tree, params.exclude, params.max_ports)
@@ -62,9 +62,9 @@ class HostReader:
         self._last_sample_ns = 0
         self._warned: set[tuple[str, str]] = set()
 
-    async def run(self, chance: random.Random) -> None:
+    async def run(self, rng: random.Random) -> None:
         """Read at each cadence until cancelled; a card that hangs is left to itself, so that no reading does."""
-        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._counts, chance)
+        await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, rng)
 
     async def read_once(self) -> Samples | None:
         """One reading of every port that is wanted and answers; None where there is none."""
@@ -139,13 +139,13 @@ class HostReader:
         for identity, reading in readings.items():
             name = self._name_of[identity]
             if reading.refused:
-                self._counts.add("unreadable", name, reading.refused)
+                self._metrics.add("unreadable", name, reading.refused)
             for counter in reading.saturated:
                 self._warn(name, f"{counter} is at the bound where old hardware sticks: it may never move again")
             if self._readers[identity].is_restricted and self._warn(
                 name, "a restricted function: its counters are left alone"
             ):
-                self._counts.add("restricted", name)
+                self._metrics.add("restricted", name)
         for card in self._rounds.hung:
             self._warn(card, "does not answer: left to itself")
 

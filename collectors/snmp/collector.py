@@ -43,24 +43,24 @@ def target_sessions(params: Params) -> dict[str, TargetSession]:
 class Readers:
     """Makes the readers of a process. Those that log in alike share what engines can share."""
 
-    def __init__(self, means: CollectorContext) -> None:
-        self._means = means
-        self._emitter = means.emitter(Source.SOURCE_SNMP)
+    def __init__(self, context: CollectorContext) -> None:
+        self._context = context
+        self._emitter = context.emitter(Source.SOURCE_SNMP)
         self._engines: Engines | None = None
 
     def reader(self, one: TargetSession) -> DeviceReader:
         """Of one device; nothing is asked yet."""
         if self._engines is None or self._engines.login != one.login:
             self._engines = Engines(one.login)
-        means, chance = self._means, random.Random(self._means.chance.random())  # noqa: S311 — jitter
+        context, rng = self._context, random.Random(self._context.rng.random())  # noqa: S311 — jitter
         return DeviceReader(
-            one.target, one.params, self._engines, self._emitter, means.counts, means.clock, chance
+            one.target, one.params, self._engines, self._emitter, context.metrics, context.clock, rng
         )  # fmt: skip
 
 
-async def collect(params: Params, means: CollectorContext) -> None:
+async def collect(params: Params, context: CollectorContext) -> None:
     """Read every target that is this process's, and hear its traps where that is wanted, until cancelled."""
-    readers, senders = Readers(means), TrapSenders()
+    readers, senders = Readers(context), TrapSenders()
 
     async def read(one: TargetSession) -> None:
         reader = readers.reader(one)
@@ -69,29 +69,29 @@ async def collect(params: Params, means: CollectorContext) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         if (address := params.traps_address()) is not None:
-            tasks.create_task(_receive_traps(address, params, senders, means))
-        tasks.create_task(read_targets(SPEC.name, params, means, target_sessions, read))
+            tasks.create_task(_receive_traps(address, params, senders, context))
+        tasks.create_task(read_targets(SPEC.name, params, context, target_sessions, read))
 
 
 async def _receive_traps(
-    address: tuple[str, int], params: Params, senders: TrapSenders, means: CollectorContext
+    address: tuple[str, int], params: Params, senders: TrapSenders, context: CollectorContext
 ) -> None:
     def heard(sender: str, said: dict[bytes, Value]) -> bool:
         reader = senders.reader(sender)
         return reader is not None and reader.on_trap(said)
 
-    async with Traps(address, params.login(), senders.reader_of, heard, means.counts, params.max_traps_per_s):
+    async with Traps(address, params.login(), senders.reader_of, heard, context.metrics, params.max_traps_per_s):
         await asyncio.Event().wait()
 
 
 async def run(params: Params, core: Core) -> None:
     """Collect to Kafka until cancelled; raises Misconfigured."""
-    await collect_to_kafka(SPEC.name, core, lambda means: collect(params, means))
+    await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context))
 
 
-async def _collect_first(params: Params, means: CollectorContext) -> None:
+async def _collect_first(params: Params, context: CollectorContext) -> None:
     """One reading of each device as soon as it gives one, then nothing."""
-    readers = Readers(means)
+    readers = Readers(context)
 
     async def first(reader: DeviceReader) -> None:
         try:
@@ -118,7 +118,7 @@ async def once(params: Params, core: Core) -> AsyncIterator[str]:
     names = list(target_sessions(params))
     bound_s = params.deadline_s + params.facts_deadline_s
     whole = params.model_copy(update={"every_interface": not params.if_types})
-    async for line in first_readings(names, core, lambda means: _collect_first(whole, means), bound_s):
+    async for line in first_readings(names, core, lambda context: _collect_first(whole, context), bound_s):
         yield line
 
 

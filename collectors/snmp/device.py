@@ -48,9 +48,9 @@ class DeviceReader:
     """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
 
     def __init__(
-        self, target: Target, params: Params, engines: Engines, emitter: Emitter, counts: CollectorMetrics,
+        self, target: Target, params: Params, engines: Engines, emitter: Emitter, metrics: CollectorMetrics,
         clock: Clock,
-        chance: random.Random,
+        rng: random.Random,
     ) -> None:  # fmt: skip
         self.name = target.name
         self._where = target.host_and_port
@@ -59,9 +59,9 @@ class DeviceReader:
         self._params = params
         self._engines = engines
         self._emitter = emitter
-        self._counts = counts
+        self._metrics = metrics
         self._clock = clock
-        self._chance = chance
+        self._rng = rng
         self._agent: Agent | None = None
         self._boots = RestartDetection()
         self._composer = Composer()
@@ -81,7 +81,7 @@ class DeviceReader:
         pace = Pace(self._params.cadence_s, self._params.deadline_s)
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(poll(self.name, self.read, pace, self._counts, self._chance, self._missed))
+                tasks.create_task(poll(self.name, self.read, pace, self._metrics, self._rng, self._missed))
                 tasks.create_task(self._run_facts())
         finally:
             self.close()
@@ -96,7 +96,7 @@ class DeviceReader:
         reading = self._composer.compose(
             ports, cells, self._sensors, (began_ns + ended_ns) // 2, ended_ns, self._boots.boot_id
         )
-        self._counts.add("updates", self.name, sum(len(column) for column in cells.values()))
+        self._metrics.add("updates", self.name, sum(len(column) for column in cells.values()))
         samples = self._emitter.samples(self.name, reading)
         self._last_sample_ns = samples.sampled_at_ns
         self._statuses.sampled(asyncio.get_running_loop().time())
@@ -137,7 +137,7 @@ class DeviceReader:
     def _new_agent(self) -> Agent:
         params = self._params
         return Agent(
-            self.name, self._where, self._engines, self._counts, timeout_s=params.timeout_s,
+            self.name, self._where, self._engines, self._metrics, timeout_s=params.timeout_s,
             tries=params.tries, max_varbinds=params.max_varbinds, at_once=params.varbinds_per_request,
         )  # fmt: skip
 
@@ -148,7 +148,7 @@ class DeviceReader:
             agent.close()
 
     def _missed(self, why: str) -> None:
-        self._counts.add("reconnects", self.name)
+        self._metrics.add("reconnects", self.name)
         self.close()
         self._now(reachable=False, error=why)
 
@@ -189,7 +189,7 @@ class DeviceReader:
             async with asyncio.timeout(self._params.deadline_s / 2):
                 cells = await agent.columns((mib.SENSOR_VALUE, mib.SENSOR_STATUS))
         except (TimeoutError, Retry, Reject) as why:  # what was read of the ports is worth telling without them
-            self._counts.add("overdue" if isinstance(why, TimeoutError) else "unreadable", self.name)
+            self._metrics.add("overdue" if isinstance(why, TimeoutError) else "unreadable", self.name)
             return {}
         if frozenset(cells[mib.SENSOR_VALUE]) != self._sensor_rows:
             self._look_over_facts.set()
@@ -231,7 +231,7 @@ class DeviceReader:
         try:
             return await asked
         except Reject as why:
-            self._counts.add("unreadable", self.name)
+            self._metrics.add("unreadable", self.name)
             _log.warning("facts left out", device=self.name, why=str(why))
             return {}
 

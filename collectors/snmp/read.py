@@ -28,14 +28,14 @@ class Agent:
     """One device. Use as an async context manager, or `connect` and `close` it."""
 
     def __init__(
-        self, name: str, address: tuple[str, int], engines: Engines, counts: CollectorMetrics, *,
+        self, name: str, address: tuple[str, int], engines: Engines, metrics: CollectorMetrics, *,
         timeout_s: float, tries: int,
         max_varbinds: int = 200_000, at_once: int = 50,
     ) -> None:  # fmt: skip
         self.name = name
         self._address = address
         self._engines = engines
-        self._counts = counts
+        self._metrics = metrics
         self._timeout_s = timeout_s
         self._tries = tries
         self._most = max_varbinds
@@ -70,7 +70,7 @@ class Agent:
 
     def _refused(self, why: str) -> None:
         self.last_refusal = why
-        self._counts.add("unreadable", self.name)
+        self._metrics.add("unreadable", self.name)
 
     async def get(self, oids: Sequence[bytes]) -> dict[bytes, Value]:
         """The values of single instances; what is not there is left out. Raises Retry and Reject."""

@@ -38,14 +38,14 @@ class Traps:
 
     def __init__(
         self, address: tuple[str, int], login: Login, senders: Callable[[str], str | None], heard: OnTrap,
-        counts: CollectorMetrics, max_per_s: int,
+        metrics: CollectorMetrics, max_per_s: int,
     ) -> None:  # fmt: skip
         """`senders` says whose an address is."""
         self._address = address
         self._login = login
         self._senders = senders
         self._heard = heard
-        self._counts = counts
+        self._metrics = metrics
         self._most = max_per_s
         self._second, self._spoken = -1, dict[str, int]()
         self._engines_of: dict[str, set[bytes]] = {}
@@ -78,14 +78,14 @@ class Traps:
         """Whether to read it at all."""
         device = self._senders(address[0])
         if device is None or len(data) > _LARGEST:
-            self._counts.add("unreadable", device or "traps")
+            self._metrics.add("unreadable", device or "traps")
             return False
         second = int(asyncio.get_running_loop().time())
         if second != self._second:
             self._second, self._spoken = second, {}
         self._spoken[device] = self._spoken.get(device, 0) + 1
         if self._spoken[device] > self._most:
-            self._counts.add("throttled", device)
+            self._metrics.add("throttled", device)
             return False
         return True
 
@@ -108,7 +108,7 @@ class Traps:
         return False
 
     def _refused(self, address: str) -> None:
-        self._counts.add("unreadable", self._senders(address) or "traps")
+        self._metrics.add("unreadable", self._senders(address) or "traps")
 
     def _received(self, engine: Any, _reference: Any, _engine: Any, _context: Any, said: Any, _: Any) -> None:
         """What pysnmp calls, within its reading of the message."""
@@ -116,7 +116,7 @@ class Traps:
         engine.message_dispatcher.has_understood = True
         varbinds = {ber.oid_bytes(tuple(name)): _value(value) for name, value in said}
         if not self._heard(address, varbinds):
-            self._counts.add("unnamed", self._senders(address) or "traps")
+            self._metrics.add("unnamed", self._senders(address) or "traps")
 
 
 class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]

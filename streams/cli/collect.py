@@ -52,7 +52,7 @@ def collect(
         collector=name,
         acknowledged_file=acknowledged,
         metrics_port=metrics_port,
-        again=lambda: settings_of_collector(kind, spec.Params, config, environ).collectors[kind],
+        reload_settings=lambda: settings_of_collector(kind, spec.Params, config, environ).collectors[kind],
         configuration=() if config is None else (config,),
     )
 

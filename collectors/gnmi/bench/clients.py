@@ -60,34 +60,34 @@ Client = Callable[[int, Meter, str], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
-async def _publisher(bootstrap: str, counts: CollectorMetrics) -> AsyncIterator[Publisher]:
+async def _publisher(bootstrap: str, metrics: CollectorMetrics) -> AsyncIterator[Publisher]:
     if not bootstrap:
         yield NullPublisher()
         return
     core = Core(client_options={"bootstrap_servers": bootstrap}, collector="bench")
-    async with KafkaPublisher(core, counts) as publisher:
+    async with KafkaPublisher(core, metrics) as publisher:
         yield publisher
         await publisher.flushed()
 
 
 async def ours(port: int, meter: Meter, bootstrap: str) -> None:
     """The collector."""
-    counts = CollectorMetrics()
+    metrics = CollectorMetrics()
     params = Params(
         targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9,
         max_updates_per_s=1_000_000_000,
     )  # fmt: skip
-    async with _publisher(bootstrap, counts) as publisher:
-        work = asyncio.create_task(collect(params, CollectorContext(publisher, "bench", counts)))
+    async with _publisher(bootstrap, metrics) as publisher:
+        work = asyncio.create_task(collect(params, CollectorContext(publisher, "bench", metrics)))
         try:
-            while not meter.read(counts.value("updates", "bench")):
+            while not meter.read(metrics.value("updates", "bench")):
                 await asyncio.wait({work}, timeout=_POLL_S)
                 if work.done():
                     await work
         finally:
             await cancel_and_wait(work)
-    taken = counts.value("updates")
-    if bootstrap and counts.value("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
+    taken = metrics.value("updates")
+    if bootstrap and metrics.value("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
         raise RuntimeError("Kafka has not got what was read")
     meter.end(taken)
 

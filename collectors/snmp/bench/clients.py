@@ -53,10 +53,10 @@ Way = Callable[[Asked], AbstractAsyncContextManager[Poll]]
 @asynccontextmanager
 async def walked(asked: Asked) -> AsyncIterator[Poll]:
     """Ours: a walk of both tables."""
-    counts, engines = CollectorMetrics(), Engines(asked.login)
+    metrics, engines = CollectorMetrics(), Engines(asked.login)
     address = "127.0.0.1", asked.port
     async with Agent(
-        "bench", address, engines, counts, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once
+        "bench", address, engines, metrics, timeout_s=_PATIENCE_S, tries=1, at_once=asked.at_once
     ) as agent:  # fmt: skip
 
         async def poll() -> int:
@@ -69,18 +69,18 @@ async def walked(asked: Asked) -> AsyncIterator[Poll]:
 @asynccontextmanager
 async def collected(asked: Asked) -> AsyncIterator[Poll]:
     """Ours: a reading of the collector, to encoded Samples."""
-    counts = CollectorMetrics()
+    metrics = CollectorMetrics()
     target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
     params = Params(
         targets=(target,), varbinds_per_request=asked.at_once, timeout_s=_PATIENCE_S, deadline_s=2 * _PATIENCE_S
     )
     emitter = Emitter(NullPublisher(), "bench", 1, Source.SOURCE_SNMP)
-    reader = DeviceReader(target, params, Engines(asked.login), emitter, counts, SystemClock(), random.Random(1))  # noqa: S311 — jitter
+    reader = DeviceReader(target, params, Engines(asked.login), emitter, metrics, SystemClock(), random.Random(1))  # noqa: S311 — jitter
 
     async def poll() -> int:
-        before = counts.value("updates")
+        before = metrics.value("updates")
         await reader.read()
-        return counts.value("updates") - before
+        return metrics.value("updates") - before
 
     try:
         yield poll

@@ -33,7 +33,7 @@ class Running:
     face: GnmiServers
     world: DemoWorld
     kept: KeptRecords
-    counts: CollectorMetrics
+    metrics: CollectorMetrics
 
 
 @asynccontextmanager
@@ -53,17 +53,17 @@ async def running(
         params = Params.model_validate(
             {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings
         )
-        async with collecting(params) as (kept, counts):
-            yield Running(face, world, kept, counts)
+        async with collecting(params) as (kept, metrics):
+            yield Running(face, world, kept, metrics)
 
 
 @asynccontextmanager
 async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
     """Run the collector on these targets."""
-    kept, counts = KeptRecords(), CollectorMetrics()
-    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", counts, run=7, chance=random.Random(1))))
+    kept, metrics = KeptRecords(), CollectorMetrics()
+    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", metrics, run=7, rng=random.Random(1))))
     try:
-        yield kept, counts
+        yield kept, metrics
     finally:
         work.cancel()
         with pytest.raises(asyncio.CancelledError):

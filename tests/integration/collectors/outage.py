@@ -55,26 +55,26 @@ async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) 
     """Offer samples of every device, one after the other, until cancelled; then send what waits."""
     params = PublisherParams(spool=folder, spool_after_s=SPOOL_AFTER_S)
     core = Core({"bootstrap_servers": bootstrap}, Partitions(), "outage", params)
-    counts = CollectorMetrics()
+    metrics = CollectorMetrics()
     layout = Layout([CellKey(f"Ethernet{port}", metric) for port in range(PORTS) for metric in _METRICS])
-    chance = random.Random(1)
-    async with KafkaPublisher(core, counts) as publisher:
-        means = CollectorContext(publisher, "outage", counts)
-        emitter = means.emitter(Source.SOURCE_GNMI)
+    rng = random.Random(1)
+    async with KafkaPublisher(core, metrics) as publisher:
+        context = CollectorContext(publisher, "outage", metrics)
+        emitter = context.emitter(Source.SOURCE_GNMI)
         buffer = publisher._buffer
         assert isinstance(buffer, SpooledBuffer)
         offered = 0
         while True:
-            values = [chance.getrandbits(48) for _ in range(PORTS * len(_METRICS))]
+            values = [rng.getrandbits(48) for _ in range(PORTS * len(_METRICS))]
             for device in range(DEVICES):
-                at_ns = means.clock.now_ns()
+                at_ns = context.clock.now_ns()
                 reading = Reading(at_ns, at_ns, 1, layout.row, layout.rows_digest, *layout.tables(values))
                 emitter.samples(f"leaf{device}", reading)
                 offered += 1
                 if not offered % 20:
                     _say(
                         said,
-                        Said(means.run, offered, buffer.promised, counts.value("refused"), counts.value("spooled")),
+                        Said(context.run, offered, buffer.promised, metrics.value("refused"), metrics.value("spooled")),
                     )
                     await asyncio.sleep(20 * cadence_s / DEVICES)
 

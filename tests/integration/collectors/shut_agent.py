@@ -36,9 +36,9 @@ async def main(folder: Path) -> None:
         device="here", kernel_log=folder / "kern.log", state_file=folder / "host.json", fabric=("rs*",), gpu=False,
         lldpcli="", cadence_s=0.2, discover_every_s=1, log_poll_s=0.05,
     )  # fmt: skip
-    counts = CollectorMetrics()
+    metrics = CollectorMetrics()
     with contextlib.ExitStack() as at_end:
-        await collect(params, CollectorContext(Printing(counts), "host", counts), at_end)
+        await collect(params, CollectorContext(Printing(metrics), "host", metrics), at_end)
 
 
 if __name__ == "__main__":

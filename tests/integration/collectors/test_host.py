@@ -60,9 +60,9 @@ async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> A
         device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
         discover_every_s=1, state_file=folder / "state.json",
     )  # fmt: skip
-    means = CollectorContext(kept, "host", CollectorMetrics(), 7, random.Random(1))
+    context = CollectorContext(kept, "host", CollectorMetrics(), 7, random.Random(1))
     with contextlib.ExitStack() as at_end:
-        work = asyncio.create_task(collect(params, means, at_end))
+        work = asyncio.create_task(collect(params, context, at_end))
         try:
             yield kept
         finally:

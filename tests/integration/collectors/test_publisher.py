@@ -70,10 +70,10 @@ async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
     kafka: Broker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """Each device's records keep their order, in the partition that its name chooses; what was acknowledged is said."""
-    topic, counts = topic_of(topic_name("order")), CollectorMetrics()
+    topic, metrics = topic_of(topic_name("order")), CollectorMetrics()
     await make(kafka.bootstrap, topic.name)
     devices = [f"leaf{n}" for n in range(5)]
-    async with KafkaPublisher(core(kafka.bootstrap, tmp_path / "ack.json"), counts) as publisher:
+    async with KafkaPublisher(core(kafka.bootstrap, tmp_path / "ack.json"), metrics) as publisher:
         for number in range(1000):
             assert all(publisher.offer(record(topic, device, number), rows=2) for device in devices)
         await publisher.flushed()
@@ -102,21 +102,21 @@ async def test_a_record_that_kafka_never_takes_holds_up_nothing(
     kafka: Broker, topic_name: Callable[[str], str]
 ) -> None:
     """It is counted as rejected, and what follows goes out."""
-    topic, counts = topic_of(topic_name("large")), CollectorMetrics()
+    topic, metrics = topic_of(topic_name("large")), CollectorMetrics()
     await make(kafka.bootstrap, topic.name)
-    async with KafkaPublisher(core(kafka.bootstrap), counts) as publisher:
+    async with KafkaPublisher(core(kafka.bootstrap), metrics) as publisher:
         publisher.offer(record(topic, "leaf1", 1))
         publisher.offer(record(topic, "leaf1", 2, size=8 << 20))
         publisher.offer(record(topic, "leaf1", 3))
         await publisher.flushed()
-    assert counts.value("rejected") == 1
-    assert counts.value("acknowledged") == 2
+    assert metrics.value("rejected") == 1
+    assert metrics.value("acknowledged") == 2
     assert sorted(chain(*(await read(kafka.bootstrap, topic.name)).values())) == [b"leaf1 1", b"leaf1 3"]
 
 
 async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away(tmp_path: Path) -> None:
     """What fits the buffer waits and arrives, in order; past its bound the newest is refused and counted."""
-    embedded, topic, counts = (
+    embedded, topic, metrics = (
         EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")),
         topic_of("late.v1"),
         CollectorMetrics(),
@@ -126,13 +126,13 @@ async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away
     try:
         await make(bootstrap, topic.name)
         await asyncio.to_thread(embedded.stop)
-        async with KafkaPublisher(core(bootstrap, memory_bytes=100_000), counts) as publisher:
+        async with KafkaPublisher(core(bootstrap, memory_bytes=100_000), metrics) as publisher:
             taken = [number for number in range(2000) if publisher.offer(record(topic, "leaf1", number))]
-            assert 0 < len(taken) < 2000 and counts.value("refused") == 2000 - len(taken)
+            assert 0 < len(taken) < 2000 and metrics.value("refused") == 2000 - len(taken)
             await asyncio.to_thread(embedded.start)
             async with asyncio.timeout(30):
                 await publisher.flushed()
-            assert counts.value("acknowledged") == len(taken)
+            assert metrics.value("acknowledged") == len(taken)
             await asyncio.to_thread(embedded.stop)
             more = [number for number in range(5000, 5100) if publisher.offer(record(topic, "leaf1", number))]
             assert len(more) == 100

@@ -84,7 +84,7 @@ async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[KeptRec
         cadence_s=0.5, state_file=folder / "state.json",
     )  # fmt: skip
     with contextlib.ExitStack() as at_end:
-        work = asyncio.create_task(collect(params, CollectorContext(kept, "host", chance=random.Random(1)), at_end))
+        work = asyncio.create_task(collect(params, CollectorContext(kept, "host", rng=random.Random(1)), at_end))
         try:
             yield kept
         finally:

@@ -64,10 +64,10 @@ async def asked_through(
     transport, between = await loop.create_datagram_endpoint(
         lambda: Between(port, forge), local_addr=("127.0.0.1", 0)
     )  # fmt: skip
-    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
+    where, metrics = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
     with contextlib.closing(transport):
-        async with Agent("a", where, Engines(LOGINS[version]), counts, timeout_s=3, tries=2, at_once=4) as agent:
-            yield agent, between, counts
+        async with Agent("a", where, Engines(LOGINS[version]), metrics, timeout_s=3, tries=2, at_once=4) as agent:
+            yield agent, between, metrics
 
 
 async def cells(agent: Agent) -> int:
@@ -88,27 +88,27 @@ def replayed(_data: bytes, before: list[bytes]) -> list[bytes]:
 @pytest.mark.parametrize("version", LOGINS)
 async def test_an_answer_to_an_earlier_question_is_refused(port: int, version: str) -> None:
     """Whether signed or not: each is counted, and every cell is what the device says."""
-    async with asked_through(port, version, replayed) as (agent, between, counts):
+    async with asked_through(port, version, replayed) as (agent, between, metrics):
         assert await cells(agent) == CELLS
-        assert between.forged > 10 and counts.value("unreadable", "a") == between.forged
+        assert between.forged > 10 and metrics.value("unreadable", "a") == between.forged
 
 
 async def test_an_answer_that_was_changed_is_refused_where_answers_are_signed(port: int) -> None:
     """And the genuine one that follows is read."""
-    async with asked_through(port, "v3 authPriv", flipped) as (agent, between, counts):
+    async with asked_through(port, "v3 authPriv", flipped) as (agent, between, metrics):
         assert await cells(agent) == CELLS
-        assert between.forged > 10 and counts.value("unreadable", "a") == between.forged
+        assert between.forged > 10 and metrics.value("unreadable", "a") == between.forged
 
 
 @pytest.mark.parametrize("version", LOGINS)
 async def test_after_ten_thousand_damaged_answers_the_device_is_still_read(port: int, version: str) -> None:
     """Each made of a genuine one of this session: refused and counted, nothing raised, nothing slow."""
-    async with asked_through(port, version, lambda *_: []) as (agent, between, counts):
+    async with asked_through(port, version, lambda *_: []) as (agent, between, metrics):
         assert await cells(agent) == CELLS
         assert agent._connection is not None
         engine, began = agent._connection.engine, time.monotonic()
         for data in damaged(max(between.answers, key=len), 10_000, seed=6):
             engine.message_dispatcher.receive_message(engine, udp.DOMAIN_NAME, ("127.0.0.1", 161), data)
-        assert counts.value("unreadable", "a") == 10_000
+        assert metrics.value("unreadable", "a") == 10_000
         assert time.monotonic() - began < 60
         assert await cells(agent) == CELLS

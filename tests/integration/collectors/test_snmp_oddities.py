@@ -115,11 +115,11 @@ async def device(
     """One that answers so, and who asks it."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(lambda: kind(answer), local_addr=("127.0.0.1", 0))
-    where, counts = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
+    where, metrics = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
     given = {"timeout_s": 1.0, "tries": 1} | settings
     with contextlib.closing(transport):
-        async with Agent("odd", where, Engines(Login(V2C, community="public")), counts, **given) as agent:
-            yield agent, protocol, counts
+        async with Agent("odd", where, Engines(Login(V2C, community="public")), metrics, **given) as agent:
+            yield agent, protocol, metrics
 
 
 def whole(found: dict[bytes, ber.Column]) -> bool:
@@ -194,17 +194,17 @@ async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read
     def failing(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
         return (GEN_ERR, []) if any(name.startswith(B) for name in oids) else well(oids, repetitions)
 
-    async with device(failing) as (agent, _, counts):
+    async with device(failing) as (agent, _, metrics):
         found = await agent.columns((A, B))
         assert len(found[A]) == ROWS and not found[B]
-        assert counts.value("unreadable", "odd") == 1
+        assert metrics.value("unreadable", "odd") == 1
 
 
 async def test_what_answers_another_question_is_refused_and_the_answer_still_awaited() -> None:
     """Another community, another number, a byte too few or too many: each counted, none taken, the question open."""
-    async with device(well, Forger) as (agent, protocol, counts):
+    async with device(well, Forger) as (agent, protocol, metrics):
         assert whole(await agent.columns((A, B)))
-        assert counts.value("unreadable", "odd") == 4 * len(protocol.asked)
+        assert metrics.value("unreadable", "odd") == 4 * len(protocol.asked)
 
 
 def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Said]:

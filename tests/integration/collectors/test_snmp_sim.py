@@ -52,10 +52,10 @@ def params_of(addresses: dict[str, str], **settings: object) -> Params:
 @asynccontextmanager
 async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
     """The collector, as it runs."""
-    kept, counts = KeptRecords(), CollectorMetrics()
-    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", counts)))
+    kept, metrics = KeptRecords(), CollectorMetrics()
+    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", metrics)))
     try:
-        yield kept, counts
+        yield kept, metrics
     finally:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -200,15 +200,15 @@ async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
                 "hostile": f"127.0.0.1:{transport.get_extra_info('sockname')[1]}",
                 "silent": f"127.0.0.1:{silent.getsockname()[1]}",
             }
-            async with collecting(params_of(face.addresses | bad)) as (kept, counts):
+            async with collecting(params_of(face.addresses | bad)) as (kept, metrics):
                 await kept.until(lambda: len(kept.of(Samples, LEAF)) >= 10, 30)
-                await kept.until(lambda: counts.value("unreadable", "hostile") > 200, 30)
+                await kept.until(lambda: metrics.value("unreadable", "hostile") > 200, 30)
                 await kept.until(lambda: any(kept.of(CollectorStatus, "silent")), 10)
                 assert not kept.of(Samples, "hostile") and not kept.of(Samples, "silent")
                 assert "no answer" in kept.of(CollectorStatus, "hostile")[-1].error
                 times = [samples.sampled_at_ns for samples in kept.of(Samples, LEAF)]
                 assert sorted(b - a for a, b in pairwise(times))[len(times) // 2] < S
-                assert counts.value("unreadable", LEAF) == 0 and hostile.requests > 3
+                assert metrics.value("unreadable", LEAF) == 0 and hostile.requests > 3
 
 
 async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
@@ -227,7 +227,7 @@ async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
     )
     for settings, login in logins:
         params = params_of({"sw1": f"127.0.0.1:{silent}"}, traps=f"127.0.0.1:{port}", **settings)
-        async with collecting(params) as (kept, counts):
+        async with collecting(params) as (kept, metrics):
             await kept.until(lambda kept=kept: any(kept.of(CollectorStatus)), 10)  # type: ignore[misc]
             began_ns: list[int] = []
             about = ("1.3.6.1.2.1.2.2.1.1.7", "i", "7", "1.3.6.1.2.1.31.1.1.1.1.7", "s", "Ethernet7")
@@ -242,9 +242,9 @@ async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
             assert [event.port for event in kept.of(Event)] == 2 * ["", "", "Ethernet7", "Ethernet7"]
             late_ns = [event.at_ns - began for event, began in zip(kept.of(Event), began_ns, strict=True)]
             assert all(0 <= late < S for late in late_ns), late_ns
-            before = counts.value("unreadable", "sw1")
+            before = metrics.value("unreadable", "sw1")
             await sent("snmptrap", "-m", "", "-v2c", "-c", "wrong", f"127.0.0.1:{port}", "", "1.3.6.1.6.3.1.1.5.3")
-            await until(lambda counts=counts, before=before: counts.value("unreadable", "sw1") > before)  # type: ignore[misc]
+            await until(lambda metrics=metrics, before=before: metrics.value("unreadable", "sw1") > before)  # type: ignore[misc]
             assert len(kept.of(Event)) == 8
 
 

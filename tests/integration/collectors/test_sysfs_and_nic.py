@@ -71,7 +71,7 @@ async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator
     """The collector of the host, as it runs."""
     kept = KeptRecords()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
-    work = asyncio.create_task(collect(params, CollectorContext(kept, "nic", run=7, chance=random.Random(1))))
+    work = asyncio.create_task(collect(params, CollectorContext(kept, "nic", run=7, rng=random.Random(1))))
     try:
         yield kept
     finally:

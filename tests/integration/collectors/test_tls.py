@@ -51,7 +51,7 @@ async def test_a_device_is_read_only_if_its_certificate_is_trusted(tmp_path: Pat
         if trusted:
             await now.kept.until(lambda: all(now.kept.of(Samples, name) for name in now.world.switches))
         else:
-            await now.kept.until(lambda: bool(now.counts.value("reconnects")) and bool(now.kept.of(CollectorStatus)))
+            await now.kept.until(lambda: bool(now.metrics.value("reconnects")) and bool(now.kept.of(CollectorStatus)))
             assert not now.kept.of(Samples)
             assert all(status.error and not status.reachable for status in now.kept.of(CollectorStatus))
 
@@ -69,5 +69,5 @@ async def test_a_device_that_asks_for_a_certificate_gets_ours(tmp_path: Path, sh
         if shows_itself:
             await now.kept.until(lambda: bool(now.kept.of(Samples)))
         else:
-            await now.kept.until(lambda: now.counts.value("reconnects") >= len(now.world.switches))
+            await now.kept.until(lambda: now.metrics.value("reconnects") >= len(now.world.switches))
             assert not now.kept.of(Samples)

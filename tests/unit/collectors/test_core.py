@@ -1,5 +1,7 @@
 """Columns, buffer and self-metrics of the core."""
 
+from typing import get_args
+
 import numpy as np
 import orjson
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 
 from collectors.core.buffer import BufferedRecord, MemoryBuffer
 from collectors.core.columns import CellKey, Layout, json_lines, rows_digest
-from collectors.core.metrics import CollectorMetrics
+from collectors.core.metrics import HELP, CollectorMetrics, Gauge, Name
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, RowKind, Samples, Source
 from streams.wire.topics import EVENTS, Record
@@ -83,16 +85,21 @@ def test_a_printed_reading_leaves_out_what_is_absent() -> None:
 
 def test_counts_are_told_by_label_and_to_prometheus() -> None:
     """What was counted for each topic is one sample of one family."""
-    counts = CollectorMetrics()
-    counts.add("offered", "a")
-    counts.add("offered", "b", 2)
-    assert (counts.value("offered"), counts.value("offered", "b"), counts.value("refused")) == (3, 2, 0)
-    (family,) = counts.collect()
+    metrics = CollectorMetrics()
+    metrics.add("offered", "a")
+    metrics.add("offered", "b", 2)
+    assert (metrics.value("offered"), metrics.value("offered", "b"), metrics.value("refused")) == (3, 2, 0)
+    (family,) = metrics.collect()
     assert {sample.labels["of"]: sample.value for sample in family.samples} == {"a": 1, "b": 2}
-    counts.set("clock_offset_seconds", -2.5, "leaf1")
-    counts.set("waiting", 3)
-    counts.unset("waiting")
-    assert [family.name for family in counts.collect()] == [
+    metrics.set("clock_offset_seconds", -2.5, "leaf1")
+    metrics.set("waiting", 3)
+    metrics.unset("waiting")
+    assert [family.name for family in metrics.collect()] == [
         "railsight_collector_offered", "railsight_collector_clock_offset_seconds",
     ]  # fmt: skip
-    assert [sample.value for sample in list(counts.collect())[1].samples] == [-2.5]
+    assert [sample.value for sample in list(metrics.collect())[1].samples] == [-2.5]
+
+
+def test_every_metric_has_a_help_text() -> None:
+    """A name without one would fail at the first scrape."""
+    assert HELP.keys() == {*get_args(Name), *get_args(Gauge)}

@@ -18,9 +18,9 @@ class Run:
     """A buffer that runs, its counts, and what one can wait for."""
 
     def __init__(self, folder: Path, **settings: int) -> None:
-        self.counts = CollectorMetrics()
+        self.metrics = CollectorMetrics()
         params = PublisherParams.model_validate({"spool": folder, "spool_after_s": AFTER_S} | settings)
-        buffer = buffer_of(params, "gnmi@a/b", self.counts)
+        buffer = buffer_of(params, "gnmi@a/b", self.metrics)
         assert isinstance(buffer, SpooledBuffer)
         self.buffer = buffer
 
@@ -53,7 +53,7 @@ async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) ->
             assert now.buffer.offer(held(number))
             await asyncio.sleep(AFTER_S / 10)
             await now.buffer.release(len(await now.buffer.first(100)))
-        assert (now.counts.value("spooled"), now.buffer.promised, len(now.buffer)) == (0, 30, 0)
+        assert (now.metrics.value("spooled"), now.buffer.promised, len(now.buffer)) == (0, 30, 0)
 
 
 async def test_what_waits_too_long_is_on_disk_and_stays_in_order(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_what_waits_too_long_is_on_disk_and_stays_in_order(tmp_path: Path)
         for number in range(1, 11):
             now.buffer.offer(held(number))
         assert len(await now.buffer.first(4)) == 4
-        await now.until(lambda: now.counts.value("spooled") == 10)
+        await now.until(lambda: now.metrics.value("spooled") == 10)
         assert now.buffer.promised == 10
         now.buffer.offer(held(11))
         await now.buffer.release(3)
@@ -83,9 +83,9 @@ async def test_a_new_run_gives_first_what_the_last_one_left(tmp_path: Path) -> N
         assert await now.all() == [1, 2, 3, 4, 5]
         await now.buffer.release(5)
         assert await now.all() == [6]
-        assert now.counts.value("settled") == 0  # nothing of this run's, so nobody takes it for their own
+        assert now.metrics.value("settled") == 0  # nothing of this run's, so nobody takes it for their own
         await now.buffer.release(1)
-        assert now.counts.value("settled") == 1
+        assert now.metrics.value("settled") == 1
 
 
 async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
             if now.buffer.offer(held(number, 3000)):
                 taken.append(number)
             await asyncio.sleep(0.005)
-        await now.until(lambda: now.counts.value("spool_full") > 0)
+        await now.until(lambda: now.metrics.value("spool_full") > 0)
         assert 30 < len(taken) < 200
         found = []
         while waiting := await now.all():
@@ -111,7 +111,7 @@ async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> N
         for number in range(20):
             now.buffer.offer(held(number, 50_000))
         with files_no_larger_than(200_000):
-            await now.until(lambda: now.counts.value("spool_failed") > 0)
+            await now.until(lambda: now.metrics.value("spool_failed") > 0)
         assert now.buffer.promised == 0
         assert await now.all() == list(range(20))
         await now.buffer.close()
@@ -123,7 +123,7 @@ async def test_a_spool_that_is_damaged_is_told_and_begun_anew(tmp_path: Path) ->
     """The file is kept for whoever wants to look; what comes goes into a new one."""
     (tmp_path / "gnmi@a%2Fb.spool").write_bytes(b"rubbish" * 1000)
     async with running(tmp_path) as now:
-        assert now.counts.value("spool_damaged") == 1
+        assert now.metrics.value("spool_damaged") == 1
         now.buffer.offer(held(1))
         await now.until(lambda: now.buffer.promised == 1)
         assert await now.all() == [1]

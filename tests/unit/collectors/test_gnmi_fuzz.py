@@ -40,77 +40,77 @@ PATHS = (
 )  # fmt: skip
 
 
-def word(chance: Chance) -> str:
+def word(rng: Chance) -> str:
     known = ("NA", "-inf", "1e999", "9" * 5000, "UP", "", "18446744073709551616", "Qk+AAA==", "0x10", "{", "[1", "nan")
-    return chance.choice(known) if chance.random() < 0.8 else "".join(map(chr, chance.choices(range(1, 0x500), k=9)))
+    return rng.choice(known) if rng.random() < 0.8 else "".join(map(chr, rng.choices(range(1, 0x500), k=9)))
 
 
-def json_of(chance: Chance, depth: int = 0) -> object:
+def json_of(rng: Chance, depth: int = 0) -> object:
     """Anything that JSON can hold, with names that mean something among it."""
     names = ("interface", "name", "state", "counters", "in-octets", "oc-if:oper-status", "index", "Ethernet0:1", "x")
-    match chance.randrange(7 if depth < 5 else 4):
+    match rng.randrange(7 if depth < 5 else 4):
         case 0:
-            return word(chance)
+            return word(rng)
         case 1:
-            return chance.choice((0, -1, 2**63, 1.5, 1e308, True, None))
+            return rng.choice((0, -1, 2**63, 1.5, 1e308, True, None))
         case 2:
-            return [word(chance)]
+            return [word(rng)]
         case 3:
             return {}
         case 4:
-            return [json_of(chance, depth + 1) for _ in range(chance.randrange(4))]
+            return [json_of(rng, depth + 1) for _ in range(rng.randrange(4))]
         case _:
-            return {chance.choice(names): json_of(chance, depth + 1) for _ in range(chance.randrange(1, 5))}
+            return {rng.choice(names): json_of(rng, depth + 1) for _ in range(rng.randrange(1, 5))}
 
 
-def deep(chance: Chance) -> bytes:
+def deep(rng: Chance) -> bytes:
     """JSON that is nested as deeply as its reader takes it, of objects, lists or both."""
-    levels = chance.choice((40, 500, 1000, 5000))
-    opening, closing = chance.choice(((b'{"state":', b"}"), (b"[", b"]"), (b'{"interface":[', b"]}")))
+    levels = rng.choice((40, 500, 1000, 5000))
+    opening, closing = rng.choice(((b'{"state":', b"}"), (b"[", b"]"), (b'{"interface":[', b"]}")))
     return opening * levels + b"1" + closing * levels
 
 
-def set_value(value: gnmi_pb2.TypedValue, chance: Chance) -> None:
+def set_value(value: gnmi_pb2.TypedValue, rng: Chance) -> None:
     """A value of any kind."""
     kinds: tuple[Callable[[], object], ...] = (
-        lambda: setattr(value, "uint_val", chance.choice((0, 1, 2**64 - 1))),
-        lambda: setattr(value, "int_val", chance.choice((-1, -(2**63), 7))),
-        lambda: setattr(value, "string_val", word(chance)),
-        lambda: setattr(value, "ascii_val", word(chance)),
+        lambda: setattr(value, "uint_val", rng.choice((0, 1, 2**64 - 1))),
+        lambda: setattr(value, "int_val", rng.choice((-1, -(2**63), 7))),
+        lambda: setattr(value, "string_val", word(rng)),
+        lambda: setattr(value, "ascii_val", word(rng)),
         lambda: setattr(value, "bool_val", True),
-        lambda: setattr(value, "float_val", chance.choice((float("nan"), float("inf"), 3.5))),
-        lambda: setattr(value, "double_val", chance.choice((1e308, float("-inf"), 0.0))),
-        lambda: setattr(value, "bytes_val", chance.randbytes(chance.choice((0, 3, 4, 5)))),
-        lambda: value.decimal_val.MergeFrom(gnmi_pb2.Decimal64(digits=2**62, precision=chance.choice((0, 2**32 - 1)))),
-        lambda: value.leaflist_val.element.add(string_val=word(chance)),
-        lambda: setattr(value, "json_val", orjson.dumps(json_of(chance))),
-        lambda: setattr(value, "json_ietf_val", chance.choice((deep(chance), b"{", b"\xff", b"null", b'"NA"'))),
+        lambda: setattr(value, "float_val", rng.choice((float("nan"), float("inf"), 3.5))),
+        lambda: setattr(value, "double_val", rng.choice((1e308, float("-inf"), 0.0))),
+        lambda: setattr(value, "bytes_val", rng.randbytes(rng.choice((0, 3, 4, 5)))),
+        lambda: value.decimal_val.MergeFrom(gnmi_pb2.Decimal64(digits=2**62, precision=rng.choice((0, 2**32 - 1)))),
+        lambda: value.leaflist_val.element.add(string_val=word(rng)),
+        lambda: setattr(value, "json_val", orjson.dumps(json_of(rng))),
+        lambda: setattr(value, "json_ietf_val", rng.choice((deep(rng), b"{", b"\xff", b"null", b'"NA"'))),
         lambda: setattr(value, "proto_bytes", b"x"),
         lambda: None,
     )
-    chance.choice(kinds)()
+    rng.choice(kinds)()
 
 
-def message(chance: Chance) -> bytes:
+def message(rng: Chance) -> bytes:
     """A message of any paths and values, a third of them with bytes that are no longer what they were."""
     sent = gnmi_pb2.SubscribeResponse()
     told = sent.update
-    told.timestamp = chance.choice((0, -1, 2**63 - 1, T, T + chance.randrange(10**12)))
-    if chance.random() < 0.3:
-        told.prefix.CopyFrom(to_message(from_text(chance.choice(PATHS)), origin="x:y", target="t"))
-    for _ in range(chance.randrange(5)):
+    told.timestamp = rng.choice((0, -1, 2**63 - 1, T, T + rng.randrange(10**12)))
+    if rng.random() < 0.3:
+        told.prefix.CopyFrom(to_message(from_text(rng.choice(PATHS)), origin="x:y", target="t"))
+    for _ in range(rng.randrange(5)):
         update = told.update.add()
-        if chance.random() < 0.95:
-            update.path.CopyFrom(to_message(from_text(chance.choice(PATHS))))
-        if chance.random() < 0.1:
-            update.path.elem.add(name=word(chance)[:300], key={word(chance)[:300]: word(chance)[:300]})
-        set_value(update.val, chance)
-    for _ in range(chance.randrange(3)):
-        told.delete.append(to_message(from_text(chance.choice(PATHS))))
+        if rng.random() < 0.95:
+            update.path.CopyFrom(to_message(from_text(rng.choice(PATHS))))
+        if rng.random() < 0.1:
+            update.path.elem.add(name=word(rng)[:300], key={word(rng)[:300]: word(rng)[:300]})
+        set_value(update.val, rng)
+    for _ in range(rng.randrange(3)):
+        told.delete.append(to_message(from_text(rng.choice(PATHS))))
     data = bytearray(sent.SerializeToString())
-    if data and chance.random() < 0.35:
-        for _ in range(chance.randrange(1, 6)):
-            data[chance.randrange(len(data))] = chance.randrange(256)
+    if data and rng.random() < 0.35:
+        for _ in range(rng.randrange(1, 6)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
     return bytes(data)
 
 
@@ -128,14 +128,14 @@ def checked(reading: Reading) -> None:
 
 def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
     """No message breaks the reader or holds it up, what it remembers stays bounded, and a true counter still comes."""
-    chance = random.Random(7)
-    counts, memory = CollectorMetrics(), DeviceIdentity()
+    rng = random.Random(7)
+    metrics, memory = CollectorMetrics(), DeviceIdentity()
     params = Params(max_ports=64, max_paths=1000)
-    connection = Connection("leaf1", params, memory, counts, on_change=True)
+    connection = Connection("leaf1", params, memory, metrics, on_change=True)
     refused = readings = 0
     longest_s = 0.0
     for number in range(MANY):
-        data, now_ns = message(chance), T + number * 10**9
+        data, now_ns = message(rng), T + number * 10**9
         began_s = time.thread_time()
         outputs = connection.take_known(data, now_ns)
         if outputs is None:
@@ -154,7 +154,9 @@ def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
     facts_of(memory)
     assert longest_s < LONGEST_S
     assert refused > 100 and readings > 500
-    assert counts.value("unreadable") > 1000 and counts.value("unnamed") > 100 and counts.value("out_of_bounds") > 100
+    assert (
+        metrics.value("unreadable") > 1000 and metrics.value("unnamed") > 100 and metrics.value("out_of_bounds") > 100
+    )
     true = gnmi_pb2.Notification(timestamp=T)
     update = true.update.add(path=to_message(from_text("/interfaces/interface[name=e1]/state/counters/in-octets")))
     update.val.uint_val = 42

@@ -34,8 +34,8 @@ class Device:
 
     def __init__(self, words: PathMapping | None = None) -> None:
         self.memory = DeviceIdentity()
-        self.counts = CollectorMetrics()
-        self.connection = Connection("leaf1", Params(), self.memory, self.counts, on_change=True, words=words)
+        self.metrics = CollectorMetrics()
+        self.connection = Connection("leaf1", Params(), self.memory, self.metrics, on_change=True, words=words)
 
     def says(self, values: Values, prefix: str = "", at_ns: int = T) -> None:
         self.connection.take(notification(at_ns, values, prefix=prefix), at_ns)
@@ -157,7 +157,7 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
         ("Ethernet0", "admin_up", -1): 1, ("Ethernet0", "speed_bps", -1): 400e9,
         ("Ethernet0", "rx_power_dbm", 0): -1.5, ("Ethernet0", "module_temperature_c", -1): 41.5,
     }  # fmt: skip
-    assert device.counts.value("unreadable") == 0
+    assert device.metrics.value("unreadable") == 0
     device.says({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
     assert facts_of(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
 

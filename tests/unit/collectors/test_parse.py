@@ -28,12 +28,12 @@ class Device:
 
     def __init__(self, *, on_change: bool = True) -> None:
         self.memory = DeviceIdentity()
-        self.counts = CollectorMetrics()
+        self.metrics = CollectorMetrics()
         self.on_change = on_change
         self.connect()
 
     def connect(self) -> None:
-        self.connection = Connection("leaf1", PARAMS, self.memory, self.counts, on_change=self.on_change)
+        self.connection = Connection("leaf1", PARAMS, self.memory, self.metrics, on_change=self.on_change)
 
     def says(
         self, values: dict[str, int | str | bytes], *, at_ns: int = T, prefix: str = "", received_ns: int | None = None,
@@ -189,7 +189,7 @@ def test_a_clock_ahead_is_replaced_and_counted() -> None:
     device = Device()
     device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T + 5 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T
-    assert device.counts.value("clock_replaced") == 1
+    assert device.metrics.value("clock_replaced") == 1
     device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T - 60 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T - 60 * S
 
@@ -214,7 +214,7 @@ def test_values_that_are_no_numbers_are_absent_and_counted() -> None:
     )
     reading = device.reading()
     assert reading.counters.metric == (Metric.TX_PACKETS,)
-    assert device.counts.value("unreadable") >= 2
+    assert device.metrics.value("unreadable") >= 2
 
 
 def test_a_delete_makes_absent() -> None:
@@ -236,7 +236,7 @@ def test_ports_past_the_bound_are_left_out_and_counted() -> None:
     for number in range(50):
         device.says({"in-octets": number}, prefix=COUNTERS.format(f"e{number}"))
     assert len(device.reading().row) == PARAMS.max_ports
-    assert device.counts.value("out_of_bounds") >= 46
+    assert device.metrics.value("out_of_bounds") >= 46
 
 
 def test_paths_past_the_bound_are_forgotten_and_the_rest_still_read() -> None:
@@ -246,7 +246,7 @@ def test_paths_past_the_bound_are_forgotten_and_the_rest_still_read() -> None:
         device.says({f"/nonsense/n{number}": 1})
     device.says({"in-octets": 9}, prefix=COUNTERS.format("e1"))
     assert value(device.reading(), "e1", Metric.RX_BYTES) == 9
-    assert device.counts.value("out_of_bounds") >= 2
+    assert device.metrics.value("out_of_bounds") >= 2
 
 
 def test_facts_are_what_the_chassis_says() -> None:

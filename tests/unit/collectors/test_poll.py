@@ -22,7 +22,7 @@ class Target:
         self.fails = fails
         self.began_s: list[float] = []
         self.why: list[str] = []
-        self.counts = CollectorMetrics()
+        self.metrics = CollectorMetrics()
 
     async def read(self) -> None:
         self.began_s.append(asyncio.get_running_loop().time())
@@ -34,7 +34,7 @@ class Target:
         """When its readings began, in cadences after the first."""
 
         async def work() -> None:
-            polling = poll("leaf1", self.read, pace, self.counts, random.Random(1), self.why.append)
+            polling = poll("leaf1", self.read, pace, self.metrics, random.Random(1), self.why.append)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(polling, for_s)
 
@@ -47,7 +47,7 @@ def test_a_target_is_read_at_each_cadence_from_a_moment_of_its_own() -> None:
     target = Target(2.0, 9.0, 0.5)
     assert target.polled(Pace(10.0), 10 * (FIRST_S + 3.5)) == [0, 1, 2, 3]
     assert target.began_s[0] == pytest.approx(10 * FIRST_S)
-    assert (target.counts.value("late"), target.counts.value("overdue"), target.why) == (0, 0, [])
+    assert (target.metrics.value("late"), target.metrics.value("overdue"), target.why) == (0, 0, [])
 
 
 def test_a_target_that_hangs_is_cut_short_and_read_again() -> None:
@@ -55,14 +55,14 @@ def test_a_target_that_hangs_is_cut_short_and_read_again() -> None:
     target = Target(600.0, 0.0)
     assert target.polled(Pace(10.0, deadline_s=5.0), 10 * (FIRST_S + 2.5)) == [0, 1, 2]
     assert target.why == ["no answer in time"]
-    assert target.counts.by_label("overdue") == {"leaf1": 1}
+    assert target.metrics.by_label("overdue") == {"leaf1": 1}
 
 
 def test_moments_that_went_by_are_counted_and_never_caught_up() -> None:
     """A reading of three and a half cadences misses three; after it the rhythm is the old one."""
     target = Target(35.0, 0.0)
     assert target.polled(Pace(10.0), 10 * (FIRST_S + 5.5)) == [0, 4, 5]
-    assert target.counts.by_label("late") == {"leaf1": 3}
+    assert target.metrics.by_label("late") == {"leaf1": 3}
 
 
 def test_a_target_that_refuses_is_read_again() -> None:

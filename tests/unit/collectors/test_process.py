@@ -54,7 +54,7 @@ async def test_what_fails_inside_is_raised_as_it_is() -> None:
 
 async def test_what_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
     """No Kafka, a port or a spool that another has, a folder that is none."""
-    with pytest.raises(Misconfigured, match="collect test: where is Kafka"):
+    with pytest.raises(Misconfigured, match="collect test: Kafka's address is not set"):
         await collect_to_kafka("test", Core(), for_ever)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -72,11 +72,11 @@ async def test_a_running_collector_serves_its_self_metrics_and_ends_with_what_wa
     """Kafka is not there: what was offered is in the file of the collector's name when it has ended."""
     port, offered = free_port(), asyncio.Event()
 
-    async def one_event(means: CollectorContext) -> None:
-        assert means.collector == "here"
-        means.publisher.offer(Record(EVENTS, b"leaf1", b"went down", (), "leaf1"))
+    async def one_event(context: CollectorContext) -> None:
+        assert context.collector == "here"
+        context.publisher.offer(Record(EVENTS, b"leaf1", b"went down", (), "leaf1"))
         offered.set()
-        await for_ever(means)
+        await for_ever(context)
 
     core = Core(
         client_options=NOWHERE, collector="here", metrics_port=port, acknowledged_file=tmp_path / "said.json",

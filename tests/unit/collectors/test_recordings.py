@@ -22,15 +22,15 @@ pytestmark = pytest.mark.skipif(not CASES, reason=f"no recordings at {TELEGRAF}"
 
 def replay(case: str) -> tuple[Reading | None, CollectorMetrics]:
     """The last reading of a recording, with everything in it that came before."""
-    counts = CollectorMetrics()
-    connection = Connection(case, Params(cadence_s=3600), DeviceIdentity(), counts, on_change=False)
+    metrics = CollectorMetrics()
+    connection = Connection(case, Params(cadence_s=3600), DeviceIdentity(), metrics, on_change=False)
     received_ns = 0
     for response in orjson.loads((TELEGRAF / case / "responses.json").read_bytes()):
         sent = json_format.ParseDict(response, gnmi_pb2.SubscribeResponse(), ignore_unknown_fields=True)
         lite = gnmi_lite_pb2.SubscribeResponse.FromString(sent.SerializeToString())
         received_ns = max(received_ns, lite.update.timestamp)
         connection.take(lite.update, received_ns)
-    return connection.flush(received_ns + 10**12), counts
+    return connection.flush(received_ns + 10**12), metrics
 
 
 def rows(reading: Reading) -> dict[str, dict[tuple[Metric, int], float]]:
@@ -75,14 +75,14 @@ def test_plain_counters_of_a_port() -> None:
 
 def test_lanes_of_a_module_come_from_bytes_that_are_floats() -> None:
     """issue_17154: power in four bytes, bias as a float, "NA" as nothing."""
-    reading, counts = replay("issue_17154")
+    reading, metrics = replay("issue_17154")
     assert reading is not None
     values = rows(reading)["et-0/0/0"]
     assert values[Metric.TX_POWER_DBM, 0] == pytest.approx(2.32, abs=1e-3)
     assert values[Metric.RX_POWER_DBM, 0] == pytest.approx(-0.07, abs=1e-3)
     assert values[Metric.BIAS_MA, 0] == 90
     assert values[Metric.MODULE_TEMPERATURE_C, -1] == pytest.approx(36.66, abs=1e-3)
-    assert counts.value("unreadable") == 0
+    assert metrics.value("unreadable") == 0
 
 
 def test_subinterfaces_and_foreign_models_are_no_ports() -> None:

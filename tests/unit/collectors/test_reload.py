@@ -34,7 +34,7 @@ class Watched:
         self.configuration.write_text("one")
         self.targets.write_text("[]")
         self.taken: list[tuple[str, str]] = []
-        self.counts = CollectorMetrics()
+        self.metrics = CollectorMetrics()
 
     def again(self) -> Params:
         word = self.configuration.read_text()
@@ -57,8 +57,8 @@ class Watched:
 @asynccontextmanager
 async def watching(folder: Path) -> AsyncIterator[Watched]:
     watched = Watched(folder)
-    core = Core(again=watched.again, configuration=(watched.configuration,))
-    work = asyncio.create_task(reloads(watched.again(), core, watched.counts, watched.take, check_interval_s=0.02))
+    core = Core(reload_settings=watched.again, configuration=(watched.configuration,))
+    work = asyncio.create_task(reloads(watched.again(), core, watched.metrics, watched.take, check_interval_s=0.02))
     await asyncio.sleep(0)  # it has looked once
     try:
         yield watched
@@ -82,7 +82,7 @@ async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
         replace(now.targets, "[1]")
         await now.until(lambda: now.taken == [("two", "[]"), ("two", "[1]")])
         await asyncio.sleep(0.1)  # several looks go by
-        assert len(now.taken) == now.counts.value("reloads") == 2
+        assert len(now.taken) == now.metrics.value("reloads") == 2
 
 
 async def test_a_hang_up_is_a_request_to_read_again(tmp_path: Path) -> None:
@@ -96,14 +96,14 @@ async def test_what_is_refused_leaves_the_old_in_force(tmp_path: Path) -> None:
     """It is counted, once; put right, it is taken."""
     async with watching(tmp_path) as now:
         for wrong in (now.configuration, now.targets):
-            before = now.counts.value("reload_refused")
+            before = now.metrics.value("reload_refused")
             right = wrong.read_text()
             replace(wrong, "wrong")
-            await now.until(lambda before=before: now.counts.value("reload_refused") > before)  # type: ignore[misc]
+            await now.until(lambda before=before: now.metrics.value("reload_refused") > before)  # type: ignore[misc]
             await asyncio.sleep(0.1)  # several looks go by
-            assert now.counts.value("reload_refused") == before + 1
+            assert now.metrics.value("reload_refused") == before + 1
             replace(wrong, right)
-            await now.until(lambda before=before: now.counts.value("reloads") > before)  # type: ignore[misc]
+            await now.until(lambda before=before: now.metrics.value("reloads") > before)  # type: ignore[misc]
         assert now.taken == [("one", "[]")] * 2
 
 

@@ -23,34 +23,34 @@ async def at_s(turn: Coroutine[Any, Any, None]) -> float:
 
 async def after_the_first() -> SendBatching:
     """One whose first turn, at once, was now."""
-    gathering = SendBatching(FULL, EVERY_S)
-    gathering.offered(of(SAMPLES), 1)
-    assert await at_s(gathering.turn(1)) == 0.0
-    return gathering
+    batching = SendBatching(FULL, EVERY_S)
+    batching.offered(of(SAMPLES), 1)
+    assert await at_s(batching.next_batch(1)) == 0.0
+    return batching
 
 
 def test_samples_and_statuses_gather_after_the_first() -> None:
     """The first goes at once, what follows goes together when the time is over."""
 
     async def work() -> None:
-        gathering = await after_the_first()
-        gathering.offered(of(SAMPLES), 1)
-        gathering.offered(of(COLLECTOR_STATUS), 2)
-        assert await at_s(gathering.turn(2)) == EVERY_S
-        gathering.offered(of(SAMPLES), 1)
-        assert await at_s(gathering.turn(1)) == 2 * EVERY_S
+        batching = await after_the_first()
+        batching.offered(of(SAMPLES), 1)
+        batching.offered(of(COLLECTOR_STATUS), 2)
+        assert await at_s(batching.next_batch(2)) == EVERY_S
+        batching.offered(of(SAMPLES), 1)
+        assert await at_s(batching.next_batch(1)) == 2 * EVERY_S
 
     loop.run(work())
 
 
 def test_the_first_after_a_while_goes_at_once() -> None:
-    """Whoever reads one device a second does not wait for others."""
+    """A collector that reads one device per second does not wait for others."""
 
     async def work() -> None:
-        gathering = await after_the_first()
+        batching = await after_the_first()
         await asyncio.sleep(1.0)
-        gathering.offered(of(SAMPLES), 1)
-        assert await at_s(gathering.turn(1)) == 1.0
+        batching.offered(of(SAMPLES), 1)
+        assert await at_s(batching.next_batch(1)) == 1.0
 
     loop.run(work())
 
@@ -59,12 +59,12 @@ def test_an_event_goes_at_once_with_all_before_it() -> None:
     """A turn that is waited for comes when the event does, and the next gathers again."""
 
     async def work() -> None:
-        gathering = await after_the_first()
-        gathering.offered(of(SAMPLES), 1)
-        asyncio.get_running_loop().call_later(0.1, gathering.offered, of(EVENTS), 2)
-        assert await at_s(gathering.turn(1)) == 0.1
-        gathering.offered(of(SAMPLES), 1)
-        assert await at_s(gathering.turn(1)) == 0.1 + EVERY_S
+        batching = await after_the_first()
+        batching.offered(of(SAMPLES), 1)
+        asyncio.get_running_loop().call_later(0.1, batching.offered, of(EVENTS), 2)
+        assert await at_s(batching.next_batch(1)) == 0.1
+        batching.offered(of(SAMPLES), 1)
+        assert await at_s(batching.next_batch(1)) == 0.1 + EVERY_S
 
     loop.run(work())
 
@@ -73,10 +73,10 @@ def test_a_full_window_goes_at_once() -> None:
     """A backlog is sent at full speed, and so is what fills a window while it gathers."""
 
     async def work() -> None:
-        gathering = await after_the_first()
-        assert await at_s(gathering.turn(FULL)) == 0.0
-        asyncio.get_running_loop().call_later(0.1, gathering.offered, of(SAMPLES), FULL)
-        assert await at_s(gathering.turn(1)) == 0.1
+        batching = await after_the_first()
+        assert await at_s(batching.next_batch(FULL)) == 0.0
+        asyncio.get_running_loop().call_later(0.1, batching.offered, of(SAMPLES), FULL)
+        assert await at_s(batching.next_batch(1)) == 0.1
 
     loop.run(work())
 
@@ -85,8 +85,8 @@ def test_whoever_waits_for_the_end_does_not_wait_for_a_turn() -> None:
     """A publisher that is left, or asked to be empty, gathers no more."""
 
     async def work() -> None:
-        gathering = await after_the_first()
-        gathering.hurry()
-        assert await at_s(gathering.turn(1)) == 0.0
+        batching = await after_the_first()
+        batching.send_now()
+        assert await at_s(batching.next_batch(1)) == 0.0
 
     loop.run(work())

@@ -91,10 +91,10 @@ def test_a_sample_that_is_a_little_late_is_no_doubt() -> None:
 
 def test_targets_that_are_reached_together_do_not_speak_together() -> None:
     """The statuses of 6,000 targets that began at once fill each cadence of a minute about equally."""
-    counts = [0] * 6
+    metrics = [0] * 6
     for n in range(6000):
         for at_s in played(healthy(239), readings(239), f"pod{n // 64}-host{n % 64}"):
             if 120 <= at_s < 180:
-                counts[int((at_s - 120) // CADENCE_S)] += 1
-    assert sum(counts) == 6000
-    assert min(counts) > 700 and max(counts) < 1300
+                metrics[int((at_s - 120) // CADENCE_S)] += 1
+    assert sum(metrics) == 6000
+    assert min(metrics) > 700 and max(metrics) < 1300

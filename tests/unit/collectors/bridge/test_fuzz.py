@@ -22,41 +22,39 @@ WORDS = ['"', "\\", ",", " ", "=", "{", "}", "[", "]", "\n", "\0", "NaN", "1e999
          '"values":', '"fields":7']  # fmt: skip
 
 
-def gnmic(chance: random.Random) -> bytes:
-    values = {f"{COUNTERS}/in-octets": chance.choice([1, "2", 3.0, "NA", True, None, [1], {"a": {"b": 2}}, -1, 2**63])}
-    made = event(
-        START_NS + chance.randrange(100) * S, values, f"leaf{chance.randrange(4)}", f"Eth{chance.randrange(4)}"
-    )
-    made[chance.choice(["name", "timestamp", "tags", "values", "x"])] = chance.choice(
+def gnmic(rng: random.Random) -> bytes:
+    values = {f"{COUNTERS}/in-octets": rng.choice([1, "2", 3.0, "NA", True, None, [1], {"a": {"b": 2}}, -1, 2**63])}
+    made = event(START_NS + rng.randrange(100) * S, values, f"leaf{rng.randrange(4)}", f"Eth{rng.randrange(4)}")
+    made[rng.choice(["name", "timestamp", "tags", "values", "x"])] = rng.choice(
         [made["tags"], made["values"], 7, "x", None, [], {}, {"source": 7}, {"source": "l", "interface_name": ["e"]}]
     )
-    return orjson.dumps([made] * chance.randrange(3))
+    return orjson.dumps([made] * rng.randrange(3))
 
 
-def influx(chance: random.Random) -> bytes:
-    names = chance.sample(["in_octets", "oper_status", "link", "rx_bytes_phy", "ifHCInOctets"], 3)
-    ports = ",".join(f"{name}={chance.choice(['1i', '2u', '3', 'true', chr(34) + 'UP' + chr(34)])}" for name in names)
-    tags = chance.choice(["source=l,name=e,path=/interfaces/interface/state/counters", "host=h,interface=e,driver=d",
+def influx(rng: random.Random) -> bytes:
+    names = rng.sample(["in_octets", "oper_status", "link", "rx_bytes_phy", "ifHCInOctets"], 3)
+    ports = ",".join(f"{name}={rng.choice(['1i', '2u', '3', 'true', chr(34) + 'UP' + chr(34)])}" for name in names)
+    tags = rng.choice(["source=l,name=e,path=/interfaces/interface/state/counters", "host=h,interface=e,driver=d",
                           "agent_host=a,ifName=e", "host=h"])  # fmt: skip
-    return f"interfaces,{tags} {ports} {START_NS + chance.randrange(100) * S}\n".encode()
+    return f"interfaces,{tags} {ports} {START_NS + rng.randrange(100) * S}\n".encode()
 
 
-def spoilt(value: bytes, chance: random.Random) -> bytes:
+def spoilt(value: bytes, rng: random.Random) -> bytes:
     """Cut, doubled, changed at places, or with words put in."""
-    match chance.randrange(6):
+    match rng.randrange(6):
         case 0:
-            return value[: chance.randrange(len(value) + 1)]
+            return value[: rng.randrange(len(value) + 1)]
         case 1:
             changed = bytearray(value)
-            for _ in range(chance.randrange(1, 6)):
+            for _ in range(rng.randrange(1, 6)):
                 if changed:
-                    changed[chance.randrange(len(changed))] = chance.randrange(256)
+                    changed[rng.randrange(len(changed))] = rng.randrange(256)
             return bytes(changed)
         case 2:
-            at = chance.randrange(len(value) + 1)
-            return value[:at] + chance.choice(WORDS).encode() * chance.choice([1, 1, 3, 50]) + value[at:]
+            at = rng.randrange(len(value) + 1)
+            return value[:at] + rng.choice(WORDS).encode() * rng.choice([1, 1, 3, 50]) + value[at:]
         case 3:
-            return chance.randbytes(chance.randrange(200))
+            return rng.randbytes(rng.randrange(200))
         case 4:
             return value + value
         case _:
@@ -66,18 +64,18 @@ def spoilt(value: bytes, chance: random.Random) -> bytes:
 @pytest.mark.parametrize("form", ["auto", "gnmic", "telegraf-json", "telegraf-influx"])
 def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
     """Each record is read, or refused by name and counted; what is made of them is what our consumers can read."""
-    chance = random.Random(f"20261121 {form}")
+    rng = random.Random(f"20261121 {form}")
     fold, stamp = fold_of(form), MessageIdentity("test", "peers", 0, 1)
     poisoned = refused = gathered = 0
     for _ in range(RECORDS):
-        value = spoilt(chance.choice([gnmic, influx])(chance), chance)
-        before = fold._counts.value("poisoned")
+        value = spoilt(rng.choice([gnmic, influx])(rng), rng)
+        before = fold._metrics.value("poisoned")
         began = time.perf_counter()
         said = take(fold, [value])
         assert time.perf_counter() - began < BOUND_S
         found = [one for one in said if isinstance(one, Refused)]
         assert len(found) <= 1
-        assert bool(found) is (fold._counts.value("poisoned") > before), value
+        assert bool(found) is (fold._metrics.value("poisoned") > before), value
         for one in said:
             record, rows = stamp.record(one, START_NS)
             message = decode(record.topic, record.value, record.headers)
@@ -86,7 +84,7 @@ def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
                 assert isinstance(message, Samples) and len(message.row) == rows > 0
                 gathered += 1
         refused += len(found)
-        poisoned += fold._counts.value("poisoned") - before
+        poisoned += fold._metrics.value("poisoned") - before
     assert fold.next_offset == RECORDS
     assert refused > RECORDS / 20
     assert poisoned >= refused

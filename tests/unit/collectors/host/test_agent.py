@@ -193,7 +193,7 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
     (tmp_path / "answer").write_bytes(b"no json")
     await found.agent.query_neighbors()
     await found.agent.read_once()
-    assert found.counts.value("unreadable", "lldp") == 1
+    assert found.metrics.value("unreadable", "lldp") == 1
     assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
 
 

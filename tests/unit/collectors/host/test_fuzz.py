@@ -49,20 +49,20 @@ STAMPS = [
 ]  # fmt: skip
 
 
-def spoilt(text: bytes, chance: random.Random) -> bytes:
+def spoilt(text: bytes, rng: random.Random) -> bytes:
     """Nearly the same, or nothing like it."""
-    match chance.randrange(8):
+    match rng.randrange(8):
         case 0:
-            return chance.randbytes(chance.randrange(200))
+            return rng.randbytes(rng.randrange(200))
         case 1:
-            return text[: chance.randrange(len(text) + 1)]
+            return text[: rng.randrange(len(text) + 1)]
         case 2:
-            return re.sub(rb"\d", lambda _: chance.choice([b"9" * 30, b"", b"-1", b"\xc2\xb2"]), text, count=3)
+            return re.sub(rb"\d", lambda _: rng.choice([b"9" * 30, b"", b"-1", b"\xc2\xb2"]), text, count=3)
         case 3:
-            return text + b"A" * chance.choice([100, MOST_BYTES, 5 * MOST_BYTES])
+            return text + b"A" * rng.choice([100, MOST_BYTES, 5 * MOST_BYTES])
         case 4:
-            at = chance.randrange(len(text) + 1)
-            return text[:at] + chance.randbytes(3) + text[at:]
+            at = rng.randrange(len(text) + 1)
+            return text[:at] + rng.randbytes(3) + text[at:]
         case 5:
             return text.replace(b" ", b" " * 50).replace(b"0", b"0" * 9)
         case _:
@@ -71,20 +71,20 @@ def spoilt(text: bytes, chance: random.Random) -> bytes:
 
 async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
     """Each that is no record is one refusal; the last one, which is one, is an event."""
-    chance = random.Random(20261121)
-    ring, counts, names = FakeKmsg(), CollectorMetrics(), KnownPorts("rdma")
+    rng = random.Random(20261121)
+    ring, metrics, names = FakeKmsg(), CollectorMetrics(), KnownPorts("rdma")
     found = whole(machine(tmp_path))
     await found.agent.find()
     names.adopt(known.port for known in found.agent.known.ports)
     said: list[DeviceEvent] = []
     log = KernelLog(
-        Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, RateLimiter(1.0, 20), counts,
+        Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, RateLimiter(1.0, 20), metrics,
         lambda happening, _: said.append(happening), boot_id=1, of_device=True, not_before_ns=0,
     )  # fmt: skip
     refused = sequence = 0
     for turn in range(MANY):
         sequence += 1
-        data = spoilt(f"6,{sequence},{turn},-;{chance.choice(SEEDS)}\n".encode(), chance)
+        data = spoilt(f"6,{sequence},{turn},-;{rng.choice(SEEDS)}\n".encode(), rng)
         data = data or b"x"  # the kernel has no empty record
         number = re.match(rb"[^,]*,(\d{1,19}),", data)
         if number is not None and not sequence <= int(number[1]) <= sequence:
@@ -96,8 +96,8 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
             began = time.perf_counter()
             assert log.look(START_NS, turn)
             assert time.perf_counter() - began < BOUND_S
-    assert counts.value("unreadable") == refused > MANY / 20
-    assert len(said) > 100 and counts.value("out_of_bounds") == 0
+    assert metrics.value("unreadable") == refused > MANY / 20
+    assert len(said) > 100 and metrics.value("out_of_bounds") == 0
     ring.put(f"6,{sequence + 1},1,-;{SEEDS[3]}".encode())
     log.look(START_NS, 1e6)
     assert said[-1].code == 79
@@ -105,14 +105,13 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
 
 async def test_ten_thousand_lines_of_a_file(tmp_path: Path) -> None:
     """Lines without end, of other bytes, of other shapes: what is understood is said, and the next is read."""
-    chance = random.Random(20261122)
+    rng = random.Random(20261122)
     found = await listening(machine(tmp_path))
     path = tmp_path / "kern.log"
     too_long = 0
     for _ in range(MANY // 1000):
         lines = [
-            spoilt((chance.choice(STAMPS) + chance.choice(SEEDS)).encode(), chance).replace(b"\n", b" ")
-            for _ in range(1000)
+            spoilt((rng.choice(STAMPS) + rng.choice(SEEDS)).encode(), rng).replace(b"\n", b" ") for _ in range(1000)
         ]
         too_long += sum(len(line) > MOST_BYTES for line in lines)
         with path.open("ab") as file:
@@ -121,7 +120,7 @@ async def test_ten_thousand_lines_of_a_file(tmp_path: Path) -> None:
         for _ in range(4):
             found.look(0.25)
         assert time.perf_counter() - began < BOUND_S
-    assert found.counts.value("unreadable") >= too_long > 100
+    assert found.metrics.value("unreadable") >= too_long > 100
     assert len(found.events()) > 100
     before = len(found.events())
     with path.open("ab") as file:
@@ -132,7 +131,7 @@ async def test_ten_thousand_lines_of_a_file(tmp_path: Path) -> None:
 
 async def test_ten_thousand_files_of_a_tree(tmp_path: Path) -> None:
     """Words, bytes, folders, pipes and links onto themselves in place of files."""
-    chance = random.Random(20261123)
+    rng = random.Random(20261123)
     count = 0
     while count < MANY:
         root = machine(tmp_path / str(count))
@@ -140,8 +139,8 @@ async def test_ten_thousand_files_of_a_tree(tmp_path: Path) -> None:
         found = whole(root, discover_every_s=1)
         await found.agent.read_once()
         for _ in range(8):
-            for path in chance.sample(files, len(files) - 5):
-                spoil(path, chance)
+            for path in rng.sample(files, len(files) - 5):
+                spoil(path, rng)
                 count += 1
             began = time.perf_counter()
             await found.agent.find()
@@ -153,19 +152,19 @@ async def test_ten_thousand_files_of_a_tree(tmp_path: Path) -> None:
 
 async def test_every_link_that_makes_no_sense_is_counted(tmp_path: Path) -> None:
     """And its value is absent."""
-    chance = random.Random(20261124)
+    rng = random.Random(20261124)
     root = machine(tmp_path)
     found = whole(root)
     refused = 0
     for _ in range(100):
         for pci in (NIC0, NIC1, GPU):
-            data = content(chance)
+            data = content(rng)
             (root / folder(pci) / "current_link_width").write_bytes(data)
             text = data[:4096].decode("utf-8", "replace").strip()
             is_width = re.fullmatch(r"[0-9]{1,3}", text) and (int(text) <= 32 or int(text) in {63, 255})
             refused += not is_width
         await found.agent.read_once()
-    assert found.counts.value("unreadable") == refused > 100
+    assert found.metrics.value("unreadable") == refused > 100
 
 
 @given(st.text(max_size=300) | st.builds(lambda a, b: a + b, st.sampled_from(STAMPS), st.text(max_size=200)))

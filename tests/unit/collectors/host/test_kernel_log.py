@@ -72,7 +72,7 @@ async def test_what_is_no_port_of_the_fabric_opens_no_link(tmp_path: Path) -> No
         file.write(f"<14>[ 1000.000000] mlx5_core {NIC0} ens1np0: Link down\n")
     found.look(0.25)
     assert brief(found.events()) == [(EventKind.NIC_FIRMWARE_ERROR, "0000:77:00.0", 0)]
-    assert found.counts.value("unnamed") == 1 and found.agent.known.wants_look
+    assert found.metrics.value("unnamed") == 1 and found.agent.known.wants_look
 
 
 async def test_a_restart_neither_repeats_nor_leaves_out(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ async def test_a_flood_is_bounded_and_its_last_word_is_said(tmp_path: Path) -> N
     events = found.events()
     assert 5 < len(events) < 12
     assert events[-1].kind is EventKind.LINK_UP
-    assert found.counts.value("throttled") > 2900
-    assert len(events) + found.counts.value("throttled") == 3000
+    assert found.metrics.value("throttled") > 2900
+    assert len(events) + found.metrics.value("throttled") == 3000
 
 
 async def test_a_line_without_a_time_is_now_where_it_was_just_written(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_line_without_a_time_is_now_where_it_was_just_written(tmp_path: 
     with (tmp_path / "kern.log").open("a") as file:
         file.write(f"mlx5_core {NIC0} ens1np0: Link up\n")
     again = await listening(tmp_path)
-    assert again.events() == [] and again.counts.value("unreadable") == 1
+    assert again.events() == [] and again.metrics.value("unreadable") == 1
 
 
 async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_pa
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await work
-    assert found.counts.value("unnamed") > 0
+    assert found.metrics.value("unnamed") > 0
 
 
 async def test_without_a_log_there_are_no_events(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Host:
     """One of four netdevs, and what was told of it."""
 
     def __init__(self, root: Path, disabled: tuple[str, ...] = ()) -> None:
-        self.root, self.counts, self.said = root, CollectorMetrics(), list[DeviceEvent]()
+        self.root, self.metrics, self.said = root, CollectorMetrics(), list[DeviceEvent]()
         for name in NETDEVS:
             self.stand(name, is_enabled=True)
         self.ports = KnownPorts("rdma")
@@ -77,7 +77,7 @@ class Host:
         self.now_s = 0.0
         self.links = Links(
             Tree(root), self.ports, AdminStates(disabled), RateLimiter(1.0, 20),
-            CollectorContext(KeptRecords(), "test", self.counts, clock=SetClock()),
+            CollectorContext(KeptRecords(), "test", self.metrics, clock=SetClock()),
             lambda happening, _: self.said.append(happening), self._opened,
         )  # fmt: skip
 
@@ -132,7 +132,7 @@ async def test_lost_messages_are_made_up_for_by_a_look(host: Host) -> None:
     while host.heard[0].waiting:
         host.look()
     assert host.look(HOLD_S) == [(DOWN, "mlx5_0")]
-    assert host.counts.value("out_of_bounds", "links") == 1 and len(host.heard) == 1
+    assert host.metrics.value("out_of_bounds", "links") == 1 and len(host.heard) == 1
 
 
 async def test_a_socket_that_is_lost_is_opened_anew(host: Host) -> None:
@@ -175,11 +175,11 @@ async def test_messages_that_make_no_sense_are_counted_and_the_next_is_read(host
     host.heard[0].waiting += [b"", b"\xff" * LINK_BYTES, b"\x00" * LINK_BYTES, message()[:9]]
     host.heard[0].say("ens1np0", is_enabled=False)
     host.look()
-    assert host.counts.value("unreadable", "links") == 2  # the others are of a kind that is nothing to us
+    assert host.metrics.value("unreadable", "links") == 2  # the others are of a kind that is nothing to us
     write(host.root, {"sys/class/net/ens2np0/flags": "nonsense", "sys/class/net/ens1np0/flags": "0x1002"})
     host.ports.adopt(PORTS)
     host.look()
-    assert host.counts.value("unreadable", "links") == 3
+    assert host.metrics.value("unreadable", "links") == 3
     assert host.look(HOLD_S) == [(DOWN, "mlx5_0")]
 
 
@@ -193,7 +193,7 @@ async def test_a_port_that_is_shut_and_enabled_without_end_does_not_flood(host: 
         told += host.said
     assert len(told) == 20 and host.links.disabled is None
     assert host.look(1.0) == [(UP, "mlx5_0")]
-    assert host.counts.value("throttled", "links") == 1000 - 21 and host.links.disabled == ()
+    assert host.metrics.value("throttled", "links") == 1000 - 21 and host.links.disabled == ()
 
 
 async def test_the_end_says_what_waits(host: Host) -> None:

@@ -124,8 +124,8 @@ def test_the_log_of_a_real_host() -> None:
     found = []
     for data in gzip.decompress(path.read_bytes()).splitlines():
         line = parse(data, 0)
-        if (means := classify(line.message)) is not None:
-            found.append((means, line.since_boot_us))
+        if (context := classify(line.message)) is not None:
+            found.append((context, line.since_boot_us))
     assert found == [
         (Classified(EventKind.MODULE_REMOVED, NIC, "0000:41:00.1"), 2_962_781),
         (Classified(EventKind.LINK_UP, NIC, "0000:41:00.0", "enp65s0f0np0"), 14_952_018),

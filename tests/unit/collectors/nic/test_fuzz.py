@@ -39,7 +39,7 @@ def is_refused(data: bytes) -> bool:
 
 async def test_every_refusal_is_counted_once(tmp_path: Path) -> None:
     """Ten thousand contents of counters: each that is no counter is one refusal, and its value is absent."""
-    chance = random.Random(20261121)
+    rng = random.Random(20261121)
     write(tmp_path, WIDE)
     reader = whole(tmp_path)
     await reader.host.read_once()
@@ -50,17 +50,17 @@ async def test_every_refusal_is_counted_once(tmp_path: Path) -> None:
     while given < FILES:
         wrong = set()
         for file, metric in files.items():
-            file.write_bytes(data := content(chance))
+            file.write_bytes(data := content(rng))
             wrong |= {metric} if is_refused(data) else set()
             given += 1
         refused += len(wrong)
         assert not wrong & set(rows(await reader.host.read_once())["mlx5_0"])
-    assert reader.counts.value("unreadable") == refused > FILES / 4
+    assert reader.metrics.value("unreadable") == refused > FILES / 4
 
 
 async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None:
     """Words, bytes, folders, pipes and links onto themselves in place of files, of states and names as of counters."""
-    chance = random.Random(20261122)
+    rng = random.Random(20261122)
     spoilt = 0
     while spoilt < FILES:
         root = tmp_path / str(spoilt)
@@ -68,10 +68,10 @@ async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None
         reader = whole(root)
         await reader.host.read_once()
         for _ in range(2):
-            for path in chance.sample(list(WIDE), len(WIDE) - 3):
-                spoil(root / path, chance)
+            for path in rng.sample(list(WIDE), len(WIDE) - 3):
+                spoil(root / path, rng)
                 spoilt += 1
-            (root / STATISTICS).write_bytes(b"".join(content(chance) + b": " + content(chance) for _ in range(5)))
+            (root / STATISTICS).write_bytes(b"".join(content(rng) + b": " + content(rng) for _ in range(5)))
             fresh = whole(root)  # a collector that starts on the spoilt tree
             for one in (reader, fresh):
                 began = time.perf_counter()

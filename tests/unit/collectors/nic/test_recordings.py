@@ -118,7 +118,7 @@ async def test_a_device_without_counters_has_none(tmp_path: Path) -> None:
     """i40iw says `N/A (no PMA)` in every file: the peer leaves them out, and so do we; a widely used tool says 0."""
     found = whole(unpacked("node_exporter-sys-class.tar.gz", tmp_path))
     assert rows(await found.host.read_once())["i40iw0"] == {"oper_up": 1, "admin_up": 1, "speed_bps": 10e9}
-    assert found.counts.value("unreadable") == 0
+    assert found.metrics.value("unreadable") == 0
 
 
 async def test_every_known_counter_of_the_other_tree_is_read_as_it_stands(tmp_path: Path) -> None:

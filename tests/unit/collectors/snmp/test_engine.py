@@ -58,31 +58,31 @@ def test_a_login_says_nothing_of_its_secrets() -> None:
 @pytest.mark.parametrize("version", LOGINS)
 async def test_ten_thousand_damaged_traps_are_refused_and_counted(version: str) -> None:
     """But those whose damage hides in a value; and afterwards the ear still hears."""
-    counts, heard = CollectorMetrics(), list[str]()
+    metrics, heard = CollectorMetrics(), list[str]()
 
     def hear(sender: str, said: dict[bytes, Value]) -> bool:
         heard.append(sender)
         return bool(said)
 
-    traps = Traps(("127.0.0.1", 0), LOGINS[version], lambda _: "sw1", hear, counts, 10**9)
+    traps = Traps(("127.0.0.1", 0), LOGINS[version], lambda _: "sw1", hear, metrics, 10**9)
     async with traps:
         whole = trap() if version == "v2c" else V3_MESSAGE
         for data in damaged(whole, 10_000, seed=4):
             receive(traps.engine, data)
-        refused = counts.value("unreadable", "sw1")
+        refused = metrics.value("unreadable", "sw1")
         assert refused + len(heard) == 10_000 and refused > 8_000
         receive(traps.engine, trap())
-        assert counts.value("unreadable", "sw1") == refused + (version == "v3")
+        assert metrics.value("unreadable", "sw1") == refused + (version == "v3")
 
 
 async def test_who_may_speak_and_how_often() -> None:
     """Strangers, giants, and more than a device's share are not even read."""
-    counts = CollectorMetrics()
-    traps = Traps(("127.0.0.1", 0), LOGINS["v2c"], {"10.0.0.1": "sw1"}.get, lambda *_: True, counts, 5)
+    metrics = CollectorMetrics()
+    traps = Traps(("127.0.0.1", 0), LOGINS["v2c"], {"10.0.0.1": "sw1"}.get, lambda *_: True, metrics, 5)
     async with traps:
         assert not traps.is_allowed(b"x", ("10.9.9.9", 1))
         assert not traps.is_allowed(b"x" * 9000, ("10.0.0.1", 1))
         spoken = sum(traps.is_allowed(b"x", ("10.0.0.1", 1)) for _ in range(100))
     assert 5 <= spoken <= 10
-    assert (counts.value("unreadable", "traps"), counts.value("unreadable", "sw1")) == (1, 1)
-    assert counts.value("throttled", "sw1") == 100 - spoken
+    assert (metrics.value("unreadable", "traps"), metrics.value("unreadable", "sw1")) == (1, 1)
+    assert metrics.value("throttled", "sw1") == 100 - spoken
