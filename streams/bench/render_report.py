@@ -53,7 +53,7 @@ def report_lines(report: Report) -> Iterator[str]:
         yield f"{'yes' if verdict.holds else 'NO ':<4}{verdict.statement}"
     yield from _some("missed", report.faults.missed)
     yield from _some("invented", report.faults.invented)
-    yield from (f"wrong: {problem}" for problem in report.problems)
+    yield from (f"problem: {problem}" for problem in report.problems)
 
 
 def _some(what: str, names: Sequence[str]) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""`railsight demo`: the whole pipeline on this machine, what a person sees of it, and the score at its end."""
+"""The demo: the whole pipeline on this machine, its screen, and the score at its end."""

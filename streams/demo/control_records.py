@@ -1,6 +1,6 @@
-"""What the demo itself writes: one result of automation, one control, and one message that nobody can read.
+"""Records that the demo itself publishes: one result of automation, one control, and one undecodable message.
 
-They take the paths that a user's automation, a person and a broken device would take.
+They take the same paths as those of a user's automation, of an operator and of a broken device.
 """
 
 from collections.abc import Iterable
@@ -16,16 +16,16 @@ from streams.wire.topics import CONTROLS, REMEDIATION_RESULTS, SAMPLES, Record, 
 
 ACTOR = "railsight demo"
 POISON = b"\xff\xff this is no Samples message"
-"""Field 31 with wire type 7, which protobuf does not have."""
+"""Field 31 with wire type 7, which protobuf does not define."""
 
 
-def control_records(seen: Iterable[Remediation], now_ns: int) -> list[Record]:
-    """The three records; the result answers a remediation that was seen, or one that never was."""
-    answered = next((remediation.id for remediation in seen), "demo/none-seen")
+def control_records(remediations: Iterable[Remediation], now_ns: int) -> list[Record]:
+    """Return the three records; the result answers one of the remediations, or an unknown one if there are none."""
+    remediation_id = next((remediation.id for remediation in remediations), "demo/none-seen")
     return [
         encode(
             REMEDIATION_RESULTS,
-            RemediationResult(answered, Outcome.REJECTED, now_ns, ACTOR, "a demo does not touch anything"),
+            RemediationResult(remediation_id, Outcome.REJECTED, now_ns, ACTOR, "a demo does not touch anything"),
         ),
         encode(
             CONTROLS,

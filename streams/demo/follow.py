@@ -1,6 +1,6 @@
-"""Follows the running pipeline for the demo: Kafka's topics into the board, ClickHouse's counts beside them.
+"""Follows the running pipeline for the demo: folds Kafka's topics into its state.
 
-A broker that is away for a while is waited for; nothing here decides what was seen.
+Retries while the broker does not answer.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ from streams.wire.inventory_topic import Assembler
 from streams.wire.models import InventoryChunk, Message
 from streams.wire.topics import BY_NAME, FINDINGS, INVENTORY, PROGRESS, REMEDIATIONS, decode
 
-WATCHED = (FINDINGS, PROGRESS, REMEDIATIONS, INVENTORY)
+FOLLOWED = (FINDINGS, PROGRESS, REMEDIATIONS, INVENTORY)
 RETRY_S = 0.5
 
 
-async def follow_pipeline(kafka: KafkaSettings, board: DemoState) -> None:
-    """Fold what the topics say into the board, for ever."""
+async def follow_pipeline(kafka: KafkaSettings, state: DemoState) -> None:
+    """Fold the topics into the state until cancelled."""
     assembler = Assembler()
     positions: dict[tuple[str, int], int] = {}
     while True:
         with suppress(Retry):
             async for message in _messages(kafka, assembler, positions):
-                board.update(message, time.monotonic())
+                state.update(message, time.monotonic())
         await asyncio.sleep(RETRY_S)
 
 
 async def _messages(
     kafka: KafkaSettings, assembler: Assembler, positions: dict[tuple[str, int], int]
 ) -> AsyncIterator[Message | Topology]:
-    async for record in follow(kafka, *WATCHED, positions=positions):
+    async for record in follow(kafka, *FOLLOWED, positions=positions):
         try:
             message = decode(BY_NAME[record.topic], record.value, record.headers)
             if isinstance(message, InventoryChunk):

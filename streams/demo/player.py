@@ -1,7 +1,7 @@
-"""Plays a recording into Kafka as its collectors would have sent it, at a chosen speed, with the times it has.
+"""Plays a recording into Kafka as its collectors would have sent it, at a chosen speed and with the recorded times.
 
-What was recorded names the end of time as well: after the last reading, each partition is told that nothing earlier
-comes any more, so that windows become final exactly where a backtest's do.
+After the last reading it publishes a watermark to each partition, so that windows become final exactly where those of
+a backtest do.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from streams.wire.models import CollectorStatus, Control, Event, Facts, Message,
 from streams.wire.topics import COLLECTOR_STATUS, CONTROLS, EVENTS, FACTS, SAMPLES, Topic, encode
 
 STAGE = "replay"
-"""Whose Progress it is that says how far a recording has come."""
+"""Stage name in the Progress messages of a recording."""
 _TOPICS: dict[type, Topic] = {
     Samples: SAMPLES,
     Event: EVENTS,
@@ -34,7 +34,7 @@ _EVENTS_NAMES = ("events.csv.gz", "events.csv", "events.parquet")
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """A recording ready to play: its messages in the order of their time."""
+    """A recording that is ready to play: its messages in the order of their time."""
 
     messages: tuple[Message, ...]
     rejected: tuple[str, ...]
@@ -50,28 +50,28 @@ class Playback:
         return event_time(self.messages[-1])[0]
 
 
-def find_recording(place: Path, inventory: Path) -> Recording:
-    """The recording at `place`: a samples file, or a folder that holds samples and perhaps events."""
-    if not place.is_dir():
-        return Recording((place,), (), None, None, None, inventory)
-    samples = tuple(place / name for name in _SAMPLES_NAMES if (place / name).exists())
-    events = tuple(place / name for name in _EVENTS_NAMES if (place / name).exists())
+def find_recording(path: Path, inventory: Path) -> Recording:
+    """Return the recording at a path: a samples file, or a folder with samples and optionally events."""
+    if not path.is_dir():
+        return Recording((path,), (), None, None, None, inventory)
+    samples = tuple(path / name for name in _SAMPLES_NAMES if (path / name).exists())
+    events = tuple(path / name for name in _EVENTS_NAMES if (path / name).exists())
     if not samples:
-        raise Misconfigured(f"{place}: no {', '.join(_SAMPLES_NAMES)}")
+        raise Misconfigured(f"{path}: no {', '.join(_SAMPLES_NAMES)}")
     return Recording(samples, events, None, None, None, inventory)
 
 
 def load_playback(recording: Recording) -> Playback:
-    """Read a recording; raises Misconfigured where it cannot be read or holds nothing."""
+    """Read a recording; raise Misconfigured when it cannot be read or is empty."""
     rejected = RejectedRows()
     messages = tuple(sorted(read_messages(recording, rejected), key=event_time))
     if not messages:
-        raise Misconfigured(f"{recording.samples[0]}: nothing in it can be read")
+        raise Misconfigured(f"{recording.samples[0]}: no row of it can be read")
     return Playback(messages, tuple(rejected.lines()))
 
 
 async def play(tape: Playback, kafka: KafkaSettings, speed: float) -> int:
-    """Send all messages at `speed` times the pace of the recording; return how many once all are acknowledged."""
+    """Send all messages at `speed` times the recorded pace; return their number once all are acknowledged."""
     began = time.monotonic()
     sent = []
     async with open_producer(kafka) as producer:
@@ -88,7 +88,7 @@ async def play(tape: Playback, kafka: KafkaSettings, speed: float) -> int:
 
 
 async def publish_end_of_time(kafka: KafkaSettings, watermark_ns: int) -> None:
-    """Tell every partition of samples that nothing before `watermark_ns` comes any more."""
+    """Publish the watermark to every partition of samples: no earlier message follows."""
     async with open_producer(kafka) as producer:
         for partition in range(kafka.partitions.count(SAMPLES)):
             progress = Progress(STAGE, partition, 1, watermark_ns)

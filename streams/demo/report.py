@@ -1,4 +1,4 @@
-"""What the demo says at its end: the score, the rows, how long it took, and everything that is wrong, by name."""
+"""Report of a demo: the score, the stored rows, the time to the first finding, and every problem."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from streams.runtime.supervise import PartState
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The outcome of one demo. `problems` has a line for each thing that must not be; without one, it exits 0."""
+    """The outcome of one demo; `problems` has a line for each unexpected state."""
 
     score: Score | None
     rows: Mapping[str, int]
@@ -23,11 +23,11 @@ class Report:
 
     @property
     def is_passed(self) -> bool:
-        """Nothing missed, nothing invented, nothing else wrong."""
+        """True if no fault was missed, none invented, and no problem found."""
         return not self.problems and (self.score is None or self.score.perfect)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return it as JSON values."""
         return {
             "fine": self.is_passed,
             "score": None if self.score is None else as_dict(self.score),
@@ -39,7 +39,7 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """As people read it."""
+        """Yield it as text."""
         if self.score is not None:
             yield as_table(self.score)
         first = "none" if self.first_finding_s is None else f"the first {self.first_finding_s:.1f} s after the start"
@@ -47,16 +47,16 @@ class Report:
         yield "rows in ClickHouse: " + ", ".join(f"{table} {count}" for table, count in self.rows.items())
         if any(self.restarts.values()):
             yield "restarted: " + ", ".join(f"{name} {times}×" for name, times in self.restarts.items() if times)
-        yield from (f"wrong: {problem}" for problem in self.problems)
+        yield from (f"problem: {problem}" for problem in self.problems)
 
 
-def build_report(board: DemoState, score: Score | None, parts: Sequence[PartState], others: Sequence[str]) -> Report:
-    """The report of what was seen; `others` are problems that whoever drove the demo noticed."""
+def build_report(state: DemoState, score: Score | None, parts: Sequence[PartState], problems: Sequence[str]) -> Report:
+    """Return the report of a run; `problems` are those that the run itself found."""
     return Report(
         score,
-        dict(board.rows),
-        len(board.findings),
-        board.first_finding_s,
+        dict(state.rows),
+        len(state.findings),
+        state.first_finding_s,
         {part.name: part.restarts for part in parts},
-        (*others, *duplicate_episodes(board.findings.values())),
+        (*problems, *duplicate_episodes(state.findings.values())),
     )

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import orjson
 
@@ -18,11 +17,11 @@ from streams.config.settings import Settings, load
 from streams.demo import process_specs
 from streams.demo.control_records import control_records
 from streams.demo.follow import follow_pipeline
-from streams.demo.player import Playback, play, publish_end_of_time
+from streams.demo.plan import DemoPlan, PlaybackPlan
+from streams.demo.player import play, publish_end_of_time
 from streams.demo.report import Report, build_report
 from streams.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
 from streams.demo.state import DemoState
-from streams.fabric.inventory import Inventory
 from streams.replay.score import Score, Truth, read_truth, score
 from streams.runtime.process_specs import start_servers
 from streams.runtime.stage_progress import StageProgress
@@ -36,26 +35,6 @@ DRAIN_S = 90.0
 ROWS_S = 30.0
 COUNT_EVERY_S = 0.5
 INVENTORY_BEFORE_NS = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class PlaybackPlan:
-    """A recording that replaces the simulated fabric."""
-
-    playback: Playback
-    inventory: Inventory
-    speed: float
-    truths: tuple[Truth, ...] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class DemoPlan:
-    """Options of one run."""
-
-    folder: Path
-    seconds: float = 60.0
-    playback: PlaybackPlan | None = None
-    alertmanager: str | None = None
 
 
 @dataclass

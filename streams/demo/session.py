@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from streams.demo.plan import DemoPlan, PlaybackPlan
 from streams.demo.player import find_recording, load_playback
 from streams.demo.report import Report
-from streams.demo.run import Demo, DemoPlan, PlaybackPlan
+from streams.demo.run import Demo
 from streams.demo.run_folder import run_folder
 from streams.demo.state import DemoState
 from streams.fabric.inventory import InvalidInventory, Inventory, read_folder

@@ -23,7 +23,7 @@ class Impact:
 
     @property
     def is_significant(self) -> bool:
-        """Whether it counts against the network: INFO is listed only."""
+        """True if it counts against the network: INFO is listed only."""
         return self.finding.severity >= Severity.WARNING or any(child.is_significant for child in self.children)
 
 

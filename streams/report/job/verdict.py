@@ -29,12 +29,12 @@ class Verdict:
 
     @property
     def is_clean(self) -> bool:
-        """Whether no significant finding affected the job."""
+        """True if no significant finding affected the job."""
         return not any(impact.is_significant for impact in self.impacts)
 
     @property
     def is_covered(self) -> bool:
-        """Whether the coverage suffices for a verdict: enough of all ports, and something of each."""
+        """True if the coverage suffices for a verdict: enough of all ports, and something of each."""
         return self.coverage.share >= self.min_coverage and all(port.share > 0 for port in self.coverage.ports)
 
     def as_dict(self) -> dict[str, Any]:

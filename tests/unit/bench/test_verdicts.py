@@ -77,7 +77,7 @@ def test_anything_else_that_went_wrong_makes_the_run_fail() -> None:
     """A part that ended by itself is told even if all figures are right."""
     made = report(problems=("persist ended by itself",))
     assert not made.is_passed
-    assert "wrong: persist ended by itself" in list(report_lines(made))
+    assert "problem: persist ended by itself" in list(report_lines(made))
 
 
 def test_the_table_has_the_cost_of_each_part() -> None:

@@ -7,11 +7,11 @@ from rich.console import Console
 
 from streams.config.settings import load
 from streams.demo.control_records import POISON, control_records
+from streams.demo.plan import DemoPlan
 from streams.demo.player import find_recording
 from streams.demo.process_specs import write_config
 from streams.demo.report import build_report
 from streams.demo.rows import TABLES, TABLES_OF_A_RECORDING, count_rows, empty_tables
-from streams.demo.run import DemoPlan
 from streams.demo.screen import screen
 from streams.demo.state import DemoState
 from streams.fabric.inventory import Device, Inventory, Link
@@ -48,7 +48,7 @@ def test_a_problem_is_not_fine_however_good_the_score() -> None:
     assert not report.is_passed
     assert report.as_dict()["fine"] is False
     lines = "\n".join(report.lines())
-    assert "wrong: no rows in events" in lines
+    assert "problem: no rows in events" in lines
     assert "has the ids a and b" in lines
 
 

@@ -1,0 +1,28 @@
+"""Options of one demo run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from streams.demo.player import Playback
+from streams.fabric.inventory import Inventory
+from streams.replay.score import Truth
+
+
+@dataclass(frozen=True, slots=True)
+class PlaybackPlan:
+    """A recording that replaces the simulated fabric."""
+
+    playback: Playback
+    inventory: Inventory
+    speed: float
+    truths: tuple[Truth, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DemoPlan:
+    """Options of one run."""
+
+    folder: Path
+    seconds: float = 60.0
+    playback: PlaybackPlan | None = None
+    alertmanager: str | None = None
