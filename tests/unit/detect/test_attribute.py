@@ -1,4 +1,4 @@
-"""attribute: severities, who is hit, how often it came back, and what maintenance does to it."""
+"""attribute: severities, blast radius, occurrences, and maintenance."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -40,45 +40,47 @@ def _stage(top: Topology | None = None) -> Attribute:
     return stage
 
 
-def _said(outputs: Sequence[Output]) -> list[Finding]:
+def _findings_of(outputs: Sequence[Output]) -> list[Finding]:
     return [o.message for o in outputs if o.topic is FINDINGS and isinstance(o.message, Finding)]
 
 
-def _attributed(own: Sequence[Finding], top: Topology | None = None) -> list[Finding]:
+def _attribute(own: Sequence[Finding], top: Topology | None = None) -> list[Finding]:
     stage = _stage(top)
-    return last(_said([o for f in own for o in stage.process([Episode(f, (f.started_at_ns,))])]))
+    return last(_findings_of([o for f in own for o in stage.process([Episode(f, (f.started_at_ns,))])]))
 
 
 def _downs(*ports: str, top: Topology | None = None) -> list[Finding]:
-    """The link/down findings of ports that are all down since T0."""
-    said = last(f for p in ports for f in correlated([down(p, 0)], 40, top=top) if f.condition is Condition.LINK_DOWN)
-    return _attributed(said, top)
+    """Return the link/down findings of ports that are all down since T0."""
+    published = last(
+        f for p in ports for f in correlated([down(p, 0)], 40, top=top) if f.condition is Condition.LINK_DOWN
+    )
+    return _attribute(published, top)
 
 
 def _flap(port: str, top: Topology | None = None) -> Finding:
-    (found,) = _attributed(last(correlated(flaps(port, 0, 10, 20), 30, top=top)), top)
+    (found,) = _attribute(last(correlated(flaps(port, 0, 10, 20), 30, top=top)), top)
     return found
 
 
 def _degrading(port: str, values: Values, top: Topology) -> Finding:
-    (found,) = _attributed(last(told([minute(port, n, values) for n in range(4)], 6)), top)
+    (found,) = _attribute(last(told([minute(port, n, values) for n in range(4)], 6)), top)
     return found
 
 
-@pytest.mark.parametrize(("told_s", "explained"), [(90, True), (19, False)])
-def test_a_source_that_is_read_rarely_fell_silent_with_its_device(told_s: float, explained: bool) -> None:
-    """It spoke last some time before the device went; one that was called silent before that was dead already."""
+@pytest.mark.parametrize(("detected_s", "explained"), [(90, True), (19, False)])
+def test_a_source_with_a_long_cadence_became_silent_with_its_device(detected_s: float, explained: bool) -> None:
+    """Its last sample is older than the outage. An outage does not explain a silence detected before it."""
     (down_,) = _downs(HOST)
-    gone = replace(
-        down_, id="gone", condition=Condition.DEVICE_DOWN, subject=Subject("device:p1-l0", Endpoint("p1-l0")),
+    outage = replace(
+        down_, id="outage", condition=Condition.DEVICE_DOWN, subject=Subject("device:p1-l0", Endpoint("p1-l0")),
         started_at_ns=at(20), detected_at_ns=at(60), resolved_at_ns=at(140), status=Status.RESOLVED,
     )  # fmt: skip
-    silence = replace(gone, id="silence", condition=Condition.TELEMETRY_STALE, started_at_ns=at(0))
-    said = _attributed([gone, replace(silence, detected_at_ns=at(told_s))])
-    assert {f.id: f.parent_id for f in said} == {"gone": "", "silence": "gone" if explained else ""}
+    silence = replace(outage, id="silence", condition=Condition.TELEMETRY_STALE, started_at_ns=at(0))
+    published = _attribute([outage, replace(silence, detected_at_ns=at(detected_s))])
+    assert {f.id: f.parent_id for f in published} == {"outage": "", "silence": "outage" if explained else ""}
 
 
-def test_a_link_that_loses_frames_is_critical_where_a_job_feels_it() -> None:
+def test_a_link_that_loses_frames_is_critical_under_a_job() -> None:
     """On a host link under a running job; not for a BER that FEC corrects, nor between switches, nor without a job."""
     lost: Values = {Metric.RX_FCS_ERRORS: 5, Metric.RX_PACKETS: 1e6}
     assert _degrading(HOST, lost, topology(JOBS)).severity is Severity.CRITICAL
@@ -88,7 +90,7 @@ def test_a_link_that_loses_frames_is_critical_where_a_job_feels_it() -> None:
 
 
 def _rail(start: float, end: float) -> Finding:
-    """rail/degraded of p1-h1's rail 0, at its port e0."""
+    """Return a rail/degraded finding of rail 0 of p1-h1, at its port e0."""
     (like,) = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5}) for n in range(3)], 6))
     subject = replace(like.subject, id="rail:p1-h1/0", z=None, role="rail")
     return replace(
@@ -97,29 +99,29 @@ def _rail(start: float, end: float) -> Finding:
     )  # fmt: skip
 
 
-def test_a_slow_rail_is_critical_where_a_job_runs() -> None:
-    """It slows the whole job; without one it is a warning."""
-    assert _attributed([_rail(100, 400)], topology(JOBS))[0].severity is Severity.CRITICAL
-    assert _attributed([_rail(100, 400)])[0].severity is Severity.WARNING
+def test_a_slow_rail_is_critical_under_a_job() -> None:
+    """A slow rail slows the whole job; without a job it is a warning."""
+    assert _attribute([_rail(100, 400)], topology(JOBS))[0].severity is Severity.CRITICAL
+    assert _attribute([_rail(100, 400)])[0].severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(("start", "end", "explained"), [(100, 400, True), (5000, 6000, False)])
 def test_a_bad_link_explains_its_slow_rail(start: float, end: float, explained: bool) -> None:
-    """At the same port and at the same time; the rail is its child."""
+    """A link fault at the same port and time is the parent of the rail's finding."""
     cause = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5 * (n < 5)}) for n in range(16)]))
-    found = {f.condition: f for f in _attributed([*cause, _rail(start, end)])}
+    found = {f.condition: f for f in _attribute([*cause, _rail(start, end)])}
     parent = found[Condition.LINK_DEGRADING].id if explained else ""
     assert found[Condition.RAIL_DEGRADED].parent_id == parent
 
 
-def test_light_that_fades_without_loss_is_for_information() -> None:
-    """Whoever runs a job there: nothing is lost yet."""
-    (found,) = _attributed(last(told(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
+def test_fading_light_without_frame_loss_is_info() -> None:
+    """No frame is lost yet, so a running job changes nothing."""
+    (found,) = _attribute(last(told(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
     assert found.severity is Severity.INFO
 
 
 def test_a_host_link_is_critical_only_without_another_plane() -> None:
-    """The host keeps plane 1 of rail 0: a warning. Both planes down: the second one is critical."""
+    """The host has plane 1 of rail 0: a warning. With both planes down, the second is critical."""
     (alone,) = _downs(HOST)
     assert alone.severity is Severity.WARNING
     both = _downs(HOST, "p1-h1/e1")
@@ -134,7 +136,7 @@ def test_a_fabric_link_is_critical_only_below_the_floor() -> None:
 
 
 def test_a_flap_is_critical_only_on_a_busy_host_without_another_plane() -> None:
-    """A job and a second plane: warning. No job: warning. Neither plane nor mercy: critical. A fabric link never."""
+    """A job and a second plane: warning. No job: warning. A job and no other plane: critical. A fabric link: never."""
     assert _flap(HOST, topology(JOBS)).severity is Severity.WARNING
     single = replace(JOBS, links=tuple(n for n in JOBS.links if n.z_port != "e1"))
     assert _flap(HOST, topology(single)).severity is Severity.CRITICAL
@@ -144,13 +146,13 @@ def test_a_flap_is_critical_only_on_a_busy_host_without_another_plane() -> None:
 
 
 def test_a_port_of_no_known_link_is_a_warning_without_a_blast_radius() -> None:
-    """Nobody knows who hangs on it; nothing is made up."""
+    """The connected hosts are unknown: no blast radius is invented."""
     (found,) = _downs("ghost/e1")
     assert (found.severity, found.blast_radius, found.subject.pod) == (Severity.WARNING, None, "ghost")
 
 
-def test_who_is_hit() -> None:
-    """A host link hits its host and its jobs; a leaf's uplink those at the leaf, with what they lose on one plane."""
+def test_blast_radius() -> None:
+    """A host link affects its host and its jobs; a leaf's uplink the hosts at the leaf, by their loss on one plane."""
     (host,) = _downs(HOST, top=topology(JOBS))
     assert host.blast_radius is not None
     assert (host.blast_radius.hosts, host.blast_radius.jobs, host.blast_radius.gpus) == (("p1-h1",), ("train",), 8)
@@ -163,7 +165,7 @@ def test_who_is_hit() -> None:
 
 @pytest.mark.parametrize("kind", ["p1-l0", "s1", "p1-h1"])
 def test_a_restart_that_is_over_is_a_warning(kind: str) -> None:
-    """Whatever restarted: it is back."""
+    """A resolved restart is a warning for hosts and switches alike."""
     (found,) = findings(play(SmallWorld(boots={kind: 100}).rounds(400)))
     assert (found.severity, found.subject.role) == (Severity.WARNING, "host" if kind == "p1-h1" else "switch")
 
@@ -173,78 +175,78 @@ def _nth(*days: float) -> list[int | None]:
     out = []
     for day in days:
         (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
-        over = replace(
+        resolved = replace(
             own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60), final=True
         )
-        said = _said([*stage.process([Episode(own)]), *stage.process([Episode(over)])])
-        said += _said(stage.advance_watermark(at(day * DAY + 7_200)))
-        out.append(said[-1].occurrences)
+        published = _findings_of([*stage.process([Episode(own)]), *stage.process([Episode(resolved)])])
+        published += _findings_of(stage.advance_watermark(at(day * DAY + 7_200)))
+        out.append(published[-1].occurrences)
     return out
 
 
 def test_occurrences_are_counted_over_28_days() -> None:
-    """This one included; those of more than 28 days ago are not."""
+    """The current one counts; those of more than 28 days ago do not."""
     assert _nth(0, 1, 27.9) == [1, 2, 3]
     assert _nth(0, 1, 28.5, 29.5) == [1, 2, 2, 2]
 
 
-def test_a_link_that_comes_back_a_third_time_is_called_a_repeat_offender() -> None:
-    """Within 28 days; what happened before is no longer held against it."""
+def test_a_third_occurrence_makes_a_link_a_repeat_offender() -> None:
+    """Only occurrences within 28 days count."""
     stage = _stage()
-    said = []
+    published = []
     for day in (0, 10, 20, 60):
         (own,) = last(correlated([down(HOST, day * DAY)], day * DAY + 31))
-        said.append(_said(stage.process([Episode(own)]))[-1])
-        over = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60))
-        stage.process([Episode(replace(over, final=True))])
+        published.append(_findings_of(stage.process([Episode(own)]))[-1])
+        resolved = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(day * DAY + 60))
+        stage.process([Episode(replace(resolved, final=True))])
         stage.advance_watermark(at(day * DAY + 7_200))
-    repeats = [[e.statement for e in f.evidence if e.metric == "occurrences"] for f in said]
+    repeats = [[e.statement for e in f.evidence if e.metric == "occurrences"] for f in published]
     assert repeats == [[], [], ["a repeat offender: link/down here 3 times in 28 days"], []]
 
 
-def test_state_of_what_is_over_is_let_go() -> None:
-    """A hundred links that each failed once: an hour later no case is kept, and after 28 days no count of them."""
+def test_closed_cases_are_evicted() -> None:
+    """A hundred links failed once each: no case is retained after an hour, and no occurrence after 28 days."""
     stage = _stage()
     for number in range(100):
         (own,) = last(correlated([down(f"ghost{number}/e1", number)], number + 31))
-        over = replace(own, status=Status.RESOLVED, resolved_at_ns=at(number + 60), final=True)
-        stage.process([Episode(over)])
+        resolved = replace(own, status=Status.RESOLVED, resolved_at_ns=at(number + 60), final=True)
+        stage.process([Episode(resolved)])
 
-    def kept(second: float) -> list[int]:
+    def retained(second: float) -> list[int]:
         stage.advance_watermark(at(second))
         state = orjson.loads(stage.snapshot())
         return [len(state[name]) for name in ("cases", "occurrences", "changed", "to_reevaluate")]
 
-    assert kept(300) == [100, 100, 0, 0]
-    assert kept(5_000) == [0, 100, 0, 0]
-    assert kept(30 * DAY) == [0, 0, 0, 0]
+    assert retained(300) == [100, 100, 0, 0]
+    assert retained(5_000) == [0, 100, 0, 0]
+    assert retained(30 * DAY) == [0, 0, 0, 0]
 
 
 def test_a_link_becomes_critical_when_the_other_plane_is_lost_later() -> None:
-    """It was a warning for a day; both are critical then, and stay so in what is said of them last."""
+    """It was a warning for a day; then both are critical."""
     stage = _stage()
     (first,) = last(correlated([down(HOST, 0)], 31))
     (second,) = last(correlated([down("p1-h1/e1", DAY)], DAY + 31))
-    assert [f.severity for f in _said(stage.process([Episode(first)]))] == [Severity.WARNING]
-    said = _said([*stage.process([Episode(second)]), *stage.advance_watermark(at(DAY + 32))])
-    assert {f.id: f.severity for f in said} == {first.id: Severity.CRITICAL, second.id: Severity.CRITICAL}
+    assert [f.severity for f in _findings_of(stage.process([Episode(first)]))] == [Severity.WARNING]
+    published = _findings_of([*stage.process([Episode(second)]), *stage.advance_watermark(at(DAY + 32))])
+    assert {f.id: f.severity for f in published} == {first.id: Severity.CRITICAL, second.id: Severity.CRITICAL}
 
 
-def test_what_is_taken_back_is_final_once_nothing_can_bring_it_back() -> None:
-    """The retraction at once, and its final revision after the lateness; a later word of it changes nothing."""
+def test_a_retraction_is_final_after_the_lateness() -> None:
+    """The retraction is published at once, its final revision after the lateness; a later revision has no effect."""
     stage = _stage()
     (own,) = last(correlated([down(HOST, 0)], 31))
     stage.process([Episode(own)])
     stage.advance_watermark(at(40))
-    gone = replace(own, revision=own.revision + 1, status=Status.RETRACTED)
-    assert [(f.status, f.final) for f in _said(stage.process([Episode(gone)]))] == [(Status.RETRACTED, False)]
-    assert _said(stage.advance_watermark(at(69))) == []
-    assert [(f.status, f.final) for f in _said(stage.advance_watermark(at(70)))] == [(Status.RETRACTED, True)]
+    outage = replace(own, revision=own.revision + 1, status=Status.RETRACTED)
+    assert [(f.status, f.final) for f in _findings_of(stage.process([Episode(outage)]))] == [(Status.RETRACTED, False)]
+    assert _findings_of(stage.advance_watermark(at(69))) == []
+    assert [(f.status, f.final) for f in _findings_of(stage.advance_watermark(at(70)))] == [(Status.RETRACTED, True)]
     assert stage.process([Episode(replace(own, revision=own.revision + 2))]) == []
 
 
-def test_jobs_are_those_that_ran_while_it_was_so() -> None:
-    """One that ended before it and one that began after it are not hit; one that began in between is."""
+def test_affected_jobs_are_those_that_ran_while_the_finding_was_open() -> None:
+    """A job that ended before, or started after, is not affected; one that started in between is."""
 
     def when(second: float) -> str:
         return datetime.fromtimestamp(at(second) / 1e9, UTC).isoformat()
@@ -255,63 +257,63 @@ def test_jobs_are_those_that_ran_while_it_was_so() -> None:
     ]  # fmt: skip
     stage = _stage(topology(inventory(jobs=jobs)))
     (own,) = last(correlated([down(HOST, 0)], 31))
-    over = replace(own, status=Status.RESOLVED, resolved_at_ns=at(60))
-    (found,) = _said(stage.process([Episode(over)]))
+    resolved = replace(own, status=Status.RESOLVED, resolved_at_ns=at(60))
+    (found,) = _findings_of(stage.process([Episode(resolved)]))
     assert found.blast_radius is not None
     assert found.blast_radius.jobs == ("at", "during")
 
 
-def test_one_finding_that_is_dated_anew_is_one_occurrence() -> None:
-    """A late observation moves its beginning: it did not come back for that. A retraction does not count."""
+def test_a_finding_with_a_moved_start_is_one_occurrence() -> None:
+    """A late observation moves the start, which is no new occurrence. A retraction does not count."""
     stage = _stage()
     (own,) = last(correlated([down(HOST, 0)], 31))
     stage.process([Episode(own)])
     moved = replace(own, revision=own.revision + 1, started_at_ns=own.started_at_ns - 5)
-    assert [f.occurrences for f in _said(stage.process([Episode(moved)]))] == [1]
+    assert [f.occurrences for f in _findings_of(stage.process([Episode(moved)]))] == [1]
     stage.process([Episode(replace(moved, revision=own.revision + 2, status=Status.RETRACTED))])
     (other,) = last(correlated([down(LEAF, 500)], 531))
-    assert [f.occurrences for f in _said(stage.process([Episode(other)]))] == [1]
+    assert [f.occurrences for f in _findings_of(stage.process([Episode(other)]))] == [1]
 
 
 def test_maintenance_of_either_end_makes_a_finding_shadow() -> None:
-    """What begins before its end is recorded, not paged, not acted on; what begins after is as ever."""
+    """A finding that starts before the end of maintenance is recorded, not paged and not acted on; a later one is."""
     busy = topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:46:41+00:00"))
     (shadow,) = _downs(HOST, top=busy)
     assert shadow.shadow is True
-    over = topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:46:40+00:00"))
-    assert [f.shadow for f in _downs(HOST, top=over)] == [None]
+    ended = topology(inventory(maintenance=["p1-l0"], until="1970-01-12T13:46:40+00:00"))
+    assert [f.shadow for f in _downs(HOST, top=ended)] == [None]
     assert [f.shadow for f in _downs("p1-l1/u0", top=busy)] == [None]
 
 
-def test_open_findings_are_kept_until_they_are_over() -> None:
-    """Each revision stands under its id; the one that ends it is followed by a tombstone."""
+def test_open_findings_are_published_until_they_are_resolved() -> None:
+    """Each revision has the id as its key; a tombstone follows the last."""
     stage = _stage()
     (own,) = last(correlated([down(HOST, 0)], 31))
     opened = stage.process([Episode(own)])
     assert [(o.topic, o.key) for o in opened] == [(FINDINGS, None), (FINDINGS_OPEN, own.id)]
-    over = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
-    ended = stage.process([Episode(over)])
+    resolved = replace(own, revision=own.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
+    ended = stage.process([Episode(resolved)])
     assert [(o.topic, o.message is None) for o in ended] == [(FINDINGS, False), (FINDINGS_OPEN, True)]
 
 
-def test_an_older_or_repeated_revision_says_nothing() -> None:
-    """Of two revisions of one id the higher holds, whichever comes first."""
+def test_an_older_or_repeated_revision_is_ignored() -> None:
+    """Of two revisions of one id the higher is valid, in any order of arrival."""
     stage = _stage()
-    opened, over = last(correlated([down(HOST, 0)], 31))[0], None
-    over = replace(opened, revision=opened.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
-    messages: list[Message] = [Episode(over), Episode(opened), Episode(over)]
-    assert [f.status for f in _said([o for m in messages for o in stage.process([m])])] == [Status.RESOLVED]
+    (opened,) = last(correlated([down(HOST, 0)], 31))
+    resolved = replace(opened, revision=opened.revision + 1, status=Status.RESOLVED, resolved_at_ns=at(60))
+    messages: list[Message] = [Episode(resolved), Episode(opened), Episode(resolved)]
+    assert [f.status for f in _findings_of([o for m in messages for o in stage.process([m])])] == [Status.RESOLVED]
 
 
-def test_what_was_never_said_is_not_taken_back() -> None:
-    """A retraction of something unknown makes no finding."""
+def test_an_unpublished_finding_is_not_retracted() -> None:
+    """The retraction of an unknown episode publishes nothing."""
     stage = _stage()
     (own,) = last(correlated([down(HOST, 0)], 31))
     assert stage.process([Episode(replace(own, status=Status.RETRACTED))]) == []
 
 
 def test_each_finding_names_its_runbook_and_its_versions() -> None:
-    """The page of its detector, the thresholds and the inventory that it ran with."""
+    """A finding has the page of its detector, and the digests of the thresholds and the inventory."""
     (found,) = _downs(HOST)
     assert found.runbook_url == "docs/runbooks/link-down.md"
     assert found.inventory_digest == topology().digest[:12]
@@ -319,28 +321,28 @@ def test_each_finding_names_its_runbook_and_its_versions() -> None:
     assert after(found.detected_at_ns) == 30
 
 
-def test_nothing_that_pages_is_said_of_a_reboots_children() -> None:
-    """A spine restarts for two minutes: no revision of any child is CRITICAL without a parent for long."""
+def test_children_of_a_reboot_do_not_page() -> None:
+    """A spine restarts for two minutes: every child that was CRITICAL without a parent gets one."""
     world = SmallWorld(offline={"s1": [(100, 220)], "s2": [(100, 220)]}, boots={"s1": 220, "s2": 220})
-    said = [f for f in play(world.rounds(600)) if isinstance(f, Finding)]
-    orphans = [f for f in said if f.severity is Severity.CRITICAL and not f.parent_id and f.subject.z is not None]
-    adopted = {f.id for f in said if f.parent_id}
-    assert {f.id for f in orphans} <= adopted
+    published = [f for f in play(world.rounds(600)) if isinstance(f, Finding)]
+    orphans = [f for f in published if f.severity is Severity.CRITICAL and not f.parent_id and f.subject.z is not None]
+    with_parent = {f.id for f in published if f.parent_id}
+    assert {f.id for f in orphans} <= with_parent
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'{"cases": 5}'])
 def test_a_snapshot_that_cannot_be_read_is_refused(data: bytes) -> None:
-    """Whatever stands in the snapshot topic, the answer is Reject."""
+    """Any other content of the snapshot topic raises Reject."""
     with pytest.raises(Reject, match="not a snapshot of attribute"):
         _stage().restore(data)
 
 
-def test_a_subject_without_ends_is_no_trouble() -> None:
-    """A rail or a pod has none; it is published as it is."""
+def test_a_subject_without_ends_is_published() -> None:
+    """A rail or a pod may have no ends; the finding is published unchanged."""
     rail = Finding(
         "x", 1, False, Condition.RAIL_DEGRADED, Status.OPEN, Severity.WARNING, Subject("rail:p1-h1/0"), at(0), at(0),
         detector="rail/degraded",
     )  # fmt: skip
-    (found,) = _said(_stage().process([Episode(rail)]))
+    (found,) = _findings_of(_stage().process([Episode(rail)]))
     assert (found.subject.id, found.blast_radius, found.parent_id) == ("rail:p1-h1/0", None, "")
     assert Endpoint("a") == Endpoint("a", "")

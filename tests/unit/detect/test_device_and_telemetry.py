@@ -1,4 +1,4 @@
-"""device/down and telemetry/stale over a small fabric: restarts, dead devices, dead paths and dead collectors."""
+"""device/down and telemetry/stale over a small fabric: restarts, and failed devices, paths and collectors."""
 
 from dataclasses import replace
 
@@ -16,53 +16,53 @@ GONE = 1e9
 
 @pytest.fixture(params=[small_world.statuses, small_world.statuses_each_round], ids=["rare", "each round"])
 def statuses(request: pytest.FixtureRequest) -> Statuses:
-    """What collectors say: as they say it now, and as old recordings have it."""
-    said: Statuses = request.param
-    return said
+    """Return the statuses of collectors: rare as today, and each round as in old recordings."""
+    builder: Statuses = request.param
+    return builder
 
 
 def _of(found: list[Finding], condition: Condition) -> list[Finding]:
     return [f for f in found if f.condition is condition and f.status is not Status.RETRACTED]
 
 
-def test_a_healthy_fabric_says_nothing(statuses: Statuses) -> None:
-    """An hour of rounds, statuses included, and not one finding."""
+def test_a_healthy_fabric_has_no_findings(statuses: Statuses) -> None:
+    """Fifteen minutes of rounds and statuses publish nothing."""
     world = SmallWorld()
     assert play([*world.rounds(900), *statuses(world, 900)]) == []
 
 
-def test_an_administrative_down_at_either_end_says_nothing() -> None:
-    """A person shut a port for a while: the far end's loss is explained by it."""
+def test_an_administrative_down_at_either_end_is_no_finding() -> None:
+    """An administrative down explains the loss at the far end."""
     world = SmallWorld(disabled={"p1-l0/d1": [(100, 400)], "s1/p2-l0": [(200, 500)]})
     assert play(world.rounds(900)) == []
 
 
 def test_a_short_restart_is_one_finding_and_its_ports_are_its_children() -> None:
-    """A spine restarts: links of both pods go down, and each finding of theirs names it as its parent."""
+    """A spine restarts: links of both pods go down, and the restart is the parent of each."""
     world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
-    said = play(world.rounds(900))
-    (reboot,) = _of(findings(said), Condition.DEVICE_DOWN)
-    children = _of(findings(said), Condition.LINK_DOWN)
+    published = play(world.rounds(900))
+    (reboot,) = _of(findings(published), Condition.DEVICE_DOWN)
+    children = _of(findings(published), Condition.LINK_DOWN)
     assert (reboot.cause, reboot.severity, reboot.final) == (Cause.REBOOT, Severity.WARNING, True)
     assert (after(reboot.started_at_ns), after(reboot.resolved_at_ns)) == (90, 220)
     assert {c.subject.pod for c in children} == {"p1", "p2"}
     assert len(children) == 4
     assert {c.parent_id for c in children} == {reboot.id}
     assert {c.cause for c in children} == {Cause.REBOOT}
-    assert all(f.parent_id for f in findings(said) if f.id != reboot.id and f.status is not Status.RETRACTED)
+    assert all(f.parent_id for f in findings(published) if f.id != reboot.id and f.status is not Status.RETRACTED)
 
 
 def test_no_link_of_a_restarted_device_is_acted_on() -> None:
-    """Sixty-four children, and none is drained or repaired for it: decided on is only the device."""
+    """No child is drained or repaired for it: only the device has a remediation."""
     world = SmallWorld(offline={"s1": [(100, 220)]}, boots={"s1": 220})
-    said = play(world.rounds(900))
-    decided = [one for one in said if isinstance(one, Remediation)]
+    published = play(world.rounds(900))
+    decided = [one for one in published if isinstance(one, Remediation)]
     assert {r.target.id for r in decided} == {"device:s1"}
     assert decided[-1].verdict is Verdict.REVOKED
 
 
 def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
-    """Nobody saw a port down: the new boot alone tells."""
+    """No port was seen down: the new boot id alone shows it."""
     world = SmallWorld(boots={"p1-l0": 100})
     (reboot,) = findings(play(world.rounds(900)))
     assert (reboot.condition, reboot.cause, reboot.final) == (Condition.DEVICE_DOWN, Cause.REBOOT, True)
@@ -71,17 +71,17 @@ def test_a_restart_between_two_rounds_is_known_by_its_boot() -> None:
 
 
 def test_an_event_and_a_boot_id_of_one_restart_are_one_finding() -> None:
-    """The device told it and its counters show it: one episode with one id."""
+    """The device sends an event and its counters show the restart: one episode with one id."""
     world = SmallWorld(boots={"p1-l0": 100})
-    told = [event("p1-l0", 97, EventKind.DEVICE_REBOOT)]
-    both = findings(play([*world.rounds(900), *told]))
+    events = [event("p1-l0", 97, EventKind.DEVICE_REBOOT)]
+    both = findings(play([*world.rounds(900), *events]))
     by_boot = findings(play(world.rounds(900)))
     assert [f.id for f in both] == [f.id for f in by_boot]
     assert both[0].final
 
 
-def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
-    """A leaf dies: silent, and its links down at their other ends. Everything else is its child."""
+def test_a_device_that_is_down_is_detected_by_its_neighbors(statuses: Statuses) -> None:
+    """A leaf is silent and its links are down at their other ends. All other findings are its children."""
     world = SmallWorld(offline={"p1-l0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
     (dead,) = _of(found, Condition.DEVICE_DOWN)
@@ -95,11 +95,11 @@ def test_a_dead_device_is_known_by_its_neighbours(statuses: Statuses) -> None:
     assert stale.cause == Cause.DEVICE
 
 
-def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: Statuses) -> None:
-    """First it was gone, then it is back with another boot: one episode, resolved, now with the cause `reboot`."""
+def test_an_outage_keeps_its_id_when_the_new_boot_becomes_known(statuses: Statuses) -> None:
+    """The device was down and is up with another boot id: one episode, resolved, now with the cause REBOOT."""
     world = SmallWorld(offline={"p1-l0": [(100, 400)]}, boots={"p1-l0": 400})
-    said = [f for f in play([*world.rounds(900), *statuses(world, 900)]) if isinstance(f, Finding)]
-    own = [f for f in said if f.condition is Condition.DEVICE_DOWN]
+    published = [f for f in play([*world.rounds(900), *statuses(world, 900)]) if isinstance(f, Finding)]
+    own = [f for f in published if f.condition is Condition.DEVICE_DOWN]
     assert len({f.id for f in own}) == 1
     assert [(own[0].cause, own[0].status), (own[-1].cause, own[-1].status)] == [
         (Cause.UNKNOWN, Status.OPEN), (Cause.REBOOT, Status.RESOLVED),
@@ -107,15 +107,15 @@ def test_a_dead_device_keeps_its_id_when_its_new_boot_becomes_known(statuses: St
     assert own[-1].final
 
 
-def test_a_device_that_came_back_as_it_was_did_not_restart(statuses: Statuses) -> None:
-    """Its power was not cut: gone, and back with the same boot."""
+def test_a_device_with_the_same_boot_id_did_not_restart(statuses: Statuses) -> None:
+    """The device was unreachable and is up with the same boot id."""
     world = SmallWorld(offline={"p1-l0": [(100, 400)]})
     (own,) = _of(findings(play([*world.rounds(900), *statuses(world, 900)])), Condition.DEVICE_DOWN)
     assert (own.cause, own.status, after(own.resolved_at_ns)) == (Cause.UNKNOWN, Status.RESOLVED, 400)
 
 
-def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical(statuses: Statuses) -> None:
-    """Two spines of four dead: the leaves keep half of their paths, the floor is three quarters."""
+def test_an_outage_that_takes_neighbors_below_their_floor_is_critical(statuses: Statuses) -> None:
+    """Two spines of four are down: the leaves keep half of their paths, the floor is three quarters."""
     world = SmallWorld(offline={"s1": [(100, GONE)], "s2": [(100, GONE)]})
     dead = _of(findings(play([*world.rounds(600), *statuses(world, 600)])), Condition.DEVICE_DOWN)
     assert [(f.subject.id, f.severity) for f in dead] == [
@@ -123,8 +123,8 @@ def test_a_dead_device_whose_neighbours_lose_their_floor_is_critical(statuses: S
     ]  # fmt: skip
 
 
-def test_a_silent_device_whose_links_are_up_is_stale_only(statuses: Statuses) -> None:
-    """Nobody reads it, its neighbours still see it: a path or a collector is dead, not the device."""
+def test_a_silent_device_with_links_up_is_stale_only(statuses: Statuses) -> None:
+    """It is not read and its neighbors still see it: a path or a collector failed, not the device."""
     world = SmallWorld(not_polled={"p1-l0": [(100, 400)]})
     (stale,) = findings(play([*world.rounds(900), *statuses(world, 900)]))
     assert (stale.condition, stale.cause, stale.severity) == (
@@ -136,41 +136,41 @@ def test_a_silent_device_whose_links_are_up_is_stale_only(statuses: Statuses) ->
     assert (stale.status, stale.final) == (Status.RESOLVED, True)
 
 
-def test_a_silence_just_within_the_limit_is_none() -> None:
-    """The limit is the larger of three cadences and 30 s: 30 s after the last sample it still is not reached."""
+def test_a_silence_within_the_limit_is_no_finding() -> None:
+    """The limit is the larger of three cadences and 30 s: exactly 30 s after the last sample it is not passed."""
     for cadence, gap in ((10, 30), (2, 30), (20, 60)):
         beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, gap)]
-        said = [status("p1-l0", t, cadence=cadence) for t in (0, gap / 2, gap)]
-        assert play([*beats, *said]) == []
+        published = [status("p1-l0", t, cadence=cadence) for t in (0, gap / 2, gap)]
+        assert play([*beats, *published]) == []
         late = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, gap + 0.1)]
-        (found,) = findings(play([*late, *said, status("p1-l0", gap + 0.1, cadence=cadence)]))
+        (found,) = findings(play([*late, *published, status("p1-l0", gap + 0.1, cadence=cadence)]))
         assert (after(found.started_at_ns), after(found.detected_at_ns)) == (0, gap)
 
 
-def test_a_cadence_is_learned_from_what_came() -> None:
-    """Without a word of its collector, a source read each minute may be silent for three."""
+def test_a_cadence_is_learned_from_the_samples() -> None:
+    """Without a status of its collector, a source that is read each minute may be silent for three."""
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 60, 120, 180, 240, 420)]
     assert play(beats) == []
     (found,) = findings(play([*beats, samples("p1-l0", 601, {UP: {"d1": 1}})]))
     assert (after(found.started_at_ns), found.status) == (420, Status.RESOLVED)
 
 
-def test_a_source_read_too_few_times_gets_the_benefit_of_five_minutes() -> None:
-    """One interval says nothing of the cadence."""
+def test_a_source_with_too_few_samples_may_be_silent_for_five_minutes() -> None:
+    """One interval does not determine the cadence."""
     assert play([samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 200, 499)]) == []
 
 
 def test_a_gap_that_only_the_next_sample_reveals_is_resolved_at_once() -> None:
-    """The collector was away and nobody else spoke: one finding, first said as resolved."""
+    """The collector was down and no other source reported: one finding, resolved in its first revision."""
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30, 40, 340, 350)]
-    said = [f for f in play(beats) if isinstance(f, Finding)]
-    assert {f.status for f in said} == {Status.RESOLVED}
-    assert (after(said[-1].started_at_ns), after(said[-1].resolved_at_ns)) == (40, 340)
-    assert said[-1].evidence[0].observed == 300
+    published = [f for f in play(beats) if isinstance(f, Finding)]
+    assert {f.status for f in published} == {Status.RESOLVED}
+    assert (after(published[-1].started_at_ns), after(published[-1].resolved_at_ns)) == (40, 340)
+    assert published[-1].evidence[0].observed == 300
 
 
 def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
-    """Its collector says that it cannot reach it, and why; the first sample resolves it."""
+    """Its collector reports that it cannot reach it, and the error; the first sample resolves it."""
     other = SmallWorld()
     away = [status("p9", t, reachable=False, error="connection refused") for t in range(0, 600, 10)]
     rounds = list(other.rounds(900))
@@ -184,8 +184,8 @@ def test_a_configured_target_that_was_never_seen_is_stale_until_it_is() -> None:
     )  # fmt: skip
 
 
-def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) -> None:
-    """Another source of the device is live: its path is dead, and the evidence says how many still speak."""
+def test_a_failed_path_has_another_cause_than_an_unread_device(statuses: Statuses) -> None:
+    """Another source of the device is live: the path failed, and the coverage has the number of live sources."""
     world = SmallWorld(not_polled={"p1-l0": [(100, GONE)]})
     snmp = SmallWorld().rounds(600, SNMP, phase=3)
     (stale,) = findings(play([*world.rounds(600), *statuses(world, 600), *snmp]))
@@ -195,7 +195,7 @@ def test_one_dead_path_is_told_from_a_device_that_is_unseen(statuses: Statuses) 
 
 
 def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(statuses: Statuses) -> None:
-    """It read four devices and says nothing itself: one page, not four."""
+    """It read four devices and sends no status: one page, not four."""
     own = ("p1-l0", "p1-l1", "p1-h1", "p1-h2")
     world = SmallWorld(not_polled={device: [(100, GONE)] for device in own})
     named = [
@@ -210,8 +210,8 @@ def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(st
     assert "its collector dead is silent too" in root.evidence[0].statement
 
 
-def test_a_collector_that_lives_is_not_taken_for_dead_with_its_device() -> None:
-    """Its last word before the silence was a minute old; it said what it lost, or that it hears nothing, in time."""
+def test_a_live_collector_is_not_the_cause_of_its_device_s_silence() -> None:
+    """Its last status before the silence was a minute old; it reported the failure in time."""
     world = SmallWorld(not_polled={"p1-l0": [(100, GONE)]})
     for lost in (True, False):
         doubts = [status("p1-l0", t, reachable=not lost, error="no answer" * lost) for t in range(111, 600, 10)]
@@ -220,20 +220,20 @@ def test_a_collector_that_lives_is_not_taken_for_dead_with_its_device() -> None:
         assert stale.cause == Cause.UNKNOWN
 
 
-def test_a_collector_that_took_a_target_over_is_the_one_that_is_judged() -> None:
-    """The first died and the second reads on: nothing. The second reaches nothing: it lives, and says why."""
-    kept = [s for s in SmallWorld().rounds(600) if s.device == "p1-l0"]
+def test_only_the_current_collector_of_a_target_is_evaluated() -> None:
+    """The first stopped, the second reads: no finding. The second cannot reach it: it is live and reports the error."""
+    read = [s for s in SmallWorld().rounds(600) if s.device == "p1-l0"]
     first = [status("p1-l0", t, collector="first") for t in (5, 65)]
-    assert findings(play([*kept, *first, status("p1-l0", 112, collector="second"), status("p1-l0", 172)])) == []
-    lost = [s for s in kept if s.sampled_at_ns < at(100)]
+    assert findings(play([*read, *first, status("p1-l0", 112, collector="second"), status("p1-l0", 172)])) == []
+    lost = [s for s in read if s.sampled_at_ns < at(100)]
     second = [status("p1-l0", t, reachable=False, error="refused", collector="second") for t in range(112, 600, 10)]
     (stale,) = findings(play([*lost, *first, *second]))
     assert (stale.cause, "collector second reports: refused" in stale.evidence[0].statement) == (Cause.UNKNOWN, True)
 
 
 @pytest.mark.parametrize("dead", [True, False])
-def test_a_successor_of_the_worker_judges_the_collector_as_its_predecessor_would(dead: bool) -> None:
-    """Whether the collector spoke in time is in the snapshot, wherever in the silence the worker changes."""
+def test_a_restored_worker_evaluates_the_collector_as_its_predecessor(dead: bool) -> None:
+    """The snapshot has the time of the collector's last status, wherever in the silence the worker changes."""
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30, 40)]
     doubts = [] if dead else [status("p1-l0", t) for t in (57, 67)]
     for taken_over in range(len(doubts) + 1):
@@ -246,8 +246,8 @@ def test_a_successor_of_the_worker_judges_the_collector_as_its_predecessor_would
         assert silent.payload.collector_silent is dead
 
 
-def test_silence_alone_is_not_a_dead_device(statuses: Statuses) -> None:
-    """Silent, and less than half of its links lost: a path, not the device."""
+def test_silence_alone_is_no_outage(statuses: Statuses) -> None:
+    """A device that is silent and lost less than half of its links has a failed path, and is not down."""
     world = SmallWorld(not_polled={"p1-l0": [(100, GONE)]}, down={"p1-l0/d1": [(100, GONE)], "p1-l0/u0": [(100, GONE)]})
     found = findings(play([*world.rounds(600), *statuses(world, 600)]))
     assert _of(found, Condition.DEVICE_DOWN) == []
@@ -255,18 +255,18 @@ def test_silence_alone_is_not_a_dead_device(statuses: Statuses) -> None:
 
 
 @pytest.mark.parametrize(
-    ("noticed", "kinds"), [(True, ["SOURCE_SILENT", "SOURCE_RESUMED"]), (False, ["SOURCE_RESUMED"])]
+    ("detected", "kinds"), [(True, ["SOURCE_SILENT", "SOURCE_RESUMED"]), (False, ["SOURCE_RESUMED"])]
 )
-def test_a_gap_is_told_of_once(noticed: bool, kinds: list[str]) -> None:
-    """Where the arrival clock noticed it, by its begin and its end; where nobody did, by its end alone."""
+def test_a_gap_is_reported_once(detected: bool, kinds: list[str]) -> None:
+    """A gap that the arrival clock detected is reported by its begin and its end; any other by its end alone."""
     own = stage()
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}, source=GNMI) for t in (0, 10, 20, 30, 40)]
     assert told(own, beats) == []
-    clock = own.advance_watermark(at(200)) if noticed else []
-    heard = told(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
+    clock = own.advance_watermark(at(200)) if detected else []
+    resumed = told(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
     assert [
         *(o.message.kind.name for o in clock if isinstance(o.message, Symptom)),
-        *(s.kind.name for s in heard),
+        *(s.kind.name for s in resumed),
     ] == kinds
-    silences = {(after(s.since_ns), s.payload.cadence_ns) for s in heard if isinstance(s.payload, SourceSilence)}
+    silences = {(after(s.since_ns), s.payload.cadence_ns) for s in resumed if isinstance(s.payload, SourceSilence)}
     assert silences == {(40, 10_000_000_000)}
