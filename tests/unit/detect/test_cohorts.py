@@ -1,4 +1,4 @@
-"""Shares of a fleet and the ratio of two rates of faults: known cases, and what holds for all."""
+"""The shares of a fleet and the ratio of two fault rates: known cases and properties."""
 
 import math
 
@@ -25,7 +25,7 @@ DAY = ns(86_400)
 
 
 def runs(**counts: int) -> dict[str, RunningVersion]:
-    """So many devices by version."""
+    """Return versions with these numbers of devices."""
     return {version: RunningVersion(version, devices=count) for version, count in counts.items()}
 
 
@@ -43,22 +43,26 @@ def runs(**counts: int) -> dict[str, RunningVersion]:
     ids=["a few", "two of them", "no clear majority", "half way through a rollout", "too few", "all alike", "none"],
 )
 def test_a_clear_majority_of_enough_devices_decides(counts: dict[str, int], drifting: tuple[str, ...]) -> None:
-    """Where there is none, nothing drifts."""
+    """Without a clear majority nothing drifts."""
     assert assess(PARAMS, NIC, runs(**counts)).drifting == drifting
 
 
 def test_an_allow_list_decides_before_the_majority() -> None:
-    """What it names is right in however few, what it does not name is wrong in however many."""
+    """A listed version is right on any number of devices, an unlisted one is wrong on any number."""
     rule = AllowedVersions(kind="nic", model="mcx7*", versions=("28.41.*", "28.42.1000"))
     params = DriftParams(allowed=(rule, AllowedVersions(versions=("*",))))
-    verdict = assess(params, NIC, runs(**{"28.39.1002": 99, "28.41.1000": 1}))
-    assert (verdict.drifting, verdict.expected, verdict.by_list) == (("28.39.1002",), "28.41.* or 28.42.1000", True)
+    assessment = assess(params, NIC, runs(**{"28.39.1002": 99, "28.41.1000": 1}))
+    assert (assessment.drifting, assessment.expected, assessment.by_list) == (
+        ("28.39.1002",),
+        "28.41.* or 28.42.1000",
+        True,
+    )
     other = NIC._replace(model="BCM57608")
     assert assess(params, other, runs(a=99, b=1)).drifting == ()
 
 
 def test_partitions_are_added_up() -> None:
-    """Devices of one version in several partitions are one version's."""
+    """Devices of one version in several partitions are counted together."""
 
     def count(version: str, devices: int, member: str) -> VersionCount:
         return VersionCount("nic", "", "MCX755106AS", Source.SOURCE_NIC, version, devices, devices, 5, (member,), (7,))
@@ -79,14 +83,14 @@ def test_partitions_are_added_up() -> None:
     [(10, 0, 0.6915, 1.0), (0, 10, 0.0, 0.3085), (5, 5, 0.1871, 0.8129), (20, 2, 0.7084, 0.9888)],
 )
 def test_the_interval_is_clopper_and_pearsons(count: int, other: int, low: float, high: float) -> None:
-    """Of equal times the ratio is the odds of a share, whose 95 % are known (10 of 10: the tenth root of 0.025)."""
+    """At equal times the ratio is the odds of a share with a known 95 % interval (10 of 10: 0.025 ** 0.1)."""
     shares = [1.0 if ratio == math.inf else ratio / (1 + ratio) for ratio in ratio_interval(count, 9, other, 9, 0.95)]
     assert shares == [pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4)]
 
 
 @given(st.integers(0, 60), st.integers(0, 60), st.floats(1, 1e4), st.floats(1, 1e4))
-def test_the_interval_holds_the_ratio_and_turns_round(count: int, other: int, days: float, others: float) -> None:
-    """The observed ratio lies in it, and exchanging the two gives its inverse."""
+def test_the_interval_contains_the_ratio_and_inverts(count: int, other: int, days: float, others: float) -> None:
+    """The observed ratio lies in the interval, and exchanging the two gives its inverse."""
     low, high = ratio_interval(count, days, other, others, 0.99)
     if count and other:
         assert low < (count / days) / (other / others) < high
@@ -105,8 +109,8 @@ def _faults(prefix: str, count: int, *, links: int = 100) -> list[Fault]:
     return [Fault(f"link:{prefix}{n % links}", 20 * DAY, (f"{prefix}{n % links}",)) for n in range(count)]
 
 
-def test_links_that_fail_are_counted_once_each_where_they_are() -> None:
-    """Five of ten against five of a hundred: ten times as often, and not by chance."""
+def test_failed_links_are_counted_once_each() -> None:
+    """Five of ten against five of a hundred: ten times as often, and significantly so."""
     found = compare_fault_rates(PARAMS, "old", _versions(), [*_faults("o", 5), *_faults("n", 5)], 28 * DAY)
     assert found is not None
     assert (found.faults, found.others, round(found.ratio)) == (5, 5, 10)
@@ -119,15 +123,15 @@ def test_one_lemon_is_no_versions_fault() -> None:
     assert found is not None and found.faults == 1 and found.low < 1
 
 
-def test_what_failed_before_the_version_came_is_not_its_doing() -> None:
-    """A fault of the day before its update counts for nothing."""
+def test_faults_before_the_update_do_not_count() -> None:
+    """A fault of the day before the update does not count for the new version."""
     versions = _versions()
     versions["old"].members = dict.fromkeys(versions["old"].members, 25 * DAY)
     found = compare_fault_rates(PARAMS, "old", versions, _faults("o", 5), 28 * DAY)
     assert found is not None and (found.faults, round(found.days)) == (0, 30)
 
 
-def test_nothing_is_said_of_rates_before_a_day_was_watched() -> None:
-    """Rates of an hour are no rates."""
+def test_rates_need_one_device_day() -> None:
+    """Rates over half a day are not compared."""
     versions = {"old": RunningVersion("old", 1, members={"o": 0}), "new": RunningVersion("new", 9, members={"n": 0})}
     assert compare_fault_rates(PARAMS, "old", versions, [], DAY // 2) is None

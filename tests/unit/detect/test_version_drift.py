@@ -1,4 +1,4 @@
-"""fleet/version-drift: what it is not comes first; then drift, rollouts, allow-lists and harm."""
+"""fleet/version-drift: the negative cases first; then drift, rollouts, allow-lists and faulty versions."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -39,19 +39,19 @@ OLD = "28.39.1002"
 
 
 def drifts(messages: Sequence[Message], params: DetectParams | None = None) -> list[Finding]:
-    """The last revisions of what is said of versions."""
-    said = play(messages, TOP, params)
-    return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
+    """Return the last revisions of the findings on versions."""
+    published = play(messages, TOP, params)
+    return last(f for f in published if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
 
 
-def world(**more: object) -> FactsWorld:
-    """A fabric of ten hosts."""
-    return FactsWorld(topology=TOP, **more)  # type: ignore[arg-type]
+def world(**settings: object) -> FactsWorld:
+    """Return a world with a fabric of ten hosts."""
+    return FactsWorld(topology=TOP, **settings)  # type: ignore[arg-type]
 
 
 HOSTS = [f"pod1-host{n}" for n in range(1, 11)]
 HEALTHY: dict[str, FactsWorld] = {
-    "all alike": world(),
+    "all equal": world(),
     "half and half": world(firmware={host: [(0, OLD)] for host in HOSTS[:5]}),
     "all are updated within ten minutes": world(firmware={host: [(300, "28.42.1000")] for host in HOSTS}),
     "the spines are a cohort of two": world(software={"spine1": [(0, "4.29.0F")]}),
@@ -59,8 +59,8 @@ HEALTHY: dict[str, FactsWorld] = {
 
 
 @pytest.mark.parametrize("own", HEALTHY.values(), ids=HEALTHY)
-def test_it_is_silent(own: FactsWorld) -> None:
-    """Where most run the same, or nobody can say what most should run."""
+def test_no_drift(own: FactsWorld) -> None:
+    """All devices run one version, or no version has a clear majority."""
     if own is HEALTHY["the spines are a cohort of two"]:
         own = replace(own, topology=Topology(_two_models()))
         assert not play(list(recorded(own, 900)), own.topology)
@@ -75,7 +75,7 @@ def _two_models() -> Inventory:
 
 
 def test_a_few_of_a_cohort_are_one_finding() -> None:
-    """It names the version, the share and the devices, and does no harm yet."""
+    """The finding names the version, the share and the devices; no link fails more often yet."""
     own = world(firmware={host: [(0, OLD)] for host in HOSTS[:2]})
     (found,) = drifts(list(recorded(own, 900)))
     assert (found.severity, found.cause, found.status) == (Severity.INFO, Cause.VERSION_DRIFT, Status.OPEN)
@@ -85,15 +85,15 @@ def test_a_few_of_a_cohort_are_one_finding() -> None:
     assert not found.parent_id
 
 
-def test_what_a_switch_runs_is_its_makers_and_models() -> None:
-    """The inventory's words for a cohort; hosts' kernels are none of it."""
+def test_a_switch_belongs_to_the_cohort_of_its_vendor_and_model() -> None:
+    """The inventory names the cohort; the kernels of hosts are no switch software."""
     (found,) = drifts(list(recorded(world(software={"pod1-leaf2": [(0, "4.29.0F")]}), 900)))
     assert "switch software: 1 of 10 devices run 4.29.0F" in found.summary
     assert found.subject.a == Endpoint("pod1-leaf2")
 
 
-def test_while_the_share_moves_it_is_a_rollout_and_then_over() -> None:
-    """One host is first, and the rest follow: INFO while it is few, nothing in the middle, and the last one drifts."""
+def test_a_changing_share_is_a_rollout() -> None:
+    """One host is updated first, then the rest: INFO for the first few, nothing in the middle, INFO for the last."""
     own = world(firmware={host: [(400 + 120 * n, "28.42.1000")] for n, host in enumerate(HOSTS)})
     first, *rest = drifts(list(recorded(own, 2400)))
     assert (first.cause, first.severity, first.status) == (Cause.VERSION_ROLLOUT, Severity.INFO, Status.RESOLVED)
@@ -101,8 +101,8 @@ def test_while_the_share_moves_it_is_a_rollout_and_then_over() -> None:
     assert "28.42.1000" in first.summary and "28.41.1000" in rest[0].summary
 
 
-def test_what_the_allow_list_does_not_name_is_a_warning() -> None:
-    """However many run it."""
+def test_a_version_outside_the_allow_list_is_a_warning() -> None:
+    """It is one even if all devices run it."""
     allowed = AllowedVersions(kind="nic", versions=("28.42.*",))
     params = DetectParams(drift=DriftParams(allowed=(allowed,)))
     (found,) = drifts(list(recorded(world(), 900)), params)
@@ -110,28 +110,28 @@ def test_what_the_allow_list_does_not_name_is_a_warning() -> None:
     assert found.summary.endswith("10 of 10 devices run 28.41.1000, not 28.42.*")
 
 
-def test_a_device_that_is_put_right_ends_it() -> None:
-    """Resolved at the next count, and final."""
+def test_updating_the_device_resolves_it() -> None:
+    """The finding is resolved at the next census, and final."""
     (found,) = drifts(list(recorded(world(firmware={"pod1-host3": [(0, OLD), (600, "28.41.1000")]}), 1200)))
     assert (found.status, found.final) == (Status.RESOLVED, True)
     assert found.resolved_at_ns is not None and at(600) <= found.resolved_at_ns <= at(730)
 
 
 def test_two_sources_of_one_device_count_once() -> None:
-    """The host agent and the NIC collector name the same part."""
+    """The host agent and the NIC collector report the same part."""
     own = world()
     twice = [own.facts(host, 1, source) for host in HOSTS for source in (Source.SOURCE_NIC, Source.SOURCE_HOST)]
     stage = Measure(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(TOP)
-    told = [o.message for fact in twice for o in stage.process([fact])]
-    told += [o.message for o in stage.process([own.facts("pod1-host1", 200, Source.SOURCE_NIC)])]
-    census = [message for message in told if isinstance(message, VersionCensus)][-1]
+    emitted = [o.message for fact in twice for o in stage.process([fact])]
+    emitted += [o.message for o in stage.process([own.facts("pod1-host1", 200, Source.SOURCE_NIC)])]
+    census = [message for message in emitted if isinstance(message, VersionCensus)][-1]
     assert {(count.source, count.kind) for count in census.versions} == {(Source.SOURCE_NIC, "nic")}
 
 
-def test_facts_that_say_nothing_new_are_counted_and_told_no_more() -> None:
-    """Each hour's repetition of the same costs a comparison, and no message."""
+def test_unchanged_facts_emit_nothing() -> None:
+    """Repeated facts cost a comparison each, and no message."""
     own = world()
     stage = Measure(DetectParams())
     stage.start_epoch(1)
@@ -143,40 +143,50 @@ def test_facts_that_say_nothing_new_are_counted_and_told_no_more() -> None:
 
 
 def _attribute(members: int, faulty: Sequence[str], days: float = 20.0) -> list[Finding]:
-    """A fleet of a hundred, ten of which run the old version, in which some devices' links failed."""
+    """Return the findings on a fleet with `members` devices of an old version, and failed links at `faulty` devices."""
     stage = Attribute(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(TOP)
     old, new = [f"old{n}" for n in range(members)], [f"new{n}" for n in range(90)]
     counts = tuple(
         VersionCount(
-            "nic", "", "MCX7", Source.SOURCE_NIC, version, len(who), len(who), 0, tuple(who), (at(0),) * len(who)
+            "nic",
+            "",
+            "MCX7",
+            Source.SOURCE_NIC,
+            version,
+            len(devices),
+            len(devices),
+            0,
+            tuple(devices),
+            (at(0),) * len(devices),
         )
-        for version, who in (("28.41", new), ("28.39", old))
+        for version, devices in (("28.41", new), ("28.39", old))
     )
-    said = [o.message for o in stage.process([VersionCensus(0, at(0), counts)])]
+    published = [o.message for o in stage.process([VersionCensus(0, at(0), counts)])]
     for n, device in enumerate(faulty):
         subject = Subject(f"link:{device}/e0--leaf{n}/d1", Endpoint(device, "e0"), Endpoint(f"leaf{n}", "d1"))
-        began = at(DAY * days - 3600 * (n + 1))
+        started_ns = at(DAY * days - 3600 * (n + 1))
         fault = Finding(
-            f"{n:032}", n + 1, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, subject, began, began,
+            f"{n:032}", n + 1, False, Condition.LINK_DOWN, Status.OPEN, Severity.WARNING, subject, started_ns,
+            started_ns,
             detector="link/down",
         )  # fmt: skip
-        said += [o.message for o in stage.process([Episode(fault)])]
+        published += [o.message for o in stage.process([Episode(fault)])]
     for hour in range(round(24 * days) + 2):
-        said += [o.message for o in stage.advance_watermark(at(3600.0 * hour))]
-    return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
+        published += [o.message for o in stage.advance_watermark(at(3600.0 * hour))]
+    return last(f for f in published if isinstance(f, Finding) and f.condition is Condition.FLEET_VERSION_DRIFT)
 
 
 def test_links_that_fail_more_often_with_it_make_it_a_warning() -> None:
-    """Six of ten against three of ninety, within weeks: harm, with its interval."""
+    """Six of ten against three of ninety, within weeks: a faulty version, with the interval of the ratio."""
     faulty = [*(f"old{n}" for n in range(6)), *(f"new{n}" for n in range(3))]
     (found,) = _attribute(10, faulty)
     assert (found.severity, found.cause) == (Severity.WARNING, Cause.VERSION_FAULTY)
     assert "times as often there" in found.summary
-    told = found.evidence[-1]
-    assert told.statement.startswith("6 links failed in") and told.observed is not None and told.expected is not None
-    assert told.observed > 10 * told.expected
+    rates = found.evidence[-1]
+    assert rates.statement.startswith("6 links failed in") and rates.observed is not None and rates.expected is not None
+    assert rates.observed > 10 * rates.expected
 
 
 @pytest.mark.parametrize(
@@ -189,14 +199,14 @@ def test_links_that_fail_more_often_with_it_make_it_a_warning() -> None:
     ],
     ids=["none", "too few", "as often as elsewhere", "elsewhere only"],
 )
-def test_faults_that_chance_explains_raise_nothing(faulty: Sequence[str]) -> None:
-    """Drift without harm is INFO."""
+def test_insignificant_faults_do_not_raise_the_severity(faulty: Sequence[str]) -> None:
+    """Drift without significantly more faults is INFO."""
     (found,) = _attribute(10, faulty)
     assert (found.severity, found.cause) == (Severity.INFO, Cause.VERSION_DRIFT)
 
 
 def test_optics_are_a_cohort_by_their_part() -> None:
-    """Modules of a switch that run something else; a device with both is in both."""
+    """Optics of a switch run another version; a device with modules of both versions counts in both."""
     modules = [
         Facts(
             device, at(1), Source.SOURCE_GNMI,
