@@ -1,1 +1,1 @@
-"""The command line: one module per subcommand; parses, builds settings, calls one function."""
+"""The command line: one module per subcommand, which parses options, builds settings and calls one function."""

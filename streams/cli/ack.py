@@ -1,4 +1,4 @@
-"""`railsight ack ID`: tell the pipeline that a finding is known, so that it does not page."""
+"""`railsight ack ID`: acknowledges a finding, so that it does not page."""
 
 import asyncio
 import getpass
@@ -15,25 +15,25 @@ from streams.wire.topics import CONTROLS, encode
 
 
 def ack(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of an open finding, or how it begins.")],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id of an open finding, or a prefix of it.")],
     config: Config = None,
     bootstrap: Bootstrap = None,
-    reason: Annotated[str, typer.Option(help="Why, for whoever reads it later.")] = "",
-    hours: Annotated[float | None, typer.Option(min=0, help="For how long; default: until it is over.")] = None,
+    reason: Annotated[str, typer.Option(help="Reason, for the record.")] = "",
+    hours: Annotated[float | None, typer.Option(min=0, help="Duration; default: until it is resolved.")] = None,
 ) -> None:
-    """Acknowledge one open finding; exit 1 if none of this id is open."""
+    """Acknowledge one open finding; exit 1 if no open finding, or more than one, has this id."""
     kafka = settings_of(config, bootstrap).kafka
-    found = [finding for finding in asyncio.run(open_findings(kafka)) if finding.id.startswith(identity)]
-    if len(found) != 1:
-        many = ", ".join(finding.id for finding in found)
-        typer.echo(f"railsight ack: {'several: ' + many if found else f'no open finding {identity}'}", err=True)
+    matches = [finding for finding in asyncio.run(open_findings(kafka)) if finding.id.startswith(identity)]
+    if len(matches) != 1:
+        several = ", ".join(finding.id for finding in matches)
+        typer.echo(f"railsight ack: {'several: ' + several if matches else f'no open finding {identity}'}", err=True)
         raise typer.Exit(1)
-    now = time.time_ns()
+    finding, now = matches[0], time.time_ns()
     until = None if hours is None else now + round(hours * 3600e9)
-    asyncio.run(publish(kafka, [encode(CONTROLS, acknowledgement(found[0].id, now, until, getpass.getuser(), reason))]))
-    typer.echo(f"acknowledged {found[0].id}: {found[0].summary}")
+    asyncio.run(publish(kafka, [encode(CONTROLS, acknowledgement(finding.id, now, until, getpass.getuser(), reason))]))
+    typer.echo(f"acknowledged {finding.id}: {finding.summary}")
 
 
 def acknowledgement(finding: str, at_ns: int, until_ns: int | None, actor: str, reason: str) -> Control:
-    """The control that says so; its id follows from the finding's, so that saying it again changes it."""
+    """Return the acknowledgement; its id is made from the finding's, so that a second one replaces the first."""
     return Control(f"ack/{finding}", ControlKind.ACKNOWLEDGE, finding, at_ns, until_ns, actor, reason)

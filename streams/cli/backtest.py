@@ -1,4 +1,4 @@
-"""`railsight backtest`: the stages over the past, in memory."""
+"""`railsight backtest`: runs the stages over recordings or stored history, in memory."""
 
 import json
 from datetime import datetime
@@ -9,27 +9,32 @@ import typer
 
 from streams.cli.options import TIMES, ns_of, settings_of
 
-Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; may be given several times.")]
+Files = Annotated[list[Path] | None, typer.Option(help="CSV or Parquet, gzip allowed; repeatable.")]
 
 
 def backtest(
     samples: Files = None,
     inventory: Annotated[Path | None, typer.Option(help="The inventory folder of that time.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where every revision goes, as JSON lines.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file of every revision, as JSON lines.")] = None,
     events: Files = None,
     facts: Annotated[Path | None, typer.Option(help="JSON lines of Facts.")] = None,
     status: Annotated[Path | None, typer.Option(help="JSON lines of CollectorStatus.")] = None,
     controls: Annotated[Path | None, typer.Option(help="JSON lines of Control.")] = None,
-    since: Annotated[datetime | None, typer.Option("--from", formats=TIMES, help="Instead: from this time on.")] = None,
-    until: Annotated[datetime | None, typer.Option("--to", formats=TIMES, help="And until then, UTC.")] = None,
-    config: Annotated[Path | None, typer.Option(help="Thresholds and policy; the defaults without it.")] = None,
-    against: Annotated[Path | None, typer.Option(help="Another configuration: say what differs from its.")] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--from", formats=TIMES, help="Read ClickHouse from this time."),
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option("--to", formats=TIMES, help="Read ClickHouse to this time, UTC.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="Thresholds and policy; default: the defaults.")] = None,
+    against: Annotated[Path | None, typer.Option(help="Another configuration to compare with.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
-    """Run the stages over recordings, or over what ClickHouse holds, and write every revision of what they say.
+    """Run the stages over recordings, or over the history in ClickHouse, and write every revision of their findings.
 
-    With --against, both configurations are run over the same messages, and it is said which findings appear with
-    --config, which disappear, and which change; what is written is that of --config.
+    With --against, runs both configurations over the same messages and prints the findings that appear with --config,
+    those that disappear, and those that change; the output file has the findings of --config.
     """
     from streams.instrument.pages import retain_malloc_pages
     from streams.replay.backtest import Recording, run, run_history

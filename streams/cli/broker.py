@@ -1,4 +1,4 @@
-"""`railsight broker`: the embedded Kafka alone, until Ctrl-C, SIGTERM or the end of a broker."""
+"""`railsight broker`: runs the embedded Kafka alone, until Ctrl-C, SIGTERM or the end of a broker."""
 
 import json
 import signal
@@ -14,28 +14,28 @@ from streams.wire.errors import Misconfigured
 
 
 def broker(
-    data: Annotated[Path | None, typer.Option(help="Folder of its data; default: the user's data folder.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Data folder; default: in the user's data folder.")] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65533, help="Port of the first broker; default: a free one, kept.")
+        int | None, typer.Option(min=1, max=65533, help="Port of the first broker; default: a free one, then the same.")
     ] = None,
-    brokers: Annotated[int | None, typer.Option(help="1 or 3; default: 1.")] = None,
+    brokers: Annotated[int | None, typer.Option(help="Number of brokers: 1 or 3; default: 1.")] = None,
     jars: Annotated[
         Path | None, typer.Option(help="Folder of the broker's jars, for a machine without a network.")
     ] = None,
     config: Config = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say where it is as one line of JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the address as one line of JSON.")] = False,
 ) -> None:
-    """Run Apache Kafka on this machine, on loopback, and print its bootstrap address once it takes requests."""
+    """Run Apache Kafka on this machine, on loopback, and print its bootstrap address once it accepts requests."""
     if brokers not in (None, 1, 3):
         raise typer.BadParameter("1 or 3", param_hint="--brokers")
     given = {"data": data, "port": port, "brokers": brokers, "jars": jars}
     params = settings_of(config).embedded.kafka
-    kafka = EmbeddedKafka(params.model_copy(update={name: said for name, said in given.items() if said is not None}))
+    kafka = EmbeddedKafka(params.model_copy(update={name: value for name, value in given.items() if value is not None}))
     ended: list[int] = []
     try:
         with foreground(kafka.stop):
             kafka.start()
-            print(_said(kafka, as_json), flush=True)  # noqa: T201 — what the command is for
+            print(_address(kafka, as_json), flush=True)  # noqa: T201 — the output of the command
             while not (ended := kafka.ended()):
                 signal.sigtimedwait((), 1.0)
     except Misconfigured as error:
@@ -43,11 +43,11 @@ def broker(
         raise typer.Exit(2) from error
     if ended:
         typer.echo(
-            f"railsight broker: broker {ended[0]} ended by itself; see {kafka.data}/node-{ended[0]}/server.log",
+            f"railsight broker: broker {ended[0]} ended on its own; see {kafka.data}/node-{ended[0]}/server.log",
             err=True,
         )
         raise typer.Exit(1)
 
 
-def _said(kafka: EmbeddedKafka, as_json: bool) -> str:
+def _address(kafka: EmbeddedKafka, as_json: bool) -> str:
     return json.dumps({"bootstrap": kafka.bootstrap, "data": str(kafka.data)}) if as_json else kafka.bootstrap

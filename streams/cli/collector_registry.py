@@ -1,4 +1,4 @@
-"""The collectors that are installed: whatever registers a Spec under the entry-point group `railsight.collectors`."""
+"""The installed collectors: each registers a Spec under the entry-point group `railsight.collectors`."""
 
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
@@ -11,18 +11,18 @@ GROUP = "railsight.collectors"
 
 
 def installed_collectors() -> dict[str, EntryPoint]:
-    """The collectors by name, none of them imported."""
+    """Return the entry points of the collectors by name; imports none of them."""
     return {entry.name: entry for entry in entry_points(group=GROUP)}
 
 
 def spec_of(kind: str) -> Any:
-    """The Spec of one collector; raises Misconfigured where none has the name."""
-    found = installed_collectors()
-    if kind not in found:
-        raise Misconfigured(f"no collector {kind}; there are {', '.join(sorted(found)) or 'none'}")
-    return found[kind].load()
+    """Return the Spec of one collector; raise Misconfigured for an unknown name."""
+    known = installed_collectors()
+    if kind not in known:
+        raise Misconfigured(f"unknown collector {kind}; installed: {', '.join(sorted(known)) or 'none'}")
+    return known[kind].load()
 
 
 def collector_params() -> dict[str, type[BaseModel]]:
-    """The Params of each installed collector, for the configuration to validate its section with."""
+    """Return the Params of each installed collector, which validate its section of the configuration."""
     return {name: entry.load().Params for name, entry in installed_collectors().items()}

@@ -1,4 +1,4 @@
-"""`railsight config check`: whether a configuration file can be used, with a line for each problem."""
+"""`railsight config check`: checks a configuration file and prints a line for each problem."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +20,7 @@ def _group() -> None:
 def check(
     path: Annotated[Path, typer.Option("--config", help="The configuration file (TOML).")],
 ) -> None:
-    """Say what is wrong with a configuration, all at once; exit 2 if anything is."""
+    """Check a configuration and print all its problems at once; exit 2 if there are any."""
     settings = load(path, collector_params())
     running = ", ".join(settings.collectors) or "none"
-    typer.echo(f"{path}: fine (collectors: {running})")
+    typer.echo(f"{path}: valid (collectors: {running})")

@@ -1,4 +1,4 @@
-"""`railsight inventory`: make the folder of a Clos fabric, say what is wrong with one, or publish it as one version."""
+"""`railsight inventory`: generates the folder of a Clos fabric, checks one, or publishes it as one version."""
 
 import asyncio
 import time
@@ -15,12 +15,12 @@ from streams.fabric.checks import Problem
 from streams.fabric.inventory import Inventory, digest, validate, write_folder
 from streams.runtime.topic_writer import inventory_records, publish
 from streams.simulation.clos import GPUS_PER_JOB, GenerateParams, ImpossibleFabric
-from streams.simulation.clos import generate as made_by
+from streams.simulation.clos import generate as generate_clos
 from streams.wire.errors import Misconfigured
 
-inventory = typer.Typer(no_args_is_help=True, help="Make an inventory folder, check one, or publish it.")
+inventory = typer.Typer(no_args_is_help=True, help="Generate, check or publish an inventory.")
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with devices, links, and perhaps ports and jobs.")]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with devices, links, optionally ports and jobs.")]
 
 
 _SIZE = GenerateParams(gpus=1)
@@ -28,7 +28,7 @@ _SIZE = GenerateParams(gpus=1)
 
 @inventory.command()
 def generate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write devices, links and jobs.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write devices, links and jobs to.")],
     gpus: Annotated[int, typer.Option(min=1, help="GPUs of the fabric.")],
     radix: Annotated[int, typer.Option(min=2, help="Ports of a switch.")] = _SIZE.radix,
     planes: Annotated[int, typer.Option(min=1, help="Planes: a NIC has a port in each.")] = _SIZE.planes,
@@ -40,26 +40,26 @@ def generate(
     form: Annotated[Literal["csv", "parquet"], typer.Option("--format", help="csv or parquet.")] = "csv",
     as_json: AsJson = False,
 ) -> None:
-    """Make a rail-optimised Clos fabric with as few tiers as the radix allows."""
+    """Generate a rail-optimised Clos fabric with as few tiers as the radix allows."""
     params = GenerateParams(gpus=gpus, radix=radix, planes=planes, rails=rails, gpus_per_host=gpus_per_host, jobs=jobs)
     try:
-        made = made_by(params)
+        made = generate_clos(params)
     except ImpossibleFabric as error:
         raise Misconfigured(str(error)) from error
     write_folder(made, folder, form)
-    _say(made, folder, "generated", as_json)
+    _print_summary(made, folder, "generated", as_json)
 
 
 @inventory.command()
 def check(folder: Folder, as_json: AsJson = False) -> None:
-    """Say everything that is wrong with an inventory, or stands against itself in it; exit 1 if anything does."""
+    """Check an inventory and print every error and contradiction in it; exit 1 if there are any."""
     examined = validate(folder, time.time_ns())
     if not examined.problems:
-        _say(examined.inventory, folder, "fine", as_json)
+        _print_summary(examined.inventory, folder, "fine", as_json)
         return
     if as_json:
         typer.echo(orjson.dumps({"inventory": str(folder), "is": "wrong", "problems": _plain(examined.problems)}))
-    _warn(examined.problems)
+    _print_problems(examined.problems)
     raise typer.Exit(1)
 
 
@@ -70,30 +70,30 @@ def apply(
     bootstrap: Bootstrap = None,
     effective: Annotated[
         datetime | None,
-        typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="Event time from which it holds; default: now."),
+        typer.Option(formats=["%Y-%m-%dT%H:%M:%S%z"], help="Event time at which it takes effect; default: now."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check an inventory and publish it as one version.
 
-    One that is impossible is refused; what only stands against itself, as it may while a fabric is built, is said.
+    An impossible inventory is refused. Contradictions, which may exist while a fabric is built, are printed.
     """
     kafka = settings_of(config, bootstrap).kafka
-    read = _read(folder)
+    read = _read_valid(folder)
     at_ns = time.time_ns() if effective is None else round(effective.timestamp() * 1e9)
     asyncio.run(publish(kafka, inventory_records(read, at_ns)))
-    _say(read, folder, "published", as_json)
+    _print_summary(read, folder, "published", as_json)
 
 
-def _read(folder: Path) -> Inventory:
+def _read_valid(folder: Path) -> Inventory:
     examined = validate(folder, time.time_ns())
-    _warn(examined.problems)
+    _print_problems(examined.problems)
     if examined.errors:
         raise typer.Exit(1)
     return examined.inventory
 
 
-def _warn(problems: Sequence[Problem]) -> None:
+def _print_problems(problems: Sequence[Problem]) -> None:
     for problem in problems:
         typer.echo(f"railsight inventory: {problem}", err=True)
 
@@ -102,14 +102,14 @@ def _plain(problems: Sequence[Problem]) -> list[dict[str, object]]:
     return [problem._asdict() for problem in problems]
 
 
-def _say(read: Inventory, folder: Path, what: str, as_json: bool) -> None:
-    said = {
+def _print_summary(inventory: Inventory, folder: Path, what: str, as_json: bool) -> None:
+    fields = {
         "inventory": str(folder),
-        "digest": digest(read),
-        "devices": len(read.devices),
-        "links": len(read.links),
+        "digest": digest(inventory),
+        "devices": len(inventory.devices),
+        "links": len(inventory.links),
     }
     if as_json:
-        typer.echo(orjson.dumps(said | {"is": what}))
+        typer.echo(orjson.dumps(fields | {"is": what}))
     else:
-        typer.echo(f"{folder}: {what}; {said['devices']} devices, {said['links']} links, digest {said['digest']}")
+        typer.echo(f"{folder}: {what}; {fields['devices']} devices, {fields['links']} links, digest {fields['digest']}")

@@ -1,7 +1,7 @@
-"""The command `railsight`: which subcommands there are, and what an error's exit code is.
+"""The command `railsight`: its subcommands, and the exit codes of errors.
 
-A subcommand's module is imported only when it is the one called, so that `railsight --help` takes a fraction of a
-second. Exit 0: fine; 1: a problem was found, or the far side is away; 2: misconfigured, one clear line each.
+Imports the module of a subcommand only when it is called, so that `railsight --help` takes a fraction of a second.
+Exit 0: success; 1: a problem was found, or a server does not answer; 2: misconfigured, with one line per error.
 """
 
 import importlib
@@ -15,15 +15,15 @@ import typer
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One subcommand: its name, where it lives (`module:attribute`, a function or a Typer), and its line of help."""
+    """One subcommand: its name, its target (`module:attribute`, a function or a Typer), and its line of help."""
 
     name: str
-    where: str
+    target: str
     help: str
 
     def load(self) -> Any:
-        """Import what it names."""
-        module, _, attribute = self.where.partition(":")
+        """Import its target."""
+        module, _, attribute = self.target.partition(":")
         return getattr(importlib.import_module(module), attribute)
 
 
@@ -31,33 +31,33 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "demo",
         "streams.cli.demo:demo",
-        "A simulated fabric with faults through the whole pipeline, and a score.",
+        "Run the pipeline on a simulated fabric with faults, and score it.",
     ),
-    Command("up", "streams.cli.up:up", "The whole pipeline on this machine with your collectors."),
-    Command("broker", "streams.cli.broker:broker", "Apache Kafka on this machine."),
-    Command("clickhouse", "streams.cli.clickhouse:clickhouse", "ClickHouse on this machine."),
-    Command("topics", "streams.cli.topics:topics", "Make the topics, or say what differs."),
+    Command("up", "streams.cli.up:up", "Run the whole pipeline on this machine with your collectors."),
+    Command("broker", "streams.cli.broker:broker", "Run Apache Kafka on this machine."),
+    Command("clickhouse", "streams.cli.clickhouse:clickhouse", "Run ClickHouse on this machine."),
+    Command("topics", "streams.cli.topics:topics", "Create the topics, or list differences."),
     Command("migrate", "streams.cli.migrate:migrate", "Bring the tables of ClickHouse up to date."),
     Command("collect", "streams.cli.collect:collect", "Run one collector."),
     Command("process", "streams.cli.process:process", "Run one stage of the pipeline, or all of them."),
     Command("persist", "streams.cli.persist:persist", "Write every topic to ClickHouse."),
     Command("notify", "streams.cli.notify:notify", "Send findings to Alertmanager."),
-    Command("inventory", "streams.cli.inventory:inventory", "Check an inventory folder, or publish it."),
+    Command("inventory", "streams.cli.inventory:inventory", "Generate, check or publish an inventory."),
     Command("backtest", "streams.cli.backtest:backtest", "Run the stages over recordings or ClickHouse."),
-    Command("score", "streams.cli.score:score", "Compare findings with the truth."),
-    Command("findings", "streams.cli.findings:findings", "What is wrong now."),
-    Command("explain", "streams.cli.explain:explain", "One finding with its evidence."),
-    Command("job", "streams.cli.job:job", "Was the network clean for a job, and how much of it was seen."),
-    Command("ack", "streams.cli.ack:ack", "Tell the pipeline that a finding is known."),
+    Command("score", "streams.cli.score:score", "Compare findings with the ground truth."),
+    Command("findings", "streams.cli.findings:findings", "List the open findings."),
+    Command("explain", "streams.cli.explain:explain", "Print one finding with its evidence."),
+    Command("job", "streams.cli.job:job", "Report whether the network was clean for a job."),
+    Command("ack", "streams.cli.ack:ack", "Acknowledge a finding."),
     Command("config", "streams.cli.config:config", "Check a configuration file."),
     Command("bench", "streams.cli.bench.command:bench", "Measure what the pipeline costs on this machine."),
 )
 _LIBRARIES = ("aiokafka", "clickhouse_connect", "urllib3")
-_FOR_PEOPLE = {"demo", "up", "inventory", "findings", "explain", "ack", "job"}
+_INTERACTIVE = {"demo", "up", "inventory", "findings", "explain", "ack", "job"}
 
 
 def application(arguments: Sequence[str]) -> typer.Typer:
-    """The command line for these arguments: only the module of the subcommand that they name is imported."""
+    """Return the command line for these arguments; only the module of the named subcommand is imported."""
     names = {command.name for command in COMMANDS}
     chosen = next((argument for argument in arguments if argument in names), "")
     app = typer.Typer(
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None, build: Callable[[Sequence[str]]
     except Retry as error:
         _refuse(error, 1)
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`railsight findings | head`).
+        # The reader of the output has closed it (`railsight findings | head`).
         sys.stderr.close()
         sys.exit(0)
 
@@ -103,7 +103,7 @@ def _refuse(error: Exception, code: int) -> None:
 def _options(
     context: typer.Context,
     log_level: str = typer.Option("info", help="debug, info, warning or error."),
-    version: bool = typer.Option(False, "--version", help="Say which version this is, and end."),
+    version: bool = typer.Option(False, "--version", help="Print the version and exit."),
 ) -> None:
     if version:
         from importlib.metadata import version as installed
@@ -116,12 +116,12 @@ def _options(
 
     if log_level not in LEVELS:
         raise typer.BadParameter(f"one of {', '.join(LEVELS)}", param_hint="--log-level")
-    # Brokers that start or that somebody kills are said by these in words of their own.
-    configure_logging(log_level, muted=_LIBRARIES if context.invoked_subcommand in _FOR_PEOPLE else ())
+    # These commands report starting and killed brokers themselves; the libraries' warnings would repeat it.
+    configure_logging(log_level, muted=_LIBRARIES if context.invoked_subcommand in _INTERACTIVE else ())
 
 
 def _unloaded() -> None:
-    raise AssertionError("only the subcommand that is called is loaded, and it is not this one")
+    raise AssertionError("only the called subcommand is loaded")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`railsight migrate`: bring the tables of ClickHouse up to date, or say what that would do."""
+"""`railsight migrate`: brings the tables of ClickHouse up to date, or prints the statements."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ def migrate(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the statements and run none.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create the database and apply the migrations that it lacks; those that it has are passed over."""
+    """Create the database and apply the missing migrations."""
     from streams.store.clickhouse import ClickHouse
     from streams.store.migrate import apply, pending_migrations, shipped_migrations
 

@@ -1,4 +1,4 @@
-"""`railsight notify`: keep Alertmanager told of what is open, until Ctrl-C or SIGTERM."""
+"""`railsight notify`: sends open findings to Alertmanager until Ctrl-C or SIGTERM."""
 
 import asyncio
 import signal
@@ -19,7 +19,7 @@ class _WallClock:
 
 
 def notify(config: Config = None, bootstrap: Bootstrap = None) -> None:
-    """Post findings to Alertmanager, page for the causes that need a person, and resolve what is over."""
+    """Post findings to Alertmanager, page for root causes that need an operator, and resolve closed findings."""
     from streams.notify.service import NotifyService
 
     settings = settings_of(config, bootstrap)
@@ -28,12 +28,12 @@ def notify(config: Config = None, bootstrap: Bootstrap = None) -> None:
 
 
 def params_of(settings: Settings) -> NotifyParams:
-    """The notifier's own part, with the fabric's name where it has none."""
+    """Return the notifier's settings, with the fabric's name as default cluster."""
     return settings.notify.model_copy(update={"cluster": settings.notify.cluster or settings.kafka.cluster})
 
 
 async def run_until_stopped(service: "NotifyService") -> None:
-    """Run the service until SIGINT or SIGTERM; standing alerts stay, for a successor to take over."""
+    """Run the service until SIGINT or SIGTERM; active alerts stay for the next instance."""
     running = asyncio.ensure_future(service.run())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,10 +1,10 @@
-"""`railsight persist`: write every topic to ClickHouse, until Ctrl-C or SIGTERM."""
+"""`railsight persist`: writes every topic to ClickHouse until Ctrl-C or SIGTERM."""
 
 from streams.cli.options import Bootstrap, Config, settings_of
 
 
 def persist(config: Config = None, bootstrap: Bootstrap = None) -> None:
-    """Store what is in Kafka, each row once; several of these share the partitions."""
+    """Store the records of Kafka, each row once; several instances share the partitions."""
     from streams.store.persist.serve import run
 
     settings = settings_of(config, bootstrap)

@@ -1,4 +1,4 @@
-"""`railsight process [STAGE]`: run one stage of the pipeline, or all four in one process, until a signal."""
+"""`railsight process [STAGE]`: runs one stage of the pipeline, or all four in one process, until a signal."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ def process(
     metrics_port: MetricsPort = None,
     instance: Annotated[
         str | None,
-        typer.Option(help="A name that no other worker has: after a kill it gets its partitions back at once."),
+        typer.Option(help="Unique name of this worker: with it, it gets its partitions back at once after a kill."),
     ] = None,
 ) -> None:
     """Run one stage, or all of them; several workers of one stage share its partitions."""
@@ -30,6 +30,6 @@ def process(
 
     settings = settings_of(config, bootstrap)
     given = {"metrics_port": metrics_port, "instance": instance}
-    runtime = settings.runtime.model_copy(update={name: said for name, said in given.items() if said is not None})
+    runtime = settings.runtime.model_copy(update={name: value for name, value in given.items() if value is not None})
     names = STAGES if stage is None else (stage,)
     run_stages({name: stage_factory(name, settings) for name in names}, settings.kafka, runtime)

@@ -1,4 +1,4 @@
-"""`railsight score`: findings against the truth."""
+"""`railsight score`: compares findings with the ground truth."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,11 @@ import typer
 
 
 def score(
-    findings: Annotated[Path, typer.Option(help="What `backtest` or `demo --out` wrote.")],
-    truth: Annotated[Path, typer.Option(help="The truth, as CSV.")],
+    findings: Annotated[Path, typer.Option(help="Output of `backtest` or `demo --out`.")],
+    truth: Annotated[Path, typer.Option(help="Ground truth, as CSV.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
-    """Precision, recall and time to detect, per condition; exit 1 unless precision and recall are 1."""
+    """Print precision, recall and time to detect per condition; exit 1 unless precision and recall are 1."""
     from streams.replay.results import read_findings
     from streams.replay.score import read_truth
     from streams.replay.score import score as compare

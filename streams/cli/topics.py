@@ -1,4 +1,4 @@
-"""`railsight topics`: make the topics of the registry, or list them as they are on the brokers."""
+"""`railsight topics`: creates the topics of the registry, or lists them as they are on the brokers."""
 
 import asyncio
 import json
@@ -9,20 +9,20 @@ import typer
 from streams.cli.options import AsJson, Bootstrap, Config, settings_of
 from streams.runtime.admin import TopicState, ensure_topics, list_topics, until_ready
 
-WAIT_S = 10.0
+READY_TIMEOUT_S = 10.0
 
 
 def topics(
     config: Config = None,
     bootstrap: Bootstrap = None,
-    only_list: Annotated[bool, typer.Option("--list", help="Make none; exit 1 if one is missing or differs.")] = False,
+    only_list: Annotated[bool, typer.Option("--list", help="Only list; exit 1 if one is missing or differs.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make what topics are missing, and say how many partitions each has."""
+    """Create the missing topics, and print the number of partitions of each."""
     kafka = settings_of(config, bootstrap).kafka
 
     async def states() -> list[TopicState]:
-        await until_ready(kafka, WAIT_S)
+        await until_ready(kafka, READY_TIMEOUT_S)
         return await (list_topics(kafka) if only_list else ensure_topics(kafka))
 
     found = asyncio.run(states())
@@ -43,9 +43,9 @@ def _row(state: TopicState) -> dict[str, object]:
 
 def _line(state: TopicState) -> str:
     if state.partitions is None:
-        said = "missing"
+        text = "missing"
     elif state.partitions != state.expected:
-        said = f"{state.partitions} partitions, {state.expected} are configured"
+        text = f"{state.partitions} partitions, {state.expected} are configured"
     else:
-        said = f"{state.partitions} partition{'s' if state.partitions > 1 else ''}"
-    return f"{state.topic.name:40} {said}{', made now' if state.created else ''}"
+        text = f"{state.partitions} partition{'s' if state.partitions > 1 else ''}"
+    return f"{state.topic.name:40} {text}{', created' if state.created else ''}"

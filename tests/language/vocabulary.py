@@ -112,7 +112,6 @@ NOT_YET: tuple[str, ...] = (
     "proto/streams/",
     "pyproject.toml",
     "streams/bench/",
-    "streams/cli/",
     "streams/config/",
     "streams/decide/",
     "streams/detect/",

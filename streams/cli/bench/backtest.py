@@ -10,25 +10,25 @@ from streams.cli.options import AsJson
 
 
 def backtest(
-    gpus: Annotated[int, typer.Option(min=64, help="How many GPUs the fabric has.")] = 16384,
-    seconds: Annotated[float, typer.Option(min=150, help="How long the recording is.")] = 180,
+    gpus: Annotated[int, typer.Option(min=64, help="Number of GPUs of the fabric.")] = 16384,
+    seconds: Annotated[float, typer.Option(min=150, help="Length of the recording.")] = 180,
     cadence: Annotated[float, typer.Option(min=0.1, help="Seconds between two readings of a device.")] = 10,
-    seed: Annotated[int, typer.Option(help="Of faults, rates and the order of reading.")] = 1,
-    keep: Annotated[Path | None, typer.Option(help="Leave the recording in this new folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of faults, rates and the order of reading.")] = 1,
+    keep: Annotated[Path | None, typer.Option(help="Write the recording to this new folder and keep it.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Measure a backtest of a generated recording; exit 1 if it is slower than it should be, or finds anything else."""
+    """Measure a backtest of a generated recording; exit 1 if it is too slow or its findings are wrong."""
     import orjson
 
     from streams.bench.backtest import TARGET, measure_backtest, speed_lines
     from streams.bench.session import run_folder
 
     with run_folder(keep) as folder:
-        found = measure_backtest(folder, gpus, seconds, cadence, seed)
+        speeds = measure_backtest(folder, gpus, seconds, cadence, seed)
     if as_json:
-        typer.echo(orjson.dumps(asdict(found)))
+        typer.echo(orjson.dumps(asdict(speeds)))
     else:
-        for line in speed_lines(found):
+        for line in speed_lines(speeds):
             typer.echo(line)
-    if found.whole < TARGET or found.missed or found.invented:
+    if speeds.whole < TARGET or speeds.missed or speeds.invented:
         raise typer.Exit(1)

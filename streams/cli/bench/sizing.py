@@ -9,12 +9,12 @@ from streams.cli.options import AsJson
 
 
 def sizing(
-    report: Annotated[Path, typer.Argument(help="What `railsight bench pipeline --json` printed.", exists=True)],
-    fabrics: Annotated[str, typer.Option(help="How many such fabrics, separated by commas.")] = "1,10,100,1000",
-    used: Annotated[float, typer.Option(min=0.1, max=1.0, help="The share of a core that may be in use.")] = 0.6,
+    report: Annotated[Path, typer.Argument(help="Output of `railsight bench pipeline --json`.", exists=True)],
+    fabrics: Annotated[str, typer.Option(help="Numbers of such fabrics, separated by commas.")] = "1,10,100,1000",
+    used: Annotated[float, typer.Option(min=0.1, max=1.0, help="Share of a core that may be used.")] = 0.6,
     as_json: AsJson = False,
 ) -> None:
-    """Say what brokers, partitions, workers and ClickHouse many such fabrics need, from what one run cost."""
+    """Compute the brokers, partitions, workers and ClickHouse cores of many such fabrics from one run's cost."""
     import orjson
 
     from streams.bench.sizing import Terms, capacity_needs, table_lines

@@ -89,7 +89,7 @@ def test_expected_errors_are_lines_and_exit_codes(
 
 def test_every_command_of_the_table_has_a_module() -> None:
     """The table names modules that are there."""
-    missing = [c.name for c in COMMANDS if importlib.util.find_spec(c.where.partition(":")[0]) is None]
+    missing = [c.name for c in COMMANDS if importlib.util.find_spec(c.target.partition(":")[0]) is None]
     assert missing == []
 
 

@@ -91,7 +91,7 @@ def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: py
         (("demo", "--from", "nowhere.csv"), "--from needs --inventory"),
         (("demo", "--inventory", "nowhere"), "go with --from"),
         (("demo", "--out", "/nonexistent/out.jsonl"), "/nonexistent/out.jsonl: No such file or directory"),
-        (("collect", "nonsense"), "no collector nonsense"),
+        (("collect", "nonsense"), "unknown collector nonsense"),
         (("collect", "gnmi", "--set", "cadence"), "not of the form key=value"),
         (("process", "nonsense"), "no such stage: nonsense"),
     ],
