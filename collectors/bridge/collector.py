@@ -1,6 +1,5 @@
 """The bridge: what gnmic and Telegraf write to Kafka. Wiring only."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
@@ -21,23 +20,26 @@ from collectors.core.once import NullPublisher
 from collectors.core.process import collect_to_kafka
 from collectors.core.spec import Core, Spec
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.retry import Backoff, Failure, retry
 
 _log = structlog.get_logger("railsight.bridge")
 
-_AGAIN_S = 1.0
+_RETRY = Backoff.constant(1.0)
 
 
 async def collect(params: Params, context: CollectorContext, core: Core) -> None:
     """Read until cancelled."""
     bridge = Bridge(params, context, DeliveredByCounts(context.metrics), collector_name(params, core))
     options = params.client_options(None if core.client_options is None else dict(core.client_options))
-    while True:  # until the peers' Kafka answers: then it reads until cancelled
-        try:
-            async with GroupReader(params, options, bridge.revoked) as reader:
-                await bridge.run(reader)
-        except Retry as error:
-            _log.warning("not reading yet", why=str(error))
-            await asyncio.sleep(_AGAIN_S)
+
+    async def read(_: int) -> None:
+        async with GroupReader(params, options, bridge.revoked) as reader:
+            await bridge.run(reader)
+
+    def warn(failure: Failure) -> None:
+        _log.warning("cannot read the source Kafka, retrying", error=str(failure.error))
+
+    await retry(read, Retry, _RETRY, before_wait=warn)
 
 
 def collector_name(params: Params, core: Core) -> str:

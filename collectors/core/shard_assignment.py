@@ -20,11 +20,12 @@ from aiokafka.errors import CommitFailedError, KafkaError
 from collectors.core.membership import Membership
 from collectors.core.spec import Core
 from streams.wire.errors import Misconfigured
+from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.topics import TARGETS
 
 _log = structlog.get_logger("railsight.shards")
 
-_RETRY_S = 1.0
+_RETRY = Backoff.constant(1.0)
 _STOP_S = 5.0
 """Leaving the group needs an answer of Kafka; without one, the session times out by itself."""
 _RENEWALS = 6
@@ -48,14 +49,14 @@ class ShardAssignment(ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def run(self) -> None:
         """Participate until cancelled; raises Misconfigured if the topic has another number of partitions."""
-        while True:
-            try:
-                await self._participate()
-            except (KafkaError, OSError) as error:
-                _log.warning("not in the group", group=self._group, why=f"{type(error).__name__}: {error}")
-                await asyncio.sleep(_RETRY_S)
 
-    async def _participate(self) -> None:
+        def warn(failure: Failure) -> None:
+            why = f"{type(failure.error).__name__}: {failure.error}"
+            _log.warning("not in the group", group=self._group, why=why)
+
+        await retry(self._participate, (KafkaError, OSError), _RETRY, before_wait=warn)
+
+    async def _participate(self, _: int) -> None:
         session_ms = int(self._session_s * 1000)
         consumer = AIOKafkaConsumer(
             **self._options,

@@ -20,10 +20,11 @@ from collectors.snmp.trap_senders import TrapSenders
 from collectors.snmp.traps import Traps
 from streams.wire.errors import Reject, Retry
 from streams.wire.models import Source
+from streams.wire.retry import Backoff, Failure, retry
 
 _log = structlog.get_logger("railsight.snmp")
 
-_AGAIN_S = 1.0
+_RETRY = Backoff.constant(1.0)
 
 
 class TargetSession(NamedTuple):
@@ -94,16 +95,12 @@ async def _collect_first(params: Params, context: CollectorContext) -> None:
     readers = Readers(context)
 
     async def first(reader: DeviceReader) -> None:
+        def warn(failure: Failure) -> None:
+            _log.warning("device not read, retrying", device=reader.name, error=str(failure.error))
+            reader.close()
+
         try:
-            while True:
-                try:
-                    await reader.read_whole()
-                except (Retry, Reject) as why:
-                    _log.warning("not read", device=reader.name, why=str(why))
-                    reader.close()
-                    await asyncio.sleep(_AGAIN_S)
-                else:
-                    return
+            await retry(lambda _: reader.read_whole(), (Retry, Reject), _RETRY, before_wait=warn)
         finally:
             reader.close()
 

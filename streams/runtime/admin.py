@@ -5,7 +5,6 @@ because producers and stages would disagree on who owns a device.
 """
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from aiokafka.errors import KafkaError
 
 from streams.config.kafka import KafkaSettings
 from streams.wire.errors import Misconfigured, Retry
+from streams.wire.retry import Backoff, retry
 from streams.wire.topics import SNAPSHOTS, TOPICS, Topic
 
 _OK = 0
@@ -22,7 +22,8 @@ _EXISTS = 36
 # Answers of a cluster that is not up yet: no controller, too few brokers, leader unknown, time-out.
 _NOT_YET = {3, 5, 7, 15, 38, 41}
 _READY_PROBE = "railsight.ready"
-_ASK_AGAIN_S = 0.1
+_RETRY = Backoff.constant(0.1)
+_UNAVAILABLE = (Retry, KafkaError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +61,20 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
     An open port and even metadata come earlier, while what is produced still fails. Faust ends with 1 where it finds
     no broker at its start, so this comes first.
     """
-    give_up = time.monotonic() + within_s
-    why = "no answer"
-    while time.monotonic() < give_up:
-        try:
-            async with asyncio.timeout(5), _admin(kafka) as admin:
-                probe = NewTopic(_READY_PROBE, num_partitions=1, replication_factor=kafka.replication)
-                answer = await admin.create_topics([probe], validate_only=True)
-            codes = {error[1] for error in answer.topic_errors}
-            if codes <= {_OK, _EXISTS}:
-                return
-            why = f"error {sorted(codes)}"
-        except (KafkaError, OSError, TimeoutError) as error:
-            why = str(error) or type(error).__name__
-        await asyncio.sleep(_ASK_AGAIN_S)
-    raise Retry(f"Kafka at {kafka.bootstrap} was not ready after {within_s:g} s: {why}")
+
+    async def probe(_: int) -> None:
+        async with asyncio.timeout(5), _admin(kafka) as admin:
+            topic = NewTopic(_READY_PROBE, num_partitions=1, replication_factor=kafka.replication)
+            response = await admin.create_topics([topic], validate_only=True)
+        codes = {error[1] for error in response.topic_errors}
+        if not codes <= {_OK, _EXISTS}:
+            raise Retry(f"error {sorted(codes)}")
+
+    try:
+        await retry(probe, _UNAVAILABLE, _RETRY, within_s=within_s)
+    except _UNAVAILABLE as error:
+        why = str(error) or type(error).__name__
+        raise Retry(f"Kafka at {kafka.bootstrap} was not ready after {within_s:g} s: {why}") from error
 
 
 async def list_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[TopicState]:
@@ -101,20 +101,20 @@ async def ensure_topics(
     Raises Misconfigured where a topic cannot be or has another number of partitions, Retry where nobody answers.
     """
     wanted = list(topics)
-    give_up = time.monotonic() + within_s
-    while True:
-        try:
-            async with _admin(kafka) as admin:
-                created = await _create(admin, kafka, wanted)
-                states = await _states(admin, kafka, wanted)
-            if all(state.partitions is not None for state in states):
-                break
-            why = "created, but not in the metadata yet"
-        except (KafkaError, OSError) as error:
-            why = str(error) or type(error).__name__
-        if time.monotonic() > give_up:
-            raise Retry(f"the topics could not be created within {within_s:g} s: {why}")
-        await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def create(_: int) -> tuple[set[str], list[TopicState]]:
+        async with _admin(kafka) as admin:
+            created = await _create(admin, kafka, wanted)
+            states = await _states(admin, kafka, wanted)
+        if any(state.partitions is None for state in states):
+            raise Retry("created, but not in the metadata yet")
+        return created, states
+
+    try:
+        created, states = await retry(create, (Retry, KafkaError, OSError), _RETRY, within_s=within_s)
+    except (Retry, KafkaError, OSError) as error:
+        why = str(error) or type(error).__name__
+        raise Retry(f"the topics could not be created within {within_s:g} s: {why}") from error
     wrong = [
         f"{s.topic.name} has {s.partitions} partitions, {s.expected} are configured"
         for s in states

@@ -21,10 +21,11 @@ from streams.wire import topics
 from streams.wire.errors import Reject
 from streams.wire.inventory_topic import Assembler, topology_of
 from streams.wire.models import InventoryChunk, Job
+from streams.wire.retry import Backoff, retry
 from streams.wire.topics import Topic
 
 log = logging.getLogger(__name__)
-_AGAIN_S = 0.5
+_RETRY = Backoff.constant(0.5)
 _QUIET_MS = 200
 """So long without more of the inventory is the end of the topic: what is older than the newest need not be made."""
 
@@ -44,19 +45,17 @@ class InventoryReader:
 
     async def run(self) -> None:
         """Read until cancelled; begins again where the brokers were away, which changes nothing that is known."""
-        while True:
-            try:
-                async with following(self._kafka, (self._inventory.name, self._jobs.name)) as consumer:
-                    while True:
-                        fetched = await consumer.getmany(timeout_ms=_QUIET_MS if self._waiting else 500)
-                        for records in fetched.values():
-                            for record in records:
-                                self.take(record)
-                        if all(partition.topic != self._inventory.name for partition in fetched):
-                            await self.settle()
-            except AWAY as error:
-                log.warning("inventory: %s", error)
-                await asyncio.sleep(_AGAIN_S)
+        await retry(self._follow, AWAY, _RETRY, before_wait=lambda failure: log.warning("inventory: %s", failure.error))
+
+    async def _follow(self, _: int) -> None:
+        async with following(self._kafka, (self._inventory.name, self._jobs.name)) as consumer:
+            while True:
+                fetched = await consumer.getmany(timeout_ms=_QUIET_MS if self._waiting else 500)
+                for records in fetched.values():
+                    for record in records:
+                        self.take(record)
+                if all(partition.topic != self._inventory.name for partition in fetched):
+                    await self.settle()
 
     def take(self, record: Any) -> None:
         """One record of either topic; one that cannot be read is said once and passed over."""

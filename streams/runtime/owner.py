@@ -24,11 +24,12 @@ from streams.runtime.reading import AWAY, bounds, reading
 from streams.runtime.snapshot_topic import SnapshotTopic
 from streams.wire import topics
 from streams.wire.models import IDLE_NS, Progress, Snapshot
+from streams.wire.retry import Backoff, Failure, retry
 from streams.wire.topics import Record
 
 log = logging.getLogger(__name__)
 
-_AGAIN_S = 0.5
+_RETRY = Backoff.constant(0.5)
 # What a take-over asks of brokers that have just lost a node can hang for as long as a request may (40 s).
 _TAKE_OVER_S = 60.0
 # A turn takes milliseconds, and one that waits for the brokers as long as they are away.
@@ -117,18 +118,21 @@ class Owner:
         fold, around = self._fold, self._around
         inputs = [(topic.name, fold.partition) for topic in self._binding.inputs]
         began = time.monotonic()
-        while True:
-            try:
-                async with asyncio.timeout(_TAKE_OVER_S), reading(around.kafka) as consumer:
-                    epoch, state = await self._snapshots.take_over(consumer)
-                    earliest, end = await bounds(consumer, inputs)
-                    if self._binding.covers is not None:
-                        covers = self._binding.covers.name
-                        self._covered_offset = (await bounds(consumer, [(covers, 0)]))[1][covers]
-                break
-            except AWAY as error:
-                log.warning("%s/%d: %s; trying again", self._binding.stage, fold.partition, error or "no answer")
-                await asyncio.sleep(_AGAIN_S)
+
+        async def read(_: int) -> tuple[int, bytes, Any, Any]:
+            async with asyncio.timeout(_TAKE_OVER_S), reading(around.kafka) as consumer:
+                epoch, state = await self._snapshots.take_over(consumer)
+                earliest, end = await bounds(consumer, inputs)
+                if self._binding.covers is not None:
+                    covers = self._binding.covers.name
+                    self._covered_offset = (await bounds(consumer, [(covers, 0)]))[1][covers]
+            return epoch, state, earliest, end
+
+        def warn(failure: Failure) -> None:
+            error = str(failure.error) or "no answer"
+            log.warning("%s/%d: cannot take over, retrying: %s", self._binding.stage, fold.partition, error)
+
+        epoch, state, earliest, end = await retry(read, AWAY, _RETRY, before_wait=warn)
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
         digest = await asyncio.to_thread(fold.begin, epoch, state, earliest, end)
         self.inbox.begin(fold.positions, end)

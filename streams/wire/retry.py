@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt, stop_never
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_delay, stop_never
 from tenacity.wait import wait_exponential_jitter
 
 Answer = TypeVar("Answer")
@@ -43,12 +43,12 @@ async def retry(
     on: type[BaseException] | tuple[type[BaseException], ...],
     backoff: Backoff,
     *,
-    attempts: int | None = None,
+    within_s: float | None = None,
     before_wait: Callable[[Failure], None] | None = None,
 ) -> Answer:
     """Await `act(attempt)`, counted from 0, until it raises none of the errors `on`; return its result.
 
-    Every other error is raised at once, and the last one of `attempts`; without `attempts` it retries for ever.
+    Every other error is raised at once, and so is the first one after `within_s`; without it, retries for ever.
     """
 
     def report(state: RetryCallState) -> None:
@@ -62,7 +62,7 @@ async def retry(
         wait=wait_exponential_jitter(
             multiplier=backoff.initial_s, max=backoff.max_s, jitter=backoff.initial_s * JITTER
         ),
-        stop=stop_never if attempts is None else stop_after_attempt(attempts),
+        stop=stop_never if within_s is None else stop_after_delay(within_s),
         before_sleep=report,
         reraise=True,
     )
