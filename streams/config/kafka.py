@@ -1,6 +1,6 @@
-"""Where Kafka is, how to log in to it, and how many partitions its topics have.
+"""The settings of Kafka: addresses, authentication, and the numbers of partitions of the topics.
 
-Every client of ours is made from `client_options`; what Faust wants beside them is in streams/runtime/app.py.
+Every client uses `client_options`; streams/runtime/app.py adds the options of Faust.
 """
 
 import ssl
@@ -45,20 +45,22 @@ class KafkaSettings(BaseModel):
 
     @property
     def partitions(self) -> Partitions:
-        """How many partitions the topics have."""
+        """Return the numbers of partitions of the topics."""
         return Partitions(self.telemetry_partitions, self.pod_partitions)
 
     def secret(self) -> str:
-        """The password, read from its file where that is given; raises Misconfigured where the file cannot be read."""
+        """Return the password, from its file where one is set; raises Misconfigured if the file is unreadable."""
         if self.password_file is None:
             return self.password.get_secret_value() if self.password else ""
         try:
             return self.password_file.read_text(encoding="utf-8").rstrip("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"kafka.password_file {self.password_file}: {error}") from error
+            raise Misconfigured(
+                f"kafka.password_file: cannot read {self.password_file} ({error}); check the path and its permissions"
+            ) from error
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """The TLS context, None without TLS; raises Misconfigured where a file of it cannot be read."""
+        """Return the TLS context, None without TLS; raises Misconfigured if one of its files is unreadable."""
         if not self.tls:
             return None
         try:
@@ -66,11 +68,14 @@ class KafkaSettings(BaseModel):
             if self.cert_file:
                 context.load_cert_chain(self.cert_file, self.key_file)
         except (OSError, ssl.SSLError) as error:
-            raise Misconfigured(f"kafka: TLS files cannot be read: {error}") from error
+            files = ", ".join(str(path) for path in (self.ca_file, self.cert_file, self.key_file) if path is not None)
+            raise Misconfigured(
+                f"kafka: cannot load the TLS files {files} ({error}); check ca_file, cert_file and key_file"
+            ) from error
         return context
 
     def client_options(self) -> dict[str, Any]:
-        """The arguments with which any aiokafka client reaches this cluster."""
+        """Return the connection arguments of an aiokafka client."""
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap.split(",")}
         if self.tls:
             options["ssl_context"] = self.ssl_context()

@@ -1,10 +1,11 @@
-"""Reads a configuration: one TOML file, then the environment over it, validated as a whole.
+"""Loads a configuration: one TOML file, then the environment over it, validated as a whole.
 
-Decides how a setting is spelled in each place and how what is wrong with it is said: one line a problem, all of them at
-once, and never a secret's value. What the settings are is said by the rooms' own Params, composed in settings.py.
+Defines the spelling of settings in each source and the error lines: one line for each problem, all at once, with the
+source of the value and never a secret's value. The settings themselves are the Params of the rooms, composed in
+settings.py.
 
-Environment: `RAILSIGHT__SECTION__KEY=value`. A secret `x` (a SecretStr) is given by the environment or as `x_file`,
-the name of a file that holds it; it is refused in the TOML file itself, which people commit and paste.
+Environment: `RAILSIGHT__SECTION__KEY=value`. A secret `x` (a SecretStr) comes from the environment or from the file
+named by `x_file`; the TOML file must not contain it, because such files are committed and shared.
 """
 
 import difflib
@@ -26,82 +27,93 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 @dataclass
-class CollectedErrors:
-    """What was read so far: the settings as a tree, and a line for each problem."""
+class RawSettings:
+    """The settings of all sources as a tree, the origin of each, and a line for each problem."""
 
     tree: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    path: Path | None = None
+    variables: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """The environment variable of each setting that comes from one."""
+
+    def origin(self, where: tuple[str, ...]) -> str:
+        """Return the variable or the file of a setting, in parentheses; empty for a default."""
+        for length in range(len(where), 0, -1):
+            if (name := self.variables.get(where[:length])) is not None:
+                return f" (in {name})"
+        return f" (in {self.path})" if self.path is not None else ""
 
 
-def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str], unread: Sequence[str] = ()) -> Model:
-    """The settings of `path` (None: the defaults) with the environment over them; raises Misconfigured.
+def load_model(model: type[Model], path: Path | None, environ: Mapping[str, str], ignored: Sequence[str] = ()) -> Model:
+    """Load the settings of `path` (None: the defaults) with the environment over them; raises Misconfigured.
 
-    Sections that are `unread` (`collect`, `collect.snmp`) belong to another process that shares the file.
+    The `ignored` sections (`collect`, `collect.snmp`) belong to another process that shares the file.
     """
-    gathered = collect_errors(model, path, environ)
-    for section in unread:
+    raw = read_sources(model, path, environ)
+    for section in ignored:
         *outer, last = section.split(".")
-        place = gathered.tree
+        table = raw.tree
         for name in outer:
-            place = place.get(name, {})
-        place.pop(last, None)
-    checked = validated(model, gathered)
-    if checked is None or gathered.problems:
-        raise Misconfigured("\n".join(gathered.problems))
-    return checked
+            table = table.get(name, {})
+        table.pop(last, None)
+    settings = validate(model, raw)
+    if settings is None or raw.problems:
+        raise Misconfigured("\n".join(raw.problems))
+    return settings
 
 
-def collect_errors(model: type[BaseModel], path: Path | None, environ: Mapping[str, str]) -> CollectedErrors:
-    """Read both sources without judging more than their form."""
-    gathered = CollectedErrors()
+def read_sources(model: type[BaseModel], path: Path | None, environ: Mapping[str, str]) -> RawSettings:
+    """Read both sources and check only their form."""
+    raw = RawSettings(path=path)
     if path is not None:
-        _take_file(gathered, path)
-        _refuse_secrets(gathered, model, gathered.tree, ())
+        _read_file(raw, path)
+        _refuse_secrets(raw, model, raw.tree, ())
     for name, value in sorted(environ.items()):
         if name.startswith(PREFIX):
-            _take_variable(gathered, name, value)
-    _read_secrets(gathered, model, gathered.tree, ())
-    return gathered
+            _read_variable(raw, name, value)
+    _read_secret_files(raw, model, raw.tree, ())
+    return raw
 
 
-def validated(model: type[Model], gathered: CollectedErrors) -> Model | None:
-    """The tree as the model, or None, with a line for each problem added to `gathered`."""
+def validate(model: type[Model], raw: RawSettings) -> Model | None:
+    """Return the tree as the model; on errors None, with a line for each added to `raw.problems`."""
     try:
-        return model.model_validate(gathered.tree)
+        return model.model_validate(raw.tree)
     except ValidationError as error:
-        # Never the input: it may be a secret, or the address with one in it.
+        # Never the input: it may be a secret, or an address that contains one.
         details = error.errors(include_input=False, include_url=False, include_context=False)
-        gathered.problems += [_describe(model, detail) for detail in details]
+        raw.problems += [_describe(model, raw, detail) for detail in details]
     return None
 
 
-def _take_file(gathered: CollectedErrors, path: Path) -> None:
+def _read_file(raw: RawSettings, path: Path) -> None:
     try:
-        gathered.tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        raw.tree = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        gathered.problems.append(f"{path}: {error.strerror}")
+        raw.problems.append(f"cannot read {path}: {error.strerror}")
     except UnicodeDecodeError:
-        gathered.problems.append(f"{path}: not UTF-8")
+        raw.problems.append(f"cannot read {path}: not UTF-8")
     except tomllib.TOMLDecodeError as error:
-        gathered.problems.append(f"{path}: {error}")
+        raw.problems.append(f"cannot parse {path}: {error}")
 
 
-def _take_variable(gathered: CollectedErrors, name: str, value: str) -> None:
+def _read_variable(raw: RawSettings, name: str, value: str) -> None:
     *sections, key = name.removeprefix(PREFIX).lower().split("__")
-    place = gathered.tree
+    table = raw.tree
     for section in sections:
-        place = place.setdefault(section, {})
-        if not isinstance(place, dict):
-            gathered.problems.append(f"{name}: {section} is a value in the file, not a section")
+        table = table.setdefault(section, {})
+        if not isinstance(table, dict):
+            raw.problems.append(f"{name}: {section} is a value, not a section; remove one of the two")
             return
     if not key or not all(sections):
-        gathered.problems.append(f"{name}: not of the form {PREFIX}SECTION__KEY")
+        raw.problems.append(f"{name}: not of the form {PREFIX}SECTION__KEY; rename or unset it")
         return
-    place[key] = _plain(value)
+    table[key] = _parsed(value)
+    raw.variables[(*sections, key)] = name
 
 
-def _plain(value: str) -> Any:
-    """Lists and tables are JSON in the environment; all else is read by the setting's own type."""
+def _parsed(value: str) -> Any:
+    """Parse lists and tables, which are JSON in the environment; the type of a setting parses all other values."""
     if value[:1] in ("[", "{"):
         try:
             return orjson.loads(value)
@@ -110,50 +122,47 @@ def _plain(value: str) -> Any:
     return value
 
 
-def _refuse_secrets(
-    gathered: CollectedErrors, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]
-) -> None:
-    for section, inner, held in _sections(model, tree, at):
+def _refuse_secrets(raw: RawSettings, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]) -> None:
+    for section, inner, table in _sections(model, tree, at):
         for name in secrets_of(inner):
-            if name in held:
-                gathered.problems.append(
-                    f"{_dotted((*section, name))}: a secret does not belong into this file; name a file that holds it"
-                    f" as {name}_file, or set {_variable((*section, name))}"
+            if name in table:
+                where = (*section, name)
+                raw.problems.append(
+                    f"{_dotted(where)}: a secret must not be in this file{raw.origin(where)}; set {name}_file to the"
+                    f" path of a file with it, or set {_variable(where)}"
                 )
-                del held[name]
+                del table[name]
 
 
-def _read_secrets(
-    gathered: CollectedErrors, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]
-) -> None:
-    for section, inner, held in _sections(model, tree, at):
+def _read_secret_files(raw: RawSettings, model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]) -> None:
+    for section, inner, table in _sections(model, tree, at):
         for name in secrets_of(inner):
-            if (key := f"{name}_file") in held and key not in inner.model_fields:
-                place = Path(str(held.pop(key)))
+            if (key := f"{name}_file") in table and key not in inner.model_fields:
+                path = Path(str(table.pop(key)))
                 try:
-                    held.setdefault(name, place.read_text(encoding="utf-8").rstrip("\r\n"))
+                    table.setdefault(name, path.read_text(encoding="utf-8").rstrip("\r\n"))
                 except (OSError, UnicodeDecodeError) as error:
-                    gathered.problems.append(
-                        f"{_dotted((*section, key))}: {place}: {getattr(error, 'strerror', None) or 'not UTF-8'}"
-                    )
+                    reason = getattr(error, "strerror", None) or "not UTF-8"
+                    where = (*section, key)
+                    raw.problems.append(f"{_dotted(where)}: cannot read {path}: {reason}{raw.origin(where)}")
 
 
 def secrets_of(model: type[BaseModel]) -> tuple[str, ...]:
-    """The names of a model's settings that are secret."""
+    """Return the names of the secret settings of a model."""
     return tuple(name for name, info in model.model_fields.items() if SecretStr in _parts(info.annotation))
 
 
 def _sections(
     model: type[BaseModel], tree: Mapping[str, Any], at: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], type[BaseModel], dict[str, Any]]]:
-    """Each model of the tree that the input says anything about: where it stands, the model, what was said."""
+    """Yield each section of the tree that is present: its path, its model, its table."""
     if isinstance(tree, dict):
         yield at, model, tree
     for name, info in model.model_fields.items():
         inner = next((part for part in _parts(info.annotation) if _is_model(part)), None)
-        held = tree.get(name)
-        if inner is not None and isinstance(held, dict):
-            yield from _sections(inner, held, (*at, name))
+        table = tree.get(name)
+        if inner is not None and isinstance(table, dict):
+            yield from _sections(inner, table, (*at, name))
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
@@ -166,15 +175,15 @@ def _is_model(part: Any) -> bool:
     return isinstance(part, type) and issubclass(part, BaseModel)
 
 
-def _describe(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
+def _describe(model: type[BaseModel], raw: RawSettings, detail: Mapping[str, Any]) -> str:
     where = tuple(str(part) for part in detail["loc"])
     if detail["type"] == "extra_forbidden":
         near = difflib.get_close_matches(where[-1], _names_at(model, where[:-1]), n=1)
-        return f"{_dotted(where)}: no such setting" + (f" (did you mean {near[0]}?)" if near else "")
+        return f"{_dotted(where)}: unknown setting{raw.origin(where)}" + (f"; did you mean {near[0]}?" if near else "")
     if detail["type"] == "missing":
-        return f"{_dotted(where)}: needed, and not there"
+        return f"{_dotted(where)}: required and not set; set it in the file or as {_variable(where)}"
     message = str(detail["msg"]).removeprefix("Value error, ")
-    return f"{_dotted(where)}: {message[:1].lower()}{message[1:]}"
+    return f"{_dotted(where)}: {message[:1].lower()}{message[1:]}{raw.origin(where)}"
 
 
 def _names_at(model: type[BaseModel], where: tuple[str, ...]) -> list[str]:

@@ -1,7 +1,7 @@
-"""All settings of railsight: each room's own Params under one section name, and nothing else.
+"""All settings of railsight: the Params of each room under one section name.
 
-Collectors are handed in by the command line, so that this room never imports them: `[collect.<name>]` is validated
-with the Params of the collector of that name. How the sources are read and refused is in loader.py.
+The command line passes the collectors, so that this room does not import them: `[collect.<name>]` is validated with the
+Params of the collector of that name. loader.py reads and validates the sources.
 """
 
 import os
@@ -21,13 +21,13 @@ from streams.store.params import SinkParams, StoreParams
 
 
 class Collectors(BaseModel):
-    """One optional section a collector; the fields are those of the collectors that were handed in."""
+    """One optional section for each collector; the fields are those of the collectors that were passed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Embedded(BaseModel):
-    """The servers that railsight starts itself where the configuration names no others."""
+    """The servers that railsight starts if the configuration has no others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class Embedded(BaseModel):
 
 
 class Settings(BaseModel):
-    """The whole configuration; a section that is not given has its defaults."""
+    """The whole configuration; an absent section has its defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -51,9 +51,9 @@ class Settings(BaseModel):
 
     @property
     def collectors(self) -> dict[str, BaseModel]:
-        """The Params of each collector that has a section, by its name."""
-        held = {name: getattr(self.collect, name) for name in type(self.collect).model_fields}
-        return {name: params for name, params in held.items() if params is not None}
+        """Return the Params of each collector that has a section, by name."""
+        sections = {name: getattr(self.collect, name) for name in type(self.collect).model_fields}
+        return {name: params for name, params in sections.items() if params is not None}
 
 
 def load(
@@ -62,15 +62,14 @@ def load(
     environ: Mapping[str, str] = os.environ,
     others: Iterable[str] = (),
 ) -> Settings:
-    """The settings of a file and the environment; raises Misconfigured with a line for each problem.
+    """Load the settings of a file and the environment; raises Misconfigured with a line for each problem.
 
-    `collectors` are the Params of collectors by name, and `others` names of some whose section is not looked at.
-    Without `collectors`, `[collect]` is not looked at: a process that runs none needs none installed to read the file
-    that it shares with them.
+    `collectors` are the Params of collectors by name; the sections of `others` are ignored. Without `collectors`,
+    `[collect]` is ignored: a process that runs no collector reads the shared file without the collectors installed.
     """
     if collectors is None:
-        return load_model(Settings, path, environ, unread=("collect",))
+        return load_model(Settings, path, environ, ignored=("collect",))
     fields = {name: (params | None, None) for name, params in collectors.items()}
     section = create_model("Collectors", __base__=Collectors, **fields)  # type: ignore[call-overload]
     model = create_model("Settings", __base__=Settings, collect=(section, section()))
-    return load_model(model, path, environ, unread=[f"collect.{name}" for name in others])
+    return load_model(model, path, environ, ignored=[f"collect.{name}" for name in others])

@@ -1,6 +1,6 @@
-"""Makes the stages of the pipeline from the settings: the one place that knows each stage's constructor.
+"""Creates the stages of the pipeline from the settings; the only module with the constructors of all stages.
 
-A stage's module is imported only by the process that runs it.
+A process imports only the modules of the stages that it runs.
 """
 
 import hashlib
@@ -13,11 +13,11 @@ from streams.wire.topics import STAGES
 
 
 def stage_factory(name: str, settings: Settings) -> Callable[[int], Stage]:
-    """What makes the stage's owner of a partition; raises Misconfigured for a stage that does not exist."""
-    make = _makers(settings).get(name)
-    if make is None:
-        raise Misconfigured(f"no such stage: {name} (there are {', '.join(STAGES)})")
-    return make
+    """Return the factory of a stage for a partition; raises Misconfigured for an unknown stage."""
+    factory = _makers(settings).get(name)
+    if factory is None:
+        raise Misconfigured(f"unknown stage: {name}; available: {', '.join(STAGES)}")
+    return factory
 
 
 def _makers(settings: Settings) -> dict[str, Callable[[int], Stage]]:
@@ -45,6 +45,6 @@ def _makers(settings: Settings) -> dict[str, Callable[[int], Stage]]:
 
 
 def settings_digest(settings: Settings) -> str:
-    """Names the thresholds and the policy that a run had: 12 digits of SHA-256 over their JSON."""
-    said = settings.detect.model_dump_json() + settings.decide.model_dump_json()
-    return hashlib.sha256(said.encode()).hexdigest()[:12]
+    """Return the digest of thresholds and policy: 12 digits of SHA-256 over their JSON."""
+    text = settings.detect.model_dump_json() + settings.decide.model_dump_json()
+    return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -9,16 +9,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streams.fabric.ids import tier_rank
 from streams.fabric.inventory_rows import Device
-
-if TYPE_CHECKING:
-    from streams.fabric.topology import TopologyLink
+from streams.fabric.topology_link import TopologyLink
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -36,7 +34,7 @@ NO_LINKS: Ints = np.zeros(0, np.int64)
 class Graph:
     """Columns over links (`lower`, `upper`, …) and over devices (`rank`, `is_host`, …)."""
 
-    def __init__(self, devices: Mapping[str, Device], uplinks_of: Mapping[str, Sequence["TopologyLink"]]) -> None:
+    def __init__(self, devices: Mapping[str, Device], uplinks_of: Mapping[str, Sequence[TopologyLink]]) -> None:
         self.names = tuple(devices)
         self.number: dict[str, int] = {name: number for number, name in enumerate(self.names)}
         self._devices = tuple(devices.values())
@@ -71,16 +69,16 @@ class Graph:
         """Return the uplink capacity of all hosts."""
         return float(self.speed[self.is_up & self.is_host[self.lower]].sum())
 
-    def number_of(self, link: "TopologyLink") -> int:
+    def number_of(self, link: TopologyLink) -> int:
         """Return the number of a link; raises ValueError or KeyError if it is not of this fabric."""
         device = self.number[link.lower.device]
         return self.links.index(link, int(self.first_uplink[device]), int(self.first_uplink[device + 1]))
 
-    def numbers_of(self, links: Iterable["TopologyLink"]) -> Ints:
+    def numbers_of(self, links: Iterable[TopologyLink]) -> Ints:
         """Return the numbers of links, in their order."""
         return np.fromiter(map(self.number_of, links), np.int64)
 
-    def links_at(self, links: Ints) -> tuple["TopologyLink", ...]:
+    def links_at(self, links: Ints) -> tuple[TopologyLink, ...]:
         """Return the links of these numbers."""
         return tuple(map(self.links.__getitem__, links.tolist()))
 

@@ -8,33 +8,18 @@ own (streams.runtime.inventory_reader).
 import copy
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
 
 from streams.fabric.graph import EquivalenceKey, Graph
 from streams.fabric.ids import Port, link_id, port_id, tier_rank
 from streams.fabric.inventory import Device, Inventory, Job
 from streams.fabric.inventory_rows import HOST_LINK
 from streams.fabric.job_placement import JobPlacement
+from streams.fabric.topology_link import TopologyLink
+
+__all__ = ["PEERS", "Topology", "TopologyLink"]
 
 PEERS: tuple[EquivalenceKey, ...] = ("role", "tier", "pod", "plane", "rail")
 """The columns in which links are equal that carry the same kind of traffic in the same place."""
-
-
-class TopologyLink(NamedTuple):
-    """A link of the topology: `lower` is the end nearer to the hosts (ties by name)."""
-
-    id: str
-    lower: Port
-    upper: Port
-    role: str
-    rail: int | None
-    plane: int | None
-    pod: str
-    speed_bps: int | None
-
-    def far_end(self, port: Port) -> Port:
-        """Return the other end."""
-        return self.upper if port == self.lower else self.lower
 
 
 class Topology:

@@ -51,7 +51,7 @@ async def test_topics_are_made_and_all_stages_run_in_one_process(tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("process", "mesure"), 2, "no such stage: mesure"),
+        (("process", "mesure"), 2, "unknown stage: mesure"),
         (("topics", "--bootstrap", "127.0.0.1:1"), 1, "Kafka at 127.0.0.1:1 was not ready after"),
     ],
 )

@@ -93,7 +93,7 @@ def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: py
         (("demo", "--out", "/nonexistent/out.jsonl"), "/nonexistent/out.jsonl: No such file or directory"),
         (("collect", "nonsense"), "unknown collector nonsense"),
         (("collect", "gnmi", "--set", "cadence"), "not of the form key=value"),
-        (("process", "nonsense"), "no such stage: nonsense"),
+        (("process", "nonsense"), "unknown stage: nonsense"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -1,4 +1,4 @@
-"""What the whole configuration is made of, and what it refuses by name."""
+"""The configuration composes the settings of all rooms and refuses unknown ones by name."""
 
 from pathlib import Path
 
@@ -25,13 +25,13 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_nothing_needs_to_be_set() -> None:
-    """The defaults are a configuration."""
+def test_no_setting_is_required() -> None:
+    """The defaults are a valid configuration."""
     assert load(environ={}) == Settings()
 
 
 def test_each_section_reaches_its_room(tmp_path: Path) -> None:
-    """A threshold, an address and a collector's cadence arrive where they belong."""
+    """A threshold, an address and the interval of a collector reach their Params."""
     path = written(
         tmp_path,
         '[kafka]\nbootstrap = "b:1"\n[detect.flap]\npresets = ["any"]\n[collect.lamp]\ntargets = ["a"]\n',
@@ -43,7 +43,7 @@ def test_each_section_reaches_its_room(tmp_path: Path) -> None:
 
 
 def test_unknown_names_are_refused_at_every_depth(tmp_path: Path) -> None:
-    """A section, a setting of a detector and one of a collector that do not exist are each named, all at once."""
+    """An unknown section, detector setting and collector setting are all reported at once."""
     path = written(
         tmp_path,
         "[kafak]\n[detect.flap]\npreset = 1\n[collect.lamp]\ntargets = []\ncolor = 1\n[collect.lump]\nx = 1\n",
@@ -51,25 +51,25 @@ def test_unknown_names_are_refused_at_every_depth(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured) as caught:
         load(path, LAMP, {})
     assert sorted(str(caught.value).splitlines()) == [
-        "collect.lamp.color: no such setting",
-        "collect.lump: no such setting (did you mean lamp?)",
-        "detect.flap.preset: no such setting (did you mean presets?)",
-        "kafak: no such setting (did you mean kafka?)",
+        f"collect.lamp.color: unknown setting (in {path})",
+        f"collect.lump: unknown setting (in {path}); did you mean lamp?",
+        f"detect.flap.preset: unknown setting (in {path}); did you mean presets?",
+        f"kafak: unknown setting (in {path}); did you mean kafka?",
     ]
 
 
 def test_a_collector_without_its_section_does_not_run() -> None:
-    """Only what is configured is started, also where a collector has settings without a default."""
+    """Only configured collectors start, also if a collector has required settings."""
     assert load(None, LAMP, {}).collectors == {}
 
 
-def test_other_processes_need_no_collector_to_read_the_file(tmp_path: Path) -> None:
-    """A worker reads the file that it shares with collectors that are not installed beside it."""
+def test_a_process_without_collectors_reads_the_shared_file(tmp_path: Path) -> None:
+    """A worker reads a file with sections of collectors that are not installed."""
     path = written(tmp_path, '[kafka]\nbootstrap = "b:1"\n[collect.lamp]\ntargets = ["a"]\n')
     assert load(path, None, {}).kafka.bootstrap == "b:1"
 
 
-def test_a_preset_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
-    """What a room says of its own settings reaches the user in its words."""
+def test_an_unknown_preset_is_refused_with_the_available_ones(tmp_path: Path) -> None:
+    """The error of a room's own validator reaches the user unchanged."""
     with pytest.raises(Misconfigured, match=r"detect\.flap: no such preset: nonsense \(there are "):
         load(written(tmp_path, '[detect.flap]\npresets = ["nonsense"]\n'), environ={})

@@ -67,7 +67,7 @@ def test_a_crash_loop_ends_in_one_line_with_the_part_and_its_log(tmp_path: Path)
 
 def test_a_misconfigured_part_is_not_tried_again(tmp_path: Path) -> None:
     """Exit code 2 means that trying again changes nothing."""
-    supervisor, starts, _ = supervised(tmp_path, says="railsight: kafka.urll: no such setting\n")
+    supervisor, starts, _ = supervised(tmp_path, says="railsight: kafka.urll: unknown setting\n")
     starts.processes[-1].exit_code = 2
     with pytest.raises(GaveUp, match=r"kafka\.urll"):
         supervisor.tick()
