@@ -164,7 +164,7 @@ def _paged(retracted: Finding, revisions: Iterable[Finding], hold_s: float) -> b
 
 
 def _endpoints(finding: Finding) -> frozenset[Port]:
-    if finding.subject.id.startswith("pod:"):
+    if finding.subject.is_pod:
         return frozenset({Port(finding.subject.pod, "")})
     return frozenset(Port(end.device, end.port) for end in (finding.subject.a, finding.subject.z) if end is not None)
 

@@ -84,6 +84,16 @@ class Condition(IntEnum):
         family, _, name = self.name.lower().partition("_")
         return f"{family}/{name.replace('_', '-')}"
 
+    @property
+    def is_congestion(self) -> bool:
+        """Return whether it is about traffic, for which the origin matters, and not about a broken part."""
+        return self in (
+            Condition.CONGESTION_INCAST,
+            Condition.CONGESTION_PFC_STORM,
+            Condition.CONGESTION_IMBALANCE,
+            Condition.CONGESTION_COLLAPSE,
+        )
+
 
 class Severity(IntEnum):
     SEVERITY_UNSPECIFIED = 0
@@ -296,6 +306,11 @@ class Subject:
     site: str = ""
     team: str = ""
     former_ids: tuple[str, ...] = ()
+
+    @property
+    def is_pod(self) -> bool:
+        """Return whether the subject is a whole pod, which has no ends."""
+        return self.role == "pod"
 
 
 @dataclass(frozen=True, slots=True)

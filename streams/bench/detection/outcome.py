@@ -65,7 +65,7 @@ class Outcome:
 
     def _has_fault(self, finding: Finding) -> bool:
         places = {end.device for end in (finding.subject.a, finding.subject.z) if end is not None}
-        places |= {finding.subject.pod} if finding.subject.id.startswith("pod:") else set()
+        places |= {finding.subject.pod} if finding.subject.is_pod else set()
         start_ns = finding.started_at_ns
         return any(
             truth.device in places

@@ -85,5 +85,4 @@ def _is_on_path(footprint: JobFootprint, finding: Finding) -> bool:
     if subject.a is not None:
         # A port without a known link, or a device: hosts of other jobs are on no path.
         return subject.a.device in footprint.devices
-    kind, _, name = subject.id.partition(":")
-    return kind == "pod" and name in footprint.pods
+    return subject.is_pod and subject.pod in footprint.pods

@@ -51,7 +51,7 @@ def _impact_lines(impact: Impact, indent: str) -> Iterator[str]:
     yield f"{indent}{finding.severity.name}  {finding.condition.slug}  {finding.summary}  [{finding.id[:12]}]"
     yield f"{indent}  {when}{still_open}; {_affected_hosts(impact)}"
     radius = finding.blast_radius
-    if finding.condition.slug.startswith("congestion/"):
+    if finding.condition.is_congestion:
         # For congestion the origin of the traffic matters.
         yield f"{indent}  cause {finding.cause.label or 'unknown'}; jobs {', '.join(radius.jobs) if radius else ''}"
         yield from (f"{indent}  {evidence.statement}" for evidence in finding.evidence)

@@ -67,8 +67,8 @@ def test_the_paths_of_a_job_go_as_far_up_as_its_hosts_lie_apart() -> None:
         (Subject("device:leaf", Endpoint("leaf")), ("h",), True),
         (Subject("device:core", Endpoint("core")), ("h",), False),
         (Subject("device:core", Endpoint("core")), ("h", "i"), True),
-        (Subject("pod:p1"), ("h",), True),
-        (Subject("pod:p3"), ("h",), False),
+        (Subject("pod:p1", role="pod", pod="p1"), ("h",), True),
+        (Subject("pod:p3", role="pod", pod="p3"), ("h",), False),
         (_link(AWAY), ("h",), False),
     ],
 )
