@@ -1,1 +1,1 @@
-"""Fabric-wide: one cause for many episodes, who is hit, and what becomes a finding."""
+"""attribute: the fabric-wide stage. It finds the root cause, severity and blast radius of each episode."""

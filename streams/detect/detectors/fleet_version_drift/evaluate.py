@@ -4,19 +4,17 @@ One finding a cohort and version, not one a device. INFO while it causes no faul
 version at which links fail significantly more often than at the others of the cohort is a WARNING.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from streams.detect.detectors.fleet_version_drift.cohorts import (
     Cohort,
-    CohortAssessment,
-    FaultRates,
     RunningVersion,
     assess,
     compare_fault_rates,
     merge_counts,
 )
-from streams.detect.detectors.fleet_version_drift.report import evidence_of, summary_of
+from streams.detect.detectors.fleet_version_drift.params import DriftParams
+from streams.detect.detectors.fleet_version_drift.report import DriftFacts, evidence_of, summary_of
 from streams.detect.detectors.fleet_version_drift.state import Drift, FleetState
 from streams.detect.evidence.episodes import Conclusion, finding_defaults, reconcile
 from streams.detect.evidence.link_history import FOREVER
@@ -72,7 +70,8 @@ def _assess_cohorts(params: DetectParams, state: FleetState, now_ns: int) -> set
             drifting.add(subject_id)
             drift = _open_drift(params, state, subject_id, cohort, versions[version], now_ns)
             rates = compare_fault_rates(params.drift, version, versions, state.faults.values(), now_ns)
-            drift.finding = _finding(params, drift, cohort, versions[version], versions, assessment, rates, now_ns)
+            facts = DriftFacts(cohort, versions[version], versions, assessment, rates)
+            drift.finding = _finding(params, drift, facts, now_ns)
     return drifting
 
 
@@ -116,21 +115,11 @@ def _open_drift(
     return state.drifts[subject_id]
 
 
-def _finding(
-    params: DetectParams,
-    drift: Drift,
-    cohort: Cohort,
-    version: RunningVersion,
-    versions: Mapping[str, RunningVersion],
-    assessment: CohortAssessment,
-    rates: FaultRates | None,
-    now_ns: int,
-) -> Finding:
-    cause = _cause(params, versions, assessment, rates, now_ns)
-    total = sum(running.devices for running in versions.values())
+def _finding(params: DetectParams, drift: Drift, facts: DriftFacts, now_ns: int) -> Finding:
+    cause = _cause(params.drift, facts, now_ns)
     is_faulty = cause is Cause.VERSION_FAULTY
     is_warning = is_faulty or cause is Cause.VERSION_NOT_ALLOWED
-    hosts = tuple(sorted(version.members)[:_MAX_NAMED]) if cohort.kind == "nic" else ()
+    hosts = tuple(sorted(facts.version.members)[:_MAX_NAMED]) if facts.cohort.kind == "nic" else ()
     return Finding(
         **finding_defaults(params, SLUG, VERSION),
         condition=Condition.FLEET_VERSION_DRIFT,
@@ -139,28 +128,23 @@ def _finding(
         started_at_ns=drift.begin_ns,
         observed_at_ns=now_ns,
         detected_at_ns=drift.detected_ns,
-        summary=summary_of(cohort, version, assessment, total, rates if is_faulty else None),
+        summary=summary_of(facts, is_faulty=is_faulty),
         cause=cause,
-        evidence=tuple(evidence_of(cohort, version, versions, assessment, rates, params.drift.confidence)),
+        evidence=tuple(evidence_of(facts, params.drift.confidence)),
         confidence=0.9,
-        coverage=Coverage(seen=total, expected=total),
+        coverage=Coverage(seen=facts.total, expected=facts.total),
         blast_radius=BlastRadius(hosts=hosts),
     )
 
 
-def _cause(
-    params: DetectParams,
-    versions: Mapping[str, RunningVersion],
-    assessment: CohortAssessment,
-    rates: FaultRates | None,
-    now_ns: int,
-) -> Cause:
+def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
     """Return the most severe cause that applies; a version that is being rolled out comes before the allow-list."""
-    if rates is not None and rates.faults >= params.drift.harm_faults and rates.low > 1:
+    rates = facts.rates
+    if rates is not None and rates.faults >= params.harm_faults and rates.low > 1:
         return Cause.VERSION_FAULTY
-    if any(now_ns - running.changed_ns < ns(params.drift.rollout_s) for running in versions.values()):
+    if any(now_ns - running.changed_ns < ns(params.rollout_s) for running in facts.versions.values()):
         return Cause.VERSION_ROLLOUT
-    return Cause.VERSION_NOT_ALLOWED if assessment.by_list else Cause.VERSION_DRIFT
+    return Cause.VERSION_NOT_ALLOWED if facts.assessment.by_list else Cause.VERSION_DRIFT
 
 
 def _reconcile(params: DetectParams, drift: Drift, watermark_ns: int) -> list[Episode]:
