@@ -119,7 +119,7 @@ class Owner:
         inputs = [(topic.name, fold.partition) for topic in self._binding.inputs]
         began = time.monotonic()
 
-        async def read(_: int) -> tuple[int, bytes, Any, Any]:
+        async def read(_: int) -> tuple[int, Snapshot | None, dict[str, int], dict[str, int]]:
             async with asyncio.timeout(_TAKE_OVER_S), reading(around.kafka) as consumer:
                 epoch, state = await self._snapshots.take_over(consumer)
                 earliest, end = await bounds(consumer, inputs)
