@@ -9,8 +9,8 @@ import pytest
 _TURNS = """
 import resource
 from concurrent.futures import ThreadPoolExecutor
-from streams.instrument.pages import keep_pages
-keep_pages()
+from streams.instrument.pages import retain_malloc_pages
+retain_malloc_pages()
 threads = [ThreadPoolExecutor(1) for _ in range(6)]
 def make():
     return sum(len(piece) for piece in [bytes(1 << 20) for _ in range(80)])

@@ -78,11 +78,11 @@ def test_config_check_names_every_problem(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A configuration that can be used is called fine."""
+    """A usable configuration is called valid."""
     path = tmp_path / "railsight.toml"
     path.write_text('[collect.gnmi]\ntargets = [{ name = "leaf1", address = "127.0.0.1:1" }]\n')
     assert run("config", "check", "--config", str(path)) == 0
-    assert "fine (collectors: gnmi)" in capsys.readouterr().out
+    assert "valid (collectors: gnmi)" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
