@@ -13,7 +13,7 @@ help:
 	@echo "make check  the checks that take seconds"
 	@echo "make env    only the environment, in $(VENV)"
 	@echo "make peers  Debian's kcat, snmp, Alertmanager, Prometheus: programs the tests talk to (needs root)"
-	@echo "make lock   write requirements.lock anew;  make proto  write the generated code anew"
+	@echo "make lock   update requirements.lock;  make proto  generate the protobuf code again"
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else f"railsight needs Python 3.11 to 3.13; {sys.executable} is {v[0]}.{v[1]} (set PYTHON=)")'

@@ -80,8 +80,8 @@ def _finding() -> build.TextBoxVariable:
 
 
 def _runbooks() -> build.TextBoxVariable:
-    said = "Where the repository is served, ending in a slash; the runbooks' paths are put behind it."
-    return build.TextBoxVariable("runbooks").label("Runbooks at").description(said)
+    description = "Base URL of the repository, ending in a slash; runbook paths are appended to it."
+    return build.TextBoxVariable("runbooks").label("Runbooks at").description(description)
 
 
 _ALL = dashboard.VariableOption(selected=True, text="All", value="$__all")
@@ -135,7 +135,7 @@ def _now(made: build.Dashboard) -> None:
     made.with_panel(
         timeline(
             "Health by pod and rail",
-            "The worst open finding of each place; unseen where no device of the pod was heard.",
+            "The worst open finding of each place; unobserved if no device of the pod reported.",
             queries.HEALTH,
         )
     )
@@ -156,7 +156,7 @@ def _findings(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "The finding, explained",
-            "The evidence of the finding whose id stands above; railsight explain ID says the same.",
+            "The evidence of the finding whose id is selected above; railsight explain ID prints the same.",
             queries.EXPLAIN,
         )
     )
@@ -166,7 +166,7 @@ def _findings(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "Remediations",
-            "What automation was told, or why it was refused: the constraint, its limit, and what was there.",
+            "The decision for automation, and for a denial the constraint, its limit and the observed value.",
             queries.REMEDIATIONS,
             width=24,
         )
@@ -184,7 +184,7 @@ def _coverage(made: build.Dashboard) -> None:
     made.with_panel(
         table(
             "Silent sources",
-            "Silent for three times their cadence, and 30 s at least; without a time: not heard in this range.",
+            "Silent for three times their cadence, and at least 30 s; without a time: no sample in this range.",
             queries.STALE,
         )
     )

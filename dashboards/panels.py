@@ -1,4 +1,4 @@
-"""How the board's panels look: one function a kind, and the colours that severities have everywhere."""
+"""Builds the dashboard's panels: one function per kind, and one color per severity."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""What the Fabric dashboard asks ClickHouse: every query once, with the columns that its panel relies on.
+"""Defines the queries of the Fabric dashboard, with the columns that each panel relies on.
 
 Times are those of Grafana's picker ($__fromTime, $__toTime), not now(), so that the board shows any moment of the past
 as it shows the present; only the sink's own delay is against the clock. A time series has its time first, then the
@@ -8,7 +8,7 @@ name of the series, then the value.
 from dataclasses import dataclass
 
 NONE = "(none)"
-"""What a finding without a pod is filed under, so that the choice of pods can hold it."""
+"""The pod label of findings without a pod, so that the pod variable includes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ _LINKS = (
 # Silent means what telemetry/stale means: longer than three times its cadence, and 30 s at least.
 _SOURCES = f"""
     SELECT devices.pod AS pod, devices.device AS device, if(status.source = '', '{NONE}', status.source) AS source,
-        heard.last AS last_sample, dateDiff('second', heard.last, $__toTime) AS silent_s,
+        latest.last AS last_sample, dateDiff('second', latest.last, $__toTime) AS silent_s,
         greatest(3 * status.cadence_ns / 1e9, 30) AS limit_s, status.reachable AS reachable, status.error AS error
     FROM ({_DEVICES}) AS devices
     LEFT JOIN (
@@ -50,7 +50,7 @@ _SOURCES = f"""
     LEFT JOIN (
         SELECT device, source, max(sampled_at) AS last FROM sample_messages
         WHERE arrived_at >= $__fromTime AND sampled_at <= $__toTime GROUP BY device, source
-    ) AS heard ON heard.device = devices.device AND heard.source = status.source
+    ) AS latest ON latest.device = devices.device AND latest.source = status.source
     WHERE if(devices.pod = '', '{NONE}', devices.pod) IN (${{pod:singlequote}})"""
 
 PODS = Query(
@@ -98,7 +98,7 @@ LIMIT 500""",
     ),
 )  # fmt: skip
 EXPLAIN = Query(
-    """SELECT line.1 AS what, line.2 AS said FROM (
+    """SELECT line.1 AS item, line.2 AS value FROM (
     SELECT arrayJoin(arrayConcat(
         [('summary', summary), ('state', concat(status, ', ', severity, ', revision ', toString(revision)))],
         arrayMap(statement -> ('evidence', statement), evidence),
@@ -108,7 +108,7 @@ EXPLAIN = Query(
     )) AS line
     FROM findings_latest WHERE id = ${finding:sqlstring}
 ) WHERE line.2 != ''""",
-    ("what", "said"),
+    ("item", "value"),
 )
 OPENED = Query(
     f"""SELECT $__timeInterval(started_at) AS time, detector AS condition, count() AS opened
@@ -118,13 +118,13 @@ GROUP BY time, condition ORDER BY time""",
     ("time", "condition", "opened"),
     series=True,
 )
-# Level -1 is a pod of which no device was heard: neither well nor ill.
+# Level -1 is a pod without a reporting device: neither healthy nor faulty.
 HEALTH = Query(
     f"""WITH toUInt32(greatest($__interval_s, 10)) AS step,
     intDiv(toUnixTimestamp($__fromTime), step) * step AS first, toUnixTimestamp($__toTime) AS last
 SELECT toDateTime(slots.slot, 'UTC') AS time,
     concat(places.pod, if(places.lane < 0, ' fabric', concat(' rail ', toString(places.lane)))) AS place,
-    multiIf(ill.level > 0, ill.level, heard.devices = 0, -1, 0) AS health
+    multiIf(ill.level > 0, ill.level, reporting.devices = 0, -1, 0) AS health
 FROM (SELECT DISTINCT pod, lane FROM ({_LINKS}) WHERE {_POD} IN (${{pod:singlequote}})) AS places
 CROSS JOIN (SELECT arrayJoin(range(first, last, step)) AS slot) AS slots
 LEFT JOIN (
@@ -143,7 +143,7 @@ LEFT JOIN (
     FROM sample_messages INNER JOIN ({_DEVICES}) AS devices USING device
     WHERE $__timeFilter(sampled_at) AND arrived_at >= $__fromTime
     GROUP BY pod, slot
-) AS heard ON heard.pod = places.pod AND heard.slot = slots.slot
+) AS reporting ON reporting.pod = places.pod AND reporting.slot = slots.slot
 ORDER BY time, place""",
     ("time", "place", "health"),
     series=True,

@@ -32,7 +32,7 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 1
 fi
 
-# Debian starts a daemon when its package is installed, unless this file says no (101). One that is there is kept.
+# Debian starts a daemon when its package is installed, unless this file exits with 101. An existing file stays.
 restore() {
     rm -f "$POLICY"
     if [ -e "$POLICY.railsight" ]; then

@@ -1,4 +1,4 @@
-"""What holds for every test: properties are looked for in a bounded number of examples, and Ctrl-C is heard."""
+"""Configures all tests: properties use a bounded number of examples, and Ctrl-C stops the run."""
 
 import os
 import signal

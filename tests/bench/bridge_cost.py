@@ -105,9 +105,9 @@ def bridged(form: Format, load: list[Source]) -> tuple[float, int, int]:
     messages = size = 0
     began = time.process_time()
     for record in load:
-        for said in fold.add(record, record.at_ns):
-            messages += isinstance(said, Gathered)
-            size += len(stamp.record(said, record.at_ns)[0].value or b"")
+        for result in fold.add(record, record.at_ns):
+            messages += isinstance(result, Gathered)
+            size += len(stamp.record(result, record.at_ns)[0].value or b"")
     return time.process_time() - began, messages, size
 
 
@@ -146,8 +146,8 @@ def main() -> None:
     if given.json:
         sys.stdout.write(json.dumps(found) + "\n")
         return
-    for name, said in found.items():
-        sys.stdout.write(f"{name:>16} " + " ".join(f"{key} {number:.2f}" for key, number in said.items()) + "\n")
+    for name, result in found.items():
+        sys.stdout.write(f"{name:>16} " + " ".join(f"{key} {number:.2f}" for key, number in result.items()) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a port-sample costs in the embedded broker, in its producer and in two consumers, in CPU seconds.
+"""Measures the cost of a port-sample in the embedded broker, its producer and two consumers, in CPU seconds.
 
     python -m tests.bench.broker_cost [--seconds 60] [--warm 30] [--rate 1.0] [--compression none|lz4|zstd|snappy]
         [--jvm-flags="-Xmx512m"] [--consumer NAME:every_ms=250,min_bytes=1]... [--crash] [--json]
@@ -122,8 +122,8 @@ async def consume(bootstrap: str, option: dict[str, int]) -> None:
         began = time.monotonic()
         for records in (await consumer.getmany(timeout_ms=option["every_ms"] or 500)).values():
             read += sum(len(record.value or b"") for record in records)
-        said = [await consumer.position(tp) for tp in consumer.assignment() if tp.topic == TOPIC]
-        sys.stdout.write(json.dumps({"position": sum(said), "bytes": read}) + "\n")
+        output = [await consumer.position(tp) for tp in consumer.assignment() if tp.topic == TOPIC]
+        sys.stdout.write(json.dumps({"position": sum(output), "bytes": read}) + "\n")
         sys.stdout.flush()
         await asyncio.sleep(max(0.0, option["every_ms"] / 1000 - (time.monotonic() - began)))
 
@@ -173,7 +173,7 @@ async def make_topics(bootstrap: str, extra: dict[str, str]) -> None:
 
 
 async def ends(bootstrap: str) -> int:
-    """How many records the topic has taken."""
+    """Return the number of records in the topic."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap)
     await consumer.start()
     found = await consumer.end_offsets([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
@@ -184,8 +184,8 @@ async def ends(bootstrap: str) -> int:
 @contextmanager
 def role(out: Path, *arguments: str) -> Iterator[int]:
     """Run one of the parts above as a process; yields its pid."""
-    with out.open("wb") as said:
-        process = subprocess.Popen([sys.executable, "-m", "tests.bench.broker_cost", *arguments], stdout=said)
+    with out.open("wb") as output:
+        process = subprocess.Popen([sys.executable, "-m", "tests.bench.broker_cost", *arguments], stdout=output)
     try:
         yield process.pid
     finally:
@@ -208,7 +208,7 @@ def last_line(path: Path) -> dict[str, int]:
 
 def measured(kafka: EmbeddedKafka, folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """The window's figures, CPU as seconds a million port-samples (a second of time where the broker is idle)."""
-    (node,) = kafka._nodes.values()  # for its pid, which nobody else asks for
+    (node,) = kafka._nodes.values()  # for its pid, which has no public accessor
     assert node.process is not None and node.process.pid is not None
     broker, logs = node.process.pid, folder / "kafka/node-1/data"
     with ExitStack() as stack:
@@ -248,7 +248,7 @@ def measured(kafka: EmbeddedKafka, folder: Path, given: argparse.Namespace) -> d
 
 
 def crashed(kafka: EmbeddedKafka, folder: Path) -> dict[str, float]:
-    """Kill the broker and say how long it takes to return, and with how much log."""
+    """Kill the broker and return its recovery time and log size."""
     log = disk_bytes(folder, "*.log")
     kafka.kill()
     began = time.monotonic()

@@ -1,6 +1,6 @@
-"""What the largest fabric puts on the samples topic in a second, as bytes: 1,638 hosts of 8 ports, 512 switches of 128.
+"""Generates a second of the samples topic of the largest fabric, as bytes: 1,638 hosts of 8 ports, 512 switches of 128.
 
-A tenth of the 131,072-GPU fabric (DESIGN 8), which is read every 10 s, and what collectors say of a sixtieth of it.
+A tenth of the 131,072-GPU fabric (DESIGN 8), which is read every 10 s, and a sixtieth of its collector statuses.
 The values are as compressible as the real ones: a third of the counters differ widely from port to port, the others
 hardly move, gauges are what a healthy port shows, and 30 % of the ports are idle. Who sends it, and how often, is
 broker_cost.py's.

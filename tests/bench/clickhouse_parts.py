@@ -1,4 +1,4 @@
-"""What the embedded ClickHouse by itself takes for samples: CPU seconds a million rows, inserted and merged.
+"""Measures the embedded ClickHouse alone for samples: CPU seconds per million rows, inserted and merged.
 
     python -m tests.bench.clickhouse_parts [--rounds 8] [--alter 'ALTER TABLE samples MODIFY SETTING …']
 
@@ -55,7 +55,7 @@ class Partition:
             )
 
     def block(self, turn: int, began_ns: int) -> list[TableRows]:
-        """What the sink makes of one cadence."""
+        """Return the sink's block of one cadence."""
         for ports, group in self._groups:
             group.grow(0, len(group.names))
             for i, name in enumerate(group.names):
@@ -118,7 +118,7 @@ def measure(rounds: int, alter: str) -> dict[str, float]:
 
 
 def size(database: ClickHouse) -> int:
-    """What the active parts of samples take on disk."""
+    """Return the disk space of the active parts of samples."""
     found = database.query("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND table = 'samples'")
     return int(found[0][0])
 

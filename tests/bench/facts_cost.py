@@ -1,7 +1,8 @@
-"""What Facts cost: the largest fabric's devices say who they hear and what they run, first, again, and after a change.
+"""Measures the cost of Facts: all devices of the largest fabric report neighbors and versions, first, again
+and after a change.
 
-`python -m tests.bench.facts_cost [--gpus 131072] [--partitions 8]`. CPU seconds and what is told, in one process; the
-state is that of all partitions together, as a snapshot and as memory.
+`python -m tests.bench.facts_cost [--gpus 131072] [--partitions 8]`. Prints CPU seconds and emitted messages, in one
+process; the state is that of all partitions together, as a snapshot and as memory.
 """
 
 import argparse
@@ -27,7 +28,7 @@ BEGIN_NS = ns(1_800_000_000)
 
 
 def all_facts(topology: Topology, hour: int, moved: int = 0) -> list[Facts]:
-    """Each device's word; of the first `moved` links the ends hear each other's neighbours, two by two."""
+    """Return each device's Facts; the ends of the first `moved` links have each other's neighbors, in pairs."""
     far = {end: cable.far_end(end) for cable in topology.links.values() for end in (cable.lower, cable.upper)}
     cables = list(topology.links.values())[: 2 * moved]
     for one, other in zip(cables[::2], cables[1::2], strict=True):
@@ -39,9 +40,9 @@ def all_facts(topology: Topology, hour: int, moved: int = 0) -> list[Facts]:
         is_host = device.kind == "host"
         parts = tuple(Component(end.port, "nic", "MCX7", f"{name}{end.port}", "28.41.1000") for end in ends if is_host)
         parts += tuple(Component(f"m{end.port}", "transceiver", "OSFP", end.port, "2.0") for end in ends if not is_host)
-        heard = tuple(Neighbor(end.port, *far[end]) for end in ends)
+        received = tuple(Neighbor(end.port, *far[end]) for end in ends)
         at_ns = BEGIN_NS + ns(3600 * hour) + number * 1_000_000
-        facts.append(Facts(name, at_ns, Source.SOURCE_GNMI, "Maker", "M", "4.33", components=parts, neighbors=heard))
+        facts.append(Facts(name, at_ns, Source.SOURCE_GNMI, "Maker", "M", "4.33", components=parts, neighbors=received))
     return facts
 
 
@@ -55,29 +56,32 @@ def main() -> None:
     shards = [FactsTracker(DetectParams(), n) for n in range(asked.partitions)]
     for shard in shards:
         shard.set_topology(topology, BEGIN_NS)
-    said: dict[str, float] = {"devices": len(topology.devices), "ends": 2 * len(topology.links)}
+    result: dict[str, float] = {"devices": len(topology.devices), "ends": 2 * len(topology.links)}
     for hour, (step, moved) in enumerate((("first", 0), ("again", 0), ("100 swaps", 100))):
         facts = all_facts(topology, hour, moved)
         owners = [shards[partition_of(fact.device, asked.partitions)] for fact in facts]
         gc.collect()
         if step == "first":
             tracemalloc.start()
-        told: Counter[type] = Counter()
+        emitted: Counter[type] = Counter()
         began = time.process_time()
         for owner, fact in zip(owners, facts, strict=True):
-            told.update(map(type, owner.on_facts(fact)))
+            emitted.update(map(type, owner.on_facts(fact)))
         for shard in shards:
-            told.update(map(type, shard.on_symptoms((), facts[-1].observed_at_ns + ns(120))))
-        said[f"{step}: CPU s"] = round(time.process_time() - began, 3)
-        said[f"{step}: cablings told"], said[f"{step}: censuses told"] = told[CablingReport], told[VersionCensus]
+            emitted.update(map(type, shard.on_symptoms((), facts[-1].observed_at_ns + ns(120))))
+        result[f"{step}: CPU s"] = round(time.process_time() - began, 3)
+        result[f"{step}: cabling reports"], result[f"{step}: version censuses"] = (
+            emitted[CablingReport],
+            emitted[VersionCensus],
+        )
         if step == "first":
-            said["memory MB"] = round(tracemalloc.get_traced_memory()[0] / 1e6, 1)
+            result["memory MB"] = round(tracemalloc.get_traced_memory()[0] / 1e6, 1)
             tracemalloc.stop()
     began = time.process_time()
     dumps = [orjson.dumps(shard.dump()) for shard in shards]
-    said["snapshot: CPU s"] = round(time.process_time() - began, 3)
-    said["snapshot: MB"] = round(sum(len(bytes(cramjam.lz4.compress(dump))) for dump in dumps) / 1e6, 2)
-    sys.stdout.write(f"{json.dumps(said, indent=1)}\n")
+    result["snapshot: CPU s"] = round(time.process_time() - began, 3)
+    result["snapshot: MB"] = round(sum(len(bytes(cramjam.lz4.compress(dump))) for dump in dumps) / 1e6, 2)
+    sys.stdout.write(f"{json.dumps(result, indent=1)}\n")
 
 
 if __name__ == "__main__":

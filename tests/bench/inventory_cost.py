@@ -1,9 +1,9 @@
-"""What an inventory of a given size costs: made, read, packed, put together again, and in the stages that adopt it.
+"""Measures the cost of an inventory: generated, read, packed, unpacked, and applied by the stages.
 
 `python -m tests.bench.inventory_cost [--gpus 131072] [--down 50] [--back 200] [--kafka] [--json]`. CPU seconds, each
-step in a process of its own whose growth of memory is told beside it; with `--kafka` also `railsight inventory apply`
-to a real broker and the reader of the topic; the stages hold what a bad day leaves: links that are down,
-told by both ends, and others that went and came back.
+step in a separate process with its memory growth; with `--kafka` also `railsight inventory apply` to a real broker
+and the reader of the topic. The stages have the state of a bad day: links that are down at both ends, and others that
+went down and recovered.
 """
 
 import argparse
@@ -58,88 +58,88 @@ from streams.wire.topics import EPISODES, FINDINGS, INVENTORY, Record, encode
 BEGIN_NS = ns(1_800_000_000)
 LOOKUPS = 1000
 
-Said = dict[str, float]
+Result = dict[str, float]
 
 
 @contextmanager
-def _timed(said: Said, name: str) -> Iterator[None]:
+def _timed(result: Result, name: str) -> Iterator[None]:
     began = time.process_time()
     yield
-    said[name] = round(time.process_time() - began, 3)
+    result[name] = round(time.process_time() - began, 3)
 
 
 def _rss_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _made(gpus: int, folder: Path) -> Said:
-    said: Said = {}
-    with _timed(said, "generate_s"):
+def _made(gpus: int, folder: Path) -> Result:
+    result: Result = {}
+    with _timed(result, "generate_s"):
         own = generate(GenerateParams(gpus=gpus))
     for form in ("csv", "parquet"):
-        with _timed(said, f"write_{form}_s"):
+        with _timed(result, f"write_{form}_s"):
             write_folder(own, folder / form, form)
-    with _timed(said, "check_s"):
+    with _timed(result, "check_s"):
         check(own)
-    with _timed(said, "pack_s"):
+    with _timed(result, "pack_s"):
         _, data = pack(own)
     (folder / "packed").write_bytes(data)
-    said["packed_bytes"] = len(data)
-    said["json_bytes"] = len(bytes(cramjam.zstd.decompress(data)))
-    return said
+    result["packed_bytes"] = len(data)
+    result["json_bytes"] = len(bytes(cramjam.zstd.decompress(data)))
+    return result
 
 
-def _read(form: str, folder: Path) -> Said:
-    said: Said = {}
+def _read(form: str, folder: Path) -> Result:
+    result: Result = {}
     before = _rss_mb()
-    with _timed(said, f"read_{form}_s"):
+    with _timed(result, f"read_{form}_s"):
         read_folder(folder / form)
-    said[f"read_{form}_mb"] = round(_rss_mb() - before)
-    return said
+    result[f"read_{form}_mb"] = round(_rss_mb() - before)
+    return result
 
 
-def _unpacked(folder: Path) -> Said:
-    """What each worker does with a version, step by step."""
-    said: Said = {}
+def _unpacked(folder: Path) -> Result:
+    """Measure each worker's steps for a version."""
+    result: Result = {}
     data = (folder / "packed").read_bytes()
     before = _rss_mb()
-    with _timed(said, "unpack_s"):
+    with _timed(result, "unpack_s"):
         own = unpack(data)
-    with _timed(said, "topology_s"):
+    with _timed(result, "topology_s"):
         topology = Topology(own)
-    said["unpack_topology_mb"] = round(_rss_mb() - before)
-    said |= _look_ups(topology)
+    result["unpack_topology_mb"] = round(_rss_mb() - before)
+    result |= _look_ups(topology)
     before = _rss_mb()
-    with _timed(said, "graph_s"):
+    with _timed(result, "graph_s"):
         graph = topology.graph
-    said["graph_mb"] = round(_rss_mb() - before)
-    return said | _questions(topology, graph)
+    result["graph_mb"] = round(_rss_mb() - before)
+    return result | _questions(topology, graph)
 
 
-def _assembled(folder: Path) -> Said:
+def _assembled(folder: Path) -> Result:
     """The same as the topic's reader does it, in its thread; how long the worker's loop stood still meanwhile."""
-    said: Said = {}
+    result: Result = {}
     own = unpack((folder / "packed").read_bytes())
-    with _timed(said, "to_records_s"):
+    with _timed(result, "to_records_s"):
         records = [encode(INVENTORY, chunk) for chunk in to_chunks(own, 1)]
-    said["records"] = len(records)
+    result["records"] = len(records)
     del own
     gc.collect()
     reader = InventoryReader(KafkaSettings())
     pauses: list[float] = []
-    with _timed(said, "reader_s"):
+    with _timed(result, "reader_s"):
         asyncio.run(_taken(reader, records, pauses))
     assert reader.versions
-    said["reader_worst_pause_ms"] = round(max(pauses) * 1e3)
+    result["reader_worst_pause_ms"] = round(max(pauses) * 1e3)
     began = time.process_time()
     gc.collect()
-    said["full_collection_after_ms"] = round((time.process_time() - began) * 1e3, 1)
-    return said
+    result["full_collection_after_ms"] = round((time.process_time() - began) * 1e3, 1)
+    return result
 
 
-def _through_kafka(folder: Path) -> Said:
+def _through_kafka(folder: Path) -> Result:
     """`inventory apply` as a process of its own, then the topic read as a worker does."""
-    said: Said = {}
+    result: Result = {}
     with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as kafka:
         settings = KafkaSettings.model_validate({"bootstrap": kafka.bootstrap})
         asyncio.run(ensure_topics(settings))
@@ -147,13 +147,13 @@ def _through_kafka(folder: Path) -> Said:
                    kafka.bootstrap]  # fmt: skip
         before, began = _children_s(), time.monotonic()
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        said["apply_s"] = round(_children_s() - before, 3)
-        said["apply_wall_s"] = round(time.monotonic() - began, 3)
+        result["apply_s"] = round(_children_s() - before, 3)
+        result["apply_wall_s"] = round(time.monotonic() - began, 3)
         began = time.monotonic()
-        with _timed(said, "read_back_s"):
+        with _timed(result, "read_back_s"):
             asyncio.run(_read_back(InventoryReader(settings)))
-        said["read_back_wall_s"] = round(time.monotonic() - began, 3)
-    return said
+        result["read_back_wall_s"] = round(time.monotonic() - began, 3)
+    return result
 
 
 def _children_s() -> float:
@@ -182,7 +182,7 @@ async def _taken(reader: InventoryReader, records: Sequence[Record], pauses: lis
     watching.cancel()
 
 
-def _look_ups(topology: Topology) -> Said:
+def _look_ups(topology: Topology) -> Result:
     hosts = [device.name for device in topology.devices.values() if device.kind == "host"][:LOOKUPS]
     ports = [cable.upper for cable in list(topology.links.values())[:LOOKUPS]]
     tops = [name for name, device in topology.devices.items() if device.kind == "switch"][-100:]
@@ -193,44 +193,44 @@ def _look_ups(topology: Topology) -> Said:
     }
 
 
-def _questions(topology: Topology, graph: Graph) -> Said:
-    """What the arrays answer, in microseconds; the first question for peers makes their index."""
-    said: Said = {}
+def _questions(topology: Topology, graph: Graph) -> Result:
+    """Measure queries on the arrays, in microseconds; the first peer query builds their index."""
+    result: Result = {}
     cables = list(topology.links.values())[:: len(topology.links) // LOOKUPS]
-    with _timed(said, "first_peers_s"):
+    with _timed(result, "first_peers_s"):
         topology.peers_of(cables[0])
-    said["peers_us"] = _each(topology.peers_of, cables)
+    result["peers_us"] = _each(topology.peers_of, cables)
     tiers = {tier: next(d for d in topology.devices.values() if d.tier == tier) for tier in ("host", "T0", "T1", "T2")
              if any(d.tier == tier for d in topology.devices.values())}  # fmt: skip
     things = {"link": cables[0].id, "plane": "plane:0", "pod": f"pod:{tiers['T0'].pod}"}
     for name, subject in (things | {tier: f"device:{device.name}" for tier, device in tiers.items()}).items():
-        said[f"lose_{name}_us"] = _each(
+        result[f"lose_{name}_us"] = _each(
             lambda one: capacity_loss(graph, links_of_subject(topology, one)).hosts(), [subject] * 5
         )
-        said[f"jobs_behind_{name}_us"] = _each(
+        result[f"jobs_behind_{name}_us"] = _each(
             lambda one: jobs_affected(topology, capacity_loss(graph, links_of_subject(topology, one)), BEGIN_NS),
             [subject] * 5,
         )
-    said["paths_up_us"] = _each(
+    result["paths_up_us"] = _each(
         lambda one: uplink_paths(graph, one, links_of_subject(topology, things["link"])), [tiers["T0"].name] * 5
     )
-    return said | _observed(topology)
+    return result | _observed(topology)
 
 
-def _observed(topology: Topology) -> Said:
-    """Every device tells all its neighbours; then verdicts on all links, and on one."""
-    said: Said = {}
-    told: dict[str, list[LldpNeighbor]] = {}
+def _observed(topology: Topology) -> Result:
+    """Measure LLDP neighbors of every device, then the verdicts of all links and of one."""
+    result: Result = {}
+    emitted: dict[str, list[LldpNeighbor]] = {}
     for cable in topology.links.values():
         for near, far in ((cable.lower, cable.upper), (cable.upper, cable.lower)):
-            told.setdefault(near.device, []).append(LldpNeighbor(near.port, *far))
+            emitted.setdefault(near.device, []).append(LldpNeighbor(near.port, *far))
     observed = LldpObservations(topology)
-    with _timed(said, "hear_all_s"):
-        for device, neighbors in told.items():
+    with _timed(result, "hear_all_s"):
+        for device, neighbors in emitted.items():
             observed.set_neighbors(device, 1, BEGIN_NS, neighbors)
-    said["verdicts_us"] = _each(observed.verdicts, [None] * 5)
-    said["verdict_us"] = _each(observed.verdict, list(topology.links.values())[:LOOKUPS])
-    return said
+    result["verdicts_us"] = _each(observed.verdicts, [None] * 5)
+    result["verdict_us"] = _each(observed.verdict, list(topology.links.values())[:LOOKUPS])
+    return result
 
 
 def _each(call: Callable[[Any], object], over: Sequence[Any]) -> float:
@@ -254,55 +254,55 @@ def _symptoms(topology: Topology, down: int, back: int) -> Iterator[Symptom]:
     for number, cable in enumerate(chosen):
         at_ns = BEGIN_NS + number * 10_000_000
         if number * down // len(chosen) != (number + 1) * down // len(chosen):
-            yield _told(cable.lower, PortChange.WENT_DOWN, at_ns)
-            yield _told(cable.upper, PortChange.WENT_DOWN, at_ns + 1_000_000)
+            yield _symptom(cable.lower, PortChange.WENT_DOWN, at_ns)
+            yield _symptom(cable.upper, PortChange.WENT_DOWN, at_ns + 1_000_000)
         else:
-            yield _told(cable.lower, PortChange.WENT_DOWN, at_ns)
-            yield _told(cable.lower, PortChange.CAME_UP, at_ns + ns(5))
+            yield _symptom(cable.lower, PortChange.WENT_DOWN, at_ns)
+            yield _symptom(cable.lower, PortChange.CAME_UP, at_ns + ns(5))
 
 
-def _told(port: Port, change: PortChange, at_ns: int) -> Symptom:
+def _symptom(port: Port, change: PortChange, at_ns: int) -> Symptom:
     return Symptom(port.device, port.port, PortTransition(change), at_ns, 0, Source.SOURCE_GNMI, True)
 
 
-def _fed(said: Said, stage: Stage, messages: Sequence[Message]) -> list[Output]:
+def _fed(result: Result, stage: Stage, messages: Sequence[Message]) -> list[Output]:
     """Feed a stage one message at a time, then let time pass by tenths of a second; measure all of it."""
     outputs: list[Output] = []
     name = stage.name
     spans = _spans(lambda message: outputs.extend(stage.process([message])), messages)
     advances = [BEGIN_NS + n * 100_000_000 for n in range(1, 600)]
     passing = _spans(lambda at_ns: outputs.extend(stage.advance_watermark(at_ns)), advances)
-    said[f"{name}_messages"] = len(messages)
-    said[f"{name}_process_us"] = round(statistics.mean(spans), 1)
-    said[f"{name}_process_worst_us"] = round(max(spans), 1)
-    said[f"{name}_advance_mean_us"] = round(statistics.mean(passing), 1)
-    said[f"{name}_advance_worst_us"] = round(max(passing), 1)
-    said[f"{name}_advance_last_us"] = round(statistics.median(passing[-50:]), 1)
+    result[f"{name}_messages"] = len(messages)
+    result[f"{name}_process_us"] = round(statistics.mean(spans), 1)
+    result[f"{name}_process_worst_us"] = round(max(spans), 1)
+    result[f"{name}_advance_mean_us"] = round(statistics.mean(passing), 1)
+    result[f"{name}_advance_worst_us"] = round(max(passing), 1)
+    result[f"{name}_advance_last_us"] = round(statistics.median(passing[-50:]), 1)
     snapshot = stage.snapshot()
-    said[f"{name}_snapshot_us"] = _each(lambda _: stage.snapshot(), range(20))
-    said[f"{name}_snapshot_bytes"] = len(snapshot)
-    said[f"{name}_restore_us"] = _each(stage.restore, [snapshot])
+    result[f"{name}_snapshot_us"] = _each(lambda _: stage.snapshot(), range(20))
+    result[f"{name}_snapshot_bytes"] = len(snapshot)
+    result[f"{name}_restore_us"] = _each(stage.restore, [snapshot])
     return outputs
 
 
-def _stages(folder: Path, down: int, back: int) -> Said:
-    said: Said = {}
+def _stages(folder: Path, down: int, back: int) -> Result:
+    result: Result = {}
     topology = Topology(unpack((folder / "packed").read_bytes()))
     params = DetectParams()
     stages: tuple[Stage, ...] = (Correlate(params), Attribute(params), Decide(DecideParams()))
     for stage in stages:
         stage.start_epoch(1)
-        said[f"{stage.name}_adopt_us"] = _each(stage.set_topology, [topology])
+        result[f"{stage.name}_adopt_us"] = _each(stage.set_topology, [topology])
     messages: list[Message] = list(_symptoms(topology, down, back))
     for stage, topic in zip(stages, (EPISODES, FINDINGS, None), strict=True):
-        outputs = _fed(said, stage, messages)
+        outputs = _fed(result, stage, messages)
         if topic is not None:
             messages = [output.message for output in outputs if output.topic is topic and output.message is not None]
-        said[f"{stage.name}_adopt_again_us"] = _each(stage.set_topology, [topology])
-    return said
+        result[f"{stage.name}_adopt_again_us"] = _each(stage.set_topology, [topology])
+    return result
 
 
-def _step(name: str, given: argparse.Namespace, folder: Path) -> Said:
+def _step(name: str, given: argparse.Namespace, folder: Path) -> Result:
     if name == "made":
         return _made(given.gpus, folder)
     if name == "stages":
@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    said: Said = {"gpus": given.gpus}
+    result: Result = {"gpus": given.gpus}
     with (
         tempfile.TemporaryDirectory() as folder,
         multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool,
@@ -335,11 +335,11 @@ def main() -> None:
             "stages",
             *(["through_kafka"] if given.kafka else []),
         ):
-            said |= pool.apply(_step, (name, given, Path(folder)))
+            result |= pool.apply(_step, (name, given, Path(folder)))
     if given.json:
-        json.dump(said, sys.stdout, indent=1)
+        json.dump(result, sys.stdout, indent=1)
         return
-    for name, value in said.items():
+    for name, value in result.items():
         print(f"{name:32} {value:>16,}")  # noqa: T201 — this is its output
 
 

@@ -1,8 +1,8 @@
-"""What decoding samples and measuring them costs, in CPU seconds a million port-samples, and what its snapshot costs.
+"""Measures decoding and measuring samples, in CPU seconds per million port-samples, and the cost of the snapshot.
 
 `python -m tests.bench.measure_cost [--devices 21504] [--rounds 2] [--json]`. The fabric is the largest one published in
 miniature or whole: hosts of 8 ports and switches of 128, 16,384 to 5,120, each read once a round; 20 counters, of which
-a third move much, and 4 gauges. All is healthy, and one collector says the cadence, as in the real pipeline.
+a third move much, and 4 gauges. All are healthy, and one collector sends the cadence, as in the real pipeline.
 """
 
 import argparse
@@ -66,7 +66,7 @@ class Fabric:
             yield value
 
     def statuses(self) -> list[Message]:
-        """Each collector says once how often it reads."""
+        """Return one status per collector, with its cadence."""
         return [
             CollectorStatus(
                 "bench", 1, Source.SOURCE_NIC if rows == 8 else Source.SOURCE_GNMI, f"device-{number:05d}",
@@ -89,16 +89,16 @@ def decode(values: Sequence[bytes]) -> list[Message]:
 
 
 def play(stage: Measure, values: Sequence[bytes], batch: int) -> tuple[float, float]:
-    """All messages in batches, each let go before the next as the worker does it; CPU time of (decode, process)."""
+    """Process all messages in batches, each freed before the next as in the worker; CPU time of (decode, process)."""
     decoding = folding = 0.0
     for first in range(0, len(values), batch):
         begun = time.process_time()
         messages = decode(values[first : first + batch])
         read = time.process_time()
-        said = stage.process(messages)
+        result = stage.process(messages)
         folding += time.process_time() - read
         decoding += read - begun
-        assert not said, said[0]
+        assert not result, result[0]
     return decoding, folding
 
 
@@ -126,9 +126,9 @@ def snapshot(stage: Measure) -> dict[str, float]:
         state = stage.snapshot()
 
     dumping = min(cpu_s(dump) for _ in range(3))
-    before_mib = held_mib()
+    before_mib = resident_mib()
     restoring = cpu_s(lambda: other.restore(state))
-    state_mib = held_mib() - before_mib
+    state_mib = resident_mib() - before_mib
     assert other.snapshot() == state
     return {
         "dump_s": round(dumping, 3), "snapshot_bytes": len(state), "restore_s": round(restoring, 3),
@@ -136,7 +136,7 @@ def snapshot(stage: Measure) -> dict[str, float]:
     }  # fmt: skip
 
 
-def held_mib() -> float:
+def resident_mib() -> float:
     """The memory that this process holds, in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024

@@ -1,11 +1,11 @@
-"""How often ClickHouse writes a row again in merging, by its rules of choosing parts: what settings do over hours.
+"""Computes how often ClickHouse rewrites a row in merges, by its part selection rules, under settings and over hours.
 
     python -m tests.bench.merge_choices [--hours 1] [--least 32] [--most-mib 416] [--trim]
 
 An insert of one part every 1.25 s (8 partitions, a block each 10 s), of the sizes that fabrics of different size make.
 The rules are those of SimpleMergeSelector (ClickHouse 25 and 26): of all ranges of neighbours that are allowed, the one
 with the smallest parts on average; with `--trim`, less its small parts at the right. What a merge takes in time is left
-out, so that a merge is over before the next insert: where it says hundreds, a server is merging all the time.
+out, so that a merge is over before the next insert: if it prints hundreds, a server merges all the time.
 """
 
 import argparse
@@ -17,7 +17,7 @@ MIB = 1 << 20
 PART_MIB = (0.1, 0.6, 1.5, 3, 4, 5, 6, 7, 8, 10, 12)
 EVERY_S = 1.25
 FIXED = 5 * MIB
-"""What each part counts besides its bytes."""
+"""The fixed cost of each part in bytes."""
 
 BASE, LEAST_BASE = 5.0, 2.0
 MOST_PARTS = 100
@@ -47,12 +47,12 @@ class Part:
 
 
 def share(value: float, least: float, most: float) -> float:
-    """Where a value lies between two others, from 0 to 1."""
+    """Return the position of a value between two others, from 0 to 1."""
     return min(1.0, max(0.0, (value - least) / (most - least)))
 
 
 def base(size: float, age_s: float, parts: int) -> float:
-    """How much larger than its largest part a range has to be: less for the old, and where there are many parts."""
+    """Return the required ratio of a range to its largest part: lower for old parts, and for many parts."""
     large = share(math.log1p(size), math.log1p(MIB), math.log1p(100 * MIB))
     from_s, to_s = 10.0, 3600 + (30 * DAY_S - 3600) * large
     lowered = min(1.0, share(age_s, from_s, to_s) + share(parts, 10, 50))
@@ -86,7 +86,7 @@ def choice(parts: list[Part], now_s: float, rules: Rules) -> tuple[int, int] | N
 
 
 def play(part_bytes: float, hours: float, rules: Rules) -> tuple[float, int]:
-    """How often a row was written after its insert, and how many parts are left."""
+    """Return the rewrites of a row after its insert, and the number of remaining parts."""
     parts: list[Part] = []
     inserts = int(hours * 3600 / EVERY_S)
     written = 0

@@ -1,4 +1,4 @@
-"""What the runner costs at the full load's rate of messages, what it costs when idle, and how long an event takes then.
+"""Measures the runner at the full message rate, its idle cost, and the latency of an event under load.
 
     python -m tests.bench.runner_load [--rate 2150] [--bytes 7000] [--seconds 20] [--probes 500] [--state-mib 5]
 
@@ -76,7 +76,7 @@ class Counted(NumpyStage):
 
 
 def work(bootstrap: str, state_bytes: int) -> None:
-    """Be the worker; say at the end what it was handed."""
+    """Run the worker; print the number of received messages at the end."""
     logging.basicConfig(level=logging.INFO)
     Counted.state = random.Random(2).randbytes(state_bytes)
     runtime = RuntimeSettings(inventory_wait_s=0, data=Path(tempfile.gettempdir()))

@@ -1,4 +1,4 @@
-"""How many records a second one worker of the runner takes, and how long a record takes through it.
+"""Measures the records per second of one worker of the runner, and the latency of a record.
 
     python -m tests.bench.runner_throughput [--records 400000] [--bytes 200] [--probes 2000]
 
@@ -138,7 +138,7 @@ async def fill(producer: AIOKafkaProducer, records: int, size: int) -> None:
     await producer.flush()
 
 
-async def told(consumer: Any, until: Any, within_s: float) -> list[tuple[float, Any]]:
+async def read_until(consumer: Any, until: Any, within_s: float) -> list[tuple[float, Any]]:
     """Records with when they came, until one makes `until` true."""
     found: list[tuple[float, Any]] = []
     async with asyncio.timeout(within_s):
@@ -150,7 +150,7 @@ async def told(consumer: Any, until: Any, within_s: float) -> list[tuple[float, 
 
 
 async def throughput(bootstrap: str, records: int) -> dict[str, float]:
-    """From the first Progress to the one that says that all is read."""
+    """Measure from the first Progress to the one that covers all records."""
     consumer = AIOKafkaConsumer(
         BESIDE.name, bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=20
     )
@@ -168,7 +168,7 @@ async def throughput(bootstrap: str, records: int) -> dict[str, float]:
         return sum(read.values()) >= records
 
     try:
-        await told(consumer, done, 120)
+        await read_until(consumer, done, 120)
     finally:
         worker.stop()
         await consumer.stop()
@@ -200,7 +200,7 @@ async def answers(bootstrap: str, probes: int, per_s: int) -> dict[str, float]:
         consumer.assign([TopicPartition(OUT.name, 0)])
         await consumer.seek_to_end()
         await _probe(producer, sent, "warm")
-        await told(consumer, bool, 30)
+        await read_until(consumer, bool, 30)
         sent.clear()
 
         async def feed() -> None:
@@ -210,7 +210,7 @@ async def answers(bootstrap: str, probes: int, per_s: int) -> dict[str, float]:
                 await asyncio.sleep(max(0.0, began + (number + 1) / per_s - time.perf_counter()))
 
         feeding = asyncio.create_task(feed())
-        found = await told(consumer, lambda found: len(found) >= probes, 60)
+        found = await read_until(consumer, lambda found: len(found) >= probes, 60)
         await feeding
     finally:
         await producer.stop()

@@ -1,4 +1,4 @@
-"""How fast the sink stores samples, and what a million rows cost each process: Kafka to ClickHouse, both real.
+"""Measures how many rows a second the sink stores, and the cost of a million rows by process: Kafka to ClickHouse.
 
 `python -m tests.bench.sink_rows [--rounds 20] [--json]`. The load is the fabric of DESIGN 8 in miniature: readings of
 24 counters and gauges, of switches with 128 ports and hosts with 8 in the proportion of 5,120 to 16,384; all of it is
@@ -6,7 +6,7 @@ in Kafka before the sink starts, so that its rate is what it can do, not what it
 largest fabric (78,640 rows, ten seconds of a tenth of it): `--rounds 200` is more than three minutes of it.
 
 Merges belong to the price of the rows: the clock stops when none has run for `--quiet` seconds, and
-`merged_rows_per_row` says how many times a row was rewritten until then.
+`merged_rows_per_row` is the number of rewrites of a row until then.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""What the windows of event time cost, minute by minute, under the load of the pipeline's benchmark, without Kafka.
+"""Measures the cost of event-time windows, minute by minute, under the load of the pipeline's benchmark, without Kafka.
 
 `python -m tests.bench.windows_cost [--gpus 16384] [--minutes 4] [--cadence 10] [--json]`. The load of
-`railsight bench pipeline` is encoded, decoded, measured and correlated in one process, with what `measure` says
-encoded and decoded on its way. A line a minute of event time: CPU seconds a million port-samples of each step, the
-worst batch, what was told, both snapshots' bytes and times, and the memory that the process holds.
+`railsight bench pipeline` is encoded, decoded, measured and correlated in one process, with the output of
+`measure` encoded and decoded in between. Prints a line per minute of event time: CPU seconds per million port-samples
+of each step, the worst batch, emitted messages, size and time of both snapshots, and the memory of the process.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from streams.simulation.fabric_arrays import fabric_arrays
 from streams.wire import topics
 from streams.wire.models import Message, Source
 from streams.wire.stage import Output
-from tests.bench.measure_cost import held_mib
+from tests.bench.measure_cost import resident_mib
 
 BEGIN_NS = 1_700_000_000 * 10**9
 SLOT_S = 0.25
@@ -42,7 +42,7 @@ class Chain:
     measure: Measure = field(default_factory=lambda: Measure(DetectParams()))
     correlate: Correlate = field(default_factory=lambda: Correlate(DetectParams()))
     cost: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    emitted: Counter[str] = field(default_factory=Counter)
     worst_s: float = 0.0
 
     def begin(self) -> None:
@@ -58,9 +58,9 @@ class Chain:
         read = time.process_time()
         outputs = self.measure.process(messages)
         measured = time.process_time()
-        said = [_carried(output) for output in outputs]
+        result = [_carried(output) for output in outputs]
         carried = time.process_time()
-        concluded = self.correlate.process(said)
+        concluded = self.correlate.process(result)
         concluded += self.correlate.advance_watermark(self.measure.watermark_ns)
         over = time.process_time()
         for name, cost in (
@@ -69,25 +69,25 @@ class Chain:
         ):  # fmt: skip
             self.cost[name] += cost  # type: ignore[assignment] # seconds
         self.worst_s = max(self.worst_s, over - read)
-        for message in said:
-            self.told[type(message).__name__] += 1
-        self.told["Episode"] += len(concluded)
+        for message in result:
+            self.emitted[type(message).__name__] += 1
+        self.emitted["Episode"] += len(concluded)
 
     def shown(self, port_samples: int) -> dict[str, Any]:
         """The figures since the last time."""
         figures: dict[str, Any] = {
             f"{name}_s_per_million": round(cost / port_samples * 1e6, 3) for name, cost in self.cost.items()
         }
-        figures |= {"worst_batch_s": round(self.worst_s, 3)} | dict(sorted(self.told.items()))
+        figures |= {"worst_batch_s": round(self.worst_s, 3)} | dict(sorted(self.emitted.items()))
         for name, stage in (("measure", self.measure), ("correlate", self.correlate)):
             begun = time.process_time()
             state = stage.snapshot()
             figures |= {f"{name}_snapshot_kb": len(state) // 1000,
                         f"{name}_snapshot_s": round(time.process_time() - begun, 3)}  # fmt: skip
         self.cost.clear()
-        self.told.clear()
+        self.emitted.clear()
         self.worst_s = 0.0
-        return figures | {"held_mib": round(held_mib())}
+        return figures | {"resident_mib": round(resident_mib())}
 
 
 def _carried(output: Output) -> Message:
@@ -124,7 +124,7 @@ def play(chain: Chain, fleet: Fleet, minute: int, slot_s: float = SLOT_S) -> int
 def played(gpus: int, cadence_s: float, minutes: int) -> Iterator[dict[str, Any]]:
     """The figures of each minute."""
     chain, fleet = made(gpus, cadence_s)
-    before = held_mib()
+    before = resident_mib()
     for minute in range(minutes):
         rows = play(chain, fleet, minute)
         figures = chain.shown(rows)

@@ -63,8 +63,8 @@ def blocks(chain: Chain) -> Iterator[DeviceBlock]:
 def test_a_healthy_fabric_is_told_of_next_to_never(load: tuple[Chain, Fleet, int]) -> None:
     """Traffic, corrected bits, idle ports and single errors make no window; rails that carry alike make no Rails."""
     chain, _, ports = load
-    assert chain.told["PeerWindow"] == 0
-    assert chain.told["Window"] <= TOLD_A_MILLION * ports * MINUTES / 1e6, chain.told
+    assert chain.emitted["PeerWindow"] == 0
+    assert chain.emitted["Window"] <= TOLD_A_MILLION * ports * MINUTES / 1e6, chain.emitted
 
 
 def test_windows_keep_few_bytes_a_port_and_none_of_them_in_objects(load: tuple[Chain, Fleet, int]) -> None:

@@ -1,8 +1,8 @@
-"""One demo, everything that is done to it while it runs, and what is seen of it: shared by the tests of test_demo.py.
+"""Runs one demo with actions and observations, shared by the tests of test_demo.py.
 
-Programs that nobody here wrote (kcat, curl, clickhouse-connect) look at it; then its worker, its sink, its broker and
-its ClickHouse are killed one after the other; and when it is over, what its Kafka and its ClickHouse hold is compared
-record by record.
+External programs (kcat, curl, clickhouse-connect) query it; then its worker, its sink, its broker and its ClickHouse
+are killed one after the other. At the end, the contents of its Kafka and its ClickHouse are compared record by
+record.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from tests.e2e.processes import Marked, once, parts, peer, pid_of, railsight, un
 SECONDS = 60
 KILLED = ("process", "persist", "broker", "clickhouse")
 SERVERS = {"broker": " kafka.Kafka ", "clickhouse": " -m streams.embedded.clickhouse "}
-"""What stands in the command line of the server itself: the part that started it sees it end, and ends as well."""
+"""Part of the server's own command line; its starter exits when the server does."""
 Identity = tuple[str, str, int, int]
 """A reading: device, source, the collector's run, its sequence."""
 
 
 @dataclass
 class Observed:
-    """What was seen of the demo."""
+    """Observations of the demo."""
 
     exit_code: int = -1
     report: dict[str, Any] = field(default_factory=dict)
-    said: str = ""
+    log: str = ""
     kcat: str | None = None
     curl: str | None = None
     driver: int = 0
@@ -80,7 +80,7 @@ def observe(folder: Path) -> Observed:
         if following is not None:
             following.end()
             seen.followed = [json.loads(line) for line in (folder / "followed.jsonl").read_text().splitlines()]
-        seen.said = demo.log.read_text()
+        seen.log = demo.log.read_text()
     seen.report = json.loads((folder / "report.json").read_text() or "{}")
     _compare(seen, run)
     return seen
@@ -120,8 +120,8 @@ def _kcat(bootstrap: str) -> str | None:
 
 
 def _curl(url: str) -> str | None:
-    said = subprocess.run(["curl", "-sS", url], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
-    return said if said not in ("", "0") else None
+    count = subprocess.run(["curl", "-sS", url], capture_output=True, text=True, timeout=60, check=False).stdout.strip()
+    return count if count not in ("", "0") else None
 
 
 def _kill(run: Path, name: str, demo: Marked) -> float:

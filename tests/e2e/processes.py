@@ -37,7 +37,7 @@ def until(found: Callable[[], T | None], within_s: float, what: str) -> T:
 
 
 def peer(program: str) -> bool:
-    """Whether a program that nobody here wrote is installed; fails where it has to be, which is CI."""
+    """Return whether an external program is installed; fail where it is required, which is CI."""
     if shutil.which(program) is not None:
         return True
     assert os.environ.get("CI") != "true", f"{program} is not installed: make peers"
@@ -89,7 +89,7 @@ class Marked:
 
 
 def parts(folder: Path) -> dict[str, dict[str, Any]]:
-    """What the supervisor says of its parts, by name."""
+    """Return the supervisor's state of its parts, by name."""
     try:
         return {row["name"]: row for row in json.loads((folder / "parts.json").read_text())}
     except FileNotFoundError:

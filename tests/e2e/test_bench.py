@@ -1,4 +1,4 @@
-"""The pipeline's benchmark on a fabric of few GPUs: what it says is so, and nothing of it is left running."""
+"""Runs the pipeline's benchmark on a small fabric: its figures are right, and no process is left running."""
 
 import json
 import signal
@@ -14,14 +14,14 @@ SMALL = ("bench", "pipeline", "--gpus", "64", "--cadence", "1", "--seconds", "12
 
 
 def test_a_small_run_stores_every_sample_and_finds_every_fault(tmp_path: Path) -> None:
-    """What was sent is in ClickHouse once, each fault is found, each part has its cost; the folder given stays."""
+    """Every message is in ClickHouse once, each fault is found, each part has its cost; the given directory stays."""
     folder = tmp_path / "run"
     bench = Marked(railsight(*SMALL, "--json", "--keep", str(folder)), tmp_path / "log", stdout=subprocess.PIPE)
     try:
-        said, _ = bench.process.communicate(timeout=500)
+        result, _ = bench.process.communicate(timeout=500)
     finally:
         bench.end()
-    report = json.loads(said)
+    report = json.loads(result)
     stored, load, faults = report["stored"], report["load"], report["faults"]
     assert load["ports"] == 128
     # The warm-up and the drain are sent as well: 128 port-samples a second for longer than the window.

@@ -18,7 +18,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Observed:
 
 def test_every_fault_is_found_and_none_invented(observed: Observed) -> None:
     """Although its worker, its sink and its servers were killed, the demo ends with a perfect score."""
-    assert observed.exit_code == 0, json.dumps(observed.report) + observed.said
+    assert observed.exit_code == 0, json.dumps(observed.report) + observed.log
     assert observed.report["fine"]
     score = observed.report["score"]
     assert (score["precision"], score["recall"]) == (1, 1)
@@ -35,8 +35,8 @@ def test_everything_that_happened_has_rows(observed: Observed) -> None:
     assert all(observed.report["rows"].values())
 
 
-def test_the_report_says_when_the_first_finding_came(observed: Observed) -> None:
-    """The time from the start of the command to the first finding is told."""
+def test_the_report_reports_when_the_first_finding_came(observed: Observed) -> None:
+    """The report has the time from the start of the command to the first finding."""
     assert 0 < observed.report["first_finding_s"] < 60
 
 
@@ -77,7 +77,7 @@ def test_what_is_killed_comes_back(observed: Observed, part: str) -> None:
 
 
 def test_no_finding_has_two_ids(observed: Observed) -> None:
-    """Kills make nobody say the same episode under a second id; the demo looks for that itself."""
+    """After kills no episode has a second id; the demo checks this itself."""
     assert observed.report["problems"] == []
 
 
@@ -94,7 +94,7 @@ def test_no_reading_is_missing_or_double(observed: Observed) -> None:
 
 
 def test_people_can_ask_what_is_open_and_why(observed: Observed) -> None:
-    """`findings` lists it, `explain` gives the evidence, `ack` says that it is known."""
+    """`findings` lists it, `explain` gives the evidence, `ack` acknowledges it."""
     assert observed.listed is not None
     assert observed.explained is not None
     assert observed.acknowledged is not None
@@ -114,11 +114,11 @@ def test_who_follows_the_findings_sees_them_end(observed: Observed) -> None:
 
 
 def test_nothing_is_left_running(observed: Observed) -> None:
-    """When the command has ended, so has every process that it started."""
+    """All processes that the command started end with it."""
     assert observed.left == []
 
 
-def test_progress_is_told_on_standard_error(observed: Observed) -> None:
-    """Without a screen, standard output has the report only; where things are is said beside it."""
-    assert "kafka 127.0.0.1:" in observed.said
-    assert "Traceback" not in observed.said
+def test_progress_is_reported_on_standard_error(observed: Observed) -> None:
+    """Without a screen, standard output has the report only; addresses go to standard error."""
+    assert "kafka 127.0.0.1:" in observed.log
+    assert "Traceback" not in observed.log

@@ -15,28 +15,28 @@ def test_faults_of_every_condition_are_found_and_nothing_is_invented() -> None:
     """Of each condition that the trial knows, with late, repeated and skewed messages and hard cases around them."""
     asked = ("bench", "detection", "--gpus", "256", "--each", str(EACH), "--seed", "104", "--json")
     ended = once(*asked, timeout_s=150)
-    said = json.loads(ended.stdout)
-    assert said["conditions"].keys() == FAULT_OF.keys()
-    assert (said["missed"], said["invented"]) == ([], [])
-    for row in said["conditions"].values():
+    result = json.loads(ended.stdout)
+    assert result["conditions"].keys() == FAULT_OF.keys()
+    assert (result["missed"], result["invented"]) == ([], [])
+    for row in result["conditions"].values():
         assert row["injected"] >= EACH
         assert (row["recall"], row["precision"]) == (1.0, 1.0)
-    assert said["pages"] > 0
-    assert said["false_pages"] == []
-    assert said["counts"]["late"] > 100
-    assert said["counts"]["duplicates"] > 100
-    assert sum(said["negative_cases"].values()) > 0
+    assert result["pages"] > 0
+    assert result["false_pages"] == []
+    assert result["counts"]["late"] > 100
+    assert result["counts"]["duplicates"] > 100
+    assert sum(result["negative_cases"].values()) > 0
 
 
-def test_a_condition_that_nobody_makes_is_refused() -> None:
-    """Which there are is said."""
+def test_a_condition_that_no_one_makes_is_refused() -> None:
+    """The error lists the existing ones."""
     ended = once("bench", "detection", "--only", "link/lost")
     assert ended.returncode == 2
     assert "link/flap" in ended.stderr
 
 
-def test_a_source_that_nobody_reads_is_refused() -> None:
-    """Which there are is said."""
+def test_a_source_that_no_one_reads_is_refused() -> None:
+    """The error lists the existing ones."""
     ended = once("bench", "detection", "--without", "snmp")
     assert ended.returncode == 2
     assert "gnmi" in ended.stderr

@@ -34,7 +34,7 @@ class Terminal:
     drawn: bytearray = field(default_factory=bytearray)
 
     def read(self) -> None:
-        """Take what is drawn until the terminal is closed; the screen blocks where nobody reads."""
+        """Read the output until the terminal is closed; the screen blocks without a reader."""
         while True:
             try:
                 piece = os.read(self.keyboard, 65536)
@@ -45,7 +45,7 @@ class Terminal:
             self.drawn += piece
 
     def shows(self, text: str) -> bool | None:
-        """Whether it was ever drawn, None while not."""
+        """Return whether it was ever drawn, None while not."""
         return True if text.encode() in self.drawn else None
 
 
@@ -85,7 +85,7 @@ def test_ctrl_c_leaves_nothing_running(tmp_path: Path) -> None:
 
 
 def test_a_killed_demo_takes_everything_with_it(tmp_path: Path) -> None:
-    """SIGKILL, which nobody can answer, leaves no broker, no worker and no collector behind."""
+    """A SIGKILL, which no handler sees, leaves no broker, no worker and no collector behind."""
     run = tmp_path / "run"
     with (tmp_path / "out").open("wb") as out:
         demo = Marked(railsight("demo", "--headless", "--run-dir", str(run)), tmp_path / "demo.log", stdout=out)

@@ -25,9 +25,9 @@ def last_revisions(path: Path) -> dict[Key, dict[str, Any]]:
     """The last revision of each finding by what live and backtest agree on, without its revision."""
     newest: dict[str, dict[str, Any]] = {}
     for line in path.read_text().splitlines():
-        said = json.loads(line)
-        if said["type"] == "finding":
-            finding = said["data"]
+        result = json.loads(line)
+        if result["type"] == "finding":
+            finding = result["data"]
             known = newest.get(finding["id"])
             if known is None or int(finding["revision"]) >= int(known["revision"]):
                 newest[finding["id"]] = finding

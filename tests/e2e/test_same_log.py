@@ -29,18 +29,18 @@ pytestmark = [
     pytest.mark.skipif(not FLAPPER.exists(), reason="the real recordings are not on this machine"),
 ]
 
-KEPT = {topics.INVENTORY, topics.JOBS}
+RETAINED = {topics.INVENTORY, topics.JOBS}
 DERIVED = [topic for topic in TOPICS if topic.scheme is not PartitionScheme.TELEMETRY or "snapshots" in topic.name]
 
 
 async def _forget_conclusions(kafka: KafkaSettings) -> None:
-    """Leave only what devices and people said: the log that is read again."""
+    """Retain only the records of devices and users: the log that is read again."""
     admin = AIOKafkaAdminClient(**kafka.client_options())
     await admin.start()
     try:
-        await admin.delete_topics([topic.name for topic in DERIVED if topic not in KEPT])
+        await admin.delete_topics([topic.name for topic in DERIVED if topic not in RETAINED])
         for _ in range(100):
-            if not {topic.name for topic in DERIVED if topic not in KEPT} & set(await admin.list_topics()):
+            if not {topic.name for topic in DERIVED if topic not in RETAINED} & set(await admin.list_topics()):
                 break
             await asyncio.sleep(0.1)
     finally:
@@ -49,10 +49,10 @@ async def _forget_conclusions(kafka: KafkaSettings) -> None:
 
 
 async def _concluded(kafka: KafkaSettings, end_ns: int) -> bool:
-    """Whether event time has come to the end for every stage."""
+    """Return whether event time has reached the end for every stage."""
     async for record in read_to_end(kafka, topics.PROGRESS):
-        said = topics.decode(topics.PROGRESS, record.value, record.headers)
-        if isinstance(said, Progress) and said.stage == "decide" and end_ns <= said.watermark_ns < IDLE_NS:
+        result = topics.decode(topics.PROGRESS, record.value, record.headers)
+        if isinstance(result, Progress) and result.stage == "decide" and end_ns <= result.watermark_ns < IDLE_NS:
             return True
     return False
 
@@ -60,10 +60,10 @@ async def _concluded(kafka: KafkaSettings, end_ns: int) -> bool:
 async def _last_revisions(kafka: KafkaSettings) -> dict[str, Finding]:
     newest: dict[str, Finding] = {}
     async for record in read_to_end(kafka, topics.FINDINGS):
-        said = topics.decode(topics.FINDINGS, record.value, record.headers)
-        assert isinstance(said, Finding)
-        if said.id not in newest or said.revision > newest[said.id].revision:
-            newest[said.id] = said
+        result = topics.decode(topics.FINDINGS, record.value, record.headers)
+        assert isinstance(result, Finding)
+        if result.id not in newest or result.revision > newest[result.id].revision:
+            newest[result.id] = result
     return newest
 
 
@@ -102,11 +102,11 @@ def test_the_same_log_gives_the_same_findings(tmp_path: Path) -> None:
         asyncio.run(_forget_conclusions(kafka))
         second = _fold(kafka, tmp_path, "second", end_ns, kill=True)
     assert len(first) == 3
-    assert {i: _said(finding) for i, finding in second.items()} == {i: _said(f) for i, f in first.items()}
+    assert {i: _content(finding) for i, finding in second.items()} == {i: _content(f) for i, f in first.items()}
 
 
-def _said(finding: Finding) -> tuple[object, ...]:
-    """All that it says but how often it was said."""
+def _content(finding: Finding) -> tuple[object, ...]:
+    """Return all fields except the revision."""
     return (
         finding.status, finding.final, finding.condition, finding.subject, finding.started_at_ns,
         finding.observed_at_ns, finding.resolved_at_ns, finding.detected_at_ns, finding.summary,

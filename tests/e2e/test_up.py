@@ -37,7 +37,7 @@ def count(url: str) -> int | None:
 
 
 def where(server: str, log: Path) -> str | None:
-    """Where a server listens, as `up` says it; None while it has not."""
+    """Return a server's address from the output of `up`; None while it has none."""
     lines = log.with_suffix(".out").read_text().splitlines()
     return next((line.removeprefix(f"{server}: ") for line in lines if line.startswith(f"{server}: ")), None)
 
@@ -102,7 +102,7 @@ def test_a_part_that_cannot_start_ends_all_with_one_line(tmp_path: Path, monkeyp
     with running(railsight("up", "--config", str(config)), tmp_path / "up.log") as up:
         assert up.process.wait(120) == 2
         assert up.left() == []
-    said = (tmp_path / "up.log").read_text()
-    assert said.startswith("railsight: collect-gnmi ended with 2: railsight: collect.gnmi: ")
-    assert "nowhere.json" in said
+    result = (tmp_path / "up.log").read_text()
+    assert result.startswith("railsight: collect-gnmi ended with 2: railsight: collect.gnmi: ")
+    assert "nowhere.json" in result
     assert json.loads((tmp_path / "data/railsight/run/parts.json").read_text()) == []

@@ -52,8 +52,8 @@ FINDINGS = [
     finding("later", "critical", -30),
 ]
 DEVICES = [("host-1", "pod-1"), ("leaf-1", "pod-1"), ("host-2", "pod-2"), ("host-3", "pod-2")]
-# host-1 and host-2 are heard until the end, leaf-1 until 120 s before it, host-3 never.
-HEARD = [
+# host-1 and host-2 report until the end, leaf-1 until 120 s before it, host-3 never.
+RECEIVED = [
     ("host-1", range(0, 600, 10)),
     ("host-2", range(0, 600, 10)),
     ("leaf-1", range(120, 600, 10)),
@@ -77,9 +77,9 @@ def inventory_rows() -> dict[str, Rows]:
 
 
 def telemetry_rows() -> dict[str, Rows]:
-    heard = [
+    received = [
         {"device": device, "source": "gnmi", "rows": 8, "sampled_at": at(s + 0.5), "arrived_at": at(s)}
-        for device, seconds in HEARD
+        for device, seconds in RECEIVED
         for s in seconds
     ]
     status = [
@@ -92,13 +92,13 @@ def telemetry_rows() -> dict[str, Rows]:
             ("leaf-1", 100, False, "connection refused"),
         ]
     ]
-    return {"sample_messages": heard, "collector_status": status}
+    return {"sample_messages": received, "collector_status": status}
 
 
 def pipeline_rows() -> dict[str, Rows]:
     progress = [
         {"stage": stage, "partition": partition, "epoch": 1 + (s < 300), "watermark": at(s + 2), "lag": 5}
-        # A second epoch begins anew: its owner counts from its own beginning.
+        # A second epoch: its owner counts from the beginning.
         | {"records": 100 * ((600 if s >= 300 else 300) - s), "arrived_at": at(s)}
         for stage in ("measure", "attribute")
         for partition in range(2)

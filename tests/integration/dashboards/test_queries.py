@@ -26,7 +26,7 @@ def test_every_query_runs_on_empty_tables(empty: Board) -> None:
 
 
 def test_open_findings_are_the_newest_revisions_of_what_is_true(board: Board) -> None:
-    """What is over, retracted, shadow or yet to come is not there; causes come first, the gravest on top."""
+    """Closed, retracted, shadow and future findings are not listed; roots come first, by severity."""
     rows = board.ask(queries.OPEN_FINDINGS)
     assert [row["id"] for row in rows] == ["critical", "elsewhere", "warning", "homeless", "child"]
     assert rows[0]["summary"] == "still down"
@@ -49,8 +49,8 @@ def test_a_chosen_pod_hides_the_others(board: Board) -> None:
     assert [row["pod"] for row in board.ask(queries.PODS)] == [queries.NONE, "pod-1", "pod-2"]
 
 
-def test_health_shows_the_worst_and_tells_unseen_from_well(board: Board) -> None:
-    """Rail 4 was critical in its time, rail 5 never ill; a pod that nobody heard is neither."""
+def test_health_shows_the_worst_and_reports_unseen_from_well(board: Board) -> None:
+    """Rail 4 was critical in that time, rail 5 never faulty; a pod without reports is neither."""
     rows = board.ask(queries.HEALTH, interval_s=60)
     place: dict[str, list[int]] = {}
     for row in rows:
@@ -70,8 +70,8 @@ def test_health_shows_the_worst_and_tells_unseen_from_well(board: Board) -> None
     assert unseen == [-1] * 10
 
 
-def test_coverage_counts_what_is_expected_and_not_only_what_is_heard(board: Board) -> None:
-    """leaf-1 fell silent, host-3 was never heard; an older and a later inventory's devices are not expected."""
+def test_coverage_counts_what_is_expected_and_not_only_what_is_received(board: Board) -> None:
+    """leaf-1 became silent, host-3 never reported; devices of older and later inventories are not expected."""
     by_source = {(row["pod"], row["source"]): row for row in board.ask(queries.COVERAGE)}
     assert {key: (row["expected"], row["seen"], row["stale"]) for key, row in by_source.items()} == {
         ("pod-1", "gnmi"): (2, 1, 1),
@@ -86,8 +86,8 @@ def test_coverage_counts_what_is_expected_and_not_only_what_is_heard(board: Boar
 
 
 def test_a_finding_is_explained_by_its_evidence(board: Board) -> None:
-    """The newest revision's words and each line of evidence; what it does not say is left out."""
-    rows = [(row["what"], row["said"]) for row in board.ask(queries.EXPLAIN)]
+    """The newest revision's fields and each line of evidence; absent fields are omitted."""
+    rows = [(row["item"], row["value"]) for row in board.ask(queries.EXPLAIN)]
     assert rows[:4] == [
         ("summary", "still down"),
         ("state", "updated, critical, revision 2"),

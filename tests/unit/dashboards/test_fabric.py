@@ -41,7 +41,7 @@ def test_the_board_is_valid_against_grafanas_schema(board: dict[str, Any]) -> No
 
 
 def test_every_query_is_on_the_board_and_no_other(board: dict[str, Any]) -> None:
-    """What queries.py asks is shown, and what is shown is tested with it."""
+    """Every query of queries.py is shown, and everything shown is tested with it."""
     shown = {target["rawSql"] for panel in panels(board) for target in panel["targets"]}
     shown |= {one["query"] for one in board["templating"]["list"] if one["type"] == "query"}
     assert shown == {query.sql for query in vars(queries).values() if isinstance(query, Query)}

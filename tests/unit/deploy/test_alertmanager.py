@@ -1,4 +1,4 @@
-"""Alertmanager's configuration, as its own tool reads it: who hears of which alert."""
+"""Alertmanager's configuration, read by its own tool: receivers by alert."""
 
 from pathlib import Path
 
@@ -35,8 +35,8 @@ def test_each_alert_reaches_who_should_hear_of_it(labels: dict[str, str], receiv
     assert output_of(*command).strip() == receivers
 
 
-def test_the_board_waits_longer_than_a_page_is_held() -> None:
-    """Else it would be told of an alert that a moment later ends because it became a page."""
+def test_the_board_waits_longer_than_a_page_is_active() -> None:
+    """Else it would receive an alert that ends a moment later because it became a page."""
     from streams.notify.params import NotifyParams
 
     route = yaml.safe_load(CONFIG.read_text())["route"]

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy/compose"
 SCHEMA = resources.files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json"
 OURS = {*STAGES, "topics", "migrate", "persist", "notify", "collect-gnmi", "inventory"}
-# They serve no port that tells their health; they end when they cannot go on, and are started again.
+# They have no health port; they exit on failure and are restarted.
 WITHOUT_HEALTHCHECK = OURS - set(STAGES)
 
 
@@ -81,7 +81,7 @@ def test_everything_is_bounded_and_named_by_version(project: dict[str, Any]) -> 
 
 
 def test_health_is_checked_where_there_is_something_to_ask(project: dict[str, Any]) -> None:
-    """Whoever has no check is one that ends when it cannot go on."""
+    """A part without a health check exits on failure."""
     unchecked = {name for name, service in project["services"].items() if "healthcheck" not in service}
     assert unchecked == WITHOUT_HEALTHCHECK
     assert all("restart" in service for service in project["services"].values())
@@ -130,7 +130,7 @@ def test_a_collector_keeps_what_it_read_while_kafka_is_away(project: dict[str, A
 
 
 def test_only_who_asks_clickhouse_has_its_password(project: dict[str, Any], tmp_path: Path) -> None:
-    """The sink and the migrations are told the file by the environment, and read it."""
+    """The sink and the migrations get the file from the environment, and read it."""
     services = {name: project["services"][name] for name in OURS}
     assert {name for name, service in services.items() if "secrets" in service} == {"migrate", "persist"}
     assert services["migrate"]["environment"] == services["persist"]["environment"]
@@ -176,13 +176,13 @@ def test_secrets_are_made_once_and_are_no_bodys_business(project: dict[str, Any]
     assert {path.name: path.read_text() for path in folder.iterdir()} == made
 
 
-def test_secrets_are_kept_out_of_the_repository() -> None:
+def test_secrets_are_retained_out_of_the_repository() -> None:
     """Git sees nothing in the folder but what keeps it there."""
     assert (FOLDER / "secrets/.gitignore").read_text().splitlines() == ["*", "!.gitignore"]
 
 
 def test_the_reader_is_made_with_the_password_of_the_secret(tmp_path: Path) -> None:
-    """ClickHouse is told the digest of Grafana's password, never the password, and the reader may only read."""
+    """ClickHouse gets the digest of Grafana's password, never the password, and the reader may only read."""
     (tmp_path / "clickhouse_reader_password").write_text("hunter2\n")
     (tmp_path / "clickhouse_password").write_text("x\n")
     client = tmp_path / "clickhouse-client"
@@ -192,9 +192,9 @@ def test_the_reader_is_made_with_the_password_of_the_secret(tmp_path: Path) -> N
     script.write_text((FOLDER / "reader.sh").read_text().replace("/run/secrets", str(tmp_path)))
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run(["bash", script], check=True, env={**os.environ, "PATH": path}, timeout=20)
-    said = (tmp_path / "sql").read_text()
-    assert hashlib.sha256(b"hunter2").hexdigest() in said and "hunter2" not in said
-    assert "readonly = 2" in said and re.findall(r"GRANT (.*?) TO", said) == ["SELECT ON railsight.*"]
+    result = (tmp_path / "sql").read_text()
+    assert hashlib.sha256(b"hunter2").hexdigest() in result and "hunter2" not in result
+    assert "readonly = 2" in result and re.findall(r"GRANT (.*?) TO", result) == ["SELECT ON railsight.*"]
 
 
 def test_prometheus_scrapes_the_stages_where_they_listen(project: dict[str, Any]) -> None:

@@ -20,14 +20,14 @@ def read(kind: str) -> BaseModel:
 
 
 @pytest.mark.parametrize("kind", EXAMPLES)
-def test_the_example_says_more_than_the_defaults(kind: str) -> None:
-    """A section of its own, in which something is said; a key that is not one would be refused by name."""
+def test_the_example_reports_more_than_the_defaults(kind: str) -> None:
+    """Each section has settings; an unknown key would be refused by name."""
     assert read(kind).model_fields_set
 
 
 @pytest.mark.parametrize("kind", sorted(set(EXAMPLES) - {"sim"}))
 def test_what_is_gone_once_read_has_a_spool_within_a_bound(kind: str) -> None:
-    """Whoever copies the example loses nothing to an outage of Kafka; what it may take of the disk is written there."""
+    """A copy of the example loses nothing in a Kafka outage; its disk limit is in the file."""
     params = read(kind)
     assert isinstance(params, CollectorParams)
     assert (params.publisher.spool is not None) is params.supports_spool

@@ -74,8 +74,8 @@ def test_only_what_is_missing_is_installed_and_nothing_started(machine: Machine)
     assert not machine.policy.exists()
 
 
-def test_a_policy_of_the_machines_own_is_kept(machine: Machine) -> None:
-    """What was there before is there after."""
+def test_a_policy_of_the_machines_own_is_retained(machine: Machine) -> None:
+    """An existing file is unchanged afterwards."""
     machine.policy.write_text("#!/bin/sh\nexit 0\n")
     assert machine.run().returncode == 0
     assert machine.policy.read_text() == "#!/bin/sh\nexit 0\n"
@@ -88,7 +88,7 @@ def test_a_failed_install_fails_and_leaves_the_policy_as_it_was(machine: Machine
     assert not machine.policy.exists()
 
 
-def test_without_root_or_sudo_it_says_what_to_do(machine: Machine) -> None:
+def test_without_root_or_sudo_it_reports_what_to_do(machine: Machine) -> None:
     """One clear line, and nothing is tried."""
     machine.program("id", "echo 1000")
     machine.program("sudo", "exit 1")
