@@ -1,1 +1,1 @@
-"""What goes over Kafka: generated code, plain models, the codec between them, the topic registry, errors."""
+"""The wire format of Kafka: generated code, plain models, the codec between them, the topic registry, errors."""

@@ -1,4 +1,4 @@
-"""The generated code and the plain models are those of the .proto files."""
+"""The generated code and the plain models equal the .proto files."""
 
 import dataclasses
 import subprocess
@@ -13,22 +13,22 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_generated_code_is_current(tmp_path: Path) -> None:
-    """Whoever changes a .proto file also writes the generated code anew (`make proto`)."""
+    """A change of a .proto file includes the generated code (`make proto`)."""
     subprocess.run([sys.executable, ROOT / "proto/generate.py", "--check", tmp_path], check=True)
     fresh = {p.relative_to(tmp_path): p.read_text() for p in tmp_path.rglob("*_pb2*")}
     assert fresh
     assert {path: (ROOT / path).read_text() for path in fresh} == fresh
 
 
-def test_every_metric_has_its_number_and_a_meaning() -> None:
-    """The catalogue's metrics are the numbers of metric.proto, and each says how it is read."""
+def test_every_metric_has_its_number_and_a_spec() -> None:
+    """The metrics of the catalogue have the numbers of metric.proto, and each has a kind and a unit."""
     numbers = {name: number for name, number in metric_pb2.Metric.items() if number}
     assert {metric.name: int(metric) for metric in Metric} == numbers
     assert set(CATALOGUE) == set(Metric)
 
 
-def test_every_enum_of_the_wire_is_the_models() -> None:
-    """A name and a number mean the same on both sides."""
+def test_every_enum_of_the_wire_equals_the_model() -> None:
+    """Names and numbers are equal on both sides."""
     pairs = {
         models.Source: telemetry_pb2.Source,
         models.RowKind: telemetry_pb2.RowKind,
@@ -55,7 +55,7 @@ def test_every_enum_of_the_wire_is_the_models() -> None:
 
 
 def test_every_field_of_the_wire_is_in_the_model() -> None:
-    """A field added to a .proto file that no model carries would be lost on the way."""
+    """A field of a .proto file without a field in the model would be lost."""
     for model, message in codec._CLASSES.items():
         own = {field.name for field in dataclasses.fields(model)}
         stems = {name.removesuffix("_ns") for name in own}

@@ -1,4 +1,4 @@
-"""What was once written into a topic is read for ever: every golden file, decoded and encoded again."""
+"""Golden records stay readable for ever: each file is decoded and encoded again."""
 
 import json
 from dataclasses import fields, replace
@@ -30,8 +30,8 @@ def _golden(name: str) -> tuple[Golden, bytes]:
 
 
 @pytest.mark.parametrize("name", [path.name for path in FILES])
-def test_golden_bytes_are_read_and_written_the_same(name: str) -> None:
-    """A recorded record is read, and writing it again gives the same bytes (JSON: the same document)."""
+def test_golden_bytes_survive_a_round_trip(name: str) -> None:
+    """A recorded record is decoded, and encoding it again gives the same bytes (JSON: the same document)."""
     golden, value = _golden(name)
     named = () if golden.model is golden.topic.model else (("type", golden.model.__name__.lower().encode()),)
     message = decode(golden.topic, value, named)
@@ -46,7 +46,7 @@ def test_golden_bytes_are_read_and_written_the_same(name: str) -> None:
 
 
 def test_every_message_of_every_topic_has_golden_bytes() -> None:
-    """A topic, or a message in one, without a golden file fails here."""
+    """A topic or a message without a golden file fails here."""
     recorded = {(golden.topic.name, golden.model) for golden, _ in (_golden(path.name) for path in FILES)}
     wanted = {(t.name, model) for t in TOPICS for model in (*((t.model,) if t.model else ()), *t.other_models)}
     assert recorded == wanted
@@ -54,8 +54,8 @@ def test_every_message_of_every_topic_has_golden_bytes() -> None:
 
 
 @pytest.mark.parametrize("example", [*EXAMPLES.values(), *PAYLOADS], ids=lambda example: type(example).__name__)
-def test_examples_leave_no_field_at_its_default(example: Message | Payload) -> None:
-    """A field that no example sets would be golden by accident only."""
+def test_examples_set_every_field(example: Message | Payload) -> None:
+    """A field that no example sets would not be covered by the golden bytes."""
     for field in fields(example):
         assert getattr(example, field.name) not in (None, (), {}, ""), field.name
 

@@ -1,4 +1,4 @@
-"""What is lost when things go: against exact numbers of small fabrics, and against counting by recursion."""
+"""Tests the capacity that hosts lose: exact numbers on small fabrics, and comparison with a recursive count."""
 
 from fractions import Fraction
 
@@ -29,14 +29,14 @@ def _lost(top: Topology, *subjects: str, broken: tuple[str, ...] = ()) -> Capaci
     return capacity_loss(top.graph, links_of_subjects(top, subjects), links_of_subjects(top, broken))
 
 
-def _left(top: Topology, device: str, gone: frozenset[str]) -> Fraction:
-    """The share of a device's ways upwards, counted link by link."""
+def _remaining(top: Topology, device: str, gone: frozenset[str]) -> Fraction:
+    """Return the remaining uplink share of a device, counted link by link."""
     rank = {"host": 0, "T0": 1, "T1": 2, "T2": 3}
     ups = [c for c in top.uplinks_of.get(device, ())
            if rank[top.devices[c.upper.device].tier] > rank[top.devices[device].tier]]  # fmt: skip
     if not ups:
         return Fraction(1)
-    return sum((_left(top, c.upper.device, gone) for c in ups if c.id not in gone), Fraction()) / len(ups)
+    return sum((_remaining(top, c.upper.device, gone) for c in ups if c.id not in gone), Fraction()) / len(ups)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def _left(top: Topology, device: str, gone: frozenset[str]) -> Fraction:
         ("device:p1-h1", 1, 1.0, Impact.DOWN),
         ("rail:p1-h1/0", 1, 1.0, Impact.DOWN),
         ("pod:p1", 2, 1.0, Impact.DOWN),
-        ("device:nobody", 0, 0.0, Impact.NONE),
+        ("device:unknown", 0, 0.0, Impact.NONE),
     ],
 )
 def test_one_plane_of_two_is_half_and_not_down(subject: str, hosts: int, share: float, impact: Impact) -> None:
-    """Only where a rail keeps no plane is anything down; above the leaves a share of a share is lost."""
+    """A rail is down only if it retains no plane; above the leaves a share of a share is lost."""
     lost = _lost(TOP, subject)
     assert (len(lost.hosts()), lost.impact) == (hosts, impact)
     assert lost.affected_ratio == pytest.approx(share)
@@ -63,15 +63,15 @@ def test_one_plane_of_two_is_half_and_not_down(subject: str, hosts: int, share: 
 
 
 def test_both_planes_are_down() -> None:
-    """Two leaves of a pod at once: its hosts are cut off, and nobody else loses anything."""
+    """Without both leaves of a pod its hosts are isolated, and no other host loses capacity."""
     lost = _lost(TOP, "device:p1-l0", "device:p1-l1")
     assert lost.impact is Impact.DOWN
     assert lost.isolated_hosts == lost.hosts() == ("p1-h1", "p1-h2")
     assert lost.lost_rails == (("p1-h1", 0), ("p1-h2", 0))
 
 
-def test_what_is_broken_already_is_not_lost_again() -> None:
-    """The second plane to go takes the half that was left, and the rail with it; the first one is not told again."""
+def test_a_broken_link_is_not_counted_again() -> None:
+    """The second plane takes the remaining half and the rail; the first one is not counted again."""
     second = _lost(TOP, "link:p1-h1/e1--p1-l1/d1", broken=("link:p1-h1/e0--p1-l0/d1", "rail:p1-h2/0"))
     assert (second.hosts(), second.affected_ratio, second.lost_rails) == (("p1-h1",), 0.5, (("p1-h1", 0),))
     assert second.isolated_hosts == ("p1-h1",)
@@ -80,7 +80,7 @@ def test_what_is_broken_already_is_not_lost_again() -> None:
 
 
 def test_a_leaf_of_one_plane_takes_its_rail_from_every_host_below() -> None:
-    """An eighth of the capacity of each, and a rail that is down."""
+    """Each host loses an eighth of its capacity and one rail."""
     leaf = next(c.upper.device for c in SINGLE.links.values() if c.role == "host-link" and c.rail == 2)
     lost = _lost(SINGLE, f"device:{leaf}")
     assert lost.impact is Impact.DOWN
@@ -94,14 +94,14 @@ def test_a_leaf_of_one_plane_takes_its_rail_from_every_host_below() -> None:
     )
 
 
-def test_hosts_that_lose_little_may_be_left_out() -> None:
-    """A spine takes a quarter from everyone: from 26 % on, nobody is named."""
+def test_hosts_below_the_minimum_share_are_omitted() -> None:
+    """A spine takes a quarter from every host: a minimum of 26 % selects none."""
     lost = _lost(TOP, "device:s1")
     assert (len(lost.hosts(0.25)), lost.hosts(0.26)) == (4, ())
 
 
-def test_jobs_behind_a_thing_are_those_on_its_hosts_at_the_time() -> None:
-    """At the time, not before and not after."""
+def test_affected_jobs_are_those_on_its_hosts_at_the_time() -> None:
+    """Jobs before and after the time are not affected."""
     lost = _lost(TOP, "device:s1")
     second = 1_000_000_000
     assert [jobs_affected(TOP, lost, at) for at in (0, second, 2 * second)] == [("k",), ("j", "k"), ("j",)]
@@ -109,7 +109,7 @@ def test_jobs_behind_a_thing_are_those_on_its_hosts_at_the_time() -> None:
     assert jobs_affected(TOP, lost, second, min_share=0.5) == ()
 
 
-def test_speeds_weigh() -> None:
+def test_links_are_weighted_by_speed() -> None:
     """A port of 200 beside one of 400 is a third of both."""
     devices = (Device("h", "host", "host"), Device("a", "switch", "T0", plane=0), Device("b", "switch", "T0", plane=1))
     links = (
@@ -120,8 +120,8 @@ def test_speeds_weigh() -> None:
     assert _lost(top, "plane:1").affected_ratio == pytest.approx(1 / 3)
 
 
-def test_paths_upwards_are_counted_to_the_top() -> None:
-    """A T0 of three tiers has as many ways as its T1s have together; a top has one; an unknown device none."""
+def test_uplink_paths_are_counted_to_the_top() -> None:
+    """A T0 of three tiers has as many paths as its T1s together; a top has one; an unknown device none."""
     graph = CLOS.graph
     leaf = next(name for name, device in CLOS.devices.items() if device.tier == "T0")
     ups = CLOS.uplinks_of[leaf]
@@ -132,50 +132,50 @@ def test_paths_upwards_are_counted_to_the_top() -> None:
     assert uplink_paths(graph, leaf, graph.numbers_of([one])) == (built - same, built)
     assert uplink_paths(graph, leaf, links_of_subject(CLOS, f"device:{leaf}")) == (0, built)
     assert uplink_paths(graph, one.upper.device) == (1, 1)
-    assert uplink_paths(graph, "nobody") == (0, 0)
+    assert uplink_paths(graph, "unknown") == (0, 0)
 
 
-def test_devices_above_are_those_on_the_ways_up() -> None:
-    """Of a host its leaves and all spines; of a spine none."""
+def test_devices_above_are_those_on_the_uplink_paths() -> None:
+    """A host has its leaves and all spines above it; a spine has none."""
     assert devices_above(TOP.graph, ["p1-h1"]) == ("p1-l0", "p1-l1", "s1", "s2", "s3", "s4")
-    assert devices_above(TOP.graph, ["s1", "nobody"]) == ()
+    assert devices_above(TOP.graph, ["s1", "unknown"]) == ()
 
 
 @given(st.sampled_from(FABRICS), st.data())
-def test_shares_are_those_that_recursion_counts(top: Topology, data: st.DataObject) -> None:
-    """Whatever goes, and whatever is broken before: to each host what it had less what it keeps."""
-    graph, cables = top.graph, sorted(top.links)
-    gone = frozenset(data.draw(st.lists(st.sampled_from(cables), max_size=30)))
-    broken = frozenset(data.draw(st.lists(st.sampled_from(cables), max_size=30)))
+def test_shares_equal_the_recursive_count(top: Topology, data: st.DataObject) -> None:
+    """For any failed and any broken links the loss of a host is its share before less its share after."""
+    graph, link_ids = top.graph, sorted(top.links)
+    gone = frozenset(data.draw(st.lists(st.sampled_from(link_ids), max_size=30)))
+    broken = frozenset(data.draw(st.lists(st.sampled_from(link_ids), max_size=30)))
     numbers = [graph.numbers_of(top.links[each] for each in some) for some in (gone, broken)]
     lost = capacity_loss(graph, *numbers)
     hosts = [name for name, device in top.devices.items() if device.kind == "host"]
-    expected = {name: _left(top, name, broken) - _left(top, name, broken | gone) for name in hosts}
+    expected = {name: _remaining(top, name, broken) - _remaining(top, name, broken | gone) for name in hosts}
     found = {graph.names[host]: share for host, share in zip(lost.host.tolist(), lost.share.tolist(), strict=True)}
     assert found == pytest.approx({name: float(share) for name, share in expected.items() if share})
     assert lost.fabric_ratio == pytest.approx(float(sum(expected.values()) / len(hosts)))
 
 
 @given(st.sampled_from(FABRICS), st.data())
-def test_rails_are_down_where_no_plane_is_left(top: Topology, data: st.DataObject) -> None:
-    """Of a host's rail every link is gone, or leads to a switch without a way up."""
-    cables = sorted(top.links)
-    gone = frozenset(data.draw(st.lists(st.sampled_from(cables), max_size=len(cables))))
+def test_rails_without_a_plane_are_down(top: Topology, data: st.DataObject) -> None:
+    """Every link of the rail failed or leads to a switch without uplinks."""
+    link_ids = sorted(top.links)
+    gone = frozenset(data.draw(st.lists(st.sampled_from(link_ids), max_size=len(link_ids))))
     lost = capacity_loss(top.graph, top.graph.numbers_of(top.links[each] for each in gone))
     rails: dict[tuple[str, int], Fraction] = {}
-    for cable in top.links.values():
-        if cable.role == "host-link":
-            assert cable.rail is not None
-            carries = Fraction() if cable.id in gone else _left(top, cable.upper.device, gone)
-            key = (cable.lower.device, cable.rail)
+    for link_ in top.links.values():
+        if link_.role == "host-link":
+            assert link_.rail is not None
+            carries = Fraction() if link_.id in gone else _remaining(top, link_.upper.device, gone)
+            key = (link_.lower.device, link_.rail)
             rails[key] = rails.get(key, Fraction()) + carries
     assert lost.lost_rails == tuple(sorted(key for key, carries in rails.items() if not carries))
     assert (lost.impact is Impact.DOWN) == bool(lost.lost_rails)
 
 
 @given(st.sampled_from(FABRICS), st.data())
-def test_more_that_goes_is_never_less_that_is_lost(top: Topology, data: st.DataObject) -> None:
-    """And what is lost step by step adds up to what is lost at once."""
+def test_more_failed_links_never_reduce_the_loss(top: Topology, data: st.DataObject) -> None:
+    """Losses step by step add up to the loss at once."""
     every = np.arange(len(top.graph.links))
     some = data.draw(st.lists(st.sampled_from(every.tolist()), max_size=20))
     first, second = np.array(some[: len(some) // 2], np.int64), np.array(some[len(some) // 2 :], np.int64)

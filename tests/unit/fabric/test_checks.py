@@ -1,4 +1,4 @@
-"""What stands against itself in an inventory: each rule with the rows that break it, and near misses that do not."""
+"""Tests the rules of the inventory: each with rows that break it, and near misses that do not."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,25 +20,27 @@ PAIR = (link("h/a", "l0/1", "host-link", rail=0), link("l1/1", "h/b", "host-link
 UP = (link("l0/u", "s0/1"), link("s1/1", "l1/u"))
 
 
-def _devices(*more: Device) -> tuple[Device, ...]:
-    return (HOST, *LEAVES, *SPINES, *more)
+def _devices(*added: Device) -> tuple[Device, ...]:
+    return (HOST, *LEAVES, *SPINES, *added)
 
 
-def _said(devices: Sequence[Device] | None = None, links: Sequence[Link] = (*PAIR, *UP), **more: object) -> list[str]:
-    own = Inventory(devices=tuple(_devices() if devices is None else devices), links=tuple(links), **more)  # type: ignore[arg-type]
+def _problems(
+    devices: Sequence[Device] | None = None, links: Sequence[Link] = (*PAIR, *UP), **added: object
+) -> list[str]:
+    own = Inventory(devices=tuple(_devices() if devices is None else devices), links=tuple(links), **added)  # type: ignore[arg-type]
     return check(own, now_ns=1)
 
 
-def test_fabrics_that_are_right_are_said_to_be() -> None:
-    """Two planes without a word against each other, made by hand or generated."""
-    assert _said() == []
+def test_valid_fabrics_have_no_problems() -> None:
+    """Two planes without contradictions, made by hand or generated, have no problems."""
+    assert _problems() == []
     assert check(inventory()) == []
     assert check(generate(GenerateParams(gpus=96, radix=8, rails=4, gpus_per_host=4, planes=2))) == []
     assert check(Inventory()) == []
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("added", "messages"),
     [
         (
             {"devices": _devices(HOST, HOST._replace(name="g"))},
@@ -104,13 +106,13 @@ def test_fabrics_that_are_right_are_said_to_be() -> None:
         ),
     ],
 )  # fmt: skip
-def test_each_contradiction_is_said_with_its_rows_and_values(more: dict[str, object], says: list[str]) -> None:
-    """Table, row numbers and values; nothing else is said of the same rows."""
-    assert _said(**more) == says  # type: ignore[arg-type]
+def test_each_contradiction_is_reported_with_its_rows_and_values(added: dict[str, object], messages: list[str]) -> None:
+    """A problem has table, row numbers and values; no other problem is reported for the same rows."""
+    assert _problems(**added) == messages  # type: ignore[arg-type]
 
 
-def test_a_host_that_misses_a_plane_is_said_once_for_all_its_rails() -> None:
-    """Against the planes of its own pod: a pod of one plane beside it is no contradiction."""
+def test_a_host_that_misses_a_plane_is_reported_once_for_all_rails() -> None:
+    """A host is compared with its own pod: another pod with one plane is no contradiction."""
     hosts = (HOST, HOST._replace(name="g"), HOST._replace(name="f", pod="q"))
     links = (
         *(link(f"h/{rail}{plane}", f"l{plane}/h{rail}", "host-link", rail=rail) for rail in (0, 1) for plane in (0, 1)),
@@ -122,20 +124,20 @@ def test_a_host_that_misses_a_plane_is_said_once_for_all_its_rails() -> None:
     ]
 
 
-def test_planes_of_a_pod_have_as_many_switches_and_as_many_paths() -> None:
-    """The plane that has fewer switches is said, and the switch that has other paths than is usual."""
-    more = (
+def test_planes_of_a_pod_have_equal_numbers_of_switches_and_links() -> None:
+    """The plane with fewer switches is reported, and the switch with another number of links."""
+    added = (
         Device("l2", "switch", "T0", "p", 0),
         Device("m", "switch", "T1", "q", 0),
         Device("n", "switch", "T1", "q", 1),
     )
     links = (*PAIR, *UP, link("l2/u", "s0/2"), link("l1/v", "s1/2"), link("m/1", "n/1", plane=0), link("s0/9", "s1/9"))
-    said = [line for line in _said(_devices(*more), links) if "has" in line]
-    assert said == [
+    lines = [line for line in _problems(_devices(*added), links) if "has" in line]
+    assert lines == [
         "devices row 3: T0 of pod p: plane 0 has 2 switches, plane 1 has 1 switches",
     ]
     odd = (*PAIR, *UP, link("l1/v", "s1/2"))
-    assert _said(links=odd) == [
+    assert _problems(links=odd) == [
         "devices row 3: T0 of pod p: plane 0 has 1 links between switches, plane 1 has 2 links between switches; "
         "l1 has 2, 1 is the common number",
         "devices row 5: T1 of no pod: plane 0 has 1 links between switches, plane 1 has 2 links between switches; "
@@ -143,8 +145,8 @@ def test_planes_of_a_pod_have_as_many_switches_and_as_many_paths() -> None:
     ]
 
 
-def test_maintenance_of_all_planes_at_once_is_said() -> None:
-    """Those that nothing upwards is left to are named; not who is in maintenance itself, nor once it is over."""
+def test_maintenance_of_all_planes_at_once_is_reported() -> None:
+    """The message names devices without uplinks, except those in maintenance; ended maintenance does not count."""
     until = (datetime(2026, 1, 2, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC))
     leaves = tuple(leaf._replace(maintenance_until=time) for leaf, time in zip(LEAVES, until, strict=True))
     own = Inventory(devices=(HOST, *leaves, *SPINES), links=(*PAIR, *UP))
@@ -159,12 +161,12 @@ def test_maintenance_of_all_planes_at_once_is_said() -> None:
     assert check(one, now_ns=1) == []
 
 
-def test_a_job_is_on_a_host_once_at_a_time() -> None:
-    """Stays that touch do not overlap; other jobs and other hosts are not its own."""
+def test_overlapping_allocations_of_a_job_are_reported() -> None:
+    """Adjacent allocations do not overlap; other jobs and other hosts are independent."""
     day = "2026-01-0{}T00:00:00+00:00".format
     jobs = (job("j", "h", day(1), day(3)), job("j", "h", day(3)), job("k", "h", day(1)), job("j", "l0", day(1)),
             job("j", "h", day(2), day(3)), job("k", "h", day(5), day(4)))  # fmt: skip
-    assert _said(jobs=jobs) == [
+    assert _problems(jobs=jobs) == [
         "jobs row 4: j runs on l0, a switch",
         "jobs row 6: k on h from 2026-01-05T00:00:00+00:00 to 2026-01-04T00:00:00+00:00 ends before it starts",
         "jobs rows 1, 5: j on h from 2026-01-01T00:00:00+00:00 to 2026-01-03T00:00:00+00:00 and "
@@ -174,7 +176,7 @@ def test_a_job_is_on_a_host_once_at_a_time() -> None:
     ]
 
 
-def test_everything_is_said_not_only_the_first() -> None:
+def test_all_problems_are_reported() -> None:
     """A port in 40 links and 40 unknown devices are 41 problems; the line of the port names a dozen rows."""
     links = [link("h/a", f"x{n}/1", "host-link") for n in range(40)]
     problems = find_problems(Tables(Inventory(devices=(HOST,), links=tuple(links))))
@@ -185,8 +187,8 @@ def test_everything_is_said_not_only_the_first() -> None:
     )
 
 
-def test_rows_that_cannot_be_read_do_not_hide_the_others(tmp_path: Path) -> None:
-    """The rest is held against itself under its own row numbers; a device that could not be read is not unknown."""
+def test_unreadable_rows_do_not_hide_the_others(tmp_path: Path) -> None:
+    """The readable rows are checked under their own row numbers; an unreadable device is not unknown."""
     (tmp_path / "devices.csv").write_text("name,kind,tier,gpus\nh,host,host,-1\nl0,switch,T0,\n")
     (tmp_path / "links.csv").write_text(
         "a_device,a_port,z_device,z_port,role,rail,speed_bps\n"
@@ -205,33 +207,33 @@ def test_rows_that_cannot_be_read_do_not_hide_the_others(tmp_path: Path) -> None
     assert examined.errors == examined.problems
 
 
-def test_columns_that_cannot_be_are_said_once(tmp_path: Path) -> None:
-    """Misspelt, missing and doubled ones, in either form; the other tables are still read."""
+def test_invalid_columns_are_reported_once(tmp_path: Path) -> None:
+    """Unknown, missing and repeated columns are reported in either form; the other tables are still read."""
     write_folder(inventory(), tmp_path)
     (tmp_path / "links.csv").write_text("a_device,a_port,z_device,a_port,z-port,role\n1,2,3,4,5,6\n")
-    said = [str(problem) for problem in validate(tmp_path).problems]
-    assert [line.split(";")[0] for line in said] == [
+    lines = [str(problem) for problem in validate(tmp_path).problems]
+    assert [line.split(";")[0] for line in lines] == [
         "links: z-port is not a column of this table", "links: no column z_port", "links: column a_port occurs 2 times",
     ]  # fmt: skip
 
 
-def test_a_table_that_is_there_in_both_forms_is_refused(tmp_path: Path) -> None:
-    """Nobody can know which of them holds."""
+def test_a_table_in_both_forms_is_refused(tmp_path: Path) -> None:
+    """The valid one of the two is unknown."""
     write_folder(inventory(), tmp_path, "csv")
     write_folder(inventory(), tmp_path / "other", "parquet")
     (tmp_path / "other" / "links.parquet").rename(tmp_path / "links.parquet")
-    said = [str(problem) for problem in validate(tmp_path).problems]
-    assert said == [f"{tmp_path}: both links.csv and links.parquet exist; remove one"]
+    lines = [str(problem) for problem in validate(tmp_path).problems]
+    assert lines == [f"{tmp_path}: both links.csv and links.parquet exist; remove one"]
 
 
 def test_every_rule_is_registered_once() -> None:
-    """A rule that stands twice says everything twice."""
+    """A rule that is registered twice would report every problem twice."""
     assert len(set(RULES)) == len(RULES)
 
 
 @given(st.data())
-def test_the_order_of_rows_changes_no_verdict(data: st.DataObject) -> None:
-    """Whatever is wrong is wrong in any order of the rows: as many problems of each rule."""
+def test_the_order_of_rows_does_not_change_the_problems(data: st.DataObject) -> None:
+    """Any order of the rows has as many problems of each rule."""
     own = inventory()
     wrong = (*own.links, *data.draw(st.lists(st.sampled_from([*own.links, *PAIR, *UP]), max_size=4)))
     devices = (*own.devices, *data.draw(st.lists(st.sampled_from([*own.devices, HOST, *LEAVES]), max_size=3)))

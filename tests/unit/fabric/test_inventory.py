@@ -1,4 +1,4 @@
-"""The inventory: a folder is read whole or refused with every problem that it has."""
+"""Tests the inventory folder: it is read whole, or refused with all its problems."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,11 +18,13 @@ GOOD_DEVICES = ("l1,switch,T0,p1,0,v,m,", "h1,host,host,p1,,v,m,8")
 GOOD_LINKS = ("l1,e1,h1,e0,host-link,0,0,400000000000",)
 
 
-def _folder(path: Path, devices: Sequence[str] = GOOD_DEVICES, links: Sequence[str] = GOOD_LINKS, **more: str) -> Path:
+def _folder(
+    path: Path, devices: Sequence[str] = GOOD_DEVICES, links: Sequence[str] = GOOD_LINKS, **tables: str
+) -> Path:
     path.mkdir(exist_ok=True)
     (path / "devices.csv").write_text("\n".join((DEVICES, *devices)) + "\n")
     (path / "links.csv").write_text("\n".join((LINKS, *links)) + "\n")
-    for table, text in more.items():
+    for table, text in tables.items():
         (path / f"{table}.csv").write_text(text)
     return path
 
@@ -43,7 +45,7 @@ def test_a_folder_of_csv_is_read(tmp_path: Path) -> None:
 
 
 def test_parquet_and_csv_are_the_same_inventory(tmp_path: Path) -> None:
-    """The same rows in Parquet make the same version, times and absent values included."""
+    """The same rows in Parquet are the same version, with times and absent values."""
     own = inventory(jobs=[job("j", "p1-h1", "2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01.5+00:00")])
     for table in ("devices", "links", "jobs"):
         rows = [row._asdict() for row in getattr(own, table)]
@@ -51,8 +53,8 @@ def test_parquet_and_csv_are_the_same_inventory(tmp_path: Path) -> None:
     assert read_folder(tmp_path) == own
 
 
-def test_all_problems_of_rows_are_said_at_once(tmp_path: Path) -> None:
-    """Every row that cannot be is named with its table, its number, its column and why."""
+def test_all_problems_of_rows_are_reported_at_once(tmp_path: Path) -> None:
+    """Every invalid row is reported with its table, its number, its column and the reason."""
     problems = _problems(
         _folder(
             tmp_path,
@@ -68,8 +70,8 @@ def test_all_problems_of_rows_are_said_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", ["devices", "links", "ports", "jobs"])
-def test_an_unknown_column_is_refused_by_its_name(tmp_path: Path, table: str) -> None:
-    """A misspelt column would otherwise be a value that is silently not there."""
+def test_an_unknown_column_is_refused_by_name(tmp_path: Path, table: str) -> None:
+    """A misspelt column would otherwise be a silently absent value."""
     folder = _folder(
         tmp_path, ports="device,port,alias\nh1,e0,m\n", jobs="job,device,start\nj,h1,2026-01-01T00:00:00Z\n"
     )
@@ -81,20 +83,20 @@ def test_an_unknown_column_is_refused_by_its_name(tmp_path: Path, table: str) ->
 
 
 def test_a_row_longer_than_its_header_is_refused(tmp_path: Path) -> None:
-    """A comma too many is said, not passed over."""
+    """A row with an extra comma is reported and not ignored."""
     assert _problems(_folder(tmp_path, ("l1,switch,T0,p1,0,v,m,0,extra", GOOD_DEVICES[1])))[0].startswith(
         "devices row 1"
     )
 
 
-def test_what_is_wrong_between_rows_is_said_at_once(tmp_path: Path) -> None:
-    """Names listed twice, ends used twice, devices that are not there, jobs that end before they start."""
+def test_all_problems_between_rows_are_reported_at_once(tmp_path: Path) -> None:
+    """Duplicate names, ports in two links, unknown devices and jobs that end too early are reported together."""
     problems = _problems(
         _folder(
             tmp_path,
             (*GOOD_DEVICES, GOOD_DEVICES[1]),
             (*GOOD_LINKS, "l1,e1,h1,e9,host-link,0,0,1", "l1,e2,ghost,e1,fabric-link,,,"),
-            ports="device,port,alias\nnobody,e0,m\n",
+            ports="device,port,alias\nunknown,e0,m\n",
             jobs="job,device,start,end\nj,nowhere,2026-01-02T00:00:00Z,2026-01-01T00:00:00Z\n",
         )
     )
@@ -102,20 +104,20 @@ def test_what_is_wrong_between_rows_is_said_at_once(tmp_path: Path) -> None:
         "devices rows 2, 3: h1 is listed 2 times",
         "links rows 1, 2: l1/e1 is an end of 2 links",
         "links row 3: ghost is not among the devices",
-        "ports row 1: nobody is not among the devices",
+        "ports row 1: unknown is not among the devices",
         "jobs row 1: nowhere is not among the devices (j)",
         "jobs row 1: j on nowhere from 2026-01-02T00:00:00+00:00 to 2026-01-01T00:00:00+00:00 ends before it starts",
     ]
 
 
-def test_a_missing_table_or_folder_is_said(tmp_path: Path) -> None:
-    """Devices and links must be there; a folder that is not is named."""
+def test_a_missing_table_or_folder_is_reported(tmp_path: Path) -> None:
+    """Devices and links are required; a missing folder is reported by name."""
     (tmp_path / "jobs.csv").write_text("job,device,start\n")
     assert _problems(tmp_path) == [f"{tmp_path}: no {table}.csv or {table}.parquet" for table in ("devices", "links")]
     assert _problems(tmp_path / "none") == [f"{tmp_path / 'none'}: no such folder"]
 
 
-def test_a_file_that_is_no_table_is_said(tmp_path: Path) -> None:
+def test_a_file_without_a_table_is_reported(tmp_path: Path) -> None:
     """Bytes that are neither CSV nor Parquet are a problem of that file, beside those of the others."""
     folder = _folder(tmp_path, ("x,y",))
     (folder / "links.csv").write_bytes(b"\xff\xfe\x00")
@@ -125,7 +127,7 @@ def test_a_file_that_is_no_table_is_said(tmp_path: Path) -> None:
 
 
 def test_a_version_is_unpacked_as_it_was_packed() -> None:
-    """The digest names the content: the same inventory, the same digest; another, another."""
+    """The digest identifies the content: equal inventories have equal digests, others have not."""
     own = inventory(
         jobs=[job("j", "p1-h1", "2026-01-01T00:00:00+00:00")], maintenance=["s1"], until="2026-01-01T00:00:00Z"
     )
@@ -140,14 +142,14 @@ def test_a_version_is_unpacked_as_it_was_packed() -> None:
     [[], 7, {"devices": []}, {"devices": 7}, {"cables": {}}, {"devices": {"name": 5}}, {"devices": {"name": ["a"]}},
      {"devices": {"name": ["a", "b"], "kind": ["host"]}}],
 )  # fmt: skip
-def test_bytes_that_are_no_version_are_refused(columns: object) -> None:
-    """Whatever stands in the topic, the answer is one error that says so."""
+def test_json_without_an_inventory_is_refused(columns: object) -> None:
+    """Any content raises the same error."""
     with pytest.raises(ValueError, match=r"\w"):
         unpack(bytes(cramjam.zstd.compress(orjson.dumps(columns))))
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(cramjam.zstd.compress(b"{"))])
-def test_bytes_that_are_not_packed_are_refused(data: bytes) -> None:
-    """So are bytes that no compressor wrote."""
+def test_uncompressed_bytes_are_refused(data: bytes) -> None:
+    """Bytes that are not compressed raise the same error."""
     with pytest.raises(ValueError, match="not a packed inventory"):
         unpack(data)

@@ -1,4 +1,4 @@
-"""`railsight inventory check`: everything that is wrong, as lines and as JSON."""
+"""Tests `railsight inventory check`: all problems, as lines and as JSON."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from streams.fabric.inventory import Inventory, read_folder, validate, write_fol
 from tests.worlds.small_fabric import inventory, link
 
 DOUBTFUL = link("p1-l0/x", "p1-h1/x", "host-link", rail=0, plane=0)
-"""A second cable of a rail: a contradiction, and nothing that keeps a pipeline from running."""
+"""A second link of a rail: a contradiction, and not an error."""
 
 
 def _run(*arguments: str) -> int:
@@ -20,20 +20,20 @@ def _run(*arguments: str) -> int:
     return ended.value.code
 
 
-def _folder(path: Path, *more: object) -> Path:
+def _folder(path: Path, *links: object) -> Path:
     own = inventory()
-    write_folder(Inventory(own.devices, (*own.links, *more)), path)  # type: ignore[arg-type]
+    write_folder(Inventory(own.devices, (*own.links, *links)), path)  # type: ignore[arg-type]
     return path
 
 
-def test_everything_is_said_as_lines_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Table, rows, rule and words of each, and which of them no pipeline can run with; exit 1."""
+def test_all_problems_are_reported_as_lines_and_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each problem has table, rows, rule and message, and marks errors; the exit status is 1."""
     folder = _folder(tmp_path, DOUBTFUL, link("p1-h1/y", "ghost/1", "host-link"))
     assert _run("inventory", "check", str(folder), "--json") == 1
     out, err = capsys.readouterr()
-    said = json.loads(out)
-    assert (said["inventory"], said["is"]) == (str(folder), "wrong")
-    assert [(each["rule"], each["table"], each["rows"], each["is_error"]) for each in said["problems"]] == [
+    report = json.loads(out)
+    assert (report["inventory"], report["is"]) == (str(folder), "wrong")
+    assert [(each["rule"], each["table"], each["rows"], each["is_error"]) for each in report["problems"]] == [
         ("unknown-device", "links", [26], True),
         ("rail-used-twice", "links", [9, 25], False),
     ]
@@ -45,15 +45,15 @@ def test_everything_is_said_as_lines_and_as_json(tmp_path: Path, capsys: pytest.
 
 
 def test_maintenance_that_is_over_is_no_contradiction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command knows the time; both leaves of a pod until 2020 are no matter, until 2999 they are."""
+    """The command uses the current time: both leaves of a pod until 2020 are no problem, until 2999 they are."""
     for until, code in (("2020-01-01T00:00:00+00:00", 0), ("2999-01-01T00:00:00+00:00", 1)):
         write_folder(inventory(maintenance=["p1-l0", "p1-l1"], until=until), tmp_path)
         assert _run("inventory", "check", str(tmp_path)) == code
     assert "p1-l0, p1-l1 are in maintenance at once, until 2999-" in capsys.readouterr().err
 
 
-def test_what_only_stands_against_itself_is_read_all_the_same(tmp_path: Path) -> None:
-    """A fabric that is being built can be watched; what is impossible cannot."""
+def test_an_inventory_with_contradictions_is_readable(tmp_path: Path) -> None:
+    """A fabric under construction can be monitored; an inventory with errors cannot."""
     examined = validate(_folder(tmp_path, DOUBTFUL))
     assert len(examined.problems) == 1
     assert examined.errors == []

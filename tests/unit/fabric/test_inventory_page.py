@@ -19,7 +19,7 @@ def test_the_page_has_every_rule_and_no_other() -> None:
 
 
 def test_the_page_has_every_column() -> None:
-    """By the table that has it."""
+    """Each table of the page has the columns of its rows."""
     for table, row in ROW_OF.items():
         (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{table}`")]
         assert set(re.findall(r"`([a-z_]+)`", line)) >= {table, *row._fields}

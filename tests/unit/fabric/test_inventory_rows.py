@@ -1,4 +1,4 @@
-"""Columns read by their distinct values give what rows read one by one give, or leave the answer to those."""
+"""Columns converted by distinct value equal rows converted one by one, or fall back to them."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _VALUES: st.SearchStrategy[Any] = st.sampled_from(
 
 @st.composite
 def _columns(draw: st.DrawFn) -> tuple[str, dict[str, list[Any]]]:
-    """A table with some of its columns, mostly right where that is needed, and any values elsewhere."""
+    """Draw a table with some of its columns, mostly valid for required ones, and any values elsewhere."""
     table = draw(st.sampled_from(sorted(ROW_OF)))
     right = {"kind": "host", "role": "host-link", "start": "2026-01-01T00:00:00Z"}
     length = draw(st.integers(0, 4))
@@ -39,8 +39,8 @@ def _one_by_one(table: str, columns: dict[str, list[Any]], *, none_is_absent: bo
 
 @given(_columns(), st.booleans())
 @settings(max_examples=300, deadline=None)
-def test_whole_columns_are_read_as_their_rows_are(own: tuple[str, dict[str, list[Any]]], none_is_absent: bool) -> None:
-    """What the quick way takes, the slow way takes as well, with the same values of the same types."""
+def test_columns_are_converted_as_their_rows_are(own: tuple[str, dict[str, list[Any]]], none_is_absent: bool) -> None:
+    """The fast path accepts only what the slow path accepts, with the same values of the same types."""
     table, columns = own
     quick = from_columns(table, columns, none_is_absent=none_is_absent)
     if quick is not None:

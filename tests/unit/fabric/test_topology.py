@@ -1,4 +1,4 @@
-"""The topology: what follows from an inventory, and the ids that others rely on."""
+"""Tests the look-ups derived from an inventory, and the public ids."""
 
 from streams.fabric.ids import Port, device_id, finding_id, link_id, port_id, remediation_id
 from streams.fabric.inventory import Device, Inventory, PortName
@@ -6,7 +6,7 @@ from streams.fabric.topology import Topology
 from tests.worlds.small_fabric import inventory, job, link, topology
 
 
-def test_the_lower_end_comes_first_whichever_the_table_names_first() -> None:
+def test_the_lower_end_comes_first_for_any_order_of_columns() -> None:
     """Hosts < T0 < T1 < T2; the subject id does not depend on the order of the columns."""
     top = topology()
     assert top.subject_id(Port("p1-l0", "d1")) == "link:p1-h1/e0--p1-l0/d1" == top.subject_id(Port("p1-h1", "e0"))
@@ -14,7 +14,7 @@ def test_the_lower_end_comes_first_whichever_the_table_names_first() -> None:
 
 
 def test_ends_of_one_tier_are_ordered_by_name_and_unknown_tiers_come_last() -> None:
-    """Ties go by device and port; a storage box is above any switch."""
+    """Ties are ordered by device and port; a storage device is above any switch."""
     devices = [Device(name=n, kind="switch", tier=t) for n, t in (("b", "T0"), ("a", "T0"), ("z", "storage"))]
     top = Topology(
         Inventory(devices=tuple(devices), links=(link("b/1", "a/2"), link("z/1", "b/3"), link("a/9", "a/3")))
@@ -22,8 +22,8 @@ def test_ends_of_one_tier_are_ordered_by_name_and_unknown_tiers_come_last() -> N
     assert sorted(top.links) == ["link:a/2--b/1", "link:a/3--a/9", "link:b/3--z/1"]
 
 
-def test_symptoms_meet_in_the_pod_of_the_lower_end() -> None:
-    """Both ends of a link have one home; without a pod, or unknown, the device's name serves."""
+def test_both_ends_of_a_link_have_the_pod_of_the_lower_end() -> None:
+    """A device without a pod and an unknown device have their own name as pod."""
     top = topology()
     assert top.home_pod(Port("s1", "p2-l0")) == top.home_pod(Port("p2-l0", "u0")) == "p2"
     assert top.home_pod(Port("s1", "spare")) == "s1"
@@ -34,28 +34,28 @@ def test_symptoms_meet_in_the_pod_of_the_lower_end() -> None:
 
 
 def test_a_port_without_a_link_is_its_own_subject() -> None:
-    """Known or unknown device, the port is named as it is."""
+    """The subject is the port itself, for known and unknown devices."""
     top = topology()
     assert top.subject_id(Port("p1-l0", "spare")) == "port:p1-l0/spare"
     assert top.link_at(Port("ghost", "e1")) is None
 
 
 def test_only_a_host_has_the_hosts_end_of_a_link() -> None:
-    """Not the leaf at its other end, nor a leaf's way upwards, nor a port of no link."""
+    """The leaf at the other end, an uplink of a leaf and a port without a link are no host ends."""
     top = topology()
     ends = [Port("p1-h1", "e0"), Port("p1-l0", "d1"), Port("p1-l0", "u0"), Port("p1-h1", "spare")]
     assert [top.host_link_at(end) for end in ends] == [top.link_at(ends[0]), None, None, None]
 
 
-def test_other_names_of_a_port_are_the_port() -> None:
-    """A source may call it by its netdev or its RDMA device; the same alias on another device is another port."""
+def test_aliases_of_a_port_resolve_to_the_port() -> None:
+    """A source may use its netdev or its RDMA device; the same alias on another device is another port."""
     top = topology(inventory(ports=[PortName(device="p1-h1", port="e0", alias="mlx5_2")]))
     assert top.resolve_port("p1-h1", "mlx5_2") == Port("p1-h1", "e0")
     assert top.resolve_port("p1-h2", "mlx5_2") == Port("p1-h2", "mlx5_2")
 
 
 def test_uplinks_are_the_links_on_which_a_device_is_the_lower_end() -> None:
-    """A leaf's hosts are not its paths upwards; a spine has none."""
+    """The links of a leaf to its hosts are not uplinks; a spine has none."""
     top = topology()
     assert [c.upper.device for c in top.uplinks_of["p1-l0"]] == ["s1", "s2", "s3", "s4"]
     assert len(top.links_of["p1-l0"]) == 6
@@ -64,14 +64,14 @@ def test_uplinks_are_the_links_on_which_a_device_is_the_lower_end() -> None:
 
 
 def test_a_link_without_a_plane_has_that_of_its_upper_device() -> None:
-    """The plane is that of the switch that it leads to, unless the table says it."""
+    """The plane is that of the upper switch unless the table specifies one."""
     devices = (Device(name="a", kind="host", tier="host"), Device(name="b", kind="switch", tier="T0", plane=3))
     own = Inventory(devices=devices, links=(link("a/1", "b/1", "host-link"), link("a/2", "b/2", "host-link", plane=1)))
     assert [c.plane for c in Topology(own).uplinks_of["a"]] == [3, 1]
 
 
-def test_jobs_are_those_that_hold_a_device_at_the_time() -> None:
-    """From the start on, up to but not at the end; without an end, for good."""
+def test_jobs_are_those_on_a_device_at_the_time() -> None:
+    """A job covers its start and not its end; without an end it has no limit."""
     top = topology(
         inventory(jobs=[job("j2", "p1-h1", "1970-01-01T00:01:00+00:00", "1970-01-01T00:02:00+00:00"),
                         job("j1", "p1-h2", "1970-01-01T00:01:00+00:00")])
@@ -82,31 +82,31 @@ def test_jobs_are_those_that_hold_a_device_at_the_time() -> None:
     assert top.jobs_on(["p1-h1", "p1-h2"], 120 * second) == ("j1",)
 
 
-def test_other_jobs_are_on_the_same_fabric() -> None:
-    """Jobs come and go without the links being looked at again, and the version before keeps its own."""
+def test_changed_jobs_share_the_fabric() -> None:
+    """Jobs change without new look-ups of links, and the previous version retains its own."""
     top = topology(inventory(jobs=[job("j1", "p1-h1", "1970-01-01T00:00:00+00:00")]))
     later = top.with_jobs((job("j2", "p1-h1", "1970-01-01T00:00:00+00:00"),))
     assert (top.jobs_on(["p1-h1"], 1), later.jobs_on(["p1-h1"], 1)) == (("j1",), ("j2",))
     assert (later.digest, later.links is top.links) == (top.digest, True)
 
 
-def test_what_a_plane_keeps_is_counted_over_its_pod() -> None:
-    """Missing links of other pods, planes and roles, and unknown ones, take nothing from it."""
+def test_the_remaining_ratio_of_a_plane_is_per_pod() -> None:
+    """Missing links of other pods, planes and roles, and unknown ones, do not count."""
     devices = [Device(f"{pod}-l{n}", "switch", "T0", pod, plane=0) for pod in ("p1", "p2") for n in (0, 1)]
     links = [link(f"{d.name}/u{n}", f"s{n}/{d.name}", plane=0) for d in devices for n in (0, 1)]
     tops = [Device(f"s{n}", "switch", "T1", plane=0) for n in (0, 1)]
     top = Topology(Inventory(devices=(*devices, *tops), links=tuple(links)))
-    cable, near, far = top.uplinks_of["p1-l0"][0], top.uplinks_of["p1-l1"][0], top.uplinks_of["p2-l0"][0]
+    link_, near, far = top.uplinks_of["p1-l0"][0], top.uplinks_of["p1-l1"][0], top.uplinks_of["p2-l0"][0]
     assert (
-        top.remaining_plane_ratio(cable, ())
-        == top.remaining_plane_ratio(cable, (cable.id, far.id, "link:none"))
+        top.remaining_plane_ratio(link_, ())
+        == top.remaining_plane_ratio(link_, (link_.id, far.id, "link:none"))
         == 0.75
     )
-    assert top.remaining_plane_ratio(cable, (near.id,)) == 0.5
+    assert top.remaining_plane_ratio(link_, (near.id,)) == 0.5
 
 
 def test_ids_are_as_published() -> None:
-    """These strings are in other people's systems: they never change."""
+    """These strings are in other systems and must never change."""
     assert link_id(Port("h", "e0"), Port("l", "Ethernet1/1")) == "link:h/e0--l/Ethernet1/1"
     assert (port_id(Port("h", "e0")), device_id("h")) == ("port:h/e0", "device:h")
     assert finding_id("link/flap", "link:h/e0--l/e1", "17") == "9d9819cbc505a9b1913a343c348f5523"

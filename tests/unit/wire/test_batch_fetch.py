@@ -1,4 +1,4 @@
-"""What was fetched is taken as aiokafka's own `getmany` would answer it, partition by partition."""
+"""Drained records equal those of aiokafka's own `getmany`, partition by partition."""
 
 import asyncio
 from typing import Any
@@ -11,14 +11,14 @@ from streams.wire.batch_fetch import drain_fetched, wait_for_fetch
 from tests.fakes.kafka_fetcher import IN, OUT, SNAPPY, Consumer, batch
 
 
-def seen(records: list[Any]) -> list[tuple[Any, ...]]:
-    """What a runner looks at."""
+def fields(records: list[Any]) -> list[tuple[Any, ...]]:
+    """Return the fields that a runner reads."""
     return [(r.offset, r.timestamp, r.key, r.value, tuple(r.headers)) for r in records]
 
 
 @pytest.fixture
 async def consumer() -> Consumer:
-    """A consumer of two partitions."""
+    """Create a consumer of two partitions."""
     return Consumer()
 
 
@@ -33,21 +33,21 @@ async def consumer() -> Consumer:
         (13, [(10, 0, 1, 2)]),
     ],
 )
-async def test_the_records_are_those_that_getmany_answers(
+async def test_the_records_equal_those_of_getmany(
     consumer: Consumer, codec: int, offset: int, batches: list[tuple[int, ...]]
 ) -> None:
-    """Wherever the fetch began and whatever compaction took, what comes and where it goes on is aiokafka's own."""
+    """For any fetch offset and any compaction, records and next offset equal those of aiokafka."""
     data = b"".join(batch(*one, codec=codec) for one in batches)
-    expected = seen(consumer.fetched(IN, data, offset).getall())
+    expected = fields(consumer.fetched(IN, data, offset).getall())
     goes_on = consumer.position(IN)
     consumer.fetched(IN, data, offset)
-    assert [(tp, seen(records)) for tp, records in drain_fetched(consumer)] == ([(IN, expected)] if expected else [])
+    assert [(tp, fields(records)) for tp, records in drain_fetched(consumer)] == ([(IN, expected)] if expected else [])
     assert consumer.position(IN) == goes_on
     assert not consumer._records
 
 
-async def test_it_fetches_on_when_all_was_taken(consumer: Consumer) -> None:
-    """Else one partition would be fetched alone, and the others would wait for its batch."""
+async def test_fetching_resumes_after_all_partitions(consumer: Consumer) -> None:
+    """Otherwise one partition would be fetched alone, and the others would wait for its batch."""
     consumer.fetched(IN, batch(0, 0), 0)
     consumer.fetched(OUT, batch(5, 0), 5)
     partitions = []
@@ -57,16 +57,16 @@ async def test_it_fetches_on_when_all_was_taken(consumer: Consumer) -> None:
     assert (partitions, consumer.fetches_on) == ([IN, OUT], 1)
 
 
-async def test_what_was_fetched_for_another_position_is_dropped(consumer: Consumer) -> None:
-    """After a seek, nothing of before it comes."""
+async def test_records_of_another_position_are_dropped(consumer: Consumer) -> None:
+    """After a seek, no earlier record is returned."""
     consumer.fetched(IN, batch(0, 0), 0)
     consumer.assignment.state_value(IN).seek(7)
     assert list(drain_fetched(consumer)) == []
     assert (consumer.position(IN), consumer._records, consumer.fetches_on) == (7, {}, 1)
 
 
-async def test_a_batch_that_is_not_what_was_written_is_refused(consumer: Consumer) -> None:
-    """It is fetched again rather than believed."""
+async def test_a_corrupt_batch_is_refused(consumer: Consumer) -> None:
+    """The consumer fetches it again."""
     data = bytearray(batch(0, 0))
     data[-1] ^= 1
     consumer.fetched(IN, bytes(data), 0)
@@ -76,15 +76,15 @@ async def test_a_batch_that_is_not_what_was_written_is_refused(consumer: Consume
 
 
 async def test_an_error_of_a_fetch_is_raised_once(consumer: Consumer) -> None:
-    """The next fetch may do better."""
+    """The next fetch may succeed."""
     consumer._records[IN] = FetchError(error=TopicAuthorizationFailedError("in"), backoff=0)
     with pytest.raises(TopicAuthorizationFailedError):
         list(drain_fetched(consumer))
     assert list(drain_fetched(consumer)) == []
 
 
-async def test_arrive_returns_when_something_is_there(consumer: Consumer) -> None:
-    """At once where something was fetched before, with the fetch that is waited for, or when the time is over."""
+async def test_wait_for_fetch_returns_when_records_are_available(consumer: Consumer) -> None:
+    """It returns at once if records were fetched before, else with the awaited fetch or at the timeout."""
     await wait_for_fetch(consumer, 0)
     assert consumer._waiters[0].cancelled()
     waiting = asyncio.create_task(wait_for_fetch(consumer, 60))

@@ -1,4 +1,4 @@
-"""The codec: whatever a model can hold comes back the same, and what is no message is refused."""
+"""Tests the codec: any content of a model survives a round trip, and invalid messages are refused."""
 
 import dataclasses
 from typing import Any
@@ -31,8 +31,8 @@ PUBLIC = (Finding, Remediation, RemediationResult, Control)
 
 
 @pytest.mark.parametrize("model", PLAIN, ids=lambda model: model.__name__)
-def test_any_message_comes_back_from_its_bytes(model: type) -> None:
-    """Bytes and back give the same message: absent stays absent, no nanosecond and no bit of 64 is lost."""
+def test_any_message_survives_a_round_trip_in_bytes(model: type) -> None:
+    """Absent fields stay absent; no nanosecond and no bit of 64 is lost."""
 
     @given(messages(model))
     def holds(message: Any) -> None:
@@ -44,7 +44,7 @@ def test_any_message_comes_back_from_its_bytes(model: type) -> None:
 
 
 @pytest.mark.parametrize("model", PUBLIC, ids=lambda model: model.__name__)
-def test_any_public_message_comes_back_from_its_json(model: type) -> None:
+def test_any_public_message_survives_a_round_trip_in_json(model: type) -> None:
     """JSON and back give the same message; it is one line."""
 
     @given(messages(model))
@@ -64,8 +64,8 @@ def _parts(message: Samples) -> list[Any]:
 
 
 @given(samples())
-def test_any_samples_come_back(message: Samples) -> None:
-    """Columns, rows, identities and values come back bit for bit, and the same bytes with them."""
+def test_any_samples_survive_a_round_trip(message: Samples) -> None:
+    """Columns, rows, identities and values are equal bit for bit, and so are the bytes."""
     data = codec.to_bytes(message)
     again = codec.from_bytes(Samples, data)
     assert _parts(again) == _parts(message)
@@ -73,8 +73,8 @@ def test_any_samples_come_back(message: Samples) -> None:
 
 
 @given(st.binary(max_size=64))
-def test_unknown_bytes_are_read_or_refused(data: bytes) -> None:
-    """No bytes make the codec raise anything but Reject."""
+def test_any_bytes_are_decoded_or_refused(data: bytes) -> None:
+    """The codec raises no other error than Reject."""
     for model in codec._CLASSES:
         try:
             codec.from_bytes(model, data)
@@ -91,8 +91,8 @@ def test_unknown_bytes_are_read_or_refused(data: bytes) -> None:
         ),
     )
 )
-def test_unknown_json_is_read_or_refused(value: Any) -> None:
-    """No document makes the codec raise anything but Reject."""
+def test_any_json_is_decoded_or_refused(value: Any) -> None:
+    """The codec raises no other error than Reject."""
     import json
 
     for model in PUBLIC:
@@ -106,14 +106,14 @@ def test_unknown_json_is_read_or_refused(value: Any) -> None:
     "data", [b"", b"\xff\xfe", b"[" * 100_000, b'{"id":' * 100_000, b'{"id":1', b'"x"', b"[]", b"7", b"null"]
 )
 def test_garbage_in_place_of_json_is_refused(data: bytes) -> None:
-    """What others write into results and controls can be anything, endless nesting included."""
+    """Other tools can write anything into results and controls, including deep nesting."""
     for model in (RemediationResult, Control):
         with pytest.raises(Reject, match=model.__name__):
             codec.from_json(model, data)
 
 
-def test_results_and_controls_pass_over_what_they_do_not_know() -> None:
-    """A tool that writes more than the contract says is understood all the same."""
+def test_results_and_controls_ignore_unknown_fields() -> None:
+    """A tool may write more fields than the contract has."""
     result = codec.from_json(RemediationResult, b'{"remediationId":"r1","outcome":"DONE","ticket":{"no":5},"tags":[1]}')
     assert result == RemediationResult("r1", Outcome.DONE)
     control = codec.from_json(Control, b'{"id":"c","kind":"KILL_SWITCH","until":"2026-01-01T00:00:00.5Z","new":true}')
@@ -122,7 +122,7 @@ def test_results_and_controls_pass_over_what_they_do_not_know() -> None:
 
 
 def test_an_enum_of_a_later_version_is_refused() -> None:
-    """An action that this version does not know is not guessed."""
+    """An unknown action is not guessed."""
     data = codec.to_bytes(Remediation("r", 1, (), Action.OBSERVE, models.Verdict.APPROVED, models.Subject("x")))
     assert data.count(b"\x20\x01") == 1
     with pytest.raises(Reject, match="not a Remediation"):
@@ -130,23 +130,23 @@ def test_an_enum_of_a_later_version_is_refused() -> None:
 
 
 def test_json_is_canonical() -> None:
-    """lowerCamelCase, RFC 3339, 64-bit integers as strings, enums by name: what any consumer's library reads."""
+    """lowerCamelCase, RFC 3339, 64-bit integers as strings, enums by name: any protobuf library reads it."""
     import json
 
     from tests.fixtures.wire_examples import FINDING
 
-    said = json.loads(codec.to_json(FINDING))
-    assert said["revision"] == str(FINDING.revision)
-    assert said["startedAt"] == "2026-09-21T14:13:20.123456789Z"
-    assert (said["condition"], said["status"], said["blastRadius"]["gpus"]) == ("LINK_FLAP", "RESOLVED", 8)
+    document = json.loads(codec.to_json(FINDING))
+    assert document["revision"] == str(FINDING.revision)
+    assert document["startedAt"] == "2026-09-21T14:13:20.123456789Z"
+    assert (document["condition"], document["status"], document["blastRadius"]["gpus"]) == ("LINK_FLAP", "RESOLVED", 8)
 
 
 def _wire() -> telemetry_pb2.Samples:
     return telemetry_pb2.Samples.FromString(codec.to_bytes(SAMPLES))
 
 
-def test_values_are_read_where_they_lie() -> None:
-    """The arrays are views of the message's own bytes: no copy, no loop, and nobody can write into them."""
+def test_values_are_views_of_the_message() -> None:
+    """The arrays are read-only views of the bytes of the message: no copy, no loop."""
     read = codec.from_bytes(Samples, codec.to_bytes(SAMPLES))
     for table, dtype in ((read.counters, "<u8"), (read.gauges, "<f8")):
         assert table.values.dtype == dtype
@@ -158,8 +158,8 @@ def test_values_are_read_where_they_lie() -> None:
 
 
 @pytest.mark.parametrize("change", ["short", "long", "index", "delays"])
-def test_a_wrong_length_is_refused_by_the_devices_name(change: str) -> None:
-    """A table whose parts do not fit each other makes the whole message unreadable, and says whose it is."""
+def test_a_wrong_length_is_refused_with_the_device(change: str) -> None:
+    """A table with inconsistent parts makes the whole message unreadable, and the error names the device."""
     wire = _wire()
     if change == "short":
         wire.counters.values = wire.counters.values[:-1]
@@ -174,15 +174,15 @@ def test_a_wrong_length_is_refused_by_the_devices_name(change: str) -> None:
 
 
 def test_samples_without_a_device_are_refused() -> None:
-    """Nobody could say whose they are."""
+    """Their device would be unknown."""
     wire = _wire()
     wire.device = ""
     with pytest.raises(Reject, match="without a device"):
         codec.from_bytes(Samples, wire.SerializeToString())
 
 
-def test_a_metric_of_a_later_version_is_left_out() -> None:
-    """A column that this version has no name for goes; the others keep their own values."""
+def test_a_metric_of_a_later_version_is_omitted() -> None:
+    """The column of an unknown metric is dropped; the others keep their values."""
     wire = _wire()
     wire.counters.metric[0] = 4000  # type: ignore[call-overload]  # a number that no version has given yet
     read = codec.from_bytes(Samples, wire.SerializeToString())
@@ -192,7 +192,7 @@ def test_a_metric_of_a_later_version_is_left_out() -> None:
 
 @pytest.mark.parametrize("table", ["counters", "gauges"])
 def test_a_metric_in_the_table_of_the_other_kind_is_refused(table: str) -> None:
-    """A counter read as a double, or a gauge as an integer, would be a wrong number."""
+    """A counter decoded as a double, or a gauge as an integer, would be a wrong number."""
     wire = _wire()
     if table == "gauges":
         wire.gauges.metric[0] = Metric.RX_BYTES  # type: ignore[call-overload]

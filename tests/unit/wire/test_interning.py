@@ -1,4 +1,4 @@
-"""What the codec remembers from message to message: the same tuples for the same, and never more than its bound."""
+"""Tests the caches of the codec: equal values are the same tuples, within bounds."""
 
 import dataclasses
 
@@ -25,22 +25,22 @@ def test_equal_columns_and_names_are_the_same_tuples() -> None:
 
 
 def test_other_indices_are_another_layout() -> None:
-    """The identity of the metrics tells two layouts apart that differ in their lanes only."""
+    """The identity of the metrics distinguishes two layouts that differ only in their lanes."""
     layouts = ColumnLayoutCache()
     one, other = layouts.get((28, 28), (0, 1)), layouts.get((28, 28), (0, 2))
     assert one.metric == other.metric
     assert one.metric is not other.metric
 
 
-def test_names_are_not_read_again_under_a_known_digest() -> None:
-    """The names in the middle are taken from memory: that is what the digest is for."""
+def test_names_with_a_cached_digest_are_not_decoded() -> None:
+    """The names between the first and the last come from the cache."""
     names = RowNameCache()
     known = names.get("d", 1, 1, 7, ["a", "b", "c"])
     assert names.get("d", 1, 1, 7, ["a", "x", "c"]) is known
 
 
-def test_a_digest_that_stays_while_the_names_change_is_not_believed() -> None:
-    """More, fewer or other names at the ends are read; so is everything that has no digest."""
+def test_a_digest_that_does_not_match_the_names_is_ignored() -> None:
+    """More, fewer or other names at the ends are decoded; so are names without a digest."""
     names = RowNameCache()
     names.get("d", 1, 1, 7, ["a", "b", "c"])
     for changed in (["a", "b"], ["a", "b", "c", "d"], ["a", "b", "x"], ["x", "b", "c"], []):
@@ -50,15 +50,15 @@ def test_a_digest_that_stays_while_the_names_change_is_not_believed() -> None:
 
 
 def test_another_device_or_source_has_its_own_digests() -> None:
-    """A producer that misuses the digest spoils no other device's names."""
+    """A producer that misuses the digest does not affect the names of another device."""
     names = RowNameCache()
     names.get("d", 1, 1, 7, ["a", "b", "c"])
     for device, source, kind in (("e", 1, 1), ("d", 2, 1), ("d", 1, 2)):
         assert names.get(device, source, kind, 7, ["a", "x", "c"]) == ("a", "x", "c")
 
 
-def test_what_is_remembered_is_bounded() -> None:
-    """Names, layouts and senders without end, and rows too large to keep, leave a bounded memory and right answers."""
+def test_the_caches_are_bounded() -> None:
+    """Unlimited names, layouts and senders, and rows too large to cache, leave bounded memory and correct results."""
     names = RowNameCache(max_entries=8, max_characters=100)
     for number in range(1000):
         assert names.get(f"d{number}", 1, 1, number + 1, [f"r{number}", "x"]) == (f"r{number}", "x")

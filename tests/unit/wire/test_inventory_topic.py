@@ -1,4 +1,4 @@
-"""One version of the inventory, in chunks through its topic and back."""
+"""Tests one version of the inventory in chunks through its topic and back."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,19 +16,19 @@ from tests.worlds.small_fabric import inventory
 
 
 def _divided(own: Inventory, parts: int) -> list[InventoryChunk]:
-    """A version in more chunks than its size asks for."""
+    """Split a version into more chunks than its size requires."""
     (whole,) = to_chunks(own, 5)
     size = -(-len(whole.data) // parts)
     return [replace(whole, chunk=i, chunks=parts, data=whole.data[i * size : (i + 1) * size]) for i in range(parts)]
 
 
 @given(st.permutations(range(4)), st.lists(st.integers(0, 3), max_size=4))
-def test_chunks_in_any_order_make_the_version(order: Sequence[int], again: Sequence[int]) -> None:
-    """Whatever the order, and whatever comes twice, the version is complete with its last missing chunk."""
+def test_chunks_in_any_order_complete_the_version(order: Sequence[int], duplicates: Sequence[int]) -> None:
+    """For any order and any duplicates, the version is complete with its last missing chunk."""
     own = inventory()
     chunks = _divided(own, 4)
     assembler = Assembler()
-    seen = [assembler.add(chunks[i]) for i in (*order[:3], *(i for i in again if i != order[3]))]
+    seen = [assembler.add(chunks[i]) for i in (*order[:3], *(i for i in duplicates if i != order[3]))]
     assert set(seen) == {None}
     made = assembler.add(chunks[order[3]])
     assert made is not None
@@ -36,7 +36,7 @@ def test_chunks_in_any_order_make_the_version(order: Sequence[int], again: Seque
     assert sorted(made[1].devices) == sorted(d.name for d in own.devices)
 
 
-def test_two_versions_on_their_way_do_not_mix() -> None:
+def test_interleaved_versions_do_not_mix() -> None:
     """Chunks of another version in between change nothing."""
     one, other = inventory(), Inventory(devices=(Device(name="a", kind="host", tier="host"),))
     first, second = _divided(one, 2), _divided(other, 2)
@@ -47,7 +47,7 @@ def test_two_versions_on_their_way_do_not_mix() -> None:
 
 
 def test_a_large_version_takes_several_chunks() -> None:
-    """No chunk is larger than half of what Kafka takes by default."""
+    """No chunk is larger than half of Kafka's default limit."""
     import random
 
     chance = random.Random(1)
@@ -60,8 +60,8 @@ def test_a_large_version_takes_several_chunks() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"junk", bytes(cramjam.zstd.compress(b"{}"))])
-def test_a_version_that_is_not_its_digest_is_refused(data: bytes) -> None:
-    """Corrupted or foreign data never take effect; the reason names the version."""
+def test_a_version_with_a_wrong_digest_is_refused(data: bytes) -> None:
+    """Corrupt or foreign data never take effect; the error names the version."""
     (whole,) = to_chunks(inventory(), 5)
     assembler = Assembler()
     with pytest.raises(Reject, match=whole.digest[:12]):

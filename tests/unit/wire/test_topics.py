@@ -1,4 +1,4 @@
-"""The registry of topics: names, keys, partitions and headers."""
+"""Tests the registry of topics: names, keys, partitions and headers."""
 
 import pytest
 
@@ -49,7 +49,7 @@ LINK = "link:host1/e0--leaf1/e1"
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_partition_is_kafkas_murmur2(name: bytes) -> None:
-    """A client in any language that uses Kafka's default hash finds the same partition."""
+    """A client in any language with Kafka's default hash finds the same partition."""
     for partitions in (1, 3, 8, 64):
         assert partition_of(name.decode(), partitions) == (VECTORS[name] & 0x7FFFFFFF) % partitions
 
@@ -74,7 +74,7 @@ def test_partition_is_kafkas_murmur2(name: bytes) -> None:
     ids=lambda value: value.name if isinstance(value, Topic) else None,
 )
 def test_each_record_has_the_key_of_its_topic(topic: Topic, message: Message, key: str, route: str | None) -> None:
-    """Keys are those of the table of topics; telemetry of a device goes to its device's partition, whatever the key."""
+    """Keys follow the table of topics; telemetry goes to the partition of its device, for any key."""
     record = encode(topic, message)
     assert record.key == key.encode()
     assert record.partition(Partitions(8, 4)) == (partition_of(route, 8) if route else record.partition(Partitions()))
@@ -83,7 +83,7 @@ def test_each_record_has_the_key_of_its_topic(topic: Topic, message: Message, ke
 
 
 def test_all_telemetry_of_a_device_is_in_one_partition() -> None:
-    """One owner sees a device's samples, events, facts and status together."""
+    """One owner receives all samples, events, facts and status of a device."""
     device = "host1"
     records = [
         encode(topic, message, route=device)
@@ -92,7 +92,7 @@ def test_all_telemetry_of_a_device_is_in_one_partition() -> None:
     assert {record.partition(Partitions(64)) for record in records} == {partition_of(device, 64)}
 
 
-def test_a_symptom_goes_where_the_caller_says() -> None:
+def test_the_caller_routes_a_symptom() -> None:
     """Its pod is its key and its route."""
     record = encode(SYMPTOMS, e.SYMPTOM, key="pod7")
     assert record.key == b"pod7"
@@ -100,7 +100,7 @@ def test_a_symptom_goes_where_the_caller_says() -> None:
 
 
 def test_findings_are_cloud_events() -> None:
-    """Kafka's binary mode: the attributes are headers, the value is the JSON."""
+    """In Kafka's binary mode the attributes are headers and the value is the JSON."""
     headers = dict(encode(FINDINGS, e.FINDING, cluster="east").headers)
     assert headers == {
         "ce_specversion": b"1.0",
@@ -114,8 +114,8 @@ def test_findings_are_cloud_events() -> None:
     assert dict(encode(REMEDIATIONS, e.REMEDIATION).headers)["ce_type"] == b"railsight.remediation.v1"
 
 
-def test_a_second_kind_of_message_is_told_by_its_header() -> None:
-    """A topic's own message needs no header; another one that may stand there has one; a third is refused."""
+def test_a_second_kind_of_message_has_a_type_header() -> None:
+    """The main message of a topic needs no header, another valid one has one, an invalid one is refused."""
     assert encode(SYMPTOMS, e.SYMPTOM).headers == ()
     record = encode(EPISODES, e.SYMPTOM, key="device:leaf1")
     assert record.headers == (("type", b"symptom"),)
@@ -126,24 +126,24 @@ def test_a_second_kind_of_message_is_told_by_its_header() -> None:
             decode(topic, record.value, headers)
 
 
-def test_a_tombstone_is_no_message() -> None:
-    """It has a key and nothing else, in the only partition of its topic."""
+def test_a_tombstone_has_no_message() -> None:
+    """It has only a key, in the only partition of its topic."""
     record = tombstone(FINDINGS_OPEN, "f1")
     assert (record.key, record.value, record.partition(Partitions())) == (b"f1", None, 0)
     with pytest.raises(Reject, match="tombstone"):
         decode(FINDINGS_OPEN, None)
 
 
-def test_open_findings_are_compacted_and_findings_are_kept_for_a_month() -> None:
-    """Retention is as the table of topics says, and goes by arrival."""
+def test_open_findings_are_compacted_and_findings_are_retained_for_a_month() -> None:
+    """Retention equals the table of topics, by append time."""
     assert FINDINGS_OPEN.broker_config()["cleanup.policy"] == "compact"
     assert REMEDIATIONS_OPEN.broker_config()["cleanup.policy"] == "compact"
     assert FINDINGS.broker_config()["retention.ms"] == str(30 * 86_400_000)
     assert {topic.broker_config()["message.timestamp.type"] for topic in TOPICS} == {"LogAppendTime"}
 
 
-def test_samples_are_bounded_in_bytes_as_well() -> None:
-    """Six hours of a large fabric would fill a disk; what people are told is bounded by time alone."""
+def test_samples_are_bounded_in_bytes() -> None:
+    """Six hours of a large fabric would fill a disk; findings are limited by time alone."""
     assert (int(SAMPLES.broker_config()["retention.bytes"]), SAMPLES.broker_config()["retention.ms"]) == (
         8 << 30,
         "21600000",
@@ -151,8 +151,8 @@ def test_samples_are_bounded_in_bytes_as_well() -> None:
     assert "retention.bytes" not in FINDINGS.broker_config() | FACTS.broker_config()
 
 
-def test_every_name_is_spelled_once() -> None:
-    """No two topics share a name, and all carry their version."""
+def test_every_name_is_unique() -> None:
+    """No two topics share a name, and all names have a version."""
     assert len(BY_NAME) == len(TOPICS)
     assert all(name.startswith("railsight.") and name.endswith(".v1") for name in BY_NAME)
     assert PROGRESS.model is not None and FINDINGS.model is Finding
