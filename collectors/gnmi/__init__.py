@@ -1,1 +1,1 @@
-"""gNMI: subscribe (I/O), parse (pure), and the collector that composes them."""
+"""The gNMI collector."""

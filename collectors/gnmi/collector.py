@@ -17,7 +17,7 @@ from streams.wire.models import Source
 
 
 class TargetSession(NamedTuple):
-    """One device and all that decides how it is asked."""
+    """One device and all settings that affect its subscription."""
 
     target: Target
     params: Params
@@ -25,7 +25,7 @@ class TargetSession(NamedTuple):
 
 
 def target_sessions(params: Params) -> dict[str, TargetSession]:
-    """The devices by name; raises Misconfigured before anything is connected."""
+    """Return the devices by name; raises Misconfigured before any connection is made."""
     secret = params.secret()
     if params.tls:
         credentials(params)
@@ -33,7 +33,7 @@ def target_sessions(params: Params) -> dict[str, TargetSession]:
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
-    """Read every target that is this process's until cancelled."""
+    """Read every target that is assigned to this process until cancelled."""
     emitter = context.emitter(Source.SOURCE_GNMI)
 
     async def read(one: TargetSession) -> None:
@@ -52,7 +52,7 @@ async def run(params: Params, core: Core) -> None:
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """One reading of every target as lines of JSON; raises Retry naming those that gave none in time."""
+    """Yield one reading of every target as lines of JSON; raises Retry with the targets that gave none in time."""
     devices = [target.name for target in params.all_targets()]
     bound_s = max(params.once_s, 2 * params.cadence_s)
     async for line in first_readings(devices, core, lambda context: collect(params, context), bound_s):

@@ -1,6 +1,6 @@
-"""One device: connect, subscribe, read, and begin again when that ends.
+"""Reads one device: connect, subscribe, read, and reconnect when the stream ends.
 
-Composes reading (I/O) and parsing (pure); decides when to wait, when to ask for less, and when to call a device lost.
+Combines reading (I/O) and parsing (pure); decides on backoff, on narrower subscriptions, and on a silent device.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from collectors.gnmi.parse import Connection, Output
 from collectors.gnmi.profile import DeviceHints, Subscription, chosen
 from collectors.gnmi.read import Wire
 from collectors.gnmi.subscription_plans import SubscriptionPlan
+from collectors.gnmi.update_limit import UpdateLimiter
 from collectors.gnmi.v1 import gnmi_lite_pb2, gnmi_pb2
 from streams.instrument.clock import Clock
 from streams.wire.errors import Reject, Retry
@@ -36,11 +37,10 @@ _SILENT_CADENCES = 3
 _SILENT_AT_LEAST_S = 15.0
 _FACTS_BOUND_S = 15.0
 _PROBE_S = 3.0
-_SECOND_NS = 1_000_000_000
 
 
 class DeviceReader:
-    """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+    """Reads one device until cancelled. Randomness and time are arguments; a misbehaving device never ends it."""
 
     def __init__(
         self, target: Target, params: Params, secret: str, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
@@ -57,18 +57,18 @@ class DeviceReader:
         self._rng = rng
         self._memory = DeviceIdentity()
         self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
-        self._error = "not reached yet"
+        self._error = "not connected yet"
         self._failures = 0
         self._cadence_ns = int(params.cadence_s * 1e9)
         self._said = DeviceHints()
         self._taken: SubscriptionPlan | None = None
         self._facts: tuple[Subscription, ...] = ()
         self._unsynced = 0
-        self._window_ns, self._window_updates = 0, 0
+        self._limiter = UpdateLimiter(params.max_updates_per_s, lambda: metrics.add("throttled", target.name))
         self._bursting = asyncio.Event()
 
     async def run(self) -> None:
-        """Connect again and again, and say how that goes."""
+        """Reconnect for ever, and report the reachability."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._report_status())
             tasks.create_task(self._stay_connected())
@@ -87,17 +87,17 @@ class DeviceReader:
             await asyncio.sleep(self._backoff_s())
 
     def _backoff_s(self) -> float:
-        """Full jitter: a fabric's devices that went together do not come back to us together."""
+        """Return the next delay, with full jitter: devices that failed together do not reconnect together."""
         self._failures = min(self._failures + 1, 30)
         bound = min(self._params.backoff_max_s, self._params.backoff_s * 2 ** (self._failures - 1))
         return float(bound * (0.5 + 0.5 * self._rng.random()))
 
     async def _read(self, wire: Wire) -> None:
-        """Try each way of asking until the device takes one, then read until it ends."""
+        """Try each subscription plan until the device accepts one, then read until the stream ends."""
         said = await wire.capabilities()
         profiles = chosen(self._target.profiles, said)
         self._facts = tuple(ask for profile in profiles for ask in profile.facts)
-        refused = Reject("the device can encode nothing that is read here")
+        refused = Reject("the device supports none of the encodings that are configured")
         if said != self._said:  # another release, or another device at this address
             self._said, self._taken = said, None
         if self._taken is not None:
@@ -117,7 +117,7 @@ class DeviceReader:
         raise refused
 
     async def _narrow(self, wire: Wire, way: SubscriptionPlan) -> tuple[Subscription, ...]:
-        """What the device takes when it is asked for one path after the other, in another mode, or less."""
+        """Return the subscriptions that the device accepts one by one, in the other mode, or by their fallbacks."""
         taken: list[Subscription] = []
         for ask in way.asks:
             for less in ask.less():
@@ -125,11 +125,11 @@ class DeviceReader:
                     taken.append(less)
                     break
             else:
-                _log.info("refused", device=self.name, path=ask.path)
+                _log.info("path refused", device=self.name, path=ask.path)
         return tuple(dict.fromkeys(taken))
 
     async def _accepts(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> bool:
-        """Whether a device takes a request: silence is consent, for there may be nothing to tell."""
+        """Return True if a device accepts a request; no answer is acceptance, because there may be no data yet."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PROBE_S), contextlib.aclosing(wire.stream(request)) as stream:
                 try:
@@ -179,24 +179,24 @@ class DeviceReader:
                     self._emit_outputs(outputs, received_ns)
                 if connection.is_bursting:
                     self._bursting.set()
-                wait_s = self._share(connection.work, received_ns)
+                wait_s = self._limiter.delay_s(connection.work, received_ns)
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
 
     def _reads(self, way: SubscriptionPlan) -> None:
-        """The device takes what it is asked."""
+        """Record that the device accepts the plan."""
         self._taken, self._failures = way, 0
-        _log.info("reading", device=self.name, way=str(way))
+        _log.info("subscribed", device=self.name, plan=str(way))
         self._now(reachable=True)
 
     def _synced(self, connection: Connection) -> None:
-        """One of the streams has said all that there is."""
+        """Count a stream that has sent all its initial values."""
         self._unsynced -= 1
         if not self._unsynced:
             connection.synced()
 
     def _read_message(self, message: bytes) -> gnmi_lite_pb2.SubscribeResponse | None:
-        """The message; None, and counted, where it is none: the next may be."""
+        """Return the decoded message; None, and counted, if it cannot be decoded: the next may be correct."""
         try:
             return gnmi_lite_pb2.SubscribeResponse.FromString(message)
         except DecodeError:
@@ -211,19 +211,8 @@ class DeviceReader:
             else:
                 self._emitter.event(self.name, output, received_ns)
 
-    def _share(self, updates: int, now_ns: int) -> float:
-        """How long to leave a device unread, for the rest of a second in which it sent more than its share."""
-        gone_ns = now_ns - self._window_ns
-        if not 0 <= gone_ns < _SECOND_NS:
-            self._window_ns, self._window_updates, gone_ns = now_ns, 0, 0
-        self._window_updates += updates
-        if self._window_updates <= self._params.max_updates_per_s:
-            return 0.0
-        self._metrics.add("throttled", self.name)
-        return (_SECOND_NS - gone_ns) / _SECOND_NS
-
     async def _watch(self, connection: Connection) -> None:
-        """Hand on each reading once the device is quiet; raise Retry when it has been silent for too long."""
+        """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""
         silent_s = max(_SILENT_CADENCES * self._params.cadence_s, _SILENT_AT_LEAST_S)
         loop = asyncio.get_running_loop()
         last_s, before = loop.time(), self._memory.last_sample_at_ns
@@ -243,7 +232,7 @@ class DeviceReader:
                 raise Retry(f"no samples for {silent_s:.0f} s")
 
     async def _request_facts(self, wire: Wire, way: SubscriptionPlan) -> None:
-        """Ask for what the device is, now and then; what it does not tell stays unknown."""
+        """Request the facts of the device at intervals; facts that it does not send stay unknown."""
         while True:
             connection = Connection(
                 self.name, self._params, self._memory, self._metrics, on_change=False, words=way.words

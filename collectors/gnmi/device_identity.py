@@ -1,4 +1,4 @@
-"""What is known of a device beyond one connection: what it says that it is, and when it started. Pure."""
+"""Holds what is known of a device beyond one connection: its facts, boot time and clock offset. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -7,13 +7,13 @@ from collectors.core.emitter import DeviceEvent
 from streams.wire.models import EventKind
 
 _SAME_BOOT_NS = 2_000_000_000
-"""Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
+"""Devices that compute their boot time from their uptime vary by up to a second or two between answers."""
 _MOST_FACTS = 100_000
 
 
 @dataclass
 class DeviceIdentity:
-    """One for a device. `facts` is by (what, whose)."""
+    """The identity of one device. `facts` is keyed by (fact, subject)."""
 
     boot_id: int = 0
     boot_seen_ns: int = 0
@@ -23,7 +23,7 @@ class DeviceIdentity:
     last_sample_at_ns: int = 0
 
     def booted(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
-        """The device says when it started; a reboot where that is another time than before."""
+        """Record a reported boot time; return a reboot event if it differs from the last one."""
         if boot_ns is None:
             return None
         seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
@@ -32,11 +32,11 @@ class DeviceIdentity:
         is_first, self.boot_id, self.facts_changed = not self.boot_id, boot_ns, True
         if is_first:
             return None
-        # Told at the time of the notice: a switch takes minutes to boot, and an event of then would be late.
+        # Dated when it was observed: a switch takes minutes to boot, and an event dated then would be late.
         return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
 
     def add_facts(self, key: tuple[str, str], said: str | None) -> None:
-        """Take a fact; past a bound no new ones."""
+        """Record a fact; past the limit, new ones are ignored."""
         if said is not None and self.facts.get(key) != said and len(self.facts) < _MOST_FACTS:
             self.facts[key] = said
             self.facts_changed = True

@@ -1,4 +1,4 @@
-"""What a device says of itself, as Facts: its chassis' own words, else those of the system. Pure."""
+"""Builds the Facts of a device from its reported identity: the chassis' values, else those of the system. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from streams.wire.models import Component
 
 
 def facts_of(memory: DeviceIdentity) -> dict[str, Any]:
-    """The fields of Facts that the device said: the chassis' own words, else those of the system."""
+    """Return the fields of Facts that the device reported: the chassis' values, else those of the system."""
     said = memory.facts
     components: dict[str, dict[str, str]] = {}
     for (what, whose), value in said.items():
@@ -27,7 +27,7 @@ def facts_of(memory: DeviceIdentity) -> dict[str, Any]:
 
 
 def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str], str]) -> Iterator[Component]:
-    """The transceivers that have a number of their own; each goes by its port as well, where that says so."""
+    """Yield the transceivers with a part or serial number; the port that holds one is its alias, if reported."""
     for name, own in sorted(components.items()):
         part, serial = own.get("part-no", ""), own.get("serial-no", "")
         if own.get("type", "").rpartition(":")[2] == "TRANSCEIVER" and (part or serial):
@@ -37,7 +37,7 @@ def _modules(components: dict[str, dict[str, str]], leaves: dict[tuple[str, str]
 
 
 def _neighbors(leaves: dict[tuple[str, str], str]) -> tuple[tuple[str, str, str], ...]:
-    """(port, remote device, remote port) of each neighbour that said both."""
+    """Return (port, remote device, remote port) of each LLDP neighbor that reported both."""
     names = {whose: value for (what, whose), value in leaves.items() if what == "neighbor/system-name"}
     ports = {whose: value for (what, whose), value in leaves.items() if what == "neighbor/port-id"}
     return tuple(

@@ -1,11 +1,11 @@
-"""Messages that look like one before, but for their numbers: read without being taken apart. Pure.
+"""Reads messages that differ from an earlier one only in their numbers, without decoding them. Pure.
 
 A device sends the same few messages for ever: one prefix, the same paths in the same order, other counters. Such a
-message is matched against a pattern of its bytes, which holds the paths and catches the numbers: a fifth of the CPU
-of decoding it and looking at each update, measured (0.15 and 0.67 s a million updates). The numbers, varints as they
-are on the wire, are turned into integers together, once a reading. What does not match is read as ever.
+message is matched against a pattern of its bytes, which contains the paths and captures the numbers: a fifth of the
+CPU of decoding it and looking up each update, measured (0.15 and 0.67 s per million updates). The numbers, varints as
+they are on the wire, are converted to integers together, once per reading. Other messages are decoded as usual.
 
-Patterns hold no prefix, so that all ports of all devices with the same leaves share one.
+Patterns contain no prefix, so that all ports of all devices with the same leaves share one.
 """
 
 import re
@@ -23,16 +23,16 @@ _VARINT = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
 _LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 _HEAD = re.compile(rb"\x0a" + _LENGTH + rb"\x08(" + _VARINT + rb")\x12([\x80-\xff]?[\x00-\x7f])")
 _FEWEST, _MOST = 4, 512
-"""Updates of a message that are worth a pattern, and that one holds."""
+"""The number of updates from which a message is worth a pattern, and the most that one has."""
 _SHAPES_A_PREFIX = 4
 _TRIES_A_PREFIX = 8
 _NEW_PATTERNS = 64
-"""Patterns that one connection may have compiled: each takes some milliseconds, and only a hostile device has more."""
+"""Patterns that one connection may compile: each takes some milliseconds, and only a hostile device has more."""
 _LONGEST_PATH = 127
 
 
 class MessageTemplate(NamedTuple):
-    """One message of a prefix: its pattern from the first update on, and where the numbers go that it catches."""
+    """The template of one message of a prefix: its pattern from the first update on, and the slots of its numbers."""
 
     pattern: re.Pattern[bytes]
     slots: npt.NDArray[np.intp]
@@ -41,7 +41,7 @@ class MessageTemplate(NamedTuple):
 
 
 class TemplateMatch(NamedTuple):
-    """A message that has a known shape."""
+    """A message that matches a template."""
 
     at_ns: int
     shape: MessageTemplate
@@ -50,7 +50,7 @@ class TemplateMatch(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _pattern(leaves: tuple[tuple[bytes, bool], ...]) -> re.Pattern[bytes]:
-    """The updates of a message: each one's path, and whether its number is wanted."""
+    """Return the pattern of a message's updates; each has its path, and whether its number is captured."""
     updates = (
         rb"\x22" + _LENGTH + rb"\x0a" + re.escape(bytes([len(path)]) + path) + rb"\x1a" + _LENGTH + rb"\x18"
         + (rb"(" + _VARINT + rb")" if wanted else _VARINT)
@@ -60,7 +60,7 @@ def _pattern(leaves: tuple[tuple[bytes, bool], ...]) -> re.Pattern[bytes]:
 
 
 class MessageTemplates:
-    """The shapes of one connection by prefix, and the numbers that wait to be put down."""
+    """The templates of one connection by prefix, and the matches whose numbers are not stored yet."""
 
     def __init__(self, max_prefixes: int) -> None:
         self._max_prefixes = max_prefixes
@@ -71,7 +71,7 @@ class MessageTemplates:
         self.waiting: list[TemplateMatch] = []
 
     def find(self, message: bytes) -> TemplateMatch | None:
-        """The message, if it is like one before; its numbers are not put down yet."""
+        """Return the match of a message with a known template, its numbers not yet stored; None if there is none."""
         head = _HEAD.match(message)
         if head is None:
             return None
@@ -91,7 +91,7 @@ class MessageTemplates:
         return self._moment[1]
 
     def learn(self, message: bytes, notification: gnmi_lite_pb2.Notification, known: dict[bytes, Node]) -> None:
-        """Remember what a message looks like, if nothing but numbers of counters varies in it."""
+        """Create a template of a message if only the numbers of counters vary in it."""
         prefix = notification.prefix
         tries = self._tries.get(prefix, 0)
         updates = notification.update
@@ -118,10 +118,10 @@ class MessageTemplates:
         seen = self.find(message)
         numbers = [update.val.uint_val for update, node in zip(updates, nodes, strict=True) if node in wanted]
         if seen is None or seen.shape is not shape or integers([seen.numbers]).tolist() != numbers:
-            shapes.remove(shape)  # it is written in another order than is usual, or has more in it
+            shapes.remove(shape)  # the message has another field order, or more fields
 
     def settle(self, values: list[float | None]) -> None:
-        """Put down the numbers that wait."""
+        """Store the numbers of the waiting matches."""
         waiting, self.waiting = self.waiting, []
         numbers = integers([seen.numbers for seen in waiting]).tolist()
         slots = np.concatenate([seen.shape.slots for seen in waiting]).tolist()
@@ -130,14 +130,14 @@ class MessageTemplates:
 
 
 def _is_plain(node: Node | None, update: gnmi_lite_pb2.Update) -> bool:
-    """A counter as an unsigned integer, or one that is nothing to us."""
+    """Return True for a counter as an unsigned integer, or a value without a leaf."""
     if node is None or not update.val.HasField("uint_val") or len(update.path) > _LONGEST_PATH:
         return False
     return node.counter >= 0 or (node.leaf is None and node.is_path)
 
 
 def integers(parts: Sequence[bytes]) -> npt.NDArray[np.uint64]:
-    """Varints, one after the other, as integers; what is past 64 bits is cut off."""
+    """Decode consecutive varints to integers; bits past 64 are cut off."""
     data = np.frombuffer(b"".join(parts), dtype=np.uint8)
     ends = np.flatnonzero(data < 128)
     begins = np.empty_like(ends)

@@ -1,4 +1,4 @@
-"""What the gNMI collector is told: its targets, how often, and how to log in to them."""
+"""Settings of the gNMI collector: its targets, cadence and login."""
 
 import ipaddress
 from pathlib import Path
@@ -27,9 +27,9 @@ class _Strict(BaseModel):
 
 
 class Target(_Strict):
-    """One device: its name in the inventory, and where its gNMI server listens (`host:port`).
+    """One device: its name in the inventory, and the address of its gNMI server (`host:port`).
 
-    `profiles` are its vendor's, where its Capabilities do not tell.
+    `profiles` names its vendor's profiles, for devices whose Capabilities do not.
     """
 
     name: str = Field(min_length=1)
@@ -38,14 +38,14 @@ class Target(_Strict):
 
     @field_validator("profiles")
     @classmethod
-    def _there(cls, named: tuple[str, ...]) -> tuple[str, ...]:
+    def _known(cls, named: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := set(named) - profiles().keys():
-            raise ValueError(f"no such profile: {', '.join(sorted(unknown))}; there are {', '.join(profiles())}")
+            raise ValueError(f"unknown profile: {', '.join(sorted(unknown))}; known are {', '.join(profiles())}")
         return named
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the way to it stays on this machine."""
+        """True if the connection to it stays on this machine."""
         host = self.address.rpartition(":")[0].strip("[]")
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -54,7 +54,7 @@ class Target(_Strict):
 
 
 def _targets(value: object) -> object:
-    """Targets may be given as JSON text."""
+    """Parse targets that are given as JSON text."""
     return orjson.loads(value) if isinstance(value, str) else value
 
 
@@ -72,7 +72,7 @@ class Params(TargetParams):
     """A burst is over when the device has sent no sample for this long (trial: gaps inside one stay below 20 ms)."""
     connect_s: float = Field(default=5.0, gt=0)
     keepalive_s: float = Field(default=10.0, ge=1)
-    """Without it a stream to a dead device goes unnoticed for about two hours (DETECTION 2)."""
+    """Without it, the loss of a device goes unnoticed for about two hours (DETECTION 2)."""
     keepalive_timeout_s: float = Field(default=5.0, ge=0.5)
     backoff_s: float = Field(default=0.25, gt=0)
     backoff_max_s: float = Field(default=5.0, gt=0)
@@ -82,13 +82,13 @@ class Params(TargetParams):
     max_ports: int = Field(default=4096, ge=1)
     max_paths: int = Field(default=200_000, ge=1000)
     max_updates_per_s: int = Field(default=250_000, ge=1000)
-    """A device that sends more is read more slowly, so that it takes no other's turn."""
+    """A device that sends more is read more slowly, so that it does not delay the others."""
     tls: bool = False
     ca_file: Path | None = None
     cert_file: Path | None = None
     key_file: Path | None = None
     server_name: str = ""
-    """The name in the devices' certificate, where it is not the host of their address."""
+    """The name in the devices' certificate, if it is not the host of their address."""
     username: str = ""
     password: SecretStr | None = None
     password_file: Path | None = None
@@ -103,27 +103,27 @@ class Params(TargetParams):
     @model_validator(mode="after")
     def _complete(self) -> "Params":
         if (self.cert_file is None) != (self.key_file is None):
-            raise ValueError("cert_file and key_file go together")
+            raise ValueError("cert_file and key_file must be set together")
         if not self.tls and (self.ca_file or self.cert_file or self.server_name):
-            raise ValueError("ca_file, cert_file, key_file and server_name need tls = true")
+            raise ValueError("ca_file, cert_file, key_file and server_name require tls = true")
         if (self.password is not None) + (self.password_file is not None) != bool(self.username):
-            raise ValueError("username goes with one of password and password_file")
+            raise ValueError("username requires exactly one of password and password_file")
         if (self.token is not None) + (self.token_file is not None) + bool(self.username) > 1:
-            raise ValueError("one of username, token and token_file")
+            raise ValueError("set only one of username, token and token_file")
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Every device to read; raises Misconfigured where there is none, one is there twice, or a file is no good."""
+        """Return the configured devices; raises Misconfigured if there are none or duplicates, or a file is invalid."""
         targets = self.targets + (read_json("gnmi", self.targets_file, _TARGETS) if self.targets_file else ())
         names = [target.name for target in targets]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        duplicates = sorted({name for name in names if names.count(name) > 1})
         if not targets:
-            raise Misconfigured("collect.gnmi: no targets: give targets or targets_file")
-        if twice:
-            raise Misconfigured(f"collect.gnmi: targets named twice: {', '.join(twice)}")
-        shown = "a password" if self.username else "a token" if self.token or self.token_file else ""
-        if shown and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
-            raise Misconfigured(f"collect.gnmi: {shown} without TLS would cross the network: set tls, or clear_text")
+            raise Misconfigured("collect.gnmi: no targets; set targets or targets_file")
+        if duplicates:
+            raise Misconfigured(f"collect.gnmi: duplicate targets: {', '.join(duplicates)}")
+        exposed = "a password" if self.username else "a token" if self.token or self.token_file else ""
+        if exposed and not (self.tls or self.clear_text or all(target.is_loopback for target in targets)):
+            raise Misconfigured(f"collect.gnmi: {exposed} without TLS would cross the network; set tls or clear_text")
         return targets
 
     def files(self) -> tuple[Path, ...]:
@@ -131,7 +131,7 @@ class Params(TargetParams):
         return tuple(path for path in named if path is not None)
 
     def secret(self) -> str:
-        """The password or the token; raises Misconfigured where its file cannot be read."""
+        """Return the password or the token; raises Misconfigured if its file cannot be read."""
         if (file := self.password_file or self.token_file) is not None:
             return read_file("gnmi", file).decode().rstrip("\r\n")
         given = self.password or self.token

@@ -1,6 +1,6 @@
-"""Which paths of one device are known, and where their values go. Pure.
+"""Maps the paths of one device to the slots of their values. Pure.
 
-A path is parsed once and then found by its bytes. What is remembered is bounded, whatever a device sends.
+A path is parsed once and then found by its bytes. The index is bounded, whatever a device sends.
 """
 
 from collections import defaultdict
@@ -19,9 +19,9 @@ _LONGEST_NAME = 256
 
 
 class Node:
-    """One path: its steps, what it is to us, and the slot of its value; `children` are what JSON below it named.
+    """One path: its steps, its leaf, and the slot of its value; `children` are the members of JSON below it.
 
-    `counter` is the slot too where the value is a plain counter, so that most values are put down without a question.
+    `counter` repeats the slot if the value is a plain counter, so that most values are stored without further checks.
     """
 
     __slots__ = ("children", "counter", "elems", "holds", "is_path", "leaf", "row", "slot")
@@ -40,7 +40,7 @@ class Node:
 
 
 class _Slot(NamedTuple):
-    """What a slot holds the value of; `holds` where it stays what it was until the device says otherwise."""
+    """The cell of a slot; `holds` is True if its value stays valid until the device sends a change."""
 
     place: CellKey
     rank: int
@@ -50,7 +50,7 @@ class _Slot(NamedTuple):
 
 
 class _Group:
-    """Leaves of one row and section that come together, and what those are that the device leaves out."""
+    """Leaves of one row and section that arrive together, and the defaults of those that the device omits."""
 
     def __init__(self) -> None:
         self.members: set[int] = set()
@@ -58,12 +58,12 @@ class _Group:
 
 
 class SlotTable:
-    """Where values are: one slot for each place and rank. `values` holds None where nothing was read."""
+    """The values of one device: one slot per cell and rank. `values` has None for values that were not read."""
 
     def __init__(self, max_ports: int) -> None:
         self.values: list[float | None] = []
         self.asked = 0
-        """How many slots were looked at to clear some: what deletes cost."""
+        """The number of slots that were scanned to clear some: the cost of deletes."""
         self._slots: list[_Slot] = []
         self._number: dict[tuple[CellKey, int], int] = {}
         self._of_row: defaultdict[str, list[int]] = defaultdict(list)
@@ -74,7 +74,7 @@ class SlotTable:
         self._layout: tuple[Layout, list[int]] | None = None
 
     def of(self, leaf: Leaf, elems: Elems, *, holds: bool) -> int | None:
-        """The slot of a leaf, new where it has none; None past the bound of ports."""
+        """Return the slot of a leaf, new if it has none; None past the limit of ports."""
         assert leaf.metric is not None
         place = CellKey(leaf.row, leaf.metric, leaf.index)
         found = self._number.get((place, leaf.rank))
@@ -92,7 +92,7 @@ class SlotTable:
         return number
 
     def left_out(self, leaf: Leaf, slot: int, others: Iterable[Leaf]) -> None:
-        """The device leaves these out, where they are what they mostly are, and sends this one."""
+        """Record the defaults of leaves that the device omits when it sends this one."""
         group = self._groups[leaf.group, leaf.row, leaf.index]
         group.members.add(slot)
         for other in others:
@@ -101,24 +101,24 @@ class SlotTable:
                 group.defaults[number] = other.default
 
     def holds_module(self, module: str, port: str) -> None:
-        """What is said of a module is said of the port that holds it, where that is one port."""
+        """Assign a module's values to the port that holds it, if that is one port."""
         ports = self._ports.setdefault(module, set())
         if port not in ports and len(self._ports) <= self._max_ports:
             ports.add(port)
             self._layout = None
 
     def row_of(self, row: str) -> str:
-        """The row in which a row's values are told: a module's are its port's."""
+        """Return the row that a row's values are reported in: a module's are in its port's."""
         ports = self._ports.get(row)
         return next(iter(ports)) if ports is not None and len(ports) == 1 else row
 
     @property
     def has_modules(self) -> bool:
-        """Whether any row is told under another name."""
+        """True if any row is reported under another name."""
         return bool(self._ports)
 
     def layout(self) -> tuple[Layout, list[int]]:
-        """The layout, and the slot of each of its places: of several for one place, the highest in rank."""
+        """Return the layout, and the slot of each of its cells: of several for one cell, the highest in rank."""
         if self._layout is None:
             best: dict[CellKey, tuple[int, int]] = {}
             full = {slot.place.row for slot in self._slots if not slot.beside} | self._ports.keys()
@@ -132,7 +132,7 @@ class SlotTable:
         return self._layout
 
     def fill(self) -> None:
-        """Put down what devices leave out of what they sent."""
+        """Set the values that devices omit to their defaults."""
         for group in self._groups.values():
             if any(self.values[number] is not None for number in group.members):
                 for number, default in group.defaults.items():
@@ -140,12 +140,12 @@ class SlotTable:
                         self.values[number] = default
 
     def pass_on(self) -> None:
-        """A reading was taken: only what holds is still known."""
+        """Clear all values but those sent on change, after a reading was taken."""
         for number in self._passing:
             self.values[number] = None
 
     def clear_below(self, elems: Elems) -> None:
-        """Nothing is known any more of what a delete covers."""
+        """Clear the values that a delete covers."""
         rows = {value for step in elems for _, value in step.keys}
         numbers = [number for row in rows & self._of_row.keys() for number in self._of_row[row]]
         if not numbers:
@@ -157,7 +157,7 @@ class SlotTable:
 
 
 def _covers(above: Elems, elems: Elems) -> bool:
-    """Whether a path is, or leads to, another; a step without keys stands for all entries."""
+    """Return True if a path equals or contains another; a step without keys matches all entries."""
     return len(above) <= len(elems) and all(
         step.name == other.name and (not step.keys or step.keys == other.keys)
         for step, other in zip(above, elems, strict=False)
@@ -165,14 +165,14 @@ def _covers(above: Elems, elems: Elems) -> bool:
 
 
 OnChange = frozenset[tuple[str, ...]]
-"""The paths, by their steps' names, below which the device tells a value when it changes, and only then."""
+"""The paths, by their steps' names, below which the device sends a value only when it changes."""
 STATES: OnChange = frozenset({("*",)})
-"""All states, wherever they are, and nothing else."""
+"""All states, in any path, and nothing else."""
 SAMPLED: OnChange = frozenset()
 
 
 class PathIndex:
-    """The paths of one device by their bytes."""
+    """Finds the paths of one device by their bytes."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class PathIndex:
         self._known = 0
 
     def below(self, prefix: bytes) -> dict[bytes, Node]:
-        """The known paths under a prefix; ask `learn` for one that is not there."""
+        """Return the known paths under a prefix; `add` parses a missing one."""
         found = self._by_prefix.get(prefix)
         if found is None:
             self._make_room()
@@ -200,19 +200,19 @@ class PathIndex:
         return found
 
     def add(self, known: dict[bytes, Node], prefix: bytes, path: bytes) -> Node:
-        """Parse a path that is new; one that cannot be read is remembered as nothing."""
+        """Parse a new path; one that cannot be parsed is indexed without a leaf."""
         try:
             _, elems = paths.from_bytes(prefix, path)
             node = self.node(elems)
         except Reject:
             node = Node((), None, _NO_SLOT, is_path=False)
         self._make_room()
-        # `known` may have just been forgotten with the rest; then it serves this one message and is gone.
+        # `known` may just have been evicted with the rest; then it serves this one message only.
         known[path] = node
         return node
 
     def node(self, elems: Elems) -> Node:
-        """The node of these steps."""
+        """Return the node of these steps."""
         found = self._by_elems.get(elems)
         if found is None:
             self._make_room()
@@ -220,7 +220,7 @@ class PathIndex:
         return found
 
     def child(self, node: Node, key: str) -> Node:
-        """The node of a member of a JSON object."""
+        """Return the node of a member of a JSON object."""
         found = node.children.get(key)
         if found is None:
             self._make_room()
@@ -228,7 +228,7 @@ class PathIndex:
         return found
 
     def entry(self, node: Node, item: dict[str, object]) -> Node:
-        """The node of an item of a JSON list, by the keys that its list has."""
+        """Return the node of an item of a JSON list, by the keys of its list."""
         step = node.elems[-1]
         if any(value != "*" for _, value in step.keys):
             return node
@@ -260,7 +260,7 @@ class PathIndex:
         return any(names[: len(path)] == path for path in self._on_change)
 
     def _make_room(self) -> None:
-        """Forget every path past the bound: they are parsed again when they come again."""
+        """Evict every path past the limit: they are parsed again when they arrive again."""
         self._known += 1
         if self._known > self._max_paths:
             self._known = 0

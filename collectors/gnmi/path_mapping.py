@@ -1,6 +1,6 @@
-"""What each path of a device is to us: the profiles' tables, made ready to be asked. Pure.
+"""Maps the paths of a device to leaves of the catalogue: the profiles' tables, prepared for lookup. Pure.
 
-A path must be whole to mean something: the state of a subinterface is not that of its port.
+Only a complete path matches: the state of a subinterface is not that of its port.
 """
 
 import re
@@ -25,14 +25,14 @@ _READERS: dict[str, Read] = {
 
 
 class Kind(Enum):
-    """What is done with a leaf's value."""
+    """The ways in which a leaf's value is processed."""
 
     COUNTER = "counter"
-    READING = "reading"  # a gauge that is read like a counter, at every sample
+    READING = "reading"  # a gauge that is sampled like a counter
     STATE = "state"  # a gauge that the device reports when it changes
     BOOT_TIME = "boot-time"
     FACT = "fact"
-    NAME = "port-name"  # the key of a port whose path came without it
+    NAME = "port-name"  # the key of a port whose path arrived without it
     MODULE = "module"  # the component that is in a port
 
 
@@ -41,9 +41,9 @@ _KINDS = {"boot-time": Kind.BOOT_TIME, "port-name": Kind.NAME, "module": Kind.MO
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf: what it is, whose row it is in, and how its value reads (None: unreadable, so absent).
+    """One leaf: its kind, its row, and its reader (None: unreadable, so absent).
 
-    `row_in` is the step and the key that name the row; `group` is what it has in common with leaves that come with it.
+    `row_in` is the step and the key that name the row; `group` is its section, whose leaves arrive together.
     """
 
     kind: Kind
@@ -60,7 +60,7 @@ class Leaf:
 
 
 class _Where(NamedTuple):
-    """Where a placeholder stands: a step, and its key; no key where the step's name holds it."""
+    """The position of a placeholder: a step and its key; no key if the step's name contains it."""
 
     step: int
     key: str
@@ -68,7 +68,7 @@ class _Where(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One line of a table: its pattern and its meaning."""
+    """One line of a table: its pattern and its mapping."""
 
     names: tuple[re.Pattern[str] | str, ...]
     held: dict[str, _Where]
@@ -76,7 +76,7 @@ class _Rule:
     group: int
 
     def match(self, elems: Elems) -> dict[str, str] | None:
-        """What the placeholders stand for in a path of the same length; None where it is another path."""
+        """Return the values of the placeholders in a path of the same length; None if it does not match."""
         found: dict[str, str] = {}
         for pattern, elem in zip(self.names, elems, strict=True):
             if isinstance(pattern, str):
@@ -107,7 +107,7 @@ def _name_pattern(name: str) -> re.Pattern[str] | str:
 
 
 class PathMapping:
-    """The leaves of some profiles; of two that speak of one path the first profile's counts."""
+    """The leaves of some profiles; if two profiles have the same path, the first one's counts."""
 
     def __init__(self, tables: Iterable[Profile]) -> None:
         self._exact: dict[tuple[str, ...], _Rule] = {}
@@ -140,7 +140,7 @@ class PathMapping:
             self._open[len(elems)].append(rule)
 
     def leaf(self, elems: Elems) -> Leaf | None:
-        """What this path is to us, None where it is nothing. `row` is empty where the device left the key out."""
+        """Return the leaf of a path, None if it has none. `row` is empty if the device omitted the key."""
         exact = self._exact.get(tuple([elem.name for elem in elems]))
         for rule in (exact,) if exact is not None else self._open.get(len(elems), ()):
             found = rule.match(elems)
@@ -149,7 +149,7 @@ class PathMapping:
         return None
 
     def left_out(self, leaf: Leaf) -> Iterator[Leaf]:
-        """The leaves with a default that belong to the same row and lane as this one, in its section."""
+        """Yield the leaves with a default in the same row, lane and section as this one."""
         for rule in self._groups[leaf.group]:
             if rule.mapping.default is None:
                 continue
@@ -158,7 +158,7 @@ class PathMapping:
                 yield other
 
     def keys_of(self, name: str) -> Iterable[str]:
-        """The keys that the entries of a list are known by."""
+        """Return the keys that identify the entries of a list."""
         return self._keys.get(name, ())
 
 
@@ -200,11 +200,11 @@ def _scaled(read: Read, scale: float) -> Read:
 
 @cache
 def path_mapping(first: tuple[str, ...] = ()) -> PathMapping:
-    """All profiles' leaves; of two that speak of one path that of a profile named here counts."""
+    """Return the leaves of all profiles; if two have the same path, that of a profile named here counts."""
     known = profiles()
     return PathMapping([*(known[name] for name in first), *(p for name, p in known.items() if name not in first)])
 
 
 def names_of(elems: Iterable[Elem]) -> tuple[str, ...]:
-    """The steps' names alone."""
+    """Return the steps' names alone."""
     return tuple(elem.name for elem in elems)

@@ -1,4 +1,4 @@
-"""gNMI paths: as text, as messages, and without what devices decorate them with. Pure."""
+"""Converts gNMI paths between text and messages, without the prefixes that devices add. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ class Elem(NamedTuple):
     keys: tuple[tuple[str, str], ...] = ()
 
     def key(self, name: str) -> str | None:
-        """The value of a key, or None where it has no such key."""
+        """Return the value of a key; None if there is no such key."""
         return next((value for known, value in self.keys if known == name), None)
 
 
@@ -31,24 +31,24 @@ _MODULE = re.compile(r"[A-Za-z_][\w.-]*:(?=[A-Za-z_])")
 
 
 def bare(name: str) -> str:
-    """A name without the module that some devices put before it: `oc-if:interfaces` is `interfaces`.
+    """Return a name without the module that some devices prefix: `oc-if:interfaces` becomes `interfaces`.
 
-    No identifier of YANG begins with a digit, so `Ethernet68:1`, a queue of SONiC, stays whole.
+    No YANG identifier begins with a digit, so `Ethernet68:1`, a queue of SONiC, stays whole.
     """
     return _MODULE.sub("", name, count=1) if ":" in name and _MODULE.match(name) else name
 
 
 def elem(name: str, keys: Mapping[str, str] | None = None) -> Elem:
-    """A step as paths here have it."""
+    """Return a step without module prefixes, its keys sorted."""
     if not keys:
         return Elem(bare(name))
     return Elem(bare(name), tuple(sorted((bare(key), value) for key, value in keys.items())))
 
 
 def from_text(text: str, *, modules: bool = False) -> Elems:
-    """Read `/interfaces/interface[name=Ethernet1/1]/state`; raises Reject on what is not a path.
+    """Parse `/interfaces/interface[name=Ethernet1/1]/state`; raises Reject if it is not a path.
 
-    `modules` keeps the modules that some devices want to be asked with.
+    `modules` preserves the modules that some devices require in requests.
     """
     found, at = [], 0
     stripped = text.strip().rstrip("/")
@@ -63,7 +63,7 @@ def from_text(text: str, *, modules: bool = False) -> Elems:
 
 
 def to_text(elems: Iterable[Elem]) -> str:
-    """The path as people write it."""
+    """Return the path in its text form."""
     return "/" + "/".join(
         step.name + "".join("[{}={}]".format(key, value.replace("]", "\\]")) for key, value in step.keys)
         for step in elems
@@ -71,7 +71,7 @@ def to_text(elems: Iterable[Elem]) -> str:
 
 
 def to_message(elems: Iterable[Elem], origin: str = "", target: str = "") -> gnmi_pb2.Path:
-    """The path as gNMI sends it."""
+    """Return the path as a gNMI message."""
     path = gnmi_pb2.Path(origin=origin, target=target)
     for step in elems:
         path.elem.add(name=step.name, key=dict(step.keys))
@@ -79,14 +79,14 @@ def to_message(elems: Iterable[Elem], origin: str = "", target: str = "") -> gnm
 
 
 def from_message(path: gnmi_pb2.Path) -> Elems:
-    """The steps of a message, without module prefixes."""
+    """Return the steps of a message, without module prefixes."""
     return tuple(elem(step.name, step.key) for step in path.elem)
 
 
 def from_bytes(*parts: bytes) -> tuple[str, Elems]:
-    """(origin, steps) of a prefix and a path as they came; raises Reject on bytes that are no path.
+    """Return (origin, steps) of an encoded prefix and path; raises Reject if they cannot be decoded.
 
-    The origin may stand in either; of two, the last counts.
+    The origin may be in either; of two, the last counts.
     """
     origin = ""
     elems: Elems = ()

@@ -1,7 +1,7 @@
-"""Vendor profiles: what a device is asked for, and what each of its leaves is; data, read from `profiles/*.toml`.
+"""Vendor profiles: the subscriptions of a device and the mapping of its leaves; data, read from `profiles/*.toml`.
 
-A profile is one file. `openconfig` is everybody's; another is a device's where its Capabilities name one of the
-profile's models, or where the device's settings name it. What the words in a file mean is in docs/collectors/gnmi.md.
+A profile is one file. `openconfig` applies to all devices; another applies to a device if its Capabilities name one of
+the profile's models, or if the device's settings name it. docs/collectors/gnmi.md explains the keys of a file.
 """
 
 import tomllib
@@ -27,7 +27,7 @@ class _Strict(BaseModel):
 
 
 class Subscription(_Strict):
-    """One path to subscribe to. `models` (globs): it is asked for only where the device says one of them, or none."""
+    """One path to subscribe to. `models` (globs): it is used only if the device lists one of them, or lists none."""
 
     path: str
     mode: Mode = "sample"
@@ -35,15 +35,15 @@ class Subscription(_Strict):
     target: str = ""
     models: tuple[str, ...] = ()
     instead: tuple[str, ...] = ()
-    """What is asked for, one after the other, where the device refuses the path."""
+    """Paths to try in turn if the device refuses this one."""
 
     @property
     def schema_of(self) -> tuple[str, str]:
-        """What all paths of one subscription must have in common: target and origin."""
+        """The target and origin, which all paths of one subscription must share."""
         return self.target, self.origin
 
     def less(self) -> Iterator["Subscription"]:
-        """Itself, then with the other mode, then what stands in for it."""
+        """Yield itself, then itself in the other mode, then its fallbacks."""
         other: Mode = "on_change" if self.mode == "sample" else "sample"
         yield self
         yield self.model_copy(update={"mode": other})
@@ -52,7 +52,7 @@ class Subscription(_Strict):
 
 
 class LeafMapping(_Strict):
-    """What one leaf is: one of `metric`, `fact`, `is_` something; and how its value reads."""
+    """The mapping of one leaf: a `metric`, a `fact`, or a special role (`is`), and its reader."""
 
     metric: str = ""
     fact: str = ""
@@ -60,54 +60,54 @@ class LeafMapping(_Strict):
     read: Reader | None = None
     scale: float = 1.0
     rank: int = 9
-    """Of leaves that mean one metric the higher wins where a device has several."""
+    """If a device has several leaves of one metric, the highest rank counts."""
     state: bool = False
-    """It is told when it changes; a sample does not always hold it."""
+    """The device reports it when it changes; a sample does not always contain it."""
     lanes_from: int = 0
-    """The number of the first lane; ours is 0."""
+    """The number of the first lane on the device; in railsight it is 0."""
     default: float | None = None
-    """The device leaves it out where it is this, and sends others of its section."""
+    """The value if the device omits the leaf while it sends others of its section."""
     beside: bool = False
-    """It counts only for a row that has other values: a temperature is a module's only beside the module's light."""
+    """Counts only for a row with other values: a temperature is a module's only if the module's light is present."""
 
     @field_validator("metric")
     @classmethod
     def _known(cls, metric: str) -> str:
         if metric and metric not in BY_NAME:
-            raise ValueError(f"no metric of the catalogue: {metric}")
+            raise ValueError(f"unknown metric: {metric}; see the catalogue in streams/fabric/catalogue.py")
         return metric
 
 
 class Section(_Strict):
-    """Leaves by their path below one of several places. `{row}`, `{lane}` and `{other}` stand for what varies."""
+    """Leaves by their path below one of several places. `{row}`, `{lane}` and `{other}` are placeholders."""
 
     below: tuple[str, ...]
     leaves: dict[str, str | LeafMapping]
 
 
 class Profile(_Strict):
-    """One vendor, or one of its ways to speak."""
+    """The subscriptions and leaves of one vendor, or of one of its data models."""
 
     name: str
     source: str
-    """Where what stands here comes from."""
+    """The origin of this profile's data."""
     models: tuple[str, ...] = ()
     encodings: tuple[Encoding, ...] = ()
     ask: tuple[Subscription, ...] = ()
     facts: tuple[Subscription, ...] = ()
-    """Asked for once, and again after hours; each is refused alone."""
+    """Requested once, and again after hours; each may be refused alone."""
     section: tuple[Section, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceHints:
-    """What a device says of itself in its Capabilities; empty where it has none."""
+    """The Capabilities of a device; empty if it has none."""
 
     encodings: frozenset[int] = frozenset()
     models: tuple[str, ...] = ()
 
     def has(self, wanted: Iterable[str]) -> bool:
-        """Whether one of its models is one of these globs; a model may come with its namespace before it."""
+        """Return True if one of its models matches one of these globs, with or without its namespace."""
         return any(
             fnmatchcase(model, glob) or fnmatchcase(model.rpartition(":")[2], glob)
             for model in self.models
@@ -117,7 +117,7 @@ class DeviceHints:
 
 @cache
 def profiles() -> dict[str, Profile]:
-    """All profiles by name, in the order of their names."""
+    """Return all profiles by name, in the order of their names."""
     folder = files("collectors.gnmi") / "profiles"
     found = [
         Profile.model_validate(tomllib.loads(file.read_text("utf-8")))
@@ -128,7 +128,7 @@ def profiles() -> dict[str, Profile]:
 
 
 def chosen(named: Iterable[str], said: DeviceHints) -> tuple[Profile, ...]:
-    """The profiles of a device, the vendor's before everybody's: those named, else those that its models tell."""
+    """Return the profiles of a device, the vendor's first: those named, else those that match its models."""
     known = profiles()
     own = [known[name] for name in named if name != COMMON]
     if not own:

@@ -1,4 +1,4 @@
-"""The wire to one device: a gRPC channel, what it can, and its streams. I/O only; what is said is parsed elsewhere."""
+"""Connects to one device: a gRPC channel, its Capabilities, and its streams. I/O only; parse.py interprets them."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -22,11 +22,11 @@ _REFUSALS = {
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.OUT_OF_RANGE,
 }
-"""The answers with which devices decline a path, a mode or an encoding: asking for less may help."""
+"""The status codes with which devices refuse a path, a mode or an encoding: a narrower request may succeed."""
 
 
 class Wire:
-    """One connection. Raises Reject where the device declines what was asked, Retry for all else that goes wrong."""
+    """One connection. Raises Reject if the device refuses a request, Retry for all other failures."""
 
     def __init__(self, target: Target, params: Params, secret: str) -> None:
         self._params = params
@@ -40,7 +40,7 @@ class Wire:
         self._subscribe: grpc.aio.StreamStreamMultiCallable[Any, Any] = self._channel.stream_stream(
             "/gnmi.gNMI/Subscribe",
             request_serializer=gnmi_pb2.SubscribeRequest.SerializeToString,
-            # grpc.aio hands on None for what its deserializer cannot read: so the bytes are read by who asks.
+            # grpc.aio passes on None for what its deserializer cannot read: so the caller decodes the bytes.
             response_deserializer=None,
         )
 
@@ -51,20 +51,20 @@ class Wire:
         await self._channel.close()
 
     async def connect(self) -> None:
-        """Wait until the device answers; a refusal is known at once."""
+        """Wait until the device answers; a refused connection fails at once."""
         try:
             async with asyncio.timeout(self._params.connect_s):
                 state = self._channel.get_state(try_to_connect=True)
                 while state is not grpc.ChannelConnectivity.READY:
                     if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                        raise Retry("refuses to connect, or TLS does not agree")
+                        raise Retry("connection refused, or TLS handshake failed")
                     await self._channel.wait_for_state_change(state)
                     state = self._channel.get_state(try_to_connect=True)
         except TimeoutError as error:
-            raise Retry("does not answer") from error
+            raise Retry(f"no connection within {self._params.connect_s:g} s") from error
 
     async def capabilities(self) -> DeviceHints:
-        """What the device says of itself; nothing where it has no Capabilities, which is allowed."""
+        """Return the device's Capabilities; empty if it does not implement them, which is allowed."""
         ask: grpc.aio.UnaryUnaryMultiCallable[Any, Any] = self._channel.unary_unary(
             "/gnmi.gNMI/Capabilities",
             request_serializer=gnmi_pb2.CapabilityRequest.SerializeToString,
@@ -84,7 +84,7 @@ class Wire:
         )
 
     async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[bytes]:
-        """The messages that the device sends, as they came, until it ends the stream."""
+        """Yield the messages that the device sends, undecoded, until it ends the stream."""
         call = self._subscribe(metadata=self._metadata)
         try:
             await call.write(request)
@@ -93,7 +93,7 @@ class Wire:
         except grpc.aio.AioRpcError as error:
             raise _reject_or_retry(error) from error
         except asyncio.InvalidStateError as error:
-            # The stream ended before the request was written; its status says why.
+            # The stream ended before the request was written; its status has the reason.
             raise await _status_of(call) from error
         finally:
             call.cancel()
@@ -110,10 +110,10 @@ def _options(params: Params) -> list[tuple[str, Any]]:
         ("grpc.max_receive_message_length", params.max_message_bytes),
         ("grpc.keepalive_time_ms", int(params.keepalive_s * 1000)),
         ("grpc.keepalive_timeout_ms", int(params.keepalive_timeout_s * 1000)),
-        # grpcio 1.85 sends the keep-alive's ping but waits for the answer as long as for any ping: a minute by default.
+        # grpcio 1.85 sends the keep-alive ping but waits for its answer as long as for any ping: a minute by default.
         ("grpc.http2.ping_timeout_ms", int(params.keepalive_timeout_s * 1000)),
         ("grpc.http2.max_pings_without_data", 0),
-        # Each attempt makes a channel of its own, so that one device's backoff inside gRPC is never another's.
+        # Each attempt creates its own channel, so that the backoff inside gRPC is never shared between devices.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),
         ("grpc.enable_http_proxy", 0),
@@ -124,7 +124,7 @@ def _options(params: Params) -> list[tuple[str, Any]]:
 
 
 def credentials(params: Params) -> grpc.ChannelCredentials:
-    """TLS as configured; raises Misconfigured where a file cannot be read."""
+    """Return the TLS credentials; raises Misconfigured if a file cannot be read."""
     try:
         return grpc.ssl_channel_credentials(
             params.ca_file.read_bytes() if params.ca_file else None,

@@ -1,4 +1,4 @@
-"""What a device is asked for, in which encoding, and what is left of it where it refuses. Pure."""
+"""Selects the paths and the encoding to subscribe to, for a device and its profiles. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ ENCODINGS = {
 
 
 def name_of(encoding: int) -> str:
-    """The encoding as it is configured."""
+    """Return the encoding's name in the configuration."""
     return next(name for name, number in ENCODINGS.items() if number == encoding)
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionPlan:
-    """One way of asking a device that it may take."""
+    """One set of subscriptions in one encoding, which a device may accept or refuse."""
 
     encoding: int
     asks: tuple[Subscription, ...]
@@ -29,11 +29,11 @@ class SubscriptionPlan:
 
     @property
     def on_change(self) -> frozenset[tuple[str, ...]]:
-        """What is told when it changes, and not sampled."""
+        """The paths that the device sends on change instead of at each sample."""
         return frozenset(names_of(paths.from_text(ask.path)) for ask in self.asks if ask.mode == "on_change")
 
     def requests(self, cadence_ns: int) -> list[gnmi_pb2.SubscribeRequest]:
-        """The messages that open the streams: one for each schema, for a subscription has one target and origin."""
+        """Return the requests that open the streams: one per schema, as a subscription has one target and origin."""
         by_schema = sorted(self.asks, key=lambda ask: ask.schema_of)
         return [
             stream_request(list(asks), self.encoding, cadence_ns)
@@ -46,7 +46,7 @@ class SubscriptionPlan:
 
 
 def subscription_plans(encoding: str, profiles: Sequence[Profile], said: DeviceHints) -> Iterator[SubscriptionPlan]:
-    """Every way of asking, best first: of the encodings that the profiles prefer those that the device has."""
+    """Yield every plan, best first: of the encodings that the profiles prefer, those that the device supports."""
     asks = subscriptions(profiles, said)
     words = path_mapping(tuple(profile.name for profile in profiles[:-1]))
     for name in encodings(encoding, profiles, said):
@@ -54,7 +54,7 @@ def subscription_plans(encoding: str, profiles: Sequence[Profile], said: DeviceH
 
 
 def encodings(wanted: str, profiles: Sequence[Profile], said: DeviceHints) -> list[str]:
-    """The encodings to try; all of the preferred ones where the device says none that is known here."""
+    """Return the encodings to try; all preferred ones if the device lists none that is known here."""
     preferred: list[str] = (
         [wanted] if wanted != "auto" else list(dict.fromkeys(name for p in profiles for name in p.encodings))
     )
@@ -62,14 +62,14 @@ def encodings(wanted: str, profiles: Sequence[Profile], said: DeviceHints) -> li
 
 
 def subscriptions(profiles: Iterable[Profile], said: DeviceHints) -> tuple[Subscription, ...]:
-    """What these profiles ask for; what belongs to a model that the device does not list is left out."""
+    """Return the profiles' subscriptions, without those of models that the device does not list."""
     return tuple(
         ask for profile in profiles for ask in profile.ask if not said.models or not ask.models or said.has(ask.models)
     )
 
 
 def stream_request(asks: Sequence[Subscription], encoding: int, cadence_ns: int) -> gnmi_pb2.SubscribeRequest:
-    """The message that opens a stream of paths of one schema."""
+    """Return the request that opens a stream of paths of one schema."""
     wanted = _list(asks[0], encoding, gnmi_pb2.SubscriptionList.STREAM)
     for ask in asks:
         if ask.mode == "sample":
@@ -80,7 +80,7 @@ def stream_request(asks: Sequence[Subscription], encoding: int, cadence_ns: int)
 
 
 def once_request(ask: Subscription, encoding: int) -> gnmi_pb2.SubscribeRequest:
-    """The message that asks for what is below a path, once."""
+    """Return the request for the values below a path, once."""
     wanted = _list(ask, encoding, gnmi_pb2.SubscriptionList.ONCE)
     wanted.subscription.add(path=_path(ask))
     return gnmi_pb2.SubscribeRequest(subscribe=wanted)

@@ -1,6 +1,6 @@
-"""What a device's value says: numbers that come as strings, bytes or decimals, states, speeds and times. Pure.
+"""Converts a device's values: numbers that arrive as strings, bytes or decimals, states, speeds and times. Pure.
 
-Absent is not zero: what cannot be read is None.
+Absent is not zero: a value that cannot be read is None.
 """
 
 import base64
@@ -20,7 +20,7 @@ Json = dict[str, "Json"] | list["Json"] | Scalar
 
 
 def typed_value(value: gnmi_lite_pb2.TypedValue) -> Json:
-    """The value as Python has it; JSON of either kind is read, what is none of ours is None."""
+    """Return the value as a Python object; JSON of either kind is parsed, an unsupported type is None."""
     which = value.WhichOneof("value")
     match which:
         case "json_val" | "json_ietf_val":
@@ -58,24 +58,24 @@ def _leaf_list(data: bytes) -> list[Json] | None:
 
 
 def container(text: str) -> Json:
-    """JSON that came as text; anything else is None."""
+    """Return JSON that arrived as text; None for any other text."""
     return _json(text.encode()) if text[:1] in ("{", "[") else None
 
 
 def only(value: Json) -> Scalar:
-    """The one value of a list that holds one, as some devices send a leaf; what holds more or less is None."""
+    """Return the only value of a list, because some devices send a leaf as a list; None for longer or empty lists."""
     while isinstance(value, list) and len(value) == 1:
         value = value[0]
     return None if isinstance(value, dict | list) else value
 
 
 _LONGEST_NUMBER = 64
-"""Characters; Python reads integers of thousands, which no column of ours can hold."""
+"""Characters; Python parses integers of thousands of digits, which no column can hold."""
 _ABSENT = {"", "NA", "N/A", "NONE", "NULL", "UNKNOWN", "UNSPECIFIED", "INF", "_INF", "+INF", "NAN", "TESTING"}
 
 
 def is_blank(value: Scalar) -> bool:
-    """Whether the device says that there is nothing to say, which is no error: "NA", no light at all."""
+    """Return True for a value that means "none", which is no error: "NA", no light at all."""
     match value:
         case None:
             return True
@@ -89,7 +89,7 @@ def is_blank(value: Scalar) -> bool:
 
 
 def number(value: Scalar) -> float | None:
-    """A number, whatever it came as; integers stay integers. Four bytes are OpenConfig's ieeefloat32, big-endian."""
+    """Return a number of any type; integers stay integers. Four bytes are OpenConfig's ieeefloat32, big-endian."""
     match value:
         case bool():
             return int(value)
@@ -117,7 +117,7 @@ def _number_of_text(text: str) -> float | None:
 
 
 def _number_of_base64(text: str) -> float | None:
-    """Four bytes as JSON carries bytes (RFC 7951 6.6)."""
+    """Return the number in four bytes as JSON encodes bytes (RFC 7951 6.6)."""
     if len(text) != 8 or not text.endswith("=="):
         return None
     try:
@@ -127,7 +127,7 @@ def _number_of_base64(text: str) -> float | None:
 
 
 def flag(value: Scalar) -> float | None:
-    """1 for true, 0 for false, whichever way it is said."""
+    """Return 1 for true and 0 for false, in any of their spellings."""
     match value:
         case bool() | int() if value in (0, 1):
             return int(value)
@@ -137,7 +137,7 @@ def flag(value: Scalar) -> float | None:
 
 
 def text(value: Scalar) -> str | None:
-    """The words, without a module before them."""
+    """Return the value as text."""
     return value if isinstance(value, str) else None if value is None else str(value)
 
 
@@ -148,12 +148,12 @@ _ADMIN = {"UP": 1.0, "DOWN": 0.0, "ENABLE": 1.0, "DISABLE": 0.0}
 
 
 def oper_up(value: Scalar) -> float | None:
-    """1 up, 0 anything that carries nothing; UNKNOWN is None."""
+    """Return 1 for up and 0 for a port that carries no traffic; None for UNKNOWN."""
     return _OPER.get(_lower_text(value))
 
 
 def admin_up(value: Scalar) -> float | None:
-    """1 enabled, 0 shut; TESTING is None."""
+    """Return 1 for enabled and 0 for shut; None for TESTING."""
     return _ADMIN.get(_lower_text(value))
 
 
@@ -166,7 +166,7 @@ _SCALE = {"K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def port_speed(value: Scalar) -> float | None:
-    """OpenConfig's ETHERNET_SPEED (`SPEED_400GB`), or `400G`, in bit/s; SPEED_UNKNOWN is None."""
+    """Convert OpenConfig's ETHERNET_SPEED (`SPEED_400GB`), or `400G`, to bit/s; None for SPEED_UNKNOWN."""
     found = _SPEED.fullmatch(_lower_text(value))
     return float(found[1]) * _SCALE[found[2]] if found else None
 
@@ -176,7 +176,7 @@ _STEPS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
 
 
 def unix_ns(value: Scalar) -> int | None:
-    """A moment in ns, whichever unit the device's version of the model had."""
+    """Return a time in ns, from any unit that a version of the model has used."""
     found = number(value)
     if found is None or found <= 0:
         return None

@@ -1,11 +1,11 @@
-"""The clients that are measured, each in a process of its own, which stays on one CPU.
+"""The clients that are measured, each in its own process, which is pinned to one CPU.
 
     python -m collectors.gnmi.bench.clients CLIENT PORT UPDATES [BOOTSTRAP]
 
-prints as JSON how many updates it took and the CPU that it had for them, but for the first tenth, in which it learns
-what there is. `ours` is the whole
-collector, as `collect gnmi` runs it: to Kafka, or, without, to encoded messages. `plain` is what one writes first: the
-messages of gnmi.proto, every path walked, the last value of each kept by its path. `bytes` does not even decode.
+Prints as JSON the number of updates that it read and their CPU time, without the first tenth, in which a client learns
+the paths. `ours` is the complete collector, as `collect gnmi` runs it: to Kafka, or without it to encoded messages.
+`plain` is the simplest client: the messages of gnmi.proto, every path walked, the last value of each stored by its
+path. `bytes` does not even decode.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _POLL_S = 0.02
 
 
 class Meter:
-    """Counts from a tenth of what is to be read to its end."""
+    """Measures from the first tenth of the updates to the last."""
 
     def __init__(self, updates: int) -> None:
         self._updates = updates
@@ -43,7 +43,7 @@ class Meter:
         self.cost: dict[str, float] = {}
 
     def read(self, taken: int) -> bool:
-        """So many were taken; whether that is enough."""
+        """Note the number of updates read; return True if that is enough."""
         if self._began is None:
             if taken >= self._updates // 10:
                 self._began = taken, _cpu_s()
@@ -51,7 +51,7 @@ class Meter:
         return taken >= self._updates
 
     def end(self, taken: int) -> None:
-        """All that was taken is where it belongs."""
+        """Finish the measurement: all updates are processed."""
         assert self._began is not None
         self.cost = {"count": taken - self._began[0], "cpu_s": _cpu_s() - self._began[1]}
 
@@ -71,7 +71,7 @@ async def _publisher(bootstrap: str, metrics: CollectorMetrics) -> AsyncIterator
 
 
 async def ours(port: int, meter: Meter, bootstrap: str) -> None:
-    """The collector."""
+    """Run the collector."""
     metrics = CollectorMetrics()
     params = Params(
         targets=(Target(name="bench", address=f"127.0.0.1:{port}"),), cadence_s=CADENCE_NS / 1e9,
@@ -88,7 +88,7 @@ async def ours(port: int, meter: Meter, bootstrap: str) -> None:
             await cancel_and_wait(work)
     taken = metrics.value("updates")
     if bootstrap and metrics.value("acknowledged", "railsight.samples.v1") < taken // (2 * UPDATES):
-        raise RuntimeError("Kafka has not got what was read")
+        raise RuntimeError("Kafka has not acknowledged the readings")
     meter.end(taken)
 
 
@@ -101,7 +101,7 @@ def _walk(path: gnmi_pb2.Path) -> str:
 
 
 async def plain(port: int, meter: Meter, _: str) -> None:
-    """Every path walked."""
+    """Walk every path."""
     last: dict[str, Any] = {}
     taken = 0
     async for said in _stream(port, gnmi_pb2.SubscribeResponse.FromString):
@@ -115,7 +115,7 @@ async def plain(port: int, meter: Meter, _: str) -> None:
 
 
 async def undecoded(port: int, meter: Meter, _: str) -> None:
-    """Bytes, counted: what Python's transport costs."""
+    """Count the bytes undecoded: the cost of Python's transport."""
     taken = 0
     async for _said in _stream(port, None):
         taken += len(LEAVES)
@@ -148,12 +148,12 @@ def _cpu_s() -> float:
 
 
 def main(client: str, port: int, updates: int, bootstrap: str = "") -> None:
-    """Read, and print what it took."""
+    """Read, and print the cost."""
     pin_to_cpu("one", "bench")
     meter = Meter(updates)
     with asyncio.Runner(loop_factory=new_loop if client == "ours" else None) as runner:
         runner.run(CLIENTS[client](port, meter, bootstrap))
-    print(orjson.dumps(meter.cost).decode())  # noqa: T201 — its answer
+    print(orjson.dumps(meter.cost).decode())  # noqa: T201 — the result
 
 
 if __name__ == "__main__":

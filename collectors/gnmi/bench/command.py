@@ -1,4 +1,4 @@
-"""`railsight bench gnmi`: the whole way from a switch's stream to Kafka, beside a plain client, in one run."""
+"""`railsight bench gnmi`: from a switch's stream to Kafka, compared with a plain client, in one run."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ _MANY, _WHAT = 1_000_000, "updates"
 
 
 def gnmi(
-    updates: Annotated[int, typer.Option(min=50_000, help="How many updates each client reads.")] = 500_000,
-    times: Annotated[int, typer.Option(min=1, max=20, help="How often; of a client's runs the cheapest counts.")] = 3,
+    updates: Annotated[int, typer.Option(min=50_000, help="The number of updates that each client reads.")] = 500_000,
+    times: Annotated[int, typer.Option(min=1, max=20, help="The number of runs; a client's cheapest counts.")] = 3,
     bootstrap: Annotated[str, typer.Option(help="Kafka to write to; default: a broker of its own.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """CPU of reading a switch by gNMI, from the socket to Kafka, beside a client that walks paths."""
+    """Measure the CPU of reading a switch by gNMI, from the socket to Kafka, beside a client that walks paths."""
     import orjson
 
     from collectors.core.costs import as_dict, lines

@@ -1,7 +1,7 @@
-"""CPU of reading a fast switch by gNMI, client after client, in one run.
+"""Compares the CPU of reading a fast switch by gNMI between clients, in one run.
 
-All read the same target, which runs in a process of its own; each client is a process of its own too, and is measured
-several times in turn with the others. Of its runs the cheapest counts: what disturbs a run only ever adds to it.
+All clients read the same target, which runs in its own process; each client runs in its own process too, several times
+in turn with the others. Its cheapest run counts, because disturbances only ever add CPU.
 """
 
 import contextlib
@@ -25,8 +25,8 @@ _PATIENCE_S = 300.0
 
 @contextlib.contextmanager
 def target(updates: int) -> Iterator[int]:
-    """A switch that says so many updates; its port. Raises Retry."""
-    # One round more, for the last reading is told when the next begins.
+    """Run a switch that sends at least so many updates, and yield its port. Raises Retry."""
+    # One more round, because a reading is emitted when the next begins.
     command = [sys.executable, "-m", "collectors.gnmi.bench.load", str(-(-updates // UPDATES) + 2)]
     with _running(command) as said:
         yield int(said)
@@ -34,7 +34,7 @@ def target(updates: int) -> Iterator[int]:
 
 @contextlib.contextmanager
 def kafka(bootstrap: str) -> Iterator[str]:
-    """Where Kafka is; without an address our own broker, in a folder that goes with it. Raises Retry."""
+    """Yield the address of Kafka; without one, run a broker in a temporary folder. Raises Retry."""
     if bootstrap:
         yield bootstrap
         return
@@ -66,7 +66,7 @@ def _running(command: list[str]) -> Iterator[str]:
 
 
 def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
-    """What each client took for so many updates: ours to Kafka first. Raises Retry."""
+    """Return the cost of each client for so many updates, the collector to Kafka first. Raises Retry."""
     found: dict[str, list[Cost]] = {}
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(target(updates))

@@ -1,13 +1,13 @@
-"""A gNMI target to measure against: one switch that says what it has as fast as it can be read.
+"""A gNMI target for measurements: one switch that sends its values as fast as a client reads them.
 
     python -m collectors.gnmi.bench.load ROUNDS
 
 64 interfaces of 24 counters, a Notification with a prefix for each interface, PROTO; a round is one sample of all,
-10 s after the one before. All rounds are made before the port is said on standard output. It runs in a process of its
-own, so that its CPU is nobody's.
+10 s after the previous one. All rounds are encoded before the port is printed on standard output. It runs in its own
+process, so that its CPU is not counted.
 
-HTTP/2 is written by hand here, no more of it than one client needs: a server of grpc.aio says 20,000 messages a second
-at best, so that a client wakes for each, and what would be measured is how it waits.
+HTTP/2 is implemented here, as far as one client needs it: a server of grpc.aio sends at most 20,000 messages a second,
+so that a client would wake for each, and the measurement would be of its waiting.
 """
 
 import socket
@@ -32,12 +32,12 @@ ETHERNET = (
 )  # fmt: skip
 LEAVES = (*(f"state/counters/{name}" for name in COUNTERS), *(f"ethernet/state/counters/{name}" for name in ETHERNET))
 UPDATES = PORTS * len(LEAVES)
-"""Of a round."""
+"""The updates of one round."""
 _PATHS = tuple(to_message(from_text(leaf)) for leaf in LEAVES)
 
 
 def notification(port: int, at_ns: int, number: int) -> bytes:
-    """One interface at one moment, as it stands on the wire."""
+    """Return one interface at one time, encoded."""
     said = gnmi_pb2.SubscribeResponse()
     said.update.timestamp = at_ns
     said.update.prefix.CopyFrom(to_message(from_text(f"/interfaces/interface[name=Ethernet{port}/1]")))
@@ -50,7 +50,7 @@ def notification(port: int, at_ns: int, number: int) -> bytes:
 
 
 def rounds(count: int, last_ns: int) -> list[bytes]:
-    """So many samples of the whole switch, the last of them at this moment."""
+    """Return so many samples of the whole switch, the last of them at this time."""
     first_ns = last_ns - count * CADENCE_NS
     return [
         notification(port, first_ns + number * CADENCE_NS, number) for number in range(count) for port in range(PORTS)
@@ -67,7 +67,7 @@ _ONCE = gnmi_pb2.SubscriptionList.ONCE
 
 
 def _literal(name: bytes, value: bytes) -> bytes:
-    """A header as HPACK writes it without a table (RFC 7541 6.2.2)."""
+    """Encode a header as HPACK does without a table (RFC 7541 6.2.2)."""
     return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
@@ -83,7 +83,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 class _Connection:
-    """One client: what it asks is read in a thread, what it is told is written in another, as its windows allow."""
+    """One client: a thread reads its requests, another writes the responses as its windows allow."""
 
     def __init__(self, client: socket.socket, said: bytes) -> None:
         self._client = client
@@ -95,24 +95,24 @@ class _Connection:
         self._asked: dict[int, bytes] = {}
 
     def run(self) -> None:
-        """Answer until the client is gone."""
+        """Answer until the client disconnects."""
         try:
             self._exactly(_PREFACE)
             self._send(_frame(_SETTINGS, 0, 0, b""))
             for kind, flags, stream, payload in self._frames():
                 self._take(kind, flags, stream, payload)
         except OSError:
-            pass  # it went away
+            pass  # it disconnected
         finally:
             self._client.close()
 
     def _exactly(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
-            more = self._client.recv(size - len(data))
-            if not more:
+            chunk = self._client.recv(size - len(data))
+            if not chunk:
                 raise ConnectionError
-            data += more
+            data += chunk
         return data
 
     def _frames(self) -> Iterator[tuple[int, int, int, bytes]]:
@@ -155,7 +155,7 @@ class _Connection:
             self._lock.notify_all()
 
     def _answer(self, stream: int, message: bytes) -> None:
-        """Capabilities, an empty message, is not implemented; what is asked once is nothing; a stream is all."""
+        """Answer Capabilities (an empty message) as not implemented, ONCE with no values, and a stream with all."""
         self._asked[stream] = b""
         if not message:
             headers = _ANSWER + _trailers(12)
@@ -182,14 +182,14 @@ class _Connection:
                 self._send(data)
                 at += room
         except OSError:
-            pass  # it has what it wanted
+            pass  # it has read all that it needs
 
 
 def serve(count: int) -> None:
     """Serve until killed."""
     said = b"".join(b"\0" + struct.pack(">I", len(one)) + one for one in rounds(count, time.time_ns()))
     with socket.create_server(("127.0.0.1", 0)) as server:
-        print(server.getsockname()[1], flush=True)  # noqa: T201 — it says where it is
+        print(server.getsockname()[1], flush=True)  # noqa: T201 — the parent reads the port
         while True:
             client, _ = server.accept()
             threading.Thread(target=_Connection(client, said).run, daemon=True).start()
