@@ -19,7 +19,7 @@ from collectors.core.status_schedule import StatusSchedule
 from collectors.core.tasks import cancel_and_wait
 from collectors.gnmi import subscription_plans
 from collectors.gnmi.device_identity import DeviceIdentity
-from collectors.gnmi.facts import facts_of
+from collectors.gnmi.facts import facts_fields
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection, Output
 from collectors.gnmi.profile import DeviceHints, Subscription, chosen
@@ -55,13 +55,13 @@ class DeviceReader:
         self._metrics = metrics
         self._clock = clock
         self._rng = rng
-        self._memory = DeviceIdentity()
+        self._identity = DeviceIdentity()
         self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
         self._error = "not connected yet"
         self._failures = 0
         self._cadence_ns = int(params.cadence_s * 1e9)
-        self._said = DeviceHints()
-        self._taken: SubscriptionPlan | None = None
+        self._hints = DeviceHints()
+        self._accepted: SubscriptionPlan | None = None
         self._facts: tuple[Subscription, ...] = ()
         self._unsynced = 0
         self._limiter = UpdateLimiter(params.max_updates_per_s, lambda: metrics.add("throttled", target.name))
@@ -83,7 +83,7 @@ class DeviceReader:
             except (Retry, Reject) as error:
                 why = str(error)
             self._metrics.add("reconnects", self.name)
-            self._now(reachable=False, error=why)
+            self._set_reachable(reachable=False, error=why)
             await asyncio.sleep(self._backoff_s())
 
     def _backoff_s(self) -> float:
@@ -94,39 +94,41 @@ class DeviceReader:
 
     async def _read(self, wire: Wire) -> None:
         """Try each subscription plan until the device accepts one, then read until the stream ends."""
-        said = await wire.capabilities()
-        profiles = chosen(self._target.profiles, said)
-        self._facts = tuple(ask for profile in profiles for ask in profile.facts)
+        hints = await wire.capabilities()
+        profiles = chosen(self._target.profiles, hints)
+        self._facts = tuple(subscription for profile in profiles for subscription in profile.facts)
         refused = Reject("the device supports none of the encodings that are configured")
-        if said != self._said:  # another release, or another device at this address
-            self._said, self._taken = said, None
-        if self._taken is not None:
+        if hints != self._hints:  # another release, or another device at this address
+            self._hints, self._accepted = hints, None
+        if self._accepted is not None:
             try:
-                return await self._subscribe(wire, self._taken)
+                return await self._subscribe(wire, self._accepted)
             except Reject:
-                self._taken = None
-        for way in subscription_plans.subscription_plans(self._params.encoding, profiles, said):
+                self._accepted = None
+        for plan in subscription_plans.subscription_plans(self._params.encoding, profiles, hints):
             try:
-                return await self._subscribe(wire, way)
+                return await self._subscribe(wire, plan)
             except Reject as error:
                 refused = error
-            less = replace(way, asks=await self._narrow(wire, way))
-            if less.asks and less.asks != way.asks:
+            narrowed = replace(plan, subscriptions=await self._narrow(wire, plan))
+            if narrowed.subscriptions and narrowed.subscriptions != plan.subscriptions:
                 with contextlib.suppress(Reject):
-                    return await self._subscribe(wire, less)
+                    return await self._subscribe(wire, narrowed)
         raise refused
 
-    async def _narrow(self, wire: Wire, way: SubscriptionPlan) -> tuple[Subscription, ...]:
+    async def _narrow(self, wire: Wire, plan: SubscriptionPlan) -> tuple[Subscription, ...]:
         """Return the subscriptions that the device accepts one by one, in the other mode, or by their fallbacks."""
-        taken: list[Subscription] = []
-        for ask in way.asks:
-            for less in ask.less():
-                if await self._accepts(wire, subscription_plans.stream_request([less], way.encoding, self._cadence_ns)):
-                    taken.append(less)
+        accepted: list[Subscription] = []
+        for subscription in plan.subscriptions:
+            for narrowed in subscription.fallbacks():
+                if await self._accepts(
+                    wire, subscription_plans.stream_request([narrowed], plan.encoding, self._cadence_ns)
+                ):
+                    accepted.append(narrowed)
                     break
             else:
-                _log.info("path refused", device=self.name, path=ask.path)
-        return tuple(dict.fromkeys(taken))
+                _log.info("path refused", device=self.name, path=subscription.path)
+        return tuple(dict.fromkeys(accepted))
 
     async def _accepts(self, wire: Wire, request: gnmi_pb2.SubscribeRequest) -> bool:
         """Return True if a device accepts a request; no answer is acceptance, because there may be no data yet."""
@@ -139,15 +141,15 @@ class DeviceReader:
                     return False
         return True
 
-    async def _subscribe(self, wire: Wire, way: SubscriptionPlan) -> None:
+    async def _subscribe(self, wire: Wire, plan: SubscriptionPlan) -> None:
         connection = Connection(
-            self.name, self._params, self._memory, self._metrics, on_change=way.on_change, words=way.words
+            self.name, self._params, self._identity, self._metrics, on_change=plan.on_change, mapping=plan.mapping
         )
-        streams = [wire.stream(request) for request in way.requests(self._cadence_ns)]
+        streams = [wire.stream(request) for request in plan.requests(self._cadence_ns)]
         self._unsynced = len(streams)
         watch = asyncio.create_task(self._watch(connection))
-        facts = asyncio.create_task(self._request_facts(wire, way))
-        readings = [asyncio.create_task(self._consume(stream, connection, way)) for stream in streams]
+        facts = asyncio.create_task(self._request_facts(wire, plan))
+        readings = [asyncio.create_task(self._consume(stream, connection, plan)) for stream in streams]
         try:
             done, _ = await asyncio.wait({watch, *readings}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -159,19 +161,19 @@ class DeviceReader:
         self,
         stream: AsyncGenerator[bytes],
         connection: Connection,
-        way: SubscriptionPlan,
+        plan: SubscriptionPlan,
     ) -> None:
         async with contextlib.aclosing(stream):
             async for message in stream:
                 received_ns = self._clock.now_ns()
-                outputs = connection.take_known(message, received_ns)
+                outputs = connection.process_known(message, received_ns)
                 if outputs is None:
                     if (response := self._read_message(message)) is None:
                         continue
                     if not self.reachable:
-                        self._reads(way)
+                        self._on_accepted(plan)
                     if response.HasField("update"):
-                        outputs = connection.take(response.update, received_ns, message)
+                        outputs = connection.process(response.update, received_ns, message)
                     else:
                         self._synced(connection)
                         continue
@@ -183,11 +185,11 @@ class DeviceReader:
                 if wait_s > 0:
                     await asyncio.sleep(wait_s)
 
-    def _reads(self, way: SubscriptionPlan) -> None:
+    def _on_accepted(self, plan: SubscriptionPlan) -> None:
         """Record that the device accepts the plan."""
-        self._taken, self._failures = way, 0
-        _log.info("subscribed", device=self.name, plan=str(way))
-        self._now(reachable=True)
+        self._accepted, self._failures = plan, 0
+        _log.info("subscribed", device=self.name, plan=str(plan))
+        self._set_reachable(reachable=True)
 
     def _synced(self, connection: Connection) -> None:
         """Count a stream that has sent all its initial values."""
@@ -215,7 +217,7 @@ class DeviceReader:
         """Emit each reading once the device is quiet; raise Retry if it has sent no sample for too long."""
         silent_s = max(_SILENT_CADENCES * self._params.cadence_s, _SILENT_AT_LEAST_S)
         loop = asyncio.get_running_loop()
-        last_s, before = loop.time(), self._memory.last_sample_at_ns
+        last_s, before = loop.time(), self._identity.last_sample_at_ns
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._bursting.wait(), self._params.cadence_s)
@@ -226,41 +228,41 @@ class DeviceReader:
             now_ns = self._clock.now_ns()
             if (reading := connection.flush(now_ns)) is not None:
                 self._emit_outputs([reading], now_ns)
-            if self._memory.last_sample_at_ns != before:
-                last_s, before = loop.time(), self._memory.last_sample_at_ns
+            if self._identity.last_sample_at_ns != before:
+                last_s, before = loop.time(), self._identity.last_sample_at_ns
             elif loop.time() - last_s > silent_s:
                 raise Retry(f"no samples for {silent_s:.0f} s")
 
-    async def _request_facts(self, wire: Wire, way: SubscriptionPlan) -> None:
+    async def _request_facts(self, wire: Wire, plan: SubscriptionPlan) -> None:
         """Request the facts of the device at intervals; facts that it does not send stay unknown."""
         while True:
             connection = Connection(
-                self.name, self._params, self._memory, self._metrics, on_change=False, words=way.words
+                self.name, self._params, self._identity, self._metrics, on_change=False, mapping=plan.mapping
             )  # fmt: skip
-            for ask in self._facts:
+            for subscription in self._facts:
                 with contextlib.suppress(Reject, Retry, TimeoutError):
                     async with asyncio.timeout(_FACTS_BOUND_S):
-                        request = subscription_plans.once_request(ask, way.encoding)
+                        request = subscription_plans.once_request(subscription, plan.encoding)
                         async with contextlib.aclosing(wire.stream(request)) as stream:
                             async for message in stream:
                                 response = self._read_message(message)
                                 if response is None or not response.HasField("update"):
                                     continue
                                 now_ns = self._clock.now_ns()
-                                outputs = connection.take(response.update, now_ns)
+                                outputs = connection.process(response.update, now_ns)
                                 self._emit_outputs((o for o in outputs if not isinstance(o, Reading)), now_ns)
             self._emit_facts()
             await asyncio.sleep(self._params.facts_every_s)
 
     def _emit_facts(self) -> None:
-        if not self._memory.facts_changed:
+        if not self._identity.facts_changed:
             return
-        self._memory.facts_changed = False
-        fields = facts_of(self._memory)
+        self._identity.facts_changed = False
+        fields = facts_fields(self._identity)
         fields["neighbors"] = tuple(Neighbor(*neighbor) for neighbor in fields["neighbors"])
         self._emitter.facts(Facts(self.name, self._clock.now_ns(), self._emitter.source, **fields))
 
-    def _now(self, *, reachable: bool, error: str = "") -> None:
+    def _set_reachable(self, *, reachable: bool, error: str = "") -> None:
         if reachable == self.reachable and error == self._error:
             return
         if reachable != self.reachable:
@@ -280,13 +282,13 @@ class DeviceReader:
             asyncio.get_running_loop().time(), reachable=self.reachable, error="" if self.reachable else self._error
         ):
             return
-        offset_ns = self._memory.skew.offset_ns
+        offset_ns = self._identity.skew.offset_ns
         if self.reachable:
             self._metrics.set("clock_offset_seconds", offset_ns / 1e9, self.name)
         self._emitter.status(
             CollectorStatus(
                 self._emitter.collector, self._emitter.run, self._emitter.source, self.name, self._clock.now_ns(),
-                self.reachable, "" if self.reachable else self._error, self._memory.last_sample_at_ns,
+                self.reachable, "" if self.reachable else self._error, self._identity.last_sample_at_ns,
                 offset_ns if self.reachable else 0, int(self._params.cadence_s * 1e9),
             )
         )  # fmt: skip

@@ -22,7 +22,7 @@ class DeviceIdentity:
     skew: ClockSkew = field(default_factory=ClockSkew)
     last_sample_at_ns: int = 0
 
-    def booted(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
+    def set_boot_time(self, boot_ns: int | None, at_ns: int) -> DeviceEvent | None:
         """Record a reported boot time; return a reboot event if it differs from the last one."""
         if boot_ns is None:
             return None
@@ -35,8 +35,8 @@ class DeviceIdentity:
         # Dated when it was observed: a switch takes minutes to boot, and an event dated then would be late.
         return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
 
-    def add_facts(self, key: tuple[str, str], said: str | None) -> None:
+    def add_facts(self, key: tuple[str, str], value: str | None) -> None:
         """Record a fact; past the limit, new ones are ignored."""
-        if said is not None and self.facts.get(key) != said and len(self.facts) < _MOST_FACTS:
-            self.facts[key] = said
+        if value is not None and self.facts.get(key) != value and len(self.facts) < _MOST_FACTS:
+            self.facts[key] = value
             self.facts_changed = True

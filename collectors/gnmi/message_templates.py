@@ -24,8 +24,8 @@ _LENGTH = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
 _HEAD = re.compile(rb"\x0a" + _LENGTH + rb"\x08(" + _VARINT + rb")\x12([\x80-\xff]?[\x00-\x7f])")
 _FEWEST, _MOST = 4, 512
 """The number of updates from which a message is worth a pattern, and the most that one has."""
-_SHAPES_A_PREFIX = 4
-_TRIES_A_PREFIX = 8
+_TEMPLATES_PER_PREFIX = 4
+_TRIES_PER_PREFIX = 8
 _NEW_PATTERNS = 64
 """Patterns that one connection may compile: each takes some milliseconds, and only a hostile device has more."""
 _LONGEST_PATH = 127
@@ -44,7 +44,7 @@ class TemplateMatch(NamedTuple):
     """A message that matches a template."""
 
     at_ns: int
-    shape: MessageTemplate
+    template: MessageTemplate
     numbers: bytes
 
 
@@ -67,7 +67,7 @@ class MessageTemplates:
         self._known: dict[bytes, list[MessageTemplate]] = {}
         self._tries: dict[bytes, int] = {}
         self._patterns: set[re.Pattern[bytes]] = set()
-        self._moment: tuple[bytes, int] = (b"", 0)
+        self._timestamp: tuple[bytes, int] = (b"", 0)
         self.waiting: list[TemplateMatch] = []
 
     def find(self, message: bytes) -> TemplateMatch | None:
@@ -75,27 +75,27 @@ class MessageTemplates:
         head = _HEAD.match(message)
         if head is None:
             return None
-        moment, length = head.groups()
+        timestamp, length = head.groups()
         begin = head.end()
         end = begin + (length[0] if len(length) == 1 else (length[0] & 127) | length[1] << 7)
-        for shape in self._known.get(message[begin:end], ()):
-            caught = shape.pattern.fullmatch(message, end)
+        for template in self._known.get(message[begin:end], ()):
+            caught = template.pattern.fullmatch(message, end)
             if caught is not None:
-                return TemplateMatch(self._at_ns(moment), shape, b"".join(caught.groups()))
+                return TemplateMatch(self._at_ns(timestamp), template, b"".join(caught.groups()))
         return None
 
-    def _at_ns(self, moment: bytes) -> int:
-        if moment != self._moment[0]:
-            at_ns = sum((byte & 127) << (7 * place) for place, byte in enumerate(moment))
-            self._moment = moment, at_ns if at_ns < 2**63 else 0
-        return self._moment[1]
+    def _at_ns(self, timestamp: bytes) -> int:
+        if timestamp != self._timestamp[0]:
+            at_ns = sum((byte & 127) << (7 * place) for place, byte in enumerate(timestamp))
+            self._timestamp = timestamp, at_ns if at_ns < 2**63 else 0
+        return self._timestamp[1]
 
-    def learn(self, message: bytes, notification: gnmi_lite_pb2.Notification, known: dict[bytes, Node]) -> None:
+    def add(self, message: bytes, notification: gnmi_lite_pb2.Notification, known: dict[bytes, Node]) -> None:
         """Create a template of a message if only the numbers of counters vary in it."""
         prefix = notification.prefix
         tries = self._tries.get(prefix, 0)
         updates = notification.update
-        if tries >= _TRIES_A_PREFIX or not _FEWEST <= len(updates) <= _MOST or notification.delete:
+        if tries >= _TRIES_PER_PREFIX or not _FEWEST <= len(updates) <= _MOST or notification.delete:
             return
         if len(self._tries) >= self._max_prefixes:
             return
@@ -111,20 +111,20 @@ class MessageTemplates:
             return
         self._patterns.add(pattern)
         slots = np.array([node.counter for node in wanted], dtype=np.intp)
-        shape = MessageTemplate(pattern, slots, tuple(dict.fromkeys(node.row for node in wanted)), len(updates))
-        shapes = self._known.setdefault(prefix, [])
-        shapes.insert(0, shape)
-        del shapes[_SHAPES_A_PREFIX:]
-        seen = self.find(message)
+        template = MessageTemplate(pattern, slots, tuple(dict.fromkeys(node.row for node in wanted)), len(updates))
+        templates = self._known.setdefault(prefix, [])
+        templates.insert(0, template)
+        del templates[_TEMPLATES_PER_PREFIX:]
+        found = self.find(message)
         numbers = [update.val.uint_val for update, node in zip(updates, nodes, strict=True) if node in wanted]
-        if seen is None or seen.shape is not shape or integers([seen.numbers]).tolist() != numbers:
-            shapes.remove(shape)  # the message has another field order, or more fields
+        if found is None or found.template is not template or integers([found.numbers]).tolist() != numbers:
+            templates.remove(template)  # the message has another field order, or more fields
 
-    def settle(self, values: list[float | None]) -> None:
+    def store(self, values: list[float | None]) -> None:
         """Store the numbers of the waiting matches."""
         waiting, self.waiting = self.waiting, []
-        numbers = integers([seen.numbers for seen in waiting]).tolist()
-        slots = np.concatenate([seen.shape.slots for seen in waiting]).tolist()
+        numbers = integers([found.numbers for found in waiting]).tolist()
+        slots = np.concatenate([found.template.slots for found in waiting]).tolist()
         for slot, number in zip(slots, numbers, strict=True):
             values[slot] = number
 

@@ -24,17 +24,17 @@ class Node:
     `counter` repeats the slot if the value is a plain counter, so that most values are stored without further checks.
     """
 
-    __slots__ = ("children", "counter", "elems", "holds", "is_path", "leaf", "row", "slot")
+    __slots__ = ("children", "counter", "elems", "is_path", "leaf", "on_change", "row", "slot")
 
     def __init__(
-        self, elems: Elems, leaf: Leaf | None, slot: int, *, holds: bool = False, is_path: bool = True
+        self, elems: Elems, leaf: Leaf | None, slot: int, *, on_change: bool = False, is_path: bool = True
     ) -> None:
         self.elems = elems
         self.leaf = leaf
         self.slot = slot
         self.counter = slot if leaf is not None and leaf.kind is Kind.COUNTER else _NO_SLOT
         self.row = leaf.row if leaf else ""
-        self.holds = holds
+        self.on_change = on_change
         self.is_path = is_path
         self.children: dict[str, Node] = {}
 
@@ -42,11 +42,11 @@ class Node:
 class _Slot(NamedTuple):
     """The cell of a slot; `holds` is True if its value stays valid until the device sends a change."""
 
-    place: CellKey
+    cell: CellKey
     rank: int
     elems: Elems
-    holds: bool
-    beside: bool
+    on_change: bool
+    secondary: bool
 
 
 class _Group:
@@ -62,45 +62,45 @@ class SlotTable:
 
     def __init__(self, max_ports: int) -> None:
         self.values: list[float | None] = []
-        self.asked = 0
+        self.scanned = 0
         """The number of slots that were scanned to clear some: the cost of deletes."""
         self._slots: list[_Slot] = []
         self._number: dict[tuple[CellKey, int], int] = {}
         self._of_row: defaultdict[str, list[int]] = defaultdict(list)
         self._groups: defaultdict[tuple[int, str, int], _Group] = defaultdict(_Group)
-        self._passing: list[int] = []
+        self._sampled: list[int] = []
         self._max_ports = max_ports
         self._ports: dict[str, set[str]] = {}
         self._layout: tuple[Layout, list[int]] | None = None
 
-    def of(self, leaf: Leaf, elems: Elems, *, holds: bool) -> int | None:
+    def slot_of(self, leaf: Leaf, elems: Elems, *, on_change: bool) -> int | None:
         """Return the slot of a leaf, new if it has none; None past the limit of ports."""
         assert leaf.metric is not None
-        place = CellKey(leaf.row, leaf.metric, leaf.index)
-        found = self._number.get((place, leaf.rank))
+        cell = CellKey(leaf.row, leaf.metric, leaf.index)
+        found = self._number.get((cell, leaf.rank))
         if found is not None:
             return found
-        if place.row not in self._of_row and len(self._of_row) >= self._max_ports:
+        if cell.row not in self._of_row and len(self._of_row) >= self._max_ports:
             return None
-        self._number[place, leaf.rank] = number = len(self.values)
-        self._of_row[place.row].append(number)
-        self._slots.append(_Slot(place, leaf.rank, elems, holds, leaf.beside))
+        self._number[cell, leaf.rank] = number = len(self.values)
+        self._of_row[cell.row].append(number)
+        self._slots.append(_Slot(cell, leaf.rank, elems, on_change, leaf.secondary))
         self.values.append(None)
-        if not holds:
-            self._passing.append(number)
+        if not on_change:
+            self._sampled.append(number)
         self._layout = None
         return number
 
-    def left_out(self, leaf: Leaf, slot: int, others: Iterable[Leaf]) -> None:
+    def add_defaults(self, leaf: Leaf, slot: int, others: Iterable[Leaf]) -> None:
         """Record the defaults of leaves that the device omits when it sends this one."""
         group = self._groups[leaf.group, leaf.row, leaf.index]
         group.members.add(slot)
         for other in others:
-            number = self.of(other, (), holds=False)
+            number = self.slot_of(other, (), on_change=False)
             if number is not None and other.default is not None:
                 group.defaults[number] = other.default
 
-    def holds_module(self, module: str, port: str) -> None:
+    def assign_module(self, module: str, port: str) -> None:
         """Assign a module's values to the port that holds it, if that is one port."""
         ports = self._ports.setdefault(module, set())
         if port not in ports and len(self._ports) <= self._max_ports:
@@ -121,13 +121,13 @@ class SlotTable:
         """Return the layout, and the slot of each of its cells: of several for one cell, the highest in rank."""
         if self._layout is None:
             best: dict[CellKey, tuple[int, int]] = {}
-            full = {slot.place.row for slot in self._slots if not slot.beside} | self._ports.keys()
+            full = {slot.cell.row for slot in self._slots if not slot.secondary} | self._ports.keys()
             for number, slot in enumerate(self._slots):
-                if slot.beside and slot.place.row not in full:
+                if slot.secondary and slot.cell.row not in full:
                     continue
-                place = slot.place._replace(row=self.row_of(slot.place.row))
-                if place not in best or slot.rank > best[place][0]:
-                    best[place] = (slot.rank, number)
+                cell = slot.cell._replace(row=self.row_of(slot.cell.row))
+                if cell not in best or slot.rank > best[cell][0]:
+                    best[cell] = (slot.rank, number)
             self._layout = Layout(list(best)), [number for _, number in best.values()]
         return self._layout
 
@@ -139,9 +139,9 @@ class SlotTable:
                     if self.values[number] is None:
                         self.values[number] = default
 
-    def pass_on(self) -> None:
+    def clear_sampled(self) -> None:
         """Clear all values but those sent on change, after a reading was taken."""
-        for number in self._passing:
+        for number in self._sampled:
             self.values[number] = None
 
     def clear_below(self, elems: Elems) -> None:
@@ -150,7 +150,7 @@ class SlotTable:
         numbers = [number for row in rows & self._of_row.keys() for number in self._of_row[row]]
         if not numbers:
             numbers = list(range(len(self._slots)))
-        self.asked += len(numbers)
+        self.scanned += len(numbers)
         for number in numbers:
             if _covers(elems, self._slots[number].elems):
                 self.values[number] = None
@@ -178,12 +178,12 @@ class PathIndex:
         self,
         slots: SlotTable,
         max_paths: int,
-        words: PathMapping,
+        mapping: PathMapping,
         on_change: OnChange,
         out_of_bounds: Callable[[], None],
     ) -> None:
         self.slots = slots
-        self._words = words
+        self._mapping = mapping
         self._on_change = on_change
         self._max_paths = max_paths
         self._out_of_bounds = out_of_bounds
@@ -232,7 +232,7 @@ class PathIndex:
         step = node.elems[-1]
         if any(value != "*" for _, value in step.keys):
             return node
-        wanted = self._words.keys_of(step.name)
+        wanted = self._mapping.keys_of(step.name)
         named = ((paths.bare(key), str(value)) for key, value in _scalars(item))
         keys = tuple(sorted((key, value) for key, value in named if key in wanted))
         return self.node((*node.elems[:-1], Elem(step.name, keys))) if keys else node
@@ -241,17 +241,17 @@ class PathIndex:
         if len(elems) > _DEEPEST or any(len(value) > _LONGEST_NAME for step in elems for _, value in step.keys):
             self._out_of_bounds()
             return Node(elems[:_DEEPEST], None, _NO_SLOT)
-        leaf = self._words.leaf(elems)
+        leaf = self._mapping.leaf(elems)
         if leaf is None or leaf.metric is None or not leaf.row:
             return Node(elems, leaf, _NO_SLOT)
-        holds = self._is_sent_on_change(elems, leaf)
-        slot = self.slots.of(leaf, elems, holds=holds) if len(leaf.row) <= _LONGEST_NAME else None
+        on_change = self._is_sent_on_change(elems, leaf)
+        slot = self.slots.slot_of(leaf, elems, on_change=on_change) if len(leaf.row) <= _LONGEST_NAME else None
         if slot is None:
             self._out_of_bounds()
             return Node(elems, None, _NO_SLOT)
-        if others := list(self._words.left_out(leaf)):
-            self.slots.left_out(leaf, slot, others)
-        return Node(elems, leaf, slot, holds=holds)
+        if others := list(self._mapping.defaults_for(leaf)):
+            self.slots.add_defaults(leaf, slot, others)
+        return Node(elems, leaf, slot, on_change=on_change)
 
     def _is_sent_on_change(self, elems: Elems, leaf: Leaf) -> bool:
         if self._on_change is STATES:

@@ -53,13 +53,13 @@ class Leaf:
     read: Read = values.number
     fact: str = ""
     rank: int = 9
-    beside: bool = False
+    secondary: bool = False
     default: float | None = None
     group: int = 0
     row_in: tuple[int, str] | None = None
 
 
-class _Where(NamedTuple):
+class _Position(NamedTuple):
     """The position of a placeholder: a step and its key; no key if the step's name contains it."""
 
     step: int
@@ -71,7 +71,7 @@ class _Rule:
     """One line of a table: its pattern and its mapping."""
 
     names: tuple[re.Pattern[str] | str, ...]
-    held: dict[str, _Where]
+    positions: dict[str, _Position]
     mapping: LeafMapping
     group: int
 
@@ -87,15 +87,15 @@ class _Rule:
             if matched is None:
                 return None
             found |= matched.groupdict()
-        for what, (step, key) in self.held.items():
+        for name, (step, key) in self.positions.items():
             if key:
-                found[what] = elems[step].key(key) or ""
+                found[name] = elems[step].key(key) or ""
         return found
 
 
 _PLACEHOLDER = re.compile(r"\{(row|lane|other)\}")
 _DIGITS = re.compile(r"\d{1,4}$")
-_HELD = {"row": r"(?P<row>[^*]+)", "lane": r"(?P<lane>\d+)", "other": r"(?P<other>[^*]+)"}
+_GROUPS = {"row": r"(?P<row>[^*]+)", "lane": r"(?P<lane>\d+)", "other": r"(?P<other>[^*]+)"}
 _MOST_LANES = 64
 
 
@@ -103,7 +103,7 @@ def _name_pattern(name: str) -> re.Pattern[str] | str:
     if "{" not in name and "*" not in name:
         return name
     parts = re.split(r"(\{\w+\}|\*)", name)
-    return re.compile("".join(".*" if part == "*" else _HELD.get(part[1:-1], re.escape(part)) for part in parts))
+    return re.compile("".join(".*" if part == "*" else _GROUPS.get(part[1:-1], re.escape(part)) for part in parts))
 
 
 class PathMapping:
@@ -118,21 +118,21 @@ class PathMapping:
             for section in profile.section:
                 for below in section.below:
                     self._groups.append([])
-                    for path, said in section.leaves.items():
-                        meaning = LeafMapping(metric=said) if isinstance(said, str) else said
-                        self._add(from_text(f"{below}/{path}"), meaning)
+                    for path, leaf in section.leaves.items():
+                        mapping = LeafMapping(metric=leaf) if isinstance(leaf, str) else leaf
+                        self._add(from_text(f"{below}/{path}"), mapping)
 
-    def _add(self, elems: Elems, meaning: LeafMapping) -> None:
-        held: dict[str, _Where] = {}
+    def _add(self, elems: Elems, mapping: LeafMapping) -> None:
+        positions: dict[str, _Position] = {}
         for step, elem in enumerate(elems):
-            for what in _PLACEHOLDER.findall(elem.name):
-                held[what] = _Where(step, "")
+            for name in _PLACEHOLDER.findall(elem.name):
+                positions[name] = _Position(step, "")
             for key, value in elem.keys:
                 self._keys[elem.name][key] = None
-                for what in _PLACEHOLDER.findall(value):
-                    held[what] = _Where(step, key)
+                for name in _PLACEHOLDER.findall(value):
+                    positions[name] = _Position(step, key)
         names = tuple(_name_pattern(elem.name) for elem in elems)
-        rule = _Rule(names, held, meaning, len(self._groups) - 1)
+        rule = _Rule(names, positions, mapping, len(self._groups) - 1)
         self._groups[-1].append(rule)
         if all(isinstance(name, str) for name in names):
             self._exact.setdefault(tuple(elem.name for elem in elems), rule)
@@ -148,7 +148,7 @@ class PathMapping:
                 return _leaf(rule, found)
         return None
 
-    def left_out(self, leaf: Leaf) -> Iterator[Leaf]:
+    def defaults_for(self, leaf: Leaf) -> Iterator[Leaf]:
         """Yield the leaves with a default in the same row, lane and section as this one."""
         for rule in self._groups[leaf.group]:
             if rule.mapping.default is None:
@@ -163,27 +163,27 @@ class PathMapping:
 
 
 def _leaf(rule: _Rule, found: dict[str, str]) -> Leaf | None:
-    meaning, row = rule.mapping, found.get("row", "")
-    place = rule.held.get("row")
-    row_in = (place.step, place.key) if place is not None and place.key else None
-    if meaning.fact:
-        whose = f"{row}\0{found['other']}" if "other" in found else row
-        return Leaf(Kind.FACT, whose, read=_READERS[meaning.read or "text"], fact=meaning.fact)
-    if meaning.is_:
-        read = _READERS[meaning.read or ("unix_ns" if meaning.is_ == "boot-time" else "text")]
-        return Leaf(_KINDS[meaning.is_], row, read=read, row_in=row_in)
-    metric = BY_NAME[meaning.metric]
+    mapping, row = rule.mapping, found.get("row", "")
+    position = rule.positions.get("row")
+    row_in = (position.step, position.key) if position is not None and position.key else None
+    if mapping.fact:
+        subject = f"{row}\0{found['other']}" if "other" in found else row
+        return Leaf(Kind.FACT, subject, read=_READERS[mapping.read or "text"], fact=mapping.fact)
+    if mapping.is_:
+        read = _READERS[mapping.read or ("unix_ns" if mapping.is_ == "boot-time" else "text")]
+        return Leaf(_KINDS[mapping.is_], row, read=read, row_in=row_in)
+    metric = BY_NAME[mapping.metric]
     index = NO_INDEX
     if CATALOGUE[metric].index is not None:
         digits = _DIGITS.search(found.get("lane", ""))
-        index = int(digits[0]) - meaning.lanes_from if digits else NO_INDEX
+        index = int(digits[0]) - mapping.lanes_from if digits else NO_INDEX
         if not 0 <= index < _MOST_LANES:
             return None
     is_counter = CATALOGUE[metric].counter
-    kind = Kind.COUNTER if is_counter else Kind.STATE if meaning.state else Kind.READING
+    kind = Kind.COUNTER if is_counter else Kind.STATE if mapping.state else Kind.READING
     return Leaf(
-        kind, row, metric, index, _scaled(_READERS[meaning.read or "number"], meaning.scale), "", meaning.rank,
-        meaning.beside, meaning.default, rule.group, row_in,
+        kind, row, metric, index, _scaled(_READERS[mapping.read or "number"], mapping.scale), "", mapping.rank,
+        mapping.secondary, mapping.default, rule.group, row_in,
     )  # fmt: skip
 
 

@@ -34,20 +34,20 @@ class Subscription(_Strict):
     origin: str = ""
     target: str = ""
     models: tuple[str, ...] = ()
-    instead: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
     """Paths to try in turn if the device refuses this one."""
 
     @property
-    def schema_of(self) -> tuple[str, str]:
+    def schema_key(self) -> tuple[str, str]:
         """The target and origin, which all paths of one subscription must share."""
         return self.target, self.origin
 
-    def less(self) -> Iterator["Subscription"]:
+    def fallbacks(self) -> Iterator["Subscription"]:
         """Yield itself, then itself in the other mode, then its fallbacks."""
         other: Mode = "on_change" if self.mode == "sample" else "sample"
         yield self
         yield self.model_copy(update={"mode": other})
-        for path in self.instead:
+        for path in self.fallback:
             yield self.model_copy(update={"path": path})
 
 
@@ -67,7 +67,7 @@ class LeafMapping(_Strict):
     """The number of the first lane on the device; in railsight it is 0."""
     default: float | None = None
     """The value if the device omits the leaf while it sends others of its section."""
-    beside: bool = False
+    secondary: bool = False
     """Counts only for a row with other values: a temperature is a module's only if the module's light is present."""
 
     @field_validator("metric")
@@ -93,7 +93,7 @@ class Profile(_Strict):
     """The origin of this profile's data."""
     models: tuple[str, ...] = ()
     encodings: tuple[Encoding, ...] = ()
-    ask: tuple[Subscription, ...] = ()
+    subscribe: tuple[Subscription, ...] = ()
     facts: tuple[Subscription, ...] = ()
     """Requested once, and again after hours; each may be refused alone."""
     section: tuple[Section, ...] = ()
@@ -106,7 +106,7 @@ class DeviceHints:
     encodings: frozenset[int] = frozenset()
     models: tuple[str, ...] = ()
 
-    def has(self, wanted: Iterable[str]) -> bool:
+    def matches(self, wanted: Iterable[str]) -> bool:
         """Return True if one of its models matches one of these globs, with or without its namespace."""
         return any(
             fnmatchcase(model, glob) or fnmatchcase(model.rpartition(":")[2], glob)
@@ -127,10 +127,10 @@ def profiles() -> dict[str, Profile]:
     return {profile.name: profile for profile in found}
 
 
-def chosen(named: Iterable[str], said: DeviceHints) -> tuple[Profile, ...]:
+def chosen(named: Iterable[str], hints: DeviceHints) -> tuple[Profile, ...]:
     """Return the profiles of a device, the vendor's first: those named, else those that match its models."""
     known = profiles()
     own = [known[name] for name in named if name != COMMON]
     if not own:
-        own = [profile for profile in known.values() if said.has(profile.models)]
+        own = [profile for profile in known.values() if hints.matches(profile.models)]
     return (*own, known[COMMON])

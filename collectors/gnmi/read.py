@@ -72,7 +72,7 @@ class Wire:
         )
         try:
             answer = await ask(gnmi_pb2.CapabilityRequest(), timeout=_CALL_S, metadata=self._metadata)
-            said = gnmi_pb2.CapabilityResponse.FromString(answer)
+            reason = gnmi_pb2.CapabilityResponse.FromString(answer)
         except DecodeError:
             return DeviceHints()
         except grpc.aio.AioRpcError as error:
@@ -80,7 +80,7 @@ class Wire:
                 return DeviceHints()
             raise _retry(error) from error
         return DeviceHints(
-            frozenset(said.supported_encodings), tuple(model.name for model in said.supported_models[:_MOST_MODELS])
+            frozenset(reason.supported_encodings), tuple(model.name for model in reason.supported_models[:_MOST_MODELS])
         )
 
     async def stream(self, request: gnmi_pb2.SubscribeRequest) -> AsyncGenerator[bytes]:
@@ -149,5 +149,5 @@ def _reject_or_retry(error: grpc.aio.AioRpcError) -> Reject | Retry:
 
 async def _status_of(call: Any) -> Reject | Retry:
     code, details = await call.code(), await call.details()
-    said = f"{code.name}: {(details or '')[:300]}"
-    return Reject(said) if code in _REFUSALS else Retry(said)
+    reason = f"{code.name}: {(details or '')[:300]}"
+    return Reject(reason) if code in _REFUSALS else Retry(reason)

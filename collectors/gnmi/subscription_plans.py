@@ -24,76 +24,83 @@ class SubscriptionPlan:
     """One set of subscriptions in one encoding, which a device may accept or refuse."""
 
     encoding: int
-    asks: tuple[Subscription, ...]
-    words: PathMapping
+    subscriptions: tuple[Subscription, ...]
+    mapping: PathMapping
 
     @property
     def on_change(self) -> frozenset[tuple[str, ...]]:
         """The paths that the device sends on change instead of at each sample."""
-        return frozenset(names_of(paths.from_text(ask.path)) for ask in self.asks if ask.mode == "on_change")
+        return frozenset(
+            names_of(paths.from_text(subscription.path))
+            for subscription in self.subscriptions
+            if subscription.mode == "on_change"
+        )
 
     def requests(self, cadence_ns: int) -> list[gnmi_pb2.SubscribeRequest]:
         """Return the requests that open the streams: one per schema, as a subscription has one target and origin."""
-        by_schema = sorted(self.asks, key=lambda ask: ask.schema_of)
+        by_schema = sorted(self.subscriptions, key=lambda subscription: subscription.schema_key)
         return [
-            stream_request(list(asks), self.encoding, cadence_ns)
-            for _, asks in groupby(by_schema, key=lambda ask: ask.schema_of)
+            stream_request(list(subscriptions), self.encoding, cadence_ns)
+            for _, subscriptions in groupby(by_schema, key=lambda subscription: subscription.schema_key)
         ]
 
     def __str__(self) -> str:
-        told = sum(ask.mode == "on_change" for ask in self.asks)
-        return f"{len(self.asks) - told} sampled, {told} on change, {name_of(self.encoding)}"
+        on_change = sum(subscription.mode == "on_change" for subscription in self.subscriptions)
+        return f"{len(self.subscriptions) - on_change} sampled, {on_change} on change, {name_of(self.encoding)}"
 
 
-def subscription_plans(encoding: str, profiles: Sequence[Profile], said: DeviceHints) -> Iterator[SubscriptionPlan]:
+def subscription_plans(encoding: str, profiles: Sequence[Profile], hints: DeviceHints) -> Iterator[SubscriptionPlan]:
     """Yield every plan, best first: of the encodings that the profiles prefer, those that the device supports."""
-    asks = subscriptions(profiles, said)
-    words = path_mapping(tuple(profile.name for profile in profiles[:-1]))
-    for name in encodings(encoding, profiles, said):
-        yield SubscriptionPlan(ENCODINGS[name], asks, words)
+    subscriptions = selected(profiles, hints)
+    mapping = path_mapping(tuple(profile.name for profile in profiles[:-1]))
+    for name in encodings(encoding, profiles, hints):
+        yield SubscriptionPlan(ENCODINGS[name], subscriptions, mapping)
 
 
-def encodings(wanted: str, profiles: Sequence[Profile], said: DeviceHints) -> list[str]:
+def encodings(wanted: str, profiles: Sequence[Profile], hints: DeviceHints) -> list[str]:
     """Return the encodings to try; all preferred ones if the device lists none that is known here."""
     preferred: list[str] = (
         [wanted] if wanted != "auto" else list(dict.fromkeys(name for p in profiles for name in p.encodings))
     )
-    return [name for name in preferred if ENCODINGS[name] in said.encodings] or preferred
+    return [name for name in preferred if ENCODINGS[name] in hints.encodings] or preferred
 
 
-def subscriptions(profiles: Iterable[Profile], said: DeviceHints) -> tuple[Subscription, ...]:
+def selected(profiles: Iterable[Profile], hints: DeviceHints) -> tuple[Subscription, ...]:
     """Return the profiles' subscriptions, without those of models that the device does not list."""
     return tuple(
-        ask for profile in profiles for ask in profile.ask if not said.models or not ask.models or said.has(ask.models)
+        subscription
+        for profile in profiles
+        for subscription in profile.subscribe
+        if not hints.models or not subscription.models or hints.matches(subscription.models)
     )
 
 
-def stream_request(asks: Sequence[Subscription], encoding: int, cadence_ns: int) -> gnmi_pb2.SubscribeRequest:
+def stream_request(subscriptions: Sequence[Subscription], encoding: int, cadence_ns: int) -> gnmi_pb2.SubscribeRequest:
     """Return the request that opens a stream of paths of one schema."""
-    wanted = _list(asks[0], encoding, gnmi_pb2.SubscriptionList.STREAM)
-    for ask in asks:
-        if ask.mode == "sample":
-            wanted.subscription.add(path=_path(ask), mode=gnmi_pb2.SAMPLE, sample_interval=cadence_ns)
+    wanted = _list(subscriptions[0], encoding, gnmi_pb2.SubscriptionList.STREAM)
+    for subscription in subscriptions:
+        if subscription.mode == "sample":
+            wanted.subscription.add(path=_path(subscription), mode=gnmi_pb2.SAMPLE, sample_interval=cadence_ns)
         else:
-            wanted.subscription.add(path=_path(ask), mode=gnmi_pb2.ON_CHANGE)
+            wanted.subscription.add(path=_path(subscription), mode=gnmi_pb2.ON_CHANGE)
     return gnmi_pb2.SubscribeRequest(subscribe=wanted)
 
 
-def once_request(ask: Subscription, encoding: int) -> gnmi_pb2.SubscribeRequest:
+def once_request(subscription: Subscription, encoding: int) -> gnmi_pb2.SubscribeRequest:
     """Return the request for the values below a path, once."""
-    wanted = _list(ask, encoding, gnmi_pb2.SubscriptionList.ONCE)
-    wanted.subscription.add(path=_path(ask))
+    wanted = _list(subscription, encoding, gnmi_pb2.SubscriptionList.ONCE)
+    wanted.subscription.add(path=_path(subscription))
     return gnmi_pb2.SubscribeRequest(subscribe=wanted)
 
 
 def _list(
-    ask: Subscription, encoding: int, mode: gnmi_pb2.SubscriptionList.Mode.ValueType
+    subscription: Subscription, encoding: int, mode: gnmi_pb2.SubscriptionList.Mode.ValueType
 ) -> gnmi_pb2.SubscriptionList:
     wanted = gnmi_pb2.SubscriptionList(mode=mode, encoding=gnmi_pb2.Encoding.ValueType(encoding))
-    if ask.target:
-        wanted.prefix.target = ask.target
+    if subscription.target:
+        wanted.prefix.target = subscription.target
     return wanted
 
 
-def _path(ask: Subscription) -> gnmi_pb2.Path:
-    return paths.to_message(paths.from_text(ask.path, modules=True), origin=ask.origin)
+def _path(subscription: Subscription) -> gnmi_pb2.Path:
+    return paths.to_message(paths.from_text(subscription.path, modules=True), origin=subscription.origin)

@@ -196,7 +196,7 @@ def _answered(*said: Any) -> None:
         if why in _ASK_AGAIN and request.reports:  # engine discovery, and the device's clock (RFC 3414, 4)
             again = request._replace(reports=request.reports - 1)
             try:
-                request.connection.ask(request.request, _answered, again)
+                request.connection.request(request.request, _answered, again)
             except PySnmpError as error:
                 answer.set_exception(Retry(f"cannot be asked: {error}"))
             return

@@ -104,11 +104,11 @@ async def plain(port: int, meter: Meter, _: str) -> None:
     """Walk every path."""
     last: dict[str, Any] = {}
     taken = 0
-    async for said in _stream(port, gnmi_pb2.SubscribeResponse.FromString):
-        prefix = _walk(said.update.prefix)
-        for update in said.update.update:
+    async for response in _stream(port, gnmi_pb2.SubscribeResponse.FromString):
+        prefix = _walk(response.update.prefix)
+        for update in response.update.update:
             last[f"{prefix}/{_walk(update.path)}"] = getattr(update.val, update.val.WhichOneof("value") or "uint_val")
-        taken += len(said.update.update)
+        taken += len(response.update.update)
         if meter.read(taken):
             break
     meter.end(taken)
@@ -117,7 +117,7 @@ async def plain(port: int, meter: Meter, _: str) -> None:
 async def undecoded(port: int, meter: Meter, _: str) -> None:
     """Count the bytes undecoded: the cost of Python's transport."""
     taken = 0
-    async for _said in _stream(port, None):
+    async for _response in _stream(port, None):
         taken += len(LEAVES)
         if meter.read(taken):
             break
@@ -134,8 +134,8 @@ async def _stream(port: int, decode: Callable[[bytes], Any] | None) -> AsyncIter
             response_deserializer=decode,
         )()
         await call.write(wanted)
-        async for said in call:
-            yield said
+        async for response in call:
+            yield response
         call.cancel()
 
 

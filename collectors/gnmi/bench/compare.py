@@ -20,7 +20,7 @@ from streams.wire.errors import Retry
 LOAD = f"{PORTS} ports, {len(LEAVES)} counters, PROTO"
 _OURS, _ENCODED = "railsight, to Kafka", "railsight, to encoded messages"
 _PLAIN, _BYTES = "plain, walking paths", "plain, bytes not decoded"
-_PATIENCE_S = 300.0
+_TIMEOUT_S = 300.0
 
 
 @contextlib.contextmanager
@@ -28,8 +28,8 @@ def target(updates: int) -> Iterator[int]:
     """Run a switch that sends at least so many updates, and yield its port. Raises Retry."""
     # One more round, because a reading is emitted when the next begins.
     command = [sys.executable, "-m", "collectors.gnmi.bench.load", str(-(-updates // UPDATES) + 2)]
-    with _running(command) as said:
-        yield int(said)
+    with _running(command) as line:
+        yield int(line)
 
 
 @contextlib.contextmanager
@@ -40,9 +40,9 @@ def kafka(bootstrap: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="railsight-bench-") as folder:
         command = [*_railsight("broker"), "--data", str(Path(folder) / "kafka")]
-        with _running(command) as said:
-            subprocess.run([*_railsight("topics"), "--bootstrap", said], check=True, capture_output=True, timeout=60)
-            yield said
+        with _running(command) as line:
+            subprocess.run([*_railsight("topics"), "--bootstrap", line], check=True, capture_output=True, timeout=60)
+            yield line
 
 
 def _railsight(command: str) -> list[str]:
@@ -54,10 +54,10 @@ def _running(command: list[str]) -> Iterator[str]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        said = process.stdout.readline().strip()
-        if not said:
+        line = process.stdout.readline().strip()
+        if not line:
             raise Retry(f"{command[2]} did not start")
-        yield said
+        yield line
     finally:
         process.terminate()
         process.wait(30)
@@ -70,14 +70,14 @@ def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
     found: dict[str, list[Cost]] = {}
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(target(updates))
-        skipped, where = "", ""
+        skipped, address = "", ""
         try:
-            where = stack.enter_context(kafka(bootstrap))
+            address = stack.enter_context(kafka(bootstrap))
         except (Retry, subprocess.SubprocessError) as error:
             skipped = f"no Kafka: {error}"
         for _ in range(times):
-            if where:
-                found.setdefault(_OURS, []).append(_measured(_OURS, "ours", port, updates, where))
+            if address:
+                found.setdefault(_OURS, []).append(_measured(_OURS, "ours", port, updates, address))
             for name, client in ((_ENCODED, "ours"), (_PLAIN, "plain"), (_BYTES, "bytes")):
                 found.setdefault(name, []).append(_measured(name, client, port, updates))
     best = [min(costs, key=lambda cost: cost.cpu_s / cost.count) for costs in found.values()]
@@ -86,7 +86,7 @@ def compare(updates: int, times: int, bootstrap: str = "") -> list[Cost]:
 
 def _measured(name: str, client: str, port: int, updates: int, bootstrap: str = "") -> Cost:
     command = [sys.executable, "-m", "collectors.gnmi.bench.clients", client, str(port), str(updates)]
-    ran = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    ran = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if ran.returncode:
         raise Retry(f"{name}: {ran.stderr.strip().splitlines()[-1:]}")
     cost = orjson.loads(ran.stdout.splitlines()[-1])

@@ -38,15 +38,15 @@ _PATHS = tuple(to_message(from_text(leaf)) for leaf in LEAVES)
 
 def notification(port: int, at_ns: int, number: int) -> bytes:
     """Return one interface at one time, encoded."""
-    said = gnmi_pb2.SubscribeResponse()
-    said.update.timestamp = at_ns
-    said.update.prefix.CopyFrom(to_message(from_text(f"/interfaces/interface[name=Ethernet{port}/1]")))
+    response = gnmi_pb2.SubscribeResponse()
+    response.update.timestamp = at_ns
+    response.update.prefix.CopyFrom(to_message(from_text(f"/interfaces/interface[name=Ethernet{port}/1]")))
     for place, path in enumerate(_PATHS):
-        update = said.update.update.add()
+        update = response.update.update.add()
         update.path.CopyFrom(path)
         # Traffic has run for a while; errors are few.
         update.val.uint_val = (10**12 + number * 10**9 + port) * (place + 1) if place < 4 else place * (number // 100)
-    return said.SerializeToString()
+    return response.SerializeToString()
 
 
 def rounds(count: int, last_ns: int) -> list[bytes]:
@@ -85,14 +85,14 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 class _Connection:
     """One client: a thread reads its requests, another writes the responses as its windows allow."""
 
-    def __init__(self, client: socket.socket, said: bytes) -> None:
+    def __init__(self, client: socket.socket, data: bytes) -> None:
         self._client = client
-        self._said = said
+        self._data = data
         self._writing = threading.Lock()
         self._lock = threading.Condition()
         self._first_window = _FIRST_WINDOW
         self._windows: dict[int, int] = {0: _FIRST_WINDOW}
-        self._asked: dict[int, bytes] = {}
+        self._requests: dict[int, bytes] = {}
 
     def run(self) -> None:
         """Answer until the client disconnects."""
@@ -134,9 +134,9 @@ class _Connection:
             case 8:
                 self._widen(stream, int.from_bytes(payload, "big"))
             case 0:
-                asked = self._asked[stream] = self._asked.get(stream, b"") + payload
-                if len(asked) >= 5 and len(asked) >= 5 + int.from_bytes(asked[1:5], "big"):
-                    self._answer(stream, asked[5:])
+                request = self._requests[stream] = self._requests.get(stream, b"") + payload
+                if len(request) >= 5 and len(request) >= 5 + int.from_bytes(request[1:5], "big"):
+                    self._answer(stream, request[5:])
 
     def _settle(self, payload: bytes) -> None:
         for at in range(0, len(payload), 6):
@@ -156,7 +156,7 @@ class _Connection:
 
     def _answer(self, stream: int, message: bytes) -> None:
         """Answer Capabilities (an empty message) as not implemented, ONCE with no values, and a stream with all."""
-        self._asked[stream] = b""
+        self._requests[stream] = b""
         if not message:
             headers = _ANSWER + _trailers(12)
             self._send(_frame(_HEADERS, _END_HEADERS | _END_STREAM, stream, headers))
@@ -164,20 +164,20 @@ class _Connection:
             self._send(_frame(_HEADERS, _END_HEADERS | _END_STREAM, stream, _ANSWER + _trailers(0)))
         else:
             self._send(_frame(_HEADERS, _END_HEADERS, stream, _ANSWER))
-            threading.Thread(target=self._say_all, args=(stream,), daemon=True).start()
+            threading.Thread(target=self._send_all, args=(stream,), daemon=True).start()
 
-    def _say_all(self, stream: int) -> None:
-        at, said = 0, self._said
+    def _send_all(self, stream: int) -> None:
+        at, data = 0, self._data
         with self._lock:
             self._windows.setdefault(stream, self._first_window)
         try:
-            while at < len(said):
+            while at < len(data):
                 with self._lock:
                     self._lock.wait_for(lambda: self._windows[0] > 0 and self._windows[stream] > 0)
-                    room = min(self._windows[0], self._windows[stream], 16 * _FRAME, len(said) - at)
+                    room = min(self._windows[0], self._windows[stream], 16 * _FRAME, len(data) - at)
                     self._windows[0] -= room
                     self._windows[stream] -= room
-                parts = (said[begin : min(begin + _FRAME, at + room)] for begin in range(at, at + room, _FRAME))
+                parts = (data[begin : min(begin + _FRAME, at + room)] for begin in range(at, at + room, _FRAME))
                 data = b"".join(_frame(_DATA, 0, stream, part) for part in parts)
                 self._send(data)
                 at += room
@@ -187,12 +187,12 @@ class _Connection:
 
 def serve(count: int) -> None:
     """Serve until killed."""
-    said = b"".join(b"\0" + struct.pack(">I", len(one)) + one for one in rounds(count, time.time_ns()))
+    data = b"".join(b"\0" + struct.pack(">I", len(one)) + one for one in rounds(count, time.time_ns()))
     with socket.create_server(("127.0.0.1", 0)) as server:
         print(server.getsockname()[1], flush=True)  # noqa: T201 — the parent reads the port
         while True:
             client, _ = server.accept()
-            threading.Thread(target=_Connection(client, said).run, daemon=True).start()
+            threading.Thread(target=_Connection(client, data).run, daemon=True).start()
 
 
 if __name__ == "__main__":

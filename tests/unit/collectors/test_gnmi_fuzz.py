@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from collectors.core.columns import Reading
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_identity import DeviceIdentity
-from collectors.gnmi.facts import facts_of
+from collectors.gnmi.facts import facts_fields
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.paths import from_text, to_message
@@ -137,21 +137,21 @@ def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
     for number in range(MANY):
         data, now_ns = message(rng), T + number * 10**9
         began_s = time.thread_time()
-        outputs = connection.take_known(data, now_ns)
+        outputs = connection.process_known(data, now_ns)
         if outputs is None:
             try:
                 said = gnmi_lite_pb2.SubscribeResponse.FromString(data)
             except DecodeError:
                 refused += 1
                 continue
-            outputs = connection.take(said.update, now_ns, data)
+            outputs = connection.process(said.update, now_ns, data)
         flushed = connection.flush(now_ns + 10**12)
         longest_s = max(longest_s, time.thread_time() - began_s)
         for reading in [*outputs, flushed]:
             if isinstance(reading, Reading):
                 readings += 1
                 checked(reading)
-    facts_of(memory)
+    facts_fields(memory)
     assert longest_s < LONGEST_S
     assert refused > 100 and readings > 500
     assert (
@@ -160,7 +160,7 @@ def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
     true = gnmi_pb2.Notification(timestamp=T)
     update = true.update.add(path=to_message(from_text("/interfaces/interface[name=e1]/state/counters/in-octets")))
     update.val.uint_val = 42
-    connection.take(gnmi_lite_pb2.Notification.FromString(true.SerializeToString()), T + MANY * 10**9)
+    connection.process(gnmi_lite_pb2.Notification.FromString(true.SerializeToString()), T + MANY * 10**9)
     last = connection.flush(T + (MANY + 10**4) * 10**9)
     assert last is not None
     column, row = last.counters.metric.index(Metric.RX_BYTES), last.row.index("e1")

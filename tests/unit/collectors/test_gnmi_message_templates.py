@@ -46,11 +46,11 @@ class Reader:
 
     def read(self, data: bytes, at_ns: int) -> list[object]:
         """What a message makes."""
-        outputs = self.connection.take_known(data, at_ns) if self.knows else None
+        outputs = self.connection.process_known(data, at_ns) if self.knows else None
         self.known += outputs is not None
         if outputs is None:
             said = gnmi_lite_pb2.SubscribeResponse.FromString(data).update
-            outputs = self.connection.take(said, at_ns, data if self.knows else b"")
+            outputs = self.connection.process(said, at_ns, data if self.knows else b"")
         return [self.told(output) for output in outputs]
 
     def flushed(self, at_ns: int) -> object:
@@ -110,9 +110,9 @@ def test_a_message_that_is_cut_or_changed_has_no_shape() -> None:
     reader = Reader(knows=True)
     data = message(dict.fromkeys(COUNTERS[:6], 5), T)
     reader.read(data, T)
-    assert reader.connection.take_known(data, T) is not None
+    assert reader.connection.process_known(data, T) is not None
     for wrong in (data[:-1], data + b"\x00", data[1:], b"", data.replace(b"in-octets", b"in-octetz")):
-        assert reader.connection.take_known(wrong, T) is None
+        assert reader.connection.process_known(wrong, T) is None
 
 
 @pytest.mark.parametrize("numbers", [[0], [127, 128, 0, 300], [2**63, 2**64 - 1, 1]])

@@ -13,7 +13,7 @@ from collectors.core.metrics import CollectorMetrics
 from collectors.core.params import TargetParams
 from collectors.gnmi import subscription_plans
 from collectors.gnmi.device_identity import DeviceIdentity
-from collectors.gnmi.facts import facts_of
+from collectors.gnmi.facts import facts_fields
 from collectors.gnmi.params import Params, Target
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.path_mapping import PathMapping, path_mapping
@@ -35,10 +35,10 @@ class Device:
     def __init__(self, words: PathMapping | None = None) -> None:
         self.memory = DeviceIdentity()
         self.metrics = CollectorMetrics()
-        self.connection = Connection("leaf1", Params(), self.memory, self.metrics, on_change=True, words=words)
+        self.connection = Connection("leaf1", Params(), self.memory, self.metrics, on_change=True, mapping=words)
 
     def says(self, values: Values, prefix: str = "", at_ns: int = T) -> None:
-        self.connection.take(notification(at_ns, values, prefix=prefix), at_ns)
+        self.connection.process(notification(at_ns, values, prefix=prefix), at_ns)
 
     def read(self, now_ns: int = T + S) -> dict[tuple[str, str, int], float]:
         self.connection.synced()
@@ -64,9 +64,9 @@ def test_every_profile_is_on_the_page_and_asks_for_paths() -> None:
         assert f"| `{name}` |" in page
         assert profile.source
         assert name == COMMON or profile.models
-        for ask in (*profile.ask, *profile.facts):
+        for ask in (*profile.subscribe, *profile.facts):
             assert from_text(ask.path)
-            for instead in ask.instead:
+            for instead in ask.fallback:
                 assert from_text(instead)
 
 
@@ -91,7 +91,7 @@ def test_a_profile_that_means_nothing_is_refused() -> None:
     for leaves in ({"a": {"metric": "rx_bites"}}, {"a": {"metric": "rx_bytes", "ranc": 1}}):
         with pytest.raises(ValidationError):
             Profile.model_validate(whole | {"section": [{"below": ["/a"], "leaves": leaves}]})
-    with pytest.raises(ValidationError, match="no such profile"):
+    with pytest.raises(ValidationError, match="unknown profile"):
         Target(name="a", address="b:1", profiles=("nobody",))
 
 
@@ -99,13 +99,13 @@ def test_capabilities_choose_profiles_models_and_encodings() -> None:
     """A vendor's models bring its profile, what belongs to no listed model is left out, the encoding is one it has."""
     everything = chosen((), DeviceHints())
     assert [profile.name for profile in everything] == [COMMON]
-    assert len(subscription_plans.subscriptions(everything, DeviceHints())) == len(profiles()[COMMON].ask)
+    assert len(subscription_plans.selected(everything, DeviceHints())) == len(profiles()[COMMON].subscribe)
     said = DeviceHints(
         frozenset({gnmi_pb2.JSON_IETF, gnmi_pb2.JSON}), ("sonic-port", "http://oc:openconfig-interfaces")
     )
     own = chosen((), said)
     assert [profile.name for profile in own] == ["sonic", COMMON]
-    asked = subscription_plans.subscriptions(own, said)
+    asked = subscription_plans.selected(own, said)
     assert {ask.path for ask in asked if ask.target} >= {"/COUNTERS/Ethernet*", "/PORT_TABLE"}
     assert "/interfaces/interface/state/counters" in {ask.path for ask in asked}
     assert not any(ask.path.startswith(("/qos", "/components")) for ask in asked)
@@ -127,7 +127,7 @@ def test_a_subscription_has_one_target_and_origin() -> None:
     way = next(subscription_plans.subscription_plans("json_ietf", chosen((), said), said))
     requests = [request.subscribe for request in way.requests(10 * S)]
     assert sorted(request.prefix.target for request in requests) == ["", "APPL_DB", "COUNTERS_DB", "STATE_DB"]
-    assert sum(len(request.subscription) for request in requests) == len(way.asks)
+    assert sum(len(request.subscription) for request in requests) == len(way.subscriptions)
     modes = {asked.path.elem[0].name: asked.mode for request in requests for asked in request.subscription}
     assert modes["PORT_TABLE"] == gnmi_pb2.ON_CHANGE and modes["COUNTERS"] == gnmi_pb2.SAMPLE
     assert "huawei-ifm:ifm" in modes
@@ -159,7 +159,7 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
     }  # fmt: skip
     assert device.metrics.value("unreadable") == 0
     device.says({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
-    assert facts_of(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
+    assert facts_fields(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
 
 
 def test_priorities_of_other_vendors() -> None:
@@ -214,7 +214,7 @@ def test_modules_are_facts_by_number_and_port() -> None:
         device.says(said, f"/components/component[name={name}]/state")
     device.says({"/interfaces/interface[name=e1]/state/transceiver": "x1"})
     assert [(c.name, c.kind, c.part_number, c.serial, c.firmware, c.alias)
-            for c in facts_of(device.memory)["components"]] == [
+            for c in facts_fields(device.memory)["components"]] == [
         ("x1", "transceiver", "P1", "S-x1", "2.0", ("e1",)), ("x2", "transceiver", "P1", "S-x2", "2.0", ()),
     ]  # fmt: skip
 
@@ -253,7 +253,7 @@ def test_values_in_every_form_that_the_specification_has() -> None:
         device = Device()
         sent = gnmi_pb2.Notification(timestamp=T)
         sent.update.add(path=path, val=value)
-        device.connection.take(gnmi_lite_pb2.Notification.FromString(sent.SerializeToString()), T)
+        device.connection.process(gnmi_lite_pb2.Notification.FromString(sent.SerializeToString()), T)
         assert device.read() == {("x", "rx_power_dbm", 0): -3.5}, value
 
 
@@ -263,8 +263,10 @@ def test_a_delete_of_a_container_covers_what_is_below_it_and_nothing_else() -> N
     for port in ("e1", "e2"):
         device.says({"state/oper-status": "UP", "state/counters/in-octets": 1}, f"/interfaces/interface[name={port}]")
     gone = notification(T, {}, delete=("/interfaces/interface[name=e1]/state/oper-status", "/interfaces/interface/x"))
-    device.connection.take(gone, T)
+    device.connection.process(gone, T)
     assert device.read() == {("e1", "rx_bytes", -1): 1, ("e2", "rx_bytes", -1): 1, ("e2", "oper_up", -1): 1}
-    device.connection.take(notification(T + 10 * S, {}, delete=("/interfaces/interface[name=e2]/state",)), T + 10 * S)
+    device.connection.process(
+        notification(T + 10 * S, {}, delete=("/interfaces/interface[name=e2]/state",)), T + 10 * S
+    )
     device.says({"state/counters/in-octets": 2}, "/interfaces/interface[name=e1]", at_ns=T + 10 * S)
     assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 2}

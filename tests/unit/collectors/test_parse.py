@@ -9,7 +9,7 @@ from collectors.core.columns import Reading
 from collectors.core.emitter import DeviceEvent
 from collectors.core.metrics import CollectorMetrics
 from collectors.gnmi.device_identity import DeviceIdentity
-from collectors.gnmi.facts import facts_of
+from collectors.gnmi.facts import facts_fields
 from collectors.gnmi.params import Params
 from collectors.gnmi.parse import Connection
 from collectors.gnmi.v1 import gnmi_lite_pb2
@@ -40,7 +40,7 @@ class Device:
         delete: tuple[str, ...] = (),
     ) -> list[Reading | DeviceEvent]:  # fmt: skip
         sent = notification(at_ns, values, prefix=prefix, delete=delete)
-        return self.connection.take(sent, at_ns if received_ns is None else received_ns)
+        return self.connection.process(sent, at_ns if received_ns is None else received_ns)
 
     def reading(self, now_ns: int = T + S) -> Reading:
         self.connection.synced()
@@ -260,7 +260,7 @@ def test_facts_are_what_the_chassis_says() -> None:
     device.says({"software-version": "4.1"}, prefix="/system/state")
     neighbor = "/lldp/interfaces/interface[name=e1]/neighbors/neighbor[id=1]/state"
     device.says({"system-name": "spine1", "port-id": "e7"}, prefix=neighbor)
-    facts = facts_of(device.memory)
+    facts = facts_fields(device.memory)
     assert (facts["vendor"], facts["model"], facts["serial"], facts["os_version"]) == ("Acme", "X1", "S9", "4.1")
     assert facts["neighbors"] == (("e1", "spine1", "e7"),)
 
@@ -272,7 +272,7 @@ def test_no_message_of_a_device_breaks_the_reader(paths: list[bytes], value: byt
     hostile = gnmi_lite_pb2.Notification(timestamp=at_ns, prefix=paths[0] if paths else b"", delete=paths)
     for path in paths:
         hostile.update.add(path=path).val.json_val = value
-    device.connection.take(hostile, T)
+    device.connection.process(hostile, T)
     device.says({"in-octets": 4}, prefix=COUNTERS.format("e1"))
     assert value_of_rx(device) == 4
 

@@ -29,7 +29,7 @@ def replay(case: str) -> tuple[Reading | None, CollectorMetrics]:
         sent = json_format.ParseDict(response, gnmi_pb2.SubscribeResponse(), ignore_unknown_fields=True)
         lite = gnmi_lite_pb2.SubscribeResponse.FromString(sent.SerializeToString())
         received_ns = max(received_ns, lite.update.timestamp)
-        connection.take(lite.update, received_ns)
+        connection.process(lite.update, received_ns)
     return connection.flush(received_ns + 10**12), metrics
 
 

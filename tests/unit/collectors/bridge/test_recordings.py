@@ -32,7 +32,7 @@ def own(case: str) -> Rows:
     for sent in responses(case):
         lite = gnmi_lite_pb2.SubscribeResponse.FromString(sent.SerializeToString())
         received_ns = max(received_ns, lite.update.timestamp)
-        connection.take(lite.update, received_ns)
+        connection.process(lite.update, received_ns)
     reading = connection.flush(received_ns + 10**12)
     return {} if reading is None else rows(reading)
 
