@@ -21,7 +21,7 @@ from streams.bench.processes import ProcessCosts
 from streams.bench.report import WorkerKill
 from streams.bench.statistics import Observation
 from streams.config.settings import Settings
-from streams.embedded.guarded import Guarded
+from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.supervise import Supervisor
 from streams.store.clickhouse import ClickHouse
 from streams.wire.errors import Retry
@@ -58,7 +58,7 @@ class Monitor:
     lags: dict[str, list[Observation]] = field(default_factory=dict)
     memory: dict[str, list[Observation]] = field(default_factory=dict)
     kills: list[WorkerKill] = field(default_factory=list)
-    generator: Guarded | None = None
+    generator: WatchedProcess | None = None
     first: WindowEdge | None = None
     last: WindowEdge | None = None
     revisions: list[tuple[int, Finding]] = field(default_factory=list)

@@ -22,7 +22,7 @@ from streams.bench.profiling import start_profiler
 from streams.bench.report import Report
 from streams.bench.summarize import summarize
 from streams.config.settings import Settings, load
-from streams.embedded.guarded import Guarded
+from streams.embedded.watched_process import WatchedProcess
 from streams.runtime.process_specs import railsight_command, start_servers
 from streams.runtime.supervise import Part, Supervisor
 from streams.runtime.topic_writer import inventory_records, publish
@@ -50,7 +50,7 @@ class PipelineBenchmark:
     problems: list[str] = field(default_factory=list)
     settings: Settings = field(init=False)
     monitor: Monitor = field(init=False)
-    generator: Guarded | None = None
+    generator: WatchedProcess | None = None
     profiler: subprocess.Popen[bytes] | None = None
 
     async def run(self) -> Report:
@@ -126,7 +126,7 @@ class PipelineBenchmark:
         spec_file = params.folder / "load.json"
         write_spec(spec, spec_file)
         self.phase = "the load generator gets ready"
-        self.generator = Guarded(process_specs.load_command(spec_file), params.folder / "load.log", grace_s=30)
+        self.generator = WatchedProcess(process_specs.load_command(spec_file), params.folder / "load.log", grace_s=30)
         self.monitor.generator = self.generator
         await self._wait_while_loading(lambda: read_report(report_file) is not None, READY_TIMEOUT_S)
         began = read_report(report_file)

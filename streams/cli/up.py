@@ -7,7 +7,7 @@ import typer
 
 from streams.cli.collector_registry import collector_params
 from streams.config.settings import load
-from streams.embedded.folders import data_folder
+from streams.embedded.directories import data_directory
 from streams.runtime.foreground import run_and_stop
 from streams.runtime.local_pipeline import run_pipeline
 from streams.runtime.supervise import Supervisor
@@ -24,5 +24,5 @@ def up(
     settings = load(config, collector_params())
     if not settings.collectors:
         raise Misconfigured(f"{config}: no collector is configured: give at least one [collect.<name>] section")
-    supervisor = Supervisor(run_dir or data_folder() / "run")
+    supervisor = Supervisor(run_dir or data_directory() / "run")
     run_and_stop(run_pipeline(supervisor, settings, config.resolve(), typer.echo), None, supervisor.stop)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams.embedded.folders import data_folder
+from streams.embedded.directories import data_directory
 from streams.wire.errors import Misconfigured
 
 RETAIN_MARKER = "kept"
@@ -24,7 +24,7 @@ def run_folder(given: Path | None, *, keep: bool) -> Iterator[Path]:
         folder = given.resolve()
         folder.mkdir(parents=True, exist_ok=True)
     else:
-        runs = data_folder() / "demo"
+        runs = data_directory() / "demo"
         runs.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(runs)
         folder = Path(tempfile.mkdtemp(prefix="run-", dir=runs))

@@ -17,8 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Event
 
-from streams.embedded.folders import cache_folder, prepare, refusing_disk_errors
-from streams.embedded.mirrors import OVERRIDE, repository, without_credentials
+from streams.embedded.directories import cache_directory, prepare, refusing_disk_errors
+from streams.embedded.mirrors import OVERRIDE, redact_credentials, repository
 from streams.wire.errors import Misconfigured
 
 LOCK = "kafka-4.3.1.lock"
@@ -91,7 +91,7 @@ def provide(
     given = folder or (Path(environ[FOLDER]) if environ.get(FOLDER) else None)
     if given is not None:
         return _as_given(given, jars)
-    cache = cache_folder(environ) / LOCK.removesuffix(".lock")
+    cache = cache_directory(environ) / LOCK.removesuffix(".lock")
     with ThreadPoolExecutor(AT_ONCE) as pool:
         missing = [
             jar for jar, right in zip(jars, pool.map(lambda j: j.is_at(cache / j.name), jars), strict=True) if not right
@@ -146,7 +146,7 @@ def _fetch_all(
         raise Misconfigured(
             f"cannot fetch {_named(jar for jar, _ in failed)} ({failed[0][1]}); without a network, copy the jars of"
             f" {LOCK} into a folder and set {FOLDER} to it, or set {OVERRIDE} to a mirror"
-            + (f" (now {without_credentials(chosen)})" if (chosen := repository(environ)) else "")
+            + (f" (now {redact_credentials(chosen)})" if (chosen := repository(environ)) else "")
         )
 
 

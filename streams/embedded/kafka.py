@@ -14,11 +14,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from streams.embedded import kafka_aot
-from streams.embedded.folders import data_folder, prepare, refusing_disk_errors
+from streams.embedded.directories import data_directory, prepare, refusing_disk_errors
 from streams.embedded.jars import provide
 from streams.embedded.java import find_java
 from streams.embedded.kafka_config import KafkaParams
-from streams.embedded.kafka_folder import lock, settle
+from streams.embedded.kafka_data_dir import lock, prepare_cluster
 from streams.embedded.kafka_node import GRACE_S, Crashed, Node, Software
 from streams.embedded.kafka_ready import all_ready
 from streams.wire.errors import Misconfigured
@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 # Two segments' worth: with less, the first minute of a demo can fill the disk.
 NEEDS_BYTES = 256 << 20
-ASK_AGAIN_S = 0.05
+POLL_INTERVAL_S = 0.05
 # The first two of three stop in 0.3 s; a last one that can finish takes no longer.
-ALONE_S = 0.5
+MINORITY_GRACE_S = 0.5
 
 
 class EmbeddedKafka:
@@ -40,7 +40,7 @@ class EmbeddedKafka:
 
     def __init__(self, params: KafkaParams | None = None) -> None:
         self.params = params or KafkaParams()
-        self.data = self.params.data or data_folder() / "kafka"
+        self.data = self.params.data or data_directory() / "kafka"
         self._nodes: dict[int, Node] = {}
         self._stack = ExitStack()
         self._held: tuple[int, ...] = ()
@@ -88,7 +88,7 @@ class EmbeddedKafka:
         with refusing_disk_errors(self.data, "data folder"):
             # A broker whose parent was killed gets GRACE_S to stop; its successor waits for that and no longer.
             self._held = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
-            cluster = settle(self.data, self.params)
+            cluster = prepare_cluster(self.data, self.params)
             self._nodes = {
                 i: Node(i, self.data / f"node-{i}", cluster.ports, software) for i in range(1, len(cluster.ports) + 1)
             }
@@ -115,10 +115,10 @@ class EmbeddedKafka:
             if time.monotonic() > give_up:
                 logs = ", ".join(str(node.log) for node in self._nodes.values())
                 raise Misconfigured(f"Kafka was not ready after {self.params.start_timeout_s:g} s (logs: {logs})")
-            time.sleep(ASK_AGAIN_S)
+            time.sleep(POLL_INTERVAL_S)
 
     def _running_ready(self) -> bool:
-        running = [node for node in self._nodes.values() if node.runs]
+        running = [node for node in self._nodes.values() if node.is_running]
         return bool(running) and all_ready([n.ports[n.number - 1].broker for n in running], len(running))
 
     def ready(self) -> bool:
@@ -127,7 +127,7 @@ class EmbeddedKafka:
 
     def ended(self) -> list[int]:
         """The nodes that do not run, whatever ended them: none before the start, and none while all is well."""
-        return [number for number, node in self._nodes.items() if not node.runs]
+        return [number for number, node in self._nodes.items() if not node.is_running]
 
     def kill(self, node: int = 1) -> None:
         """End one node as a crash would (SIGKILL), and return once it is gone."""
@@ -154,12 +154,12 @@ class EmbeddedKafka:
         """
         asked = [node.process for node in self._nodes.values() if node.process is not None]
         for process in asked:
-            process.ask_to_stop()
+            process.request_stop()
         give_up = time.monotonic() + GRACE_S
         while (left := [process for process in asked if process.exit_code is None]) and time.monotonic() < give_up:
             if len(left) <= len(self._nodes) // 2:
-                give_up = min(give_up, time.monotonic() + ALONE_S)
-            left[0].wait(ASK_AGAIN_S)
+                give_up = min(give_up, time.monotonic() + MINORITY_GRACE_S)
+            left[0].wait(POLL_INTERVAL_S)
         for node in self._nodes.values():
             node.kill()
 

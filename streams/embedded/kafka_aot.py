@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from threading import Event, Thread
 
-from streams.embedded.folders import cache_folder
+from streams.embedded.directories import cache_directory
 from streams.embedded.kafka_config import Ports
-from streams.embedded.kafka_folder import free_ports, new_cluster_id
+from streams.embedded.kafka_data_dir import free_ports, new_cluster_id
 from streams.embedded.kafka_node import Node, Software
 from streams.embedded.kafka_ready import all_ready
 from streams.wire.errors import Misconfigured
@@ -39,7 +39,7 @@ def cache_of(software: Software, folder: Path | None = None) -> Path | None:
     for path in (software.java.command, *software.jars):
         state = path.stat()
         key.update(f"\0{path}\0{state.st_size}\0{state.st_mtime_ns}".encode())
-    return (folder or cache_folder()) / "aot" / f"kafka-{key.hexdigest()[:20]}.aot"
+    return (folder or cache_directory()) / "aot" / f"kafka-{key.hexdigest()[:20]}.aot"
 
 
 def flags(cache: Path | None) -> list[str]:
@@ -96,7 +96,7 @@ class Training:
     def _assemble(self, node: Node, made: Path) -> bool:
         """Stop the broker, at whose end the JVM writes the cache, but leave off when cancelled."""
         assert node.process is not None
-        node.process.ask_to_stop()
+        node.process.request_stop()
         while node.process.wait(0.1) is None:
             if self._cancelled.is_set():
                 return False

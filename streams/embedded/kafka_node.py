@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from streams.embedded.guarded import Guarded
 from streams.embedded.java import Java
 from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, jvm_flags, properties, rendered
+from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
 # SIGTERM takes 0.2 s alone; the last of three has no majority to hand over to, and is not worth waiting for.
@@ -46,7 +46,7 @@ class Node:
         self.folder = folder
         self.ports = ports
         self.software = software
-        self.process: Guarded | None = None
+        self.process: WatchedProcess | None = None
 
     @property
     def log(self) -> Path:
@@ -54,7 +54,7 @@ class Node:
         return self.folder / "server.log"
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether its process is there."""
         return self.process is not None and self.process.exit_code is None
 
@@ -70,11 +70,11 @@ class Node:
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(config)]
         log = self.folder / "format.log"
         command = self.software.command(self.folder, "kafka.tools.StorageTool", *arguments, aot=aot)
-        run = Guarded(command, log, held=held, niceness=niceness)
+        run = WatchedProcess(command, log, held=held, niceness=niceness)
         code = run.wait(FORMAT_TIMEOUT_S)
         run.kill()
         if code != 0:
-            raise self._error(f"cannot format {made}: {why(log)} (log: {log})")
+            raise self._error(f"cannot format {made}: {failure_reason(log)} (log: {log})")
         made.replace(self.folder / "data")
 
     def spawn(self, aot: Sequence[str], held: Sequence[int], niceness: int = 0, grace_s: float = GRACE_S) -> None:
@@ -83,7 +83,7 @@ class Node:
         if self.log.exists():
             self.log.replace(self.folder / "server.old.log")
         command = self.software.command(self.folder, "kafka.Kafka", str(config), aot=aot)
-        self.process = Guarded(command, self.log, held=held, niceness=niceness, grace_s=grace_s)
+        self.process = WatchedProcess(command, self.log, held=held, niceness=niceness, grace_s=grace_s)
 
     def _configure(self, name: str, log_dir: Path) -> Path:
         self.folder.mkdir(exist_ok=True)
@@ -103,7 +103,7 @@ class Node:
         """Raise Misconfigured, with the reason, if its process ended by itself."""
         if self.process is not None and self.process.exit_code is not None:
             own = self.ports[self.number - 1]
-            reason = why(self.log)
+            reason = failure_reason(self.log)
             if "Address already in use" in reason:
                 reason = f"port {own.broker} or {own.controller} on 127.0.0.1 is taken"
             code = self.process.exit_code
@@ -129,7 +129,7 @@ _TELLING = re.compile(
 )
 
 
-def why(log: Path) -> str:
+def failure_reason(log: Path) -> str:
     """Return the one line of a broker's log that tells best why it ended."""
     try:
         lines = log.read_text(errors="replace").splitlines()

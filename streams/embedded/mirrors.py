@@ -67,7 +67,7 @@ def _with_credentials(address: str, root: ET.Element, server: str, environ: Mapp
     return address
 
 
-def without_credentials(address: str) -> str:
+def redact_credentials(address: str) -> str:
     """Return `address` as it may be shown to people and written to logs."""
     at = urlsplit(address)
     return urlunsplit((at.scheme, at.netloc.rpartition("@")[2], at.path, at.query, ""))

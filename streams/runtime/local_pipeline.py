@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from streams.config.settings import Settings
-from streams.embedded.folders import data_folder
-from streams.embedded.kafka_folder import free_ports
+from streams.embedded.directories import data_directory
+from streams.embedded.kafka_data_dir import free_ports
 from streams.runtime.process_specs import CLIENTS, broker_part, clickhouse_part, railsight_command, wait_until_ready
 from streams.runtime.supervise import Part, Supervisor
 
@@ -51,9 +51,9 @@ async def _start_servers(
     embeds_clickhouse = "url" not in settings.store.model_fields_set
     if embeds_kafka:
         params = settings.embedded.kafka
-        supervisor.start(broker_part(params.data or data_folder() / "kafka", params.port or kafka_port, config))
+        supervisor.start(broker_part(params.data or data_directory() / "kafka", params.port or kafka_port, config))
     if embeds_clickhouse:
-        supervisor.start(clickhouse_part(data_folder() / "clickhouse", clickhouse_port))
+        supervisor.start(clickhouse_part(data_directory() / "clickhouse", clickhouse_port))
     if embeds_kafka:
         bootstrap = (await wait_until_ready(supervisor, "broker", "bootstrap"))["bootstrap"]
         os.environ["RAILSIGHT__KAFKA__BOOTSTRAP"] = bootstrap
@@ -69,4 +69,4 @@ def _spool(params: BaseModel) -> tuple[str, ...]:
     publisher = getattr(params, "publisher", None)
     if publisher is None or publisher.spool is not None or not getattr(params, "supports_spool", False):
         return ()
-    return ("--set", f"publisher.spool={data_folder() / 'spool'}")
+    return ("--set", f"publisher.spool={data_directory() / 'spool'}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from streams.embedded.kafka_folder import free_ports
+from streams.embedded.kafka_data_dir import free_ports
 from streams.runtime.supervise import GaveUp, Part, Supervisor
 
 SERVERS, CLIENTS = 0, 1

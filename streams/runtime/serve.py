@@ -14,7 +14,7 @@ from typing import Any
 
 from streams.config.kafka import KafkaSettings
 from streams.config.runtime import RuntimeSettings
-from streams.embedded.folders import data_folder, prepare
+from streams.embedded.directories import data_directory, prepare
 from streams.instrument.clock import Clock
 from streams.instrument.garbage import relaxed_gc
 from streams.instrument.metrics import Metrics, NullMetrics
@@ -86,7 +86,7 @@ async def serve(
 
     Raises Misconfigured where the topics are not as configured, Retry where the brokers do not answer in time.
     """
-    data = runtime.data or data_folder() / "faust"
+    data = runtime.data or data_directory() / "faust"
     prepare(data, purpose="folder of Faust", needs_bytes=0)
     metrics: Metrics = NullMetrics()
     if runtime.metrics_port is not None:

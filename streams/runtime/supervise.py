@@ -1,7 +1,7 @@
 """Keeps the parts of one machine running: starts them in order, brings back what ended, gives up on what cannot run.
 
-Each part is a process of its own behind a guard (streams.embedded.guarded), so that none outlives us, whichever way we
-end. What the parts are is decided by who calls (streams.cli); time and the start of processes are arguments, so that
+Each part is a process of its own behind a watchdog (streams.embedded.watched_process), so that none outlives us,
+however we end. What the parts are is decided by who calls (streams.cli); time and the start of processes are arguments, so that
 the rules of restarting can be tested without either.
 """
 
@@ -15,7 +15,7 @@ from typing import Protocol
 
 import orjson
 
-from streams.embedded.guarded import Guarded
+from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
 # A worker that was killed is back before its group notices; one that cannot start is not tried in a hurry.
@@ -91,7 +91,7 @@ class GaveUp(Misconfigured):
 
 
 def _guarded(command: Sequence[str], log: Path) -> Process:
-    return Guarded(command, log, grace_s=GRACE_S)
+    return WatchedProcess(command, log, grace_s=GRACE_S)
 
 
 class Supervisor:

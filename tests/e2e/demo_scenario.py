@@ -129,7 +129,9 @@ def _kill(run: Path, name: str, demo: Marked) -> float:
     before = until(lambda: pid_of(run, name), 30, name)
     killed = time.monotonic()
     server = SERVERS.get(name)
-    servers = [pid for pid, line in demo.running() if server and server in f"{line} " and "guard.py" not in line]
+    servers = [
+        pid for pid, line in demo.running() if server and server in f"{line} " and "parent_watchdog.py" not in line
+    ]
     (victim,) = servers if server else (before,)
     os.kill(victim, signal.SIGKILL)
     until(lambda: pid_of(run, name, before), 60, f"{name} after its kill")

@@ -113,7 +113,7 @@ NOT_YET: tuple[str, ...] = (
     "tests/fixtures/",
     "tests/integration/",
     "tests/integration/baselines/",
-    "tests/integration/clickhouse_face/",
+    "tests/integration/clickhouse_http/",
     "tests/integration/collectors/",
     "tests/integration/embedded/",
     "tests/integration/notify/",

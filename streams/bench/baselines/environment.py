@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from streams.embedded.folders import cache_folder
+from streams.embedded.directories import cache_directory
 
 LOCK = Path(__file__).with_name("environment.lock")
 """Written from environment.in by `uv pip compile --universal --python-version 3.11 --generate-hashes
@@ -32,7 +32,7 @@ def folder_of(lock: bytes, cache: Path) -> Path:
 
 def installed_python() -> Path | None:
     """The environment's interpreter, where one was made before."""
-    folder = folder_of(LOCK.read_bytes(), cache_folder())
+    folder = folder_of(LOCK.read_bytes(), cache_directory())
     return _python(folder) if _complete(folder).exists() else None
 
 
@@ -40,7 +40,7 @@ def install() -> Path:
     """The environment's interpreter, after installing what it needs; raises NotInstalled."""
     if (python := installed_python()) is not None:
         return python
-    folder = folder_of(LOCK.read_bytes(), cache_folder())
+    folder = folder_of(LOCK.read_bytes(), cache_directory())
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     install = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary=:all:")

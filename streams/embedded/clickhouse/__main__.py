@@ -15,12 +15,12 @@ from pathlib import Path
 
 from aiohttp import web
 
+from streams.embedded.clickhouse.data_dir import lock
 from streams.embedded.clickhouse.engine import Engine
-from streams.embedded.clickhouse.failures import ClickHouseError
-from streams.embedded.clickhouse.folder import lock
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import ClickHouseParams, from_json
-from streams.embedded.clickhouse.server import Face
-from streams.embedded.folders import prepare
+from streams.embedded.clickhouse.server import HttpServer
+from streams.embedded.directories import prepare
 from streams.instrument.pages import retain_malloc_pages
 from streams.wire.errors import Misconfigured
 
@@ -54,7 +54,7 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    face = Face(engine, params)
+    face = HttpServer(engine, params)
     runner = web.AppRunner(
         face.application(),
         auto_decompress=False,

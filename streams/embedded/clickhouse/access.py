@@ -3,9 +3,9 @@
 import hmac
 from collections.abc import Sequence
 
-from streams.embedded.clickhouse.call import Call
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import User
+from streams.embedded.clickhouse.request import QueryRequest
 from streams.embedded.clickhouse.statement import Statement
 from streams.embedded.clickhouse.tokens import tokens
 
@@ -13,7 +13,7 @@ from streams.embedded.clickhouse.tokens import tokens
 _NOT_FOR_READERS = {"KILL", "SYSTEM", "BACKUP", "RESTORE", "GRANT", "REVOKE"}
 
 
-def authenticate(call: Call, users: Sequence[User]) -> User:
+def authenticate(call: QueryRequest, users: Sequence[User]) -> User:
     """Return the user that the call proves to be; raise ClickHouseError for anybody else."""
     for user in users:
         if user.name == call.user and hmac.compare_digest(user.password.encode(), call.password.encode()):
@@ -25,7 +25,7 @@ def authenticate(call: Call, users: Sequence[User]) -> User:
     )
 
 
-def settings_for(user: User, call: Call) -> tuple[dict[str, str], str]:
+def settings_for(user: User, call: QueryRequest) -> tuple[dict[str, str], str]:
     """Return the settings of the call and the `readonly` level it must not leave (empty: none).
 
     2, so that settings can still be given per query, as Grafana and clickhouse-connect do.
@@ -39,7 +39,7 @@ def settings_for(user: User, call: Call) -> tuple[dict[str, str], str]:
     return settings, asked
 
 
-def refuse_writing(user: User, call: Call, statement: Statement) -> None:
+def refuse_writing(user: User, call: QueryRequest, statement: Statement) -> None:
     """Raise ClickHouseError for what the engine's read-only mode lets pass, and should not."""
     # Its check does not see an INSERT whose data is handed over in pieces.
     if statement.kind == "insert" and (user.read_only or not call.may_write):

@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from streams.embedded.clickhouse.cityhash import city_hash_128
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.block_checksum import city_hash_128
+from streams.embedded.clickhouse.errors import ClickHouseError
 
 # What we offer, best first: lz4 costs least of the CPU that the engine needs; a browser or curl asks for gzip.
 _OFFERED = ("lz4", "zstd", "gzip", "deflate", "br")

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from streams.embedded.clickhouse.failures import ClickHouseError, from_engine
-from streams.embedded.clickhouse.folder import BOOT_DATABASE, write_configuration
+from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, write_configuration
+from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
 from streams.embedded.clickhouse.params import Limits
 
 # What clickhouse-local sets for a person at a terminal and a server does not.
@@ -21,7 +21,7 @@ _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Result:
     """A whole answer, and what the engine counted."""
 
     data: bytes = b""
@@ -51,13 +51,13 @@ class Connection:
         """Let go of it, with its settings and temporary tables."""
         self._raw.close()
 
-    def query(self, sql: str, output_format: str = "TabSeparated") -> Answer:
+    def query(self, sql: str, output_format: str = "TabSeparated") -> Result:
         """Run one statement and return its whole answer."""
         try:
             got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
         except RuntimeError as error:
             raise from_engine(str(error)) from None
-        return Answer(
+        return Result(
             data=bytes(got.bytes()),
             rows=got.rows_read(),
             read_rows=got.storage_rows_read(),
@@ -133,13 +133,13 @@ class Insert:
         except RuntimeError as error:
             raise from_engine(str(error)) from None
 
-    def finish(self) -> Answer:
+    def finish(self) -> Result:
         """Write what is left; what it acknowledges is on disk as far as the engine's own settings say."""
         try:
             done = self._stream.finish()
         except RuntimeError as error:
             raise from_engine(str(error)) from None
-        return Answer(written_rows=done.rows_written, written_bytes=done.bytes_written, elapsed_s=done.elapsed)
+        return Result(written_rows=done.rows_written, written_bytes=done.bytes_written, elapsed_s=done.elapsed)
 
     def cancel(self) -> None:
         """Give it up; blocks that the engine wrote already stay, as they do on a server."""

@@ -13,9 +13,8 @@ from typing import TypeVar
 
 from aiohttp import ClientConnectionResetError, ClientPayloadError, web
 
-from streams.embedded.clickhouse.call import Call
-from streams.embedded.clickhouse.engine import Answer, Blocks, Connection, Engine
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.engine import Blocks, Connection, Engine, Result
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.native import (
     handshake_block,
     is_handshake,
@@ -24,9 +23,10 @@ from streams.embedded.clickhouse.native import (
     zoned_columns,
 )
 from streams.embedded.clickhouse.native_blocks import split
-from streams.embedded.clickhouse.pipes import ResultPipe
-from streams.embedded.clickhouse.replies import Reply, content_type
-from streams.embedded.clickhouse.staging import stage_of_input
+from streams.embedded.clickhouse.request import QueryRequest
+from streams.embedded.clickhouse.response import Response, content_type
+from streams.embedded.clickhouse.result_pipe import ResultPipe
+from streams.embedded.clickhouse.staging import staging_table
 from streams.embedded.clickhouse.statement import Statement
 
 # How soon a client's leaving is noticed while nothing comes from the engine.
@@ -39,7 +39,7 @@ class Execution:
     """One statement of one call."""
 
     def __init__(
-        self, engine: Engine, threads: Executor, connection: Connection, reply: Reply, request: web.Request
+        self, engine: Engine, threads: Executor, connection: Connection, reply: Response, request: web.Request
     ) -> None:
         self._engine = engine
         self._threads = threads
@@ -47,10 +47,10 @@ class Execution:
         self._reply = reply
         self._request = request
 
-    async def run(self, call: Call, statement: Statement, data: AsyncIterator[bytes]) -> web.StreamResponse:
+    async def run(self, call: QueryRequest, statement: Statement, data: AsyncIterator[bytes]) -> web.StreamResponse:
         """Run the statement and return the answer; errors before its first byte are the caller's to tell."""
         output_format = statement.format if statement.data_at is None and statement.format else call.default_format
-        if statement.answers:
+        if statement.returns_rows:
             self._reply.announce(output_format, content_type(output_format))
         revision = call.protocol_version if output_format == "Native" else 0
         if statement.data_at is not None:
@@ -58,7 +58,7 @@ class Execution:
         elif is_handshake(statement.sql, revision):
             answer = await self._in_thread(lambda: handshake_block(self._connection, revision))
             await self._reply.write(answer.data)
-        elif statement.kind == "select" and not statement.explains:
+        elif statement.kind == "select" and not statement.is_explain:
             if wants_blocks(revision):
                 return await self._blocks(statement, revision)
             return await self._select(statement.into, call.default_format)
@@ -73,9 +73,9 @@ class Execution:
                 await self._reply.write(answer.data)
         return await self._reply.finish(answer)
 
-    async def _insert(self, call: Call, statement: Statement, data: AsyncIterator[bytes]) -> Answer:
+    async def _insert(self, call: QueryRequest, statement: Statement, data: AsyncIterator[bytes]) -> Result:
         first = await anext(data, b"")
-        stage = stage_of_input(statement.sql)
+        stage = staging_table(statement.sql)
         if stage is None:
             return await self._feed(statement.sql, statement.format or "", first, data)
         await self._in_thread(lambda: self._connection.query(stage.create))
@@ -85,7 +85,7 @@ class Execution:
         finally:
             await asyncio.shield(self._in_thread(lambda: self._connection.query(stage.drop)))
 
-    async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Answer:
+    async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Result:
         """Hand the data to the engine as it arrives."""
         insert = await self._in_thread(lambda: self._connection.insert(into, written_as))
         # The next piece is received while the engine takes the last one.
@@ -133,7 +133,7 @@ class Execution:
             return await self._reply.fail(error)
         finally:
             await asyncio.shield(self._in_thread(blocks.close))
-        return await self._reply.finish(Answer())
+        return await self._reply.finish(Result())
 
     async def _next_block(self, blocks: Blocks) -> bytes | None:
         """Return the next block; while it is computed, look up whether the client is there and waits for something."""
@@ -154,7 +154,7 @@ class Execution:
             raise ClientConnectionResetError("the client is gone")
         await self._reply.begin_early()
 
-    async def _pump(self, pipe: ResultPipe, running: "asyncio.Future[Answer]") -> None:
+    async def _pump(self, pipe: ResultPipe, running: "asyncio.Future[Result]") -> None:
         while True:
             try:
                 piece = await asyncio.wait_for(pipe.read(), _LOOK_UP_EVERY_S)
@@ -166,7 +166,7 @@ class Execution:
                 return
             await self._reply.write(piece)
 
-    async def _stop(self, pipe: ResultPipe, running: "asyncio.Future[Answer]") -> None:
+    async def _stop(self, pipe: ResultPipe, running: "asyncio.Future[Result]") -> None:
         """Stop the query and wait until the engine has let go of its connection."""
         mark = f"OUTFILE '{pipe.path}'"
         while not running.done():

@@ -9,8 +9,8 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 
-from streams.embedded.clickhouse.engine import Answer, Connection
-from streams.embedded.clickhouse.native_blocks import Unwalkable, columns, text
+from streams.embedded.clickhouse.engine import Connection, Result
+from streams.embedded.clickhouse.native_blocks import UnsupportedType, columns, text
 
 BLOCK_INFO = b"\x01\x00\x02\xff\xff\xff\xff\x00"  # 1: is_overflows = 0, 2: bucket_num = -1, end
 _TIME_ZONES = 54337
@@ -29,7 +29,7 @@ def is_handshake(sql: str, revision: int) -> bool:
     return revision > 0 and _HANDSHAKE.fullmatch(sql) is not None
 
 
-def handshake_block(connection: Connection, revision: int) -> Answer:
+def handshake_block(connection: Connection, revision: int) -> Result:
     """Return the answer to that question as a block of the client's revision; it says that ours is 0."""
     row = connection.query("SELECT displayName(), version(), timezone()", "TabSeparatedRaw").data.decode()
     name, version, zone = row.rstrip("\n").split("\t")
@@ -42,7 +42,7 @@ def handshake_block(connection: Connection, revision: int) -> Answer:
     special = b"\x00" if revision >= _CUSTOM_SERIALIZATION else b""
     data = BLOCK_INFO + bytes([len(fields), 1])
     data += b"".join(text(label) + text(kind) + special + value for label, kind, value in fields)
-    return Answer(data=data, rows=1)
+    return Result(data=data, rows=1)
 
 
 def wants_blocks(revision: int) -> bool:
@@ -65,7 +65,7 @@ def upgrade(revision: int, zones: Mapping[str, str]) -> Callable[[bytes], bytes]
                 if column.type == "DateTime" and column.name in zones:
                     pieces += [block[kept : column.type_at], text(zones[column.name])]
                     kept = column.data_at
-        except Unwalkable:
+        except UnsupportedType:
             pass
         return b"".join([*pieces, block[kept:]])
 

@@ -39,7 +39,7 @@ _ALIASES = {
 _KEYS_PRESENT, _KEY_WIDTH = 1 << 9, 0xFF
 
 
-class Unwalkable(ValueError):
+class UnsupportedType(ValueError):
     """The block holds a type whose data cannot be walked, or is cut short."""
 
 
@@ -65,7 +65,7 @@ def text(value: str) -> bytes:
 
 def columns(block: bytes) -> Iterator[Column]:
     """Yield the columns of a block of revision 0; raise Unwalkable when one cannot be passed."""
-    walk = _Walk(block)
+    walk = _BlockReader(block)
     count, rows = walk.varint(), walk.varint()
     for _ in range(count):
         name = walk.string()
@@ -79,19 +79,19 @@ def split(data: bytes) -> Iterator[bytes]:
     """Yield the blocks that follow each other in `data`; one that cannot be walked is yielded with all that follows."""
     start = 0
     while start < len(data):
-        walk = _Walk(data, start)
+        walk = _BlockReader(data, start)
         try:
             count, rows = walk.varint(), walk.varint()
             for _ in range(count):
                 walk.string()
                 walk.column(walk.string(), rows)
-        except Unwalkable:
+        except UnsupportedType:
             walk.at = len(data)
         yield data[start : walk.at]
         start = walk.at
 
 
-class _Walk:
+class _BlockReader:
     def __init__(self, block: bytes, at: int = 0) -> None:
         self._block = block
         self.at = at
@@ -144,7 +144,7 @@ class _Walk:
         elif name == "LowCardinality":
             self._low_cardinality(inner, rows)
         else:
-            raise Unwalkable(kind)
+            raise UnsupportedType(kind)
 
     def _low_cardinality(self, inner: str, rows: int) -> None:
         if not rows:
@@ -173,7 +173,7 @@ class _Walk:
     def _skip(self, size: int) -> None:
         self.at += size
         if self.at > len(self._block):
-            raise Unwalkable("the block is cut short")
+            raise UnsupportedType("the block is cut short")
 
 
 def _split(kind: str) -> tuple[str, str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from types import TracebackType
 
 from streams.embedded.clickhouse.params import ClickHouseParams
-from streams.embedded.folders import data_folder, prepare, refusing_disk_errors
-from streams.embedded.guarded import Guarded
+from streams.embedded.directories import data_directory, prepare, refusing_disk_errors
+from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
 # Seen: 0.4 s with an empty folder; one that was killed under load reads its parts again.
@@ -25,9 +25,9 @@ class EmbeddedClickHouse:
 
     def __init__(self, params: ClickHouseParams | None = None) -> None:
         given = params or ClickHouseParams()
-        self.data: Path = (given.data or data_folder() / "clickhouse").resolve()
+        self.data: Path = (given.data or data_directory() / "clickhouse").resolve()
         self._params = dataclasses.replace(given, data=self.data)
-        self._process: Guarded | None = None
+        self._process: WatchedProcess | None = None
         self.port = given.port or 0
 
     @property
@@ -86,13 +86,13 @@ class EmbeddedClickHouse:
         """Wait for a server that ends by itself; return its exit code, or None while it runs."""
         return None if self._process is None else self._process.wait(timeout_s)
 
-    def _spawn(self) -> Guarded:
+    def _spawn(self) -> WatchedProcess:
         # By a pipe: passwords stand neither on a command line nor in the environment.
         reader, writer = os.pipe()
         try:
             os.write(writer, json.dumps(self._params.to_json()).encode() + b"\n")
             command = [sys.executable, "-m", "streams.embedded.clickhouse", str(reader)]
-            return Guarded(command, self.log, held=[reader])
+            return WatchedProcess(command, self.log, held=[reader])
         finally:
             os.close(reader)
             os.close(writer)

@@ -11,21 +11,21 @@ from typing import TypeVar
 from aiohttp import ClientPayloadError, web
 
 from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
-from streams.embedded.clickhouse.bodies import Body, ExternalTable, read_form
-from streams.embedded.clickhouse.call import Call, read_call
 from streams.embedded.clickhouse.engine import Connection, Engine
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.execution import Execution
-from streams.embedded.clickhouse.failures import ClickHouseError
 from streams.embedded.clickhouse.params import ClickHouseParams, User
-from streams.embedded.clickhouse.replies import Reply
-from streams.embedded.clickhouse.scope import Scope
+from streams.embedded.clickhouse.query_scope import QueryScope
+from streams.embedded.clickhouse.request import QueryRequest, parse_request
+from streams.embedded.clickhouse.request_body import ExternalTable, RequestBody, read_form
+from streams.embedded.clickhouse.response import Response
 from streams.embedded.clickhouse.sessions import Sessions
 from streams.embedded.clickhouse.statement import Statement, parse
 
 T = TypeVar("T")
 
 
-class Face:
+class HttpServer:
     """The server of one engine."""
 
     def __init__(self, engine: Engine, params: ClickHouseParams) -> None:
@@ -60,12 +60,12 @@ class Face:
     async def _query(self, request: web.Request) -> web.StreamResponse:
         if request.method == "GET" and not request.query_string:
             return await self._ok(request)
-        reply = Reply(request, Call(), self._headers(""), self._engine.version)
+        reply = Response(request, QueryRequest(), self._headers(""), self._engine.version)
         try:
             headers = {name.lower(): value for name, value in request.headers.items()}
-            call = read_call(request.method, request.query.items(), headers)
+            call = parse_request(request.method, request.query.items(), headers)
             query_id = call.parameters.get("query_id") or str(uuid.uuid4())
-            reply = Reply(request, call, self._headers(query_id), self._engine.version)
+            reply = Response(request, call, self._headers(query_id), self._engine.version)
             user = authenticate(call, self._params.users)
             with self._one_more():
                 return await self._answer(request, call, user, reply)
@@ -75,7 +75,9 @@ class Face:
             # The client left, or broke its upload off: nobody reads this.
             return web.Response(status=400)
 
-    async def _answer(self, request: web.Request, call: Call, user: User, reply: Reply) -> web.StreamResponse:
+    async def _answer(
+        self, request: web.Request, call: QueryRequest, user: User, reply: Response
+    ) -> web.StreamResponse:
         tables: list[ExternalTable] = []
         body = None
         if request.content_type.startswith("multipart/"):
@@ -83,10 +85,10 @@ class Face:
             statement = parse(call.query.encode())
             data = _no_data()
         else:
-            body = Body(request, call, self._params.limits)
-            statement = parse(await body.head())
+            body = RequestBody(request, call, self._params.limits)
+            statement = parse(await body.read_head())
             if statement.data_at is None:
-                statement = parse(await body.whole())
+                statement = parse(await body.read_statement())
             data = body.data_from(statement.data_at or 0)
         refuse_writing(user, call, statement)
         async with self._scope(call, user, statement, tables) as connection:
@@ -94,11 +96,11 @@ class Face:
 
     @contextlib.asynccontextmanager
     async def _scope(
-        self, call: Call, user: User, statement: Statement, tables: list[ExternalTable]
+        self, call: QueryRequest, user: User, statement: Statement, tables: list[ExternalTable]
     ) -> AsyncIterator[Connection]:
         """Lend a connection with the call's settings, database and external tables."""
         settings, read_only = settings_for(user, call)
-        scope = Scope(settings, call.database, read_only, tables)
+        scope = QueryScope(settings, call.database, read_only, tables)
         session_id = call.parameters.get("session_id", "")
         if not session_id:
             connection = await self._in_thread(lambda: scope.open(self._engine))
@@ -121,7 +123,7 @@ class Face:
             finally:
                 await self._in_thread(lambda: scope.leave(session))
         finally:
-            self.sessions.give_back(session)
+            self.sessions.release(session)
 
     @contextlib.contextmanager
     def _one_more(self) -> Iterator[None]:

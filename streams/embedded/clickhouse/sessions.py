@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from streams.embedded.clickhouse.engine import Connection
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Sessions:
         self._by_id[key] = session
         return session
 
-    def give_back(self, session: Session) -> None:
+    def release(self, session: Session) -> None:
         """Let others use the session; it expires its timeout from now."""
         session.in_use = False
         session.expires_at = self._clock() + session.timeout_s
@@ -72,7 +72,7 @@ class Sessions:
             if session is not None and not session.in_use and session.expires_at <= now:
                 self._drop(key, session)
 
-    def forget(self, session: Session) -> None:
+    def remove(self, session: Session) -> None:
         """Close one session for good."""
         for key, held in list(self._by_id.items()):
             if held is session:

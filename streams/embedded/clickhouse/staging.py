@@ -12,7 +12,7 @@ _TABLE = "_railsight_input"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class StagingTable:
     """A temporary table of this structure takes the data, and `sql` then carries it to its place."""
 
     structure: str
@@ -26,13 +26,13 @@ class Stage:
         return f"CREATE TEMPORARY TABLE {_TABLE} ({self.structure})"
 
 
-def stage_of_input(sql: str) -> Stage | None:
+def staging_table(sql: str) -> StagingTable | None:
     """Return the stage of an INSERT that selects from input(), or None."""
     seen = list(tokens(sql))
     for at, token in enumerate(seen[:-3]):
         called, structure, closed = seen[at + 1 : at + 4]
         if token.name.lower() == "input" and called.text == "(" and structure.kind == "string" and closed.text == ")":
-            return Stage(_unquoted(structure.text), sql[: token.start] + _TABLE + sql[closed.end :])
+            return StagingTable(_unquoted(structure.text), sql[: token.start] + _TABLE + sql[closed.end :])
     return None
 
 

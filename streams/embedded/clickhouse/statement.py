@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.tokens import Token, tokens
 
 Kind = Literal["select", "insert", "other"]
@@ -54,18 +54,18 @@ class Statement:
     clause_at: int | None = None
 
     @property
-    def answers(self) -> bool:
+    def returns_rows(self) -> bool:
         """Say whether it has a result, be it empty; what has none is answered without a format."""
         first = next(tokens(self.sql), None)
         return self.kind == "select" or (first is not None and first.keyword in _ANSWERS)
 
     @property
-    def explains(self) -> bool:
+    def is_explain(self) -> bool:
         """Say whether it asks how a query would run."""
         return self.sql.lstrip()[:7].upper() == "EXPLAIN"
 
     @property
-    def reads(self) -> bool:
+    def is_read_only(self) -> bool:
         """Say whether it changes nothing but, at most, its own session."""
         first = next(tokens(self.sql), None)
         return self.kind == "select" or (first is not None and first.keyword in _READS)

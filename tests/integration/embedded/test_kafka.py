@@ -128,12 +128,12 @@ def test_a_killed_parent_leaves_no_java_and_its_successor_gets_the_folder(tmp_pa
     """After kill -9 of the parent the broker goes, and a start right behind it waits for that and succeeds."""
     with python(PARENT, tmp_path) as parent:
         bootstrap = first_line(parent)
-        before = running(f"{tmp_path}/node-1", without="guard.py")
+        before = running(f"{tmp_path}/node-1", without="parent_watchdog.py")
         parent.kill()
     assert len(before) == 1
     with EmbeddedKafka(KafkaParams(data=tmp_path)) as successor:
         assert successor.bootstrap == bootstrap
-        after = running(f"{tmp_path}/node-1", without="guard.py")
+        after = running(f"{tmp_path}/node-1", without="parent_watchdog.py")
         assert len(after) == 1
         assert after != before
     assert until(lambda: not running(str(tmp_path)), 5)
@@ -205,7 +205,7 @@ def test_the_command_ends_when_its_broker_does(tmp_path: Path) -> None:
     """A broker that dies by itself is one line and exit code 1, for a supervisor to see."""
     with python(BROKER_COMMAND, "--data", tmp_path, "--json") as broker:
         assert str(tmp_path) in first_line(broker)
-        (java,) = running(f"{tmp_path}/node-1", without="guard.py")
+        (java,) = running(f"{tmp_path}/node-1", without="parent_watchdog.py")
         os.kill(java, signal.SIGKILL)
         said = broker.communicate(timeout=15)[1]
     assert broker.returncode == 1

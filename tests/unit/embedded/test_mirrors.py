@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.embedded.mirrors import mirror_of_central, repository, without_credentials
+from streams.embedded.mirrors import mirror_of_central, redact_credentials, repository
 
 NAMESPACE = 'xmlns="urn:maven:settings:1.2.0"'
 MIRROR = "<mirror><id>inner</id><mirrorOf>{of}</mirrorOf><url>https://mirror.inner.test/all/</url>{more}</mirror>"
@@ -43,7 +43,7 @@ def test_credentials_of_the_mirrors_server_go_with_it_and_are_not_shown() -> Non
     )
     found = mirror_of_central(settings(MIRROR.format(of="*", more=""), servers=servers), {"MIRROR_PASSWORD": "a/b"})
     assert found == "https://me%40site:a%2Fb@mirror.inner.test/all"
-    assert without_credentials(found) == "https://mirror.inner.test/all"
+    assert redact_credentials(found) == "https://mirror.inner.test/all"
 
 
 def test_the_environment_wins_over_the_settings(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streams.embedded.clickhouse.cityhash import city_hash_128
+from streams.embedded.clickhouse.block_checksum import city_hash_128
 from streams.embedded.clickhouse.compression import (
     ClickHouseBlockEncoder,
     ClickHouseBlocks,
@@ -21,7 +21,7 @@ from streams.embedded.clickhouse.compression import (
     decoder,
     encoder,
 )
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 
 DATA = bytes(range(256)) * 40 + b"railsight " * 3000
 PACKED = {

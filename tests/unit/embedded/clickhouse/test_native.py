@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from streams.embedded.clickhouse.native import BLOCK_INFO, is_handshake, upgrade, wants_blocks
-from streams.embedded.clickhouse.native_blocks import Unwalkable, columns, split, text
+from streams.embedded.clickhouse.native_blocks import UnsupportedType, columns, split, text
 
 
 def u64(*numbers: int) -> bytes:
@@ -52,14 +52,14 @@ def test_every_type_is_passed_to_its_very_end(kind: str) -> None:
 
 def test_a_type_that_cannot_be_walked_says_so() -> None:
     """A block is never taken apart at a guess."""
-    with pytest.raises(Unwalkable):
+    with pytest.raises(UnsupportedType):
         list(columns(block(("a", "Dynamic", b"xx"), ("t", "DateTime", bytes(8)))))
     assert list(split(block(("a", "JSON", b"xx")) * 2)) == [block(("a", "JSON", b"xx")) * 2]
 
 
 def test_a_block_cut_short_says_so() -> None:
     """The end of the bytes is noticed, not read past."""
-    with pytest.raises(Unwalkable):
+    with pytest.raises(UnsupportedType):
         list(columns(block(("a", "UInt64", b"\x00"))))
 
 

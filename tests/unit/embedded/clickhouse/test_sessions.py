@@ -3,7 +3,7 @@
 import pytest
 
 from streams.embedded.clickhouse.engine import Connection
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.sessions import Session, Sessions
 
 
@@ -35,7 +35,7 @@ async def test_a_session_is_found_again() -> None:
     """The same user and id get the same connection, another user does not."""
     sessions, wire = Sessions(9, Clock()), Wire()
     first = await take(sessions, "a", wire)
-    sessions.give_back(first)
+    sessions.release(first)
     assert await take(sessions, "a", Wire()) is first
     other = await sessions.take("v", "a", must_exist=False, timeout_s=60, connect=lambda: Connection(Wire()))
     assert other is not first
@@ -63,7 +63,7 @@ async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
     clock.now = 1000
     sessions.drop_expired()
     assert not wire.closed
-    sessions.give_back(session)
+    sessions.release(session)
     clock.now = 1059
     sessions.drop_expired()
     assert not wire.closed
@@ -76,7 +76,7 @@ async def test_the_longest_idle_makes_room() -> None:
     """The bound on sessions is kept; where all are in use, a new one is refused."""
     clock, old = Clock(), Wire()
     sessions = Sessions(2, clock)
-    sessions.give_back(await take(sessions, "a", old))
+    sessions.release(await take(sessions, "a", old))
     clock.now = 1
     await take(sessions, "b", Wire())
     await take(sessions, "c", Wire())

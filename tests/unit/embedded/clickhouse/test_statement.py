@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.statement import parse
 
 
@@ -131,4 +131,4 @@ def test_bytes_that_are_not_utf8_survive() -> None:
 )
 def test_what_has_no_result_is_answered_without_a_format(sql: bytes, answers: bool) -> None:
     """Clients tell an empty result from no result by the format that is announced."""
-    assert parse(sql).answers is answers
+    assert parse(sql).returns_rows is answers

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from streams.embedded.guarded import Guarded
+from streams.embedded.watched_process import WatchedProcess
 from tests.integration.embedded.processes import first_line, python, running, until
 
 # Starts a server from a thread that ends at once, as asyncio.to_thread may.
 PARENT = """
 import os, sys, threading, time
 from pathlib import Path
-from streams.embedded.guarded import Guarded
+from streams.embedded.watched_process import Guarded
 marker, log, fork = sys.argv[1:]
 server = [sys.executable, "-c", "import time; time.sleep(600)", "server-" + marker]
 kept = []
@@ -58,16 +58,16 @@ def test_a_killed_parent_leaves_no_server(tmp_path: Path, marker: str, fork: str
     """After kill -9 the server goes, though a thread started it and a forked child holds the parent's pipe."""
     with python(PARENT, marker, tmp_path / "log", fork) as parent:
         assert first_line(parent) == "started"
-        assert until(lambda: bool(running(f"server-{marker}", without="guard.py")), 5)
+        assert until(lambda: bool(running(f"server-{marker}", without="parent_watchdog.py")), 5)
         parent.kill()
     assert until(lambda: not running(f"server-{marker}"), 5)
 
 
 def test_a_killed_guard_takes_the_server_with_it(tmp_path: Path, marker: str) -> None:
     """Not even the loss of the guard leaves a server behind."""
-    server = Guarded([sys.executable, "-c", "import time; time.sleep(600)", marker], tmp_path / "log")
-    assert until(lambda: bool(running(marker, without="guard.py")), 5)
-    (guard,) = set(running(marker)) - set(running(marker, without="guard.py"))
+    server = WatchedProcess([sys.executable, "-c", "import time; time.sleep(600)", marker], tmp_path / "log")
+    assert until(lambda: bool(running(marker, without="parent_watchdog.py")), 5)
+    (guard,) = set(running(marker)) - set(running(marker, without="parent_watchdog.py"))
     os.kill(guard, signal.SIGKILL)
     assert until(lambda: not running(marker), 5)
     assert server.wait(5) == 128 + signal.SIGKILL
@@ -76,7 +76,7 @@ def test_a_killed_guard_takes_the_server_with_it(tmp_path: Path, marker: str) ->
 
 def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
     """Stopping is bounded, whatever the server does."""
-    server = Guarded([sys.executable, "-c", IGNORES_SIGTERM], tmp_path / "log", grace_s=0.3)
+    server = WatchedProcess([sys.executable, "-c", IGNORES_SIGTERM], tmp_path / "log", grace_s=0.3)
     assert until(lambda: ready(tmp_path / "log"), 5)
     server.stop()
     assert server.exit_code == 128 + signal.SIGKILL
@@ -84,8 +84,8 @@ def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path)
 
 def test_what_the_server_started_ends_with_it(tmp_path: Path, marker: str) -> None:
     """A killed JVM's helper process does not go on alone."""
-    server = Guarded([sys.executable, "-c", HAS_A_CHILD, f"child-{marker}"], tmp_path / "log")
-    assert until(lambda: len(running(f"child-{marker}", without="guard.py")) == 2, 5)
+    server = WatchedProcess([sys.executable, "-c", HAS_A_CHILD, f"child-{marker}"], tmp_path / "log")
+    assert until(lambda: len(running(f"child-{marker}", without="parent_watchdog.py")) == 2, 5)
     server.kill()
     assert until(lambda: not running(marker), 5)
 
@@ -93,14 +93,14 @@ def test_what_the_server_started_ends_with_it(tmp_path: Path, marker: str) -> No
 @pytest.mark.parametrize(("code", "reported"), [("raise SystemExit(7)", 7), ("import os; os.abort()", 128 + 6)])
 def test_the_exit_code_is_the_servers(tmp_path: Path, code: str, reported: int) -> None:
     """A server that ends by itself is seen to have, and how."""
-    server = Guarded([sys.executable, "-c", code], tmp_path / "log")
+    server = WatchedProcess([sys.executable, "-c", code], tmp_path / "log")
     assert server.wait(10) == reported
     server.stop()
 
 
 def test_a_command_that_cannot_run_says_so_in_its_log(tmp_path: Path) -> None:
     """A missing program is an exit code and one line, not a guard that waits."""
-    server = Guarded([tmp_path / "missing"], tmp_path / "log")
+    server = WatchedProcess([tmp_path / "missing"], tmp_path / "log")
     assert server.wait(10) == 127
     assert (tmp_path / "log").read_text() == f"cannot run {tmp_path}/missing: No such file or directory\n"
     server.stop()
@@ -109,7 +109,7 @@ def test_a_command_that_cannot_run_says_so_in_its_log(tmp_path: Path) -> None:
 def test_what_the_server_holds_is_held_until_it_ends(tmp_path: Path) -> None:
     """A descriptor handed over, such as a folder's lock, stays open in the server and nowhere else."""
     reader, writer = os.pipe()
-    server = Guarded([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", held=(writer,))
+    server = WatchedProcess([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", held=(writer,))
     os.close(writer)
     os.set_blocking(reader, False)
     with pytest.raises(BlockingIOError):

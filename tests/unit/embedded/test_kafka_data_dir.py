@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from streams.embedded.kafka_config import KafkaParams
-from streams.embedded.kafka_folder import FIRST_PORT, LAST_PORT, free_ports, is_free, lock, new_cluster_id, settle
+from streams.embedded.kafka_data_dir import (
+    FIRST_PORT,
+    LAST_PORT,
+    free_ports,
+    is_free,
+    lock,
+    new_cluster_id,
+    prepare_cluster,
+)
 from streams.wire.errors import Misconfigured
 
 HOLDS_THE_LOCK = """
@@ -48,17 +56,17 @@ def test_a_port_with_a_listener_is_not_free() -> None:
 def test_a_folder_keeps_its_cluster_and_its_ports(tmp_path: Path, brokers: int) -> None:
     """A second start finds the same id and the same ports, all different."""
     params = KafkaParams.model_validate({"brokers": brokers})
-    first = settle(tmp_path, params)
+    first = prepare_cluster(tmp_path, params)
     ports = [port for pair in first.ports for port in (pair.broker, pair.controller)]
     assert len(set(ports)) == 2 * brokers
-    assert settle(tmp_path, params) == first
+    assert prepare_cluster(tmp_path, params) == first
 
 
 def test_a_remembered_port_that_is_taken_gives_way(tmp_path: Path) -> None:
     """Who did not choose a port gets another one when the old one is taken."""
-    before = settle(tmp_path, KafkaParams()).ports[0]
+    before = prepare_cluster(tmp_path, KafkaParams()).ports[0]
     with listener(before.broker):
-        after = settle(tmp_path, KafkaParams()).ports[0]
+        after = prepare_cluster(tmp_path, KafkaParams()).ports[0]
     assert after.broker != before.broker
     assert after.controller == before.controller
 
@@ -66,7 +74,7 @@ def test_a_remembered_port_that_is_taken_gives_way(tmp_path: Path) -> None:
 def test_a_given_port_is_used_and_others_follow(tmp_path: Path) -> None:
     """The first broker has the port that was asked for, and no controller takes one of the others'."""
     port = next(p for p in free_ports(50) if is_free(p + 1) and is_free(p + 2))
-    settled = settle(tmp_path, KafkaParams(brokers=3, port=port)).ports
+    settled = prepare_cluster(tmp_path, KafkaParams(brokers=3, port=port)).ports
     assert [pair.broker for pair in settled] == [port, port + 1, port + 2]
     assert len({p for pair in settled for p in (pair.broker, pair.controller)}) == 6
 
@@ -76,14 +84,14 @@ def test_a_given_port_that_is_taken_is_refused_by_its_number(tmp_path: Path) -> 
     with listener() as taken:
         port = taken.getsockname()[1]
         with pytest.raises(Misconfigured, match=rf"port {port} on 127\.0\.0\.1 is taken"):
-            settle(tmp_path, KafkaParams(port=port))
+            prepare_cluster(tmp_path, KafkaParams(port=port))
 
 
 def test_a_cluster_does_not_change_its_size(tmp_path: Path) -> None:
     """A folder of one broker is not started as three, which would lose its quorum."""
-    settle(tmp_path, KafkaParams())
+    prepare_cluster(tmp_path, KafkaParams())
     with pytest.raises(Misconfigured, match="holds a cluster of 1, not of 3"):
-        settle(tmp_path, KafkaParams(brokers=3))
+        prepare_cluster(tmp_path, KafkaParams(brokers=3))
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"cluster_id": "x", "ports": [{"broker": 1}]}'])
@@ -91,7 +99,7 @@ def test_a_damaged_record_is_one_clear_line(tmp_path: Path, text: str) -> None:
     """A record that no broker wrote is named, not guessed at."""
     (tmp_path / "cluster.json").write_text(text)
     with pytest.raises(Misconfigured, match=r"cluster\.json is not what a broker wrote"):
-        settle(tmp_path, KafkaParams())
+        prepare_cluster(tmp_path, KafkaParams())
 
 
 def test_an_id_never_looks_like_an_option() -> None:

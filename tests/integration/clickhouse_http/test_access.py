@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.clickhouse_face.plain import Client
+from tests.integration.clickhouse_http.plain import Client
 
 
 def test_a_reader_reads(reader: Client) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from streams.embedded.clickhouse import ClickHouseParams, EmbeddedClickHouse, Limits, User
-from tests.integration.clickhouse_face.plain import Client
+from tests.integration.clickhouse_http.plain import Client
 
 
 @pytest.fixture(scope="package")

@@ -57,7 +57,7 @@ def free_ports(count: int) -> list[int]:
     raise Misconfigured(f"no {count} free ports between {FIRST_PORT} and {LAST_PORT} on 127.0.0.1")
 
 
-def settle(folder: Path, params: KafkaParams) -> Cluster:
+def prepare_cluster(folder: Path, params: KafkaParams) -> Cluster:
     """Return the cluster of this folder, made if it is new, on ports that are free now; and remember it."""
     record = folder / "cluster.json"
     known = _read(record)
@@ -109,7 +109,7 @@ def _read(record: Path) -> Cluster | None:
 
 
 @contextmanager
-def lock(folder: Path, patience_s: float) -> Iterator[int]:
+def lock(folder: Path, timeout_s: float) -> Iterator[int]:
     """Hold the folder for one cluster; yield the descriptor that its servers are to inherit.
 
     The lock ends when the last process that has the descriptor does, so a broker on its way out still holds it.
@@ -117,7 +117,7 @@ def lock(folder: Path, patience_s: float) -> Iterator[int]:
     """
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        give_up = time.monotonic() + patience_s
+        give_up = time.monotonic() + timeout_s
         while not _locked(descriptor):
             owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
             if _lives(owner) or time.monotonic() > give_up:

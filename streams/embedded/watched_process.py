@@ -1,4 +1,4 @@
-"""A server process that cannot outlive us: started behind a guard (see guard.py), stopped or killed through it."""
+"""Runs a server that cannot outlive this process: a watchdog (parent_watchdog.py) starts, stops and kills it."""
 
 import os
 import subprocess
@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-_GUARD = Path(__file__).with_name("guard.py")
+_WATCHDOG = Path(__file__).with_name("parent_watchdog.py")
 
 
-class Guarded:
+class WatchedProcess:
     """One run of one command, from its start to its end."""
 
     def __init__(
@@ -27,7 +27,7 @@ class Guarded:
         `held` are file descriptors that the server keeps open as long as it lives, such as a folder's lock.
         """
         self.grace_s = grace_s
-        shim: list[str | Path] = [sys.executable, "-I", "-S", _GUARD, str(os.getpid()), str(grace_s), str(niceness)]
+        shim: list[str | Path] = [sys.executable, "-I", "-S", _WATCHDOG, str(os.getpid()), str(grace_s), str(niceness)]
         with log.open("wb") as out:
             self._guard = subprocess.Popen(
                 [*shim, *command],
@@ -59,13 +59,13 @@ class Guarded:
             self._guard.wait(timeout_s)
         return self.exit_code
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Ask it to stop and return at once; it is killed after the grace."""
         self._order(b"t")
 
     def stop(self) -> None:
         """Ask it to stop, and return once it has; it is killed after the grace."""
-        self.ask_to_stop()
+        self.request_stop()
         self._ended(self.grace_s + 5)
 
     def kill(self) -> None:

@@ -6,15 +6,15 @@ A client gives the same settings and database with all its calls, so a session k
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from streams.embedded.clickhouse.bodies import ExternalTable
 from streams.embedded.clickhouse.engine import Connection, Engine, identifier, quoted
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
+from streams.embedded.clickhouse.request_body import ExternalTable
 from streams.embedded.clickhouse.sessions import Session
 from streams.embedded.clickhouse.statement import Statement
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class QueryScope:
     """The surroundings of one statement. All methods block."""
 
     settings: Mapping[str, str]
@@ -38,7 +38,7 @@ class Scope:
     def enter(self, session: Session, statement: Statement) -> None:
         """Make the session ready for the statement; `leave` must follow, also after an error."""
         wanted = (dict(self.settings), self.database)
-        if self.read_only and not statement.reads:
+        if self.read_only and not statement.is_read_only:
             # Not by `readonly`, which a connection never leaves again: the session may be a writer's.
             raise ClickHouseError(164, "READONLY", "Cannot execute query in readonly mode")
         if statement.changes_session:

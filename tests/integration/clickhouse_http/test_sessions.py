@@ -4,7 +4,7 @@ import threading
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.integration.clickhouse_face.plain import Client, until
+from tests.integration.clickhouse_http.plain import Client, until
 
 
 def test_a_session_keeps_its_tables_and_settings(client: Client) -> None:

@@ -5,9 +5,9 @@ import base64
 import pytest
 
 from streams.embedded.clickhouse.access import authenticate, refuse_writing, settings_for
-from streams.embedded.clickhouse.call import Call, read_call
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import User
+from streams.embedded.clickhouse.request import QueryRequest, parse_request
 from streams.embedded.clickhouse.statement import parse
 
 READER = User("reader", "secret", read_only=True)
@@ -20,30 +20,30 @@ def basic(text: str) -> dict[str, str]:
 def test_what_is_not_of_the_interface_is_a_setting() -> None:
     """Settings and typed parameters go to the engine, the interface's own words do not."""
     given = {"query": "SELECT 1", "database": "d", "max_threads": "2", "param_x": "1", "session_id": "s"}
-    call = read_call("POST", given.items(), {})
+    call = parse_request("POST", given.items(), {})
     assert (call.query, call.database) == ("SELECT 1", "d")
     assert call.settings == {"max_threads": "2", "param_x": "1"}
 
 
 def test_the_shape_of_an_external_table_is_no_setting() -> None:
     """`t_structure` and `t_format` describe the table that came with the query."""
-    call = read_call("POST", {"t_structure": "a Int8", "t_format": "CSV", "output_format": "x"}.items(), {})
+    call = parse_request("POST", {"t_structure": "a Int8", "t_format": "CSV", "output_format": "x"}.items(), {})
     assert call.with_form({"t_types": "Int8"}, ["t"]).settings == {"output_format": "x"}
 
 
 def test_a_setting_may_end_like_the_shape_of_a_table() -> None:
     """What names no table that came is a setting or a parameter of the query."""
     given = {"allow_suspicious_low_cardinality_types": "1", "param_my_types": "7", "param_my_format": "x"}
-    assert read_call("POST", given.items(), {}).settings == given
-    assert read_call("POST", given.items(), {}).with_form({}, ["t"]).settings == given
+    assert parse_request("POST", given.items(), {}).settings == given
+    assert parse_request("POST", given.items(), {}).with_form({}, ["t"]).settings == given
 
 
 def test_the_url_goes_before_headers_and_forms() -> None:
     """Of two databases, formats or parameters, the URL's holds."""
     headers = {"x-clickhouse-database": "h", "x-clickhouse-format": "CSV"}
-    assert read_call("POST", (), headers).database == "h"
-    assert read_call("POST", (), headers).default_format == "CSV"
-    call = read_call("POST", {"database": "u", "param_a": "1"}.items(), headers)
+    assert parse_request("POST", (), headers).database == "h"
+    assert parse_request("POST", (), headers).default_format == "CSV"
+    call = parse_request("POST", {"database": "u", "param_a": "1"}.items(), headers)
     assert call.database == "u"
     assert call.with_form({"param_a": "2", "query": "q"}).parameters["param_a"] == "1"
 
@@ -61,7 +61,7 @@ def test_there_are_three_ways_to_say_who_one_is(
     parameters: dict[str, str], headers: dict[str, str], who: tuple[str, str]
 ) -> None:
     """URL, headers and Basic are understood alike."""
-    call = read_call("POST", parameters.items(), headers)
+    call = parse_request("POST", parameters.items(), headers)
     assert (call.user, call.password) == who
 
 
@@ -69,19 +69,19 @@ def test_there_are_three_ways_to_say_who_one_is(
 def test_credentials_that_cannot_be_read_are_refused(headers: dict[str, str]) -> None:
     """Neither a broken token nor another scheme lets anybody in as default."""
     with pytest.raises(ClickHouseError, match="516"):
-        read_call("POST", (), headers)
+        parse_request("POST", (), headers)
 
 
 def test_two_ways_at_once_are_refused() -> None:
     """Headers beside a Basic token leave it open who is meant."""
     with pytest.raises(ClickHouseError, match="simultaneously"):
-        read_call("POST", (), {"x-clickhouse-user": "a"} | basic("a:b"))
+        parse_request("POST", (), {"x-clickhouse-user": "a"} | basic("a:b"))
 
 
 def test_only_name_and_password_together_let_in() -> None:
     """An unknown name and a wrong password are told alike."""
-    assert authenticate(Call(user="reader", password="secret"), [READER]) is READER
-    for call in (Call(user="reader", password=""), Call(user="nobody", password="secret")):
+    assert authenticate(QueryRequest(user="reader", password="secret"), [READER]) is READER
+    for call in (QueryRequest(user="reader", password=""), QueryRequest(user="nobody", password="secret")):
         with pytest.raises(ClickHouseError, match="Authentication failed"):
             authenticate(call, [READER])
 
@@ -89,38 +89,38 @@ def test_only_name_and_password_together_let_in() -> None:
 def test_a_password_is_not_shown() -> None:
     """Neither a user nor a call prints its password."""
     assert "secret" not in repr(READER)
-    assert "secret" not in repr(Call(password="secret"))
+    assert "secret" not in repr(QueryRequest(password="secret"))
 
 
 def test_a_reader_and_a_get_write_nothing() -> None:
     """Both run under readonly, and neither can give another level than 1 or 2."""
-    assert settings_for(User("default"), Call()) == ({}, "")
-    assert settings_for(User("default"), Call(may_write=False)) == ({}, "2")
-    assert settings_for(READER, Call({"readonly": "1", "max_threads": "1"})) == ({"max_threads": "1"}, "1")
+    assert settings_for(User("default"), QueryRequest()) == ({}, "")
+    assert settings_for(User("default"), QueryRequest(may_write=False)) == ({}, "2")
+    assert settings_for(READER, QueryRequest({"readonly": "1", "max_threads": "1"})) == ({"max_threads": "1"}, "1")
     with pytest.raises(ClickHouseError, match="READONLY"):
-        settings_for(READER, Call({"readonly": "0"}))
+        settings_for(READER, QueryRequest({"readonly": "0"}))
 
 
 def test_a_reader_kills_no_queries() -> None:
     """What the engine's read-only mode lets pass is refused by name."""
     with pytest.raises(ClickHouseError, match="KILL"):
-        refuse_writing(READER, Call(), parse(b"/* */ KILL QUERY WHERE 1"))
-    refuse_writing(READER, Call(), parse(b"SELECT 'KILL'"))
+        refuse_writing(READER, QueryRequest(), parse(b"/* */ KILL QUERY WHERE 1"))
+    refuse_writing(READER, QueryRequest(), parse(b"SELECT 'KILL'"))
 
 
 def test_data_in_pieces_is_writing_too() -> None:
     """An INSERT with data is refused to readers, and to everybody by GET."""
     insert = parse(b"INSERT INTO t VALUES (1)")
-    for user, call in ((READER, Call()), (User("default"), Call(may_write=False))):
+    for user, call in ((READER, QueryRequest()), (User("default"), QueryRequest(may_write=False))):
         with pytest.raises(ClickHouseError, match="READONLY"):
             refuse_writing(user, call, insert)
-    refuse_writing(User("default"), Call(), insert)
+    refuse_writing(User("default"), QueryRequest(), insert)
 
 
 def test_numbers_of_the_interface_are_numbers() -> None:
     """A session cannot be kept for ever, nor for a time that is no number."""
-    assert Call().session_timeout_s == 60
+    assert QueryRequest().session_timeout_s == 60
     for wrong, code in (("9999", 374), ("x", 72)):
         with pytest.raises(ClickHouseError) as refused:
-            _ = Call({"session_timeout": wrong}).session_timeout_s
+            _ = QueryRequest({"session_timeout": wrong}).session_timeout_s
         assert refused.value.code == code

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from streams.embedded.folders import cache_folder, data_folder, prepare
+from streams.embedded.directories import cache_directory, data_directory, prepare
 from streams.wire.errors import Misconfigured
 
 
 def test_the_folders_are_the_users_own() -> None:
     """XDG's variables are followed; a relative one is invalid there and passed over."""
-    assert data_folder({"XDG_DATA_HOME": "/d"}) == Path("/d/railsight")
-    assert cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/railsight")
-    assert data_folder({"XDG_DATA_HOME": "d"}) == data_folder({}) == Path.home() / ".local/share/railsight"
-    assert cache_folder({}) == Path.home() / ".cache/railsight"
+    assert data_directory({"XDG_DATA_HOME": "/d"}) == Path("/d/railsight")
+    assert cache_directory({"XDG_CACHE_HOME": "/c"}) == Path("/c/railsight")
+    assert data_directory({"XDG_DATA_HOME": "d"}) == data_directory({}) == Path.home() / ".local/share/railsight"
+    assert cache_directory({}) == Path.home() / ".cache/railsight"
 
 
 def test_a_folder_is_made_with_its_parents(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from aiohttp import BodyPartReader, web
 
-from streams.embedded.clickhouse.call import Call
 from streams.embedded.clickhouse.compression import ClickHouseBlocks, Decoder, decoder
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import Limits
+from streams.embedded.clickhouse.request import QueryRequest
 
 # ClickHouse looks for the end of an INSERT's head in max_query_size bytes, 256 KiB by default.
 HEAD_BYTES = 1 << 18
@@ -25,10 +25,10 @@ class ExternalTable:
     data: bytes = field(repr=False)
 
 
-class Body:
+class RequestBody:
     """The plain bytes of one request: what the URL says of the query, then the body."""
 
-    def __init__(self, request: web.Request, call: Call, limits: Limits) -> None:
+    def __init__(self, request: web.Request, call: QueryRequest, limits: Limits) -> None:
         """Refuse an unknown encoding with a ClickHouseError."""
         self._limits = limits
         self._decoders: list[Decoder] = []
@@ -38,7 +38,7 @@ class Body:
             self._decoders.append(ClickHouseBlocks())
         self._source = request.content
         self._ended = False
-        self.held = call.query.encode() + b"\n" if call.query else b""
+        self.buffered = call.query.encode() + b"\n" if call.query else b""
 
     async def read(self) -> bytes:
         """Return the next piece, or none at the end."""
@@ -51,15 +51,15 @@ class Body:
                 return data
         return b""
 
-    async def head(self) -> bytes:
+    async def read_head(self) -> bytes:
         """Read until a whole head must be there; return all that is held."""
-        while len(self.held) < HEAD_BYTES and (piece := await self.read()):
-            self.held += piece
-        return self.held
+        while len(self.buffered) < HEAD_BYTES and (piece := await self.read()):
+            self.buffered += piece
+        return self.buffered
 
-    async def whole(self) -> bytes:
+    async def read_statement(self) -> bytes:
         """Read a statement that has no data after it; raise ClickHouseError if it is too long."""
-        pieces, size = [self.held], len(self.held)
+        pieces, size = [self.buffered], len(self.buffered)
         while piece := await self.read():
             pieces.append(piece)
             size += len(piece)
@@ -67,16 +67,16 @@ class Body:
                 raise ClickHouseError(
                     229, "QUERY_IS_TOO_LARGE", f"The query is longer than {self._limits.query_bytes} bytes"
                 )
-        self.held = b"".join(pieces)
-        return self.held
+        self.buffered = b"".join(pieces)
+        return self.buffered
 
     async def data_from(self, offset: int) -> AsyncIterator[bytes]:
         """Yield an INSERT's data, beginning `offset` bytes into what is held, a MiB or so at a time.
 
         Fewer, larger pieces: each costs a change of threads and the engine some 20 µs.
         """
-        pieces, size = [self.held[offset:]], len(self.held) - offset
-        self.held = b""
+        pieces, size = [self.buffered[offset:]], len(self.buffered) - offset
+        self.buffered = b""
         while piece := await self.read():
             pieces.append(piece)
             size += len(piece)
@@ -87,7 +87,9 @@ class Body:
             yield b"".join(pieces)
 
 
-async def read_form(request: web.Request, call: Call, limits: Limits) -> tuple[Call, list[ExternalTable]]:
+async def read_form(
+    request: web.Request, call: QueryRequest, limits: Limits
+) -> tuple[QueryRequest, list[ExternalTable]]:
     """Read a multipart form: its fields are parameters of the call, its files are external tables."""
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
@@ -107,7 +109,7 @@ async def read_form(request: web.Request, call: Call, limits: Limits) -> tuple[C
     return call, [_external(call, name, data) for name, data in files.items()]
 
 
-def _external(call: Call, name: str, data: bytes) -> ExternalTable:
+def _external(call: QueryRequest, name: str, data: bytes) -> ExternalTable:
     structure = call.parameters.get(f"{name}_structure", "")
     types = call.parameters.get(f"{name}_types", "")
     if not structure and not types:

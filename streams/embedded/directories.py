@@ -13,12 +13,12 @@ from pathlib import Path
 from streams.wire.errors import Misconfigured
 
 
-def data_folder(environ: Mapping[str, str] = os.environ) -> Path:
+def data_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the user's folder for what must last: Kafka's logs, ClickHouse's parts."""
     return _xdg(environ, "XDG_DATA_HOME", ".local/share")
 
 
-def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the user's folder for what can be fetched or made again: jars, AOT caches."""
     return _xdg(environ, "XDG_CACHE_HOME", ".cache")
 

@@ -1,6 +1,6 @@
 """The guard: a small process between railsight and a server it started, so that the server dies with railsight.
 
-Run as a script with `python -I -S guard.py PARENT_PID GRACE_S NICE COMMAND…`; it starts the command and
+Run as a script with `python -I -S parent_watchdog.py PARENT_PID GRACE_S NICE COMMAND…`; it starts the command and
 ends it when asked, or when its parent is gone, whichever way that one died.
 
 Why a process of its own: PR_SET_PDEATHSIG alone is tied to the *thread* that started the child, and railsight
@@ -49,7 +49,7 @@ def spawn(command: list[str], niceness: int) -> int:
         os._exit(127)
 
 
-class Guard:
+class ParentWatchdog:
     """The one loop of this process: orders from the parent, the parent's life, the server's end."""
 
     def __init__(self, parent: int, grace_s: float, server: int) -> None:
@@ -73,7 +73,7 @@ class Guard:
             ready = select.select(watched, [], [], CHECK_PARENT_EVERY_S)[0]
             if wake in ready:
                 os.read(wake, 64)
-            if 0 in ready and not self.obey(os.read(0, 1)):
+            if 0 in ready and not self.on_order(os.read(0, 1)):
                 watched = [wake]
             # A process that the parent forked without exec holds the pipe open past the parent's death.
             if os.getppid() != self.parent:
@@ -89,7 +89,7 @@ class Guard:
         code = os.waitstatus_to_exitcode(os.waitpid(self.server, 0)[1])
         return code if code >= 0 else 128 - code
 
-    def obey(self, order: bytes) -> bool:
+    def on_order(self, order: bytes) -> bool:
         """Do what the parent asks; return False when there is no parent to ask any more."""
         if order == b"k":
             os.kill(self.server, signal.SIGKILL)
@@ -107,7 +107,7 @@ class Guard:
 def main(arguments: list[str]) -> int:
     """Start the command of the arguments and stay with it until it ends."""
     parent, grace_s, niceness, *command = arguments
-    return Guard(int(parent), float(grace_s), spawn(command, int(niceness))).run()
+    return ParentWatchdog(int(parent), float(grace_s), spawn(command, int(niceness))).run()
 
 
 if __name__ == "__main__":

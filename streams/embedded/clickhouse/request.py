@@ -8,7 +8,7 @@ import binascii
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from streams.embedded.clickhouse.failures import ClickHouseError
+from streams.embedded.clickhouse.errors import ClickHouseError
 
 # Parameters of the interface itself (ClickHouse's src/Server/HTTPHandler.cpp); all others are settings.
 _OF_THE_INTERFACE = {
@@ -35,7 +35,7 @@ _SESSION_TIMEOUT_S, _MAX_SESSION_TIMEOUT_S = 60, 3600
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class QueryRequest:
     """What a client asks for, without the body of its request."""
 
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -92,9 +92,9 @@ class Call:
         """Say whether a parameter of the interface is switched on."""
         return self.parameters.get(name, "") in {"1", "true"}
 
-    def with_form(self, fields: Mapping[str, str], tables: Iterable[str] = ()) -> "Call":
+    def with_form(self, fields: Mapping[str, str], tables: Iterable[str] = ()) -> "QueryRequest":
         """Return the call with the fields of a form and its external tables; what the URL says goes first."""
-        return Call(
+        return QueryRequest(
             {**fields, **self.parameters},
             self.user,
             self.password,
@@ -107,14 +107,14 @@ class Call:
         )
 
 
-def read_call(method: str, parameters: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> Call:
+def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> QueryRequest:
     """Read a call from its request line and headers (their names in lower case).
 
     Raises ClickHouseError where the ways to say who one is contradict each other.
     """
     given = dict(parameters)
     user, password = _credentials(given, headers)
-    return Call(
+    return QueryRequest(
         parameters=given,
         user=user,
         password=password,

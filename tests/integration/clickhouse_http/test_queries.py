@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.clickhouse_face.plain import Client, until
+from tests.integration.clickhouse_http.plain import Client, until
 
 
 def test_health_is_answered_without_a_query(client: Client) -> None:

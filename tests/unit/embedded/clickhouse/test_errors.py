@@ -2,8 +2,8 @@
 
 import pytest
 
-from streams.embedded.clickhouse.failures import ClickHouseError, from_engine, worded
-from streams.embedded.clickhouse.replies import content_type
+from streams.embedded.clickhouse.errors import ClickHouseError, format_error, from_engine
+from streams.embedded.clickhouse.response import content_type
 
 
 @pytest.mark.parametrize(
@@ -21,15 +21,15 @@ def test_the_code_decides_the_status(said: str, code: int, status: int) -> None:
     """What the engine says first is told on, and its status is that of the server."""
     error = from_engine(said)
     assert (error.code, error.status) == (code, status)
-    assert worded(error, "1.2").startswith(f"Code: {code}. DB::Exception: ")
+    assert format_error(error, "1.2").startswith(f"Code: {code}. DB::Exception: ")
 
 
 def test_the_version_stands_at_the_end_once() -> None:
     """Clients cut the message at it."""
     error = from_engine("Code: 1. DB::Exception: a. (X) (version 26.9.2.1)")
-    assert worded(error, "26.9.2.1") == "Code: 1. DB::Exception: a. (X) (version 26.9.2.1 (official build))\n"
+    assert format_error(error, "26.9.2.1") == "Code: 1. DB::Exception: a. (X) (version 26.9.2.1 (official build))\n"
     own = ClickHouseError(62, "SYNTAX_ERROR", "Empty query")
-    assert worded(own, "1").rstrip().endswith("Empty query. (SYNTAX_ERROR) (version 1 (official build))")
+    assert format_error(own, "1").rstrip().endswith("Empty query. (SYNTAX_ERROR) (version 1 (official build))")
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from typing import IO
 
 from aiohttp import web
 
-from streams.embedded.clickhouse.call import Call
 from streams.embedded.clickhouse.compression import ClickHouseBlockEncoder, Encoder, choose_encoding, encoder
-from streams.embedded.clickhouse.engine import Answer
-from streams.embedded.clickhouse.failures import ClickHouseError, worded
+from streams.embedded.clickhouse.engine import Result
+from streams.embedded.clickhouse.errors import ClickHouseError, format_error
+from streams.embedded.clickhouse.request import QueryRequest
 
 # ClickHouse's DBMS_DEFAULT_BUFFER_SIZE: what its HTTP interface holds back before it sends anything.
 _HELD_BYTES = 1 << 20
@@ -49,7 +49,7 @@ def content_type(output_format: str) -> str:
     return "application/octet-stream" if name.startswith(_BINARY) else "text/plain; charset=UTF-8"
 
 
-def summary(answer: Answer) -> str:
+def summary(answer: Result) -> str:
     """Return the X-ClickHouse-Summary of what the engine counted."""
     figures = {
         "read_rows": answer.read_rows,
@@ -64,10 +64,10 @@ def summary(answer: Answer) -> str:
     return json.dumps({name: str(value) for name, value in figures.items()}, separators=(",", ":"))
 
 
-class Reply:
+class Response:
     """One answer under way."""
 
-    def __init__(self, request: web.Request, call: Call, headers: Mapping[str, str], version: str) -> None:
+    def __init__(self, request: web.Request, call: QueryRequest, headers: Mapping[str, str], version: str) -> None:
         self._request = request
         self._call = call
         self._headers = dict(headers)
@@ -112,7 +112,7 @@ class Reply:
         if self._encoder is not None:
             await response.write(self._encoder.flush())
 
-    async def finish(self, answer: Answer) -> web.StreamResponse:
+    async def finish(self, answer: Result) -> web.StreamResponse:
         """End the answer and return it."""
         self._headers["X-ClickHouse-Summary"] = summary(answer)
         if self._response is None and self._held_bytes < _HELD_BYTES:
@@ -123,7 +123,7 @@ class Reply:
 
     async def fail(self, error: ClickHouseError) -> web.StreamResponse:
         """End the answer with an error, by its status if nothing is out yet."""
-        text = worded(error, self._version)
+        text = format_error(error, self._version)
         if self._response is None:
             self._held.seek(0)
             self._held.truncate()

@@ -52,7 +52,7 @@ def from_engine(text: str) -> EngineError:
     return EngineError(int(found[1]), "", text[found.start() :])
 
 
-def worded(error: ClickHouseError, version: str) -> str:
+def format_error(error: ClickHouseError, version: str) -> str:
     """Return the error as the server writes it: with the version at its end, once, and a line break."""
     text = re.sub(r" \(version [^()]*(\([^()]*\))?\)(?=\. \(\w+\)$|$)", "", str(error).strip())
     return f"{text} (version {version} (official build))\n"

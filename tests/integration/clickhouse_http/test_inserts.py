@@ -12,9 +12,9 @@ import pytest
 import zstandard
 
 from streams.embedded.clickhouse import EmbeddedClickHouse
-from streams.embedded.clickhouse.cityhash import city_hash_128
+from streams.embedded.clickhouse.block_checksum import city_hash_128
 from streams.embedded.clickhouse.compression import ClickHouseBlockEncoder, ClickHouseBlocks
-from tests.integration.clickhouse_face.plain import Client, until
+from tests.integration.clickhouse_http.plain import Client, until
 
 
 def arrow(stream: bool) -> bytes:
