@@ -1,8 +1,8 @@
 """Keeps the parts of one machine running: starts them in order, brings back what ended, gives up on what cannot run.
 
 Each part is a process of its own behind a watchdog (streams.embedded.watched_process), so that none outlives us,
-however we end. What the parts are is decided by who calls (streams.cli); time and the start of processes are arguments, so that
-the rules of restarting can be tested without either.
+however we end. The caller decides what the parts are (streams.cli); time and the start of processes are arguments, so
+that the rules of restarting can be tested without either.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ class Process(Protocol):
         """Its number, None where unknown."""
         ...
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Ask, and return at once; it is killed after the grace."""
         ...
 
@@ -172,7 +172,7 @@ class Supervisor:
             runs = [run for run in self._runs.values() if run.part.tier == tier and run.process is not None]
             for run in runs:
                 assert run.process is not None
-                run.process.ask_to_stop()
+                run.process.request_stop()
             for run in runs:
                 assert run.process is not None
                 run.process.stop()

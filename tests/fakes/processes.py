@@ -13,7 +13,7 @@ class FakeProcess:
     exit_code: int | None = None
     stops: list[int | None] = field(default_factory=list)
 
-    def ask_to_stop(self) -> None:
+    def request_stop(self) -> None:
         """Nothing: it ends when `stop` waits for it."""
 
     def stop(self) -> None:
