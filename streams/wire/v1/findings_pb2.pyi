@@ -137,7 +137,7 @@ class Evidence(_message.Message):
     expected: _builtins.float
     """threshold or peers' median"""
     comparison: _builtins.str
-    """threshold, peers, trend, both-ends"""
+    """threshold, peers, trend, both-ends, inventory, allow-list"""
     peers: _builtins.int
     """how many peers it was compared with"""
     collector: _builtins.str
