@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 TARGET = 200_000
-"""Port-samples a second and core; at this speed the largest fabric's hour takes 24 minutes of one core."""
+"""Port-samples per second and core; at this speed an hour of the largest fabric takes 24 minutes of one core."""
 
 
 @dataclass(frozen=True, slots=True)
 class BacktestSpeeds:
-    """One run; the speeds in port-samples a second of CPU."""
+    """One run; speeds in port-samples per second of CPU."""
 
     gpus: int
     ports: int
@@ -36,7 +36,7 @@ class BacktestSpeeds:
 
 
 def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: int) -> BacktestSpeeds:
-    """Record, run the backtest, and run its two halves apart."""
+    """Write a recording, run the backtest, and run reading and stages separately."""
     import resource
     import time
 
@@ -63,7 +63,7 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
 
     def speed(work: Callable[[], Any]) -> tuple[float, float]:
         began_s, cpu_s = time.perf_counter(), time.process_time()
-        with relaxed_gc():  # as the whole does it by itself
+        with relaxed_gc():  # as the backtest itself does
             work()
         spent_s = time.process_time() - cpu_s, time.perf_counter() - began_s
         return made.port_samples / spent_s[0], made.port_samples / spent_s[1]
@@ -71,14 +71,14 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
     out = folder / "found.jsonl"
     retain_malloc_pages()  # as the command does
     whole, whole_wall = speed(lambda: own.run(source, settings, out))
-    # KiB on Linux; after the whole run, before all messages are held at once for the stages alone.
+    # KiB on Linux; after the whole run, before all messages are in memory for the stages alone.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     reading, _ = speed(lambda: sum(len(batch) for batch in batches(own.ordered_messages(source, RejectedRows()))))
-    held = list(batches(own.ordered_messages(source, RejectedRows())))
+    in_memory = list(batches(own.ordered_messages(source, RejectedRows())))
     driver = Driver(own.stages(settings), topology)
 
     def drive() -> None:
-        for batch in held:
+        for batch in in_memory:
             driver.process(batch)
         driver.end(ns(settings.detect.lateness_s))
 
@@ -93,12 +93,12 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
 
 
 def speed_lines(found: BacktestSpeeds) -> list[str]:
-    """What a person reads of it."""
+    """Return it as text."""
     return [
         found.machine,
         f"{found.ports:,} ports for {found.seconds:g} s: {found.port_samples:,} port-samples in {found.messages:,}"
         f" readings, {found.values:,} values, {found.file_bytes / 1e6:,.0f} MB of Parquet",
-        f"{'':18}{'port-samples/s a core':>23}{'CPU s a million':>17}",
+        f"{'':18}{'port-samples/s per core':>23}{'CPU s per million':>17}",
         *(
             f"{name:<18}{value:>23,.0f}{1e6 / value:>17.2f}"
             for name, value in (

@@ -1,4 +1,4 @@
-"""What the benchmark asks ClickHouse: how old rows are when they can be read, how many there are, and their size."""
+"""Metrics from ClickHouse: the age of rows when they become readable, their number, and their size."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ BUCKET_MS = 10
 
 @dataclass(slots=True)
 class RowAges:
-    """How old rows were when a look first found them, in buckets of 10 ms; the time between looks is part of it.
+    """Age of rows when a sample first finds them, in buckets of 10 ms; includes the time between samples.
 
-    It looks at the messages' own table, which the sink writes behind the rows of a block: of so many rows itself, a
-    look each second would be a good part of what ClickHouse is said to cost.
+    It queries the table of messages, which the sink writes after the rows of a block: querying the rows themselves
+    each second would be a good part of the measured cost of ClickHouse.
     """
 
     ages: Counter[float] = field(default_factory=Counter)
     offsets: dict[int, int] = field(default_factory=dict)
-    """The highest offset of samples seen in each partition."""
+    """The highest known offset of samples in each partition."""
     messages: int = 0
 
     def sample(self, clickhouse: ClickHouse) -> None:
-        """Find the rows that came since the last look, and how old they are now; raises Retry.
+        """Find the rows that were stored since the last sample, and their age now; raise Retry.
 
-        How many there are is asked first, which ClickHouse has at hand: between two blocks there is no more to know.
+        Queries their count first, which costs ClickHouse little: between two blocks there are no new rows.
         """
         ((messages,),) = clickhouse.query("SELECT count() FROM sample_messages")
         if messages == self.messages:
@@ -34,14 +34,14 @@ class RowAges:
         newer = ""
         if known:
             partitions, offsets = (", ".join(str(number) for number in column) for column in zip(*known, strict=True))
-            # The first condition is what the index of offsets can use.
+            # The index of offsets can use the first condition.
             newer = (
                 f"WHERE kafka_offset > {min(offset for _, offset in known)} AND kafka_offset >"
                 f" transform(toInt64(kafka_partition), [{partitions}], [{offsets}], toInt64(-1))"
             )
         age = f"intDiv(toUnixTimestamp64Milli(now64(3)) - toUnixTimestamp64Milli(sampled_at), {BUCKET_MS})"
         rows = clickhouse.query(
-            f"SELECT kafka_partition, {age} AS age, sum(rows), max(kafka_offset) FROM sample_messages {newer}"  # noqa: S608 — numbers of ours
+            f"SELECT kafka_partition, {age} AS age, sum(rows), max(kafka_offset) FROM sample_messages {newer}"  # noqa: S608 — own numbers
             " GROUP BY kafka_partition, age"
         )
         for partition, bucket, count, offset in rows:
@@ -49,13 +49,13 @@ class RowAges:
             self.offsets[int(partition)] = max(self.offsets.get(int(partition), -1), int(offset))
 
     def reset(self) -> None:
-        """Begin anew from here: what was seen so far is warm-up."""
+        """Drop the ages so far, which belong to the warm-up."""
         self.ages.clear()
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCounts:
-    """What is in ClickHouse: port-samples, the messages that they came in, and what other collectors' topics became."""
+    """Counts of stored port-samples, of their messages, and of the rows of the collectors' other topics."""
 
     rows: int
     messages: int
@@ -64,7 +64,7 @@ class StoredCounts:
 
 
 def stored_counts(clickhouse: ClickHouse) -> StoredCounts:
-    """Count what is there; the messages are told apart by their place in Kafka."""
+    """Count the stored rows; messages are distinguished by their partition and offset."""
     ((rows, messages),) = clickhouse.query("SELECT count(), uniqExact(kafka_partition, kafka_offset) FROM samples")
     ((statuses, events),) = clickhouse.query(
         "SELECT (SELECT count() FROM collector_status), (SELECT count() FROM events)"
@@ -73,7 +73,7 @@ def stored_counts(clickhouse: ClickHouse) -> StoredCounts:
 
 
 def sample_row_count(clickhouse: ClickHouse) -> int:
-    """How many port-samples there are, from what ClickHouse knows of its parts."""
+    """Return the number of port-samples, from the metadata of ClickHouse's parts."""
     ((rows,),) = clickhouse.query("SELECT count() FROM samples")
     return int(rows)
 
@@ -89,7 +89,7 @@ class TableSize:
 
 
 def table_sizes(clickhouse: ClickHouse) -> list[TableSize]:
-    """The tables that hold anything, the largest first."""
+    """Return the non-empty tables, largest first."""
     found = clickhouse.query(
         "SELECT table, sum(rows), sum(bytes_on_disk), count() FROM system.parts"
         " WHERE active AND database = currentDatabase() GROUP BY table HAVING sum(rows) > 0 ORDER BY 3 DESC"

@@ -1,4 +1,4 @@
-"""How far readers are behind Kafka's ends: the stages as they say, the sink by what its group committed."""
+"""Lag of a consumer group: the distance of its committed offsets from Kafka's end offsets."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -15,7 +15,7 @@ _TELEMETRY = (SAMPLES, EVENTS, COLLECTOR_STATUS)
 
 
 class GroupLag:
-    """Asks Kafka for ends and for what a group committed."""
+    """Reads end offsets and committed offsets from Kafka."""
 
     def __init__(self, consumer: AIOKafkaConsumer, admin: AIOKafkaAdminClient, kafka: KafkaSettings) -> None:
         self._consumer = consumer
@@ -27,7 +27,7 @@ class GroupLag:
         ]
 
     async def lag_of(self, group: str) -> int | None:
-        """Records of telemetry that the group has not committed; None while Kafka does not say."""
+        """Return the telemetry records that the group has not committed; None while Kafka does not answer."""
         with suppress(KafkaError, OSError):
             ends = await self._consumer.end_offsets(self._partitions)
             committed = await self._admin.list_consumer_group_offsets(group, partitions=self._partitions)
@@ -37,7 +37,7 @@ class GroupLag:
 
 @asynccontextmanager
 async def open_group_lag(kafka: KafkaSettings) -> AsyncIterator[GroupLag]:
-    """Ends of this Kafka; raises Retry where it does not answer."""
+    """Open the clients; raise Retry when Kafka does not answer."""
     consumer = AIOKafkaConsumer(**kafka.client_options(), enable_auto_commit=False)
     admin = AIOKafkaAdminClient(**kafka.client_options())
     with kafka_errors_as_retry(kafka):

@@ -1,4 +1,4 @@
-"""What the benchmark ran on, in one line, so that figures of two machines are not taken for each other."""
+"""Describes the machine in one line, so that figures of different machines are not confused."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ _GIB = 1 << 20
 
 
 def machine_info(proc: Path = Path("/proc")) -> str:
-    """Cores that may be used, their model, memory, kernel and Python, as far as the system tells."""
+    """Return the usable cores, their model, memory, kernel and Python, as far as the system reports them."""
     cores = len(os.sched_getaffinity(0))
     model = _value(proc / "cpuinfo", "model name") or platform.machine()
     total_kib = _value(proc / "meminfo", "MemTotal").removesuffix(" kB")

@@ -1,6 +1,6 @@
-"""What is looked at while a run goes on: processes each second, rows too, lags each five, findings as they come.
+"""Samples a run: processes and rows each second, lags each five seconds, findings as they arrive.
 
-Keeps the figures of the window apart from those before and after it; concludes nothing.
+Keeps the figures of the window separate from those before and after it; summarize.py evaluates them.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from streams.wire.models import Finding
 LOAD, BENCH = "load", "bench"
 COSTS_EVERY_S = 1.0
 ROWS_EVERY_S = 1.0
-"""A look that finds new rows costs ClickHouse 15 ms of CPU, counted as its own; one that finds none about 1 ms."""
+"""A sample with new rows costs ClickHouse 15 ms of CPU, which counts as its own; one without about 1 ms."""
 LAGS_EVERY_S = 5.0
 RECOVERED_WITHIN_S = 120.0
 
 
 @dataclass(slots=True)
 class WindowEdge:
-    """What had been used and read when the window began or ended."""
+    """CPU seconds used and records read when the window began or ended."""
 
     at_ns: int
     cpu_s: dict[str, float]
@@ -46,7 +46,7 @@ class WindowEdge:
 
 @dataclass
 class Monitor:
-    """Everything that was seen of one run."""
+    """All observations of one run."""
 
     params: Params
     settings: Settings
@@ -62,14 +62,14 @@ class Monitor:
     first: WindowEdge | None = None
     last: WindowEdge | None = None
     revisions: list[tuple[int, Finding]] = field(default_factory=list)
-    """Those that came before the load ended: what follows then is the silence of the whole fabric."""
+    """Revisions from before the end of the load; afterwards the whole fabric is silent."""
 
     def __post_init__(self) -> None:
-        """Nothing is asked of ClickHouse before the first look."""
+        """Create the client of ClickHouse, which connects at the first sample."""
         self._clickhouse = ClickHouse(self.settings.store)
 
     def tasks(self) -> Iterator[Coroutine[Any, Any, None]]:
-        """What goes on all the time."""
+        """Yield the tasks that run all the time."""
         yield observe(self.settings.kafka, self.observed)
         yield self._sample_processes()
         yield self._sample_rows()
@@ -78,36 +78,36 @@ class Monitor:
             yield self._kill_workers(self.params.kill_every_s)
 
     def close(self) -> None:
-        """Let go of ClickHouse."""
+        """Close the client of ClickHouse."""
         self._clickhouse.close()
 
     @property
     def is_measuring(self) -> bool:
-        """Whether the window has begun and not ended."""
+        """True while the window has begun and not ended."""
         return self.first is not None and self.last is None
 
     def begin_window(self) -> None:
-        """The window begins."""
+        """Begin the window."""
         self.first = self._edge()
         self.row_ages.reset()
 
     def end_window(self) -> None:
-        """The window ends."""
+        """End the window."""
         self.last = self._edge()
         self.row_age_counts = dict(self.row_ages.ages)
 
     def freeze_revisions(self) -> None:
-        """Findings from now on are about the load that ended."""
+        """Ignore findings from now on, which are about the end of the load."""
         self.revisions = list(self.observed.revisions)
 
     def _edge(self) -> WindowEdge:
         self._sample_costs()
-        records = {stage: view.total for stage, view in self.observed.stages.items()}
+        records = {stage: progress.total for stage, progress in self.observed.stages.items()}
         return WindowEdge(time.time_ns(), self.costs.cpu_s(), records)
 
     def _sample_costs(self) -> None:
         roots = {state.name: state.pid for state in self.supervisor.states()}
-        # Below this process are the guards of all parts, which are counted with them; itself alone is the benchmark.
+        # The watchdogs of all parts are children of this process and count with them; the rest is the benchmark.
         self.costs.sample(roots | {LOAD: self.generator.pid if self.generator else None})
 
     def _elapsed_s(self) -> float:
@@ -123,23 +123,23 @@ class Monitor:
 
     async def _sample_rows(self) -> None:
         while True:
-            # Away, or on its way back: the supervisor sees to it.
+            # ClickHouse is down or restarting; the supervisor restarts it.
             with suppress(Retry):
                 await asyncio.to_thread(self.row_ages.sample, self._clickhouse)
             await asyncio.sleep(ROWS_EVERY_S)
 
     async def _sample_lag(self) -> None:
-        async with open_group_lag(self.settings.kafka) as ends:
+        async with open_group_lag(self.settings.kafka) as group_lag:
             while True:
-                behind = await ends.lag_of(self.settings.persist.group)
+                behind = await group_lag.lag_of(self.settings.persist.group)
                 if self.is_measuring:
-                    seen = self.observed.lag if behind is None else self.observed.lag | {SINK: behind}
-                    for reader, lag in seen.items():
+                    lags = self.observed.lag if behind is None else self.observed.lag | {SINK: behind}
+                    for reader, lag in lags.items():
                         self.lags.setdefault(reader, []).append((self._elapsed_s(), float(lag)))
                 await asyncio.sleep(LAGS_EVERY_S)
 
     async def _kill_workers(self, every_s: float) -> None:
-        """Kill a worker every so often, one after the other, and see how it comes back."""
+        """Kill the workers in turn at an interval, and measure how each recovers."""
         number = 0
         while True:
             await asyncio.sleep(0.5)
@@ -155,22 +155,22 @@ class Monitor:
                 self.kills.append(await self._measure_recovery(name, at_s, before, normal))
 
     def _normal_lag(self) -> float:
-        """What counts as caught up: the most that measure lagged so far, a second's messages at least."""
-        seen = [lag for _, lag in self.lags.get("measure", [])]
+        """Return the lag that counts as caught up: that of measure's first samples, at least a second's messages."""
+        lags = [lag for _, lag in self.lags.get("measure", [])]
         records = self.observed.stages["measure"].rate(time.monotonic())
-        return max([records, *seen[:3]])
+        return max([records, *lags[:3]])
 
     async def _measure_recovery(self, name: str, at_s: float, before: dict[int, int], normal: float) -> WorkerKill:
         first = everything = caught_up = None
-        give_up = self._elapsed_s() + RECOVERED_WITHIN_S
-        while caught_up is None and self._elapsed_s() < give_up:
+        deadline_s = self._elapsed_s() + RECOVERED_WITHIN_S
+        while caught_up is None and self._elapsed_s() < deadline_s:
             await asyncio.sleep(0.05)
             after = self.observed.epochs
-            anew = [partition for partition, epoch in after.items() if epoch > before.get(partition, 0)]
+            taken_over = [partition for partition, epoch in after.items() if epoch > before.get(partition, 0)]
             since_s = self._elapsed_s() - at_s
-            if anew and first is None:
+            if taken_over and first is None:
                 first = since_s
-            if everything is None and len(anew) >= self.params.partitions / self.params.workers:
+            if everything is None and len(taken_over) >= self.params.partitions / self.params.workers:
                 everything = since_s
             if everything is not None and self.observed.stages["measure"].lag <= normal:
                 caught_up = since_s

@@ -1,4 +1,4 @@
-"""What one run of the pipeline's benchmark is asked to do."""
+"""Options of one run of the pipeline benchmark."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ Compression = Literal["none", "lz4", "zstd", "snappy", "gzip"]
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """`folder` is where everything of the run lies; `kill_every_s` None kills nobody."""
+    """Options; `folder` has all files of the run; with `kill_every_s` None no worker is killed."""
 
     folder: Path
     gpus: int = 1024
@@ -28,5 +28,5 @@ class Params:
 
     @property
     def warm_s(self) -> float:
-        """From the start of the load to that of the window: every device has been read twice by then."""
+        """Time from the start of the load to that of the window, in which every device is read twice."""
         return max(2 * self.cadence_s, 12.0) + 2.0

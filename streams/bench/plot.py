@@ -1,4 +1,4 @@
-"""The curves of `railsight bench growth` as a picture: CPU seconds a million, and cores used, over the load."""
+"""Draws the curves of `railsight bench growth`: CPU seconds per million, and cores used, over the load."""
 
 import logging
 from importlib.util import find_spec
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def refuse_without_matplotlib() -> None:
-    """Before anything is measured; raises Misconfigured."""
+    """Raise Misconfigured before anything is measured."""
     if find_spec("matplotlib") is None:
         raise Misconfigured("a picture needs matplotlib: install railsight[bench]")
 
 
 def draw(reports: "Sequence[Report]", path: Path) -> None:
-    """Draw one curve a number of workers to the file, whose ending chooses its kind."""
-    # It tells of every font that it considers, a thousand lines.
+    """Draw one curve per number of workers to the file; its suffix selects the format."""
+    # It logs every font that it considers, a thousand lines.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     import matplotlib as mpl
 
@@ -37,10 +37,10 @@ def draw(reports: "Sequence[Report]", path: Path) -> None:
         label = f"{workers} worker{'s' if workers > 1 else ''}"
         cost.plot(loads, [run.cpu_s_per_million for run in runs], marker="o", label=label)
         cores.plot(loads, [run.cpu_s / run.seconds for run in runs], marker="o", label=label)
-    for axes, title in ((cost, "CPU seconds a million port-samples"), (cores, "cores used")):
+    for axes, title in ((cost, "CPU seconds per million port-samples"), (cores, "cores used")):
         axes.set_xscale("log")
         axes.set_yscale("log")
-        axes.set_xlabel("port-samples a second")
+        axes.set_xlabel("port-samples per second")
         axes.set_title(title)
         axes.grid(visible=True, which="both", alpha=0.3)
         axes.legend()

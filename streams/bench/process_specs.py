@@ -1,4 +1,4 @@
-"""What the benchmark runs: the configuration, and the command lines of workers, sink and load generator."""
+"""Configuration and command lines of the benchmark's workers, sink and load generator."""
 
 import sys
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ SINK = "persist"
 
 
 def write_config(params: Params, bootstrap: str, url: str) -> Path:
-    """Write the configuration that all parts share: what a user would write, everything else by default."""
+    """Write the configuration that all parts share, with everything else at its default."""
     lines = [
         "[kafka]",
         f'bootstrap = "{bootstrap}"',
@@ -29,17 +29,17 @@ def write_config(params: Params, bootstrap: str, url: str) -> Path:
 
 
 def worker_names(params: Params) -> list[str]:
-    """The names of the workers' parts."""
+    """Return the names of the workers' parts."""
     return ["process"] if params.workers == 1 else [f"process-{i + 1}" for i in range(params.workers)]
 
 
 def pipeline_parts(params: Params, config: Path) -> Iterator[Part]:
-    """Workers and sink; a named worker has its partitions back at once after a kill."""
+    """Yield workers and sink; a named worker gets its partitions back at once after a kill."""
     for name in worker_names(params):
         yield Part(name, railsight_command("process", "--config", str(config), "--instance", name))
     yield Part(SINK, railsight_command("persist", "--config", str(config)))
 
 
 def load_command(spec: Path) -> tuple[str, ...]:
-    """The load generator."""
+    """Return the command of the load generator."""
     return (sys.executable, "-m", "streams.bench.load", str(spec))

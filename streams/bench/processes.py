@@ -1,7 +1,7 @@
-"""What processes use, from /proc: CPU seconds and memory of each part with all that it started.
+"""CPU seconds and memory of each part with all its child processes, from /proc.
 
-A process that ended keeps what it was last seen to have used, so that a part that is killed and comes back loses at
-most the time between two looks.
+A process that ended keeps its last sample, so that a part that is killed and restarted loses at most the time between
+two samples.
 """
 
 import os
@@ -11,12 +11,12 @@ from pathlib import Path
 
 _TICKS_S = os.sysconf("SC_CLK_TCK")
 _PPID, _UTIME, _STIME, _STARTED = 1, 11, 12, 19
-"""Places in /proc/PID/stat behind the name, counted from the state."""
+"""Fields of /proc/PID/stat behind the name, counted from the state."""
 
 
 @dataclass(slots=True)
 class ProcessUsage:
-    """One process, as last seen."""
+    """The last sample of one process."""
 
     part: str
     cpu_s: float = 0.0
@@ -27,16 +27,16 @@ class ProcessUsage:
 
 @dataclass(slots=True)
 class ProcessCosts:
-    """All processes of the parts that were looked at; memory in bytes."""
+    """All processes of the sampled parts; memory in bytes."""
 
     proc: Path = Path("/proc")
     processes: dict[tuple[int, int], ProcessUsage] = field(default_factory=dict)
-    """By process number and start, because numbers are used again."""
+    """By process number and start time, because numbers are reused."""
     peak: dict[str, int] = field(default_factory=dict)
-    """The most that the processes of a part held together, each at its own time."""
+    """The sum of the peaks of a part's processes."""
 
     def sample(self, roots: Mapping[str, int | None]) -> None:
-        """Look at the process of each part and all below it."""
+        """Sample the process of each part and all its descendants."""
         stats = self._stats()
         children: dict[int, list[int]] = {}
         for pid, stat in stats.items():
@@ -59,11 +59,11 @@ class ProcessCosts:
             self.peak[part] = max(self.peak.get(part, 0), together)
 
     def cpu_s(self) -> dict[str, float]:
-        """CPU seconds of each part, user and system, of all its processes so far."""
+        """Return the CPU seconds of each part, user and system, of all its processes so far."""
         return self._sum(lambda used: used.cpu_s)
 
     def rss(self) -> dict[str, int]:
-        """The memory that each part holds now."""
+        """Return the memory that each part uses now."""
         return {part: int(size) for part, size in self._sum(lambda used: used.rss).items()}
 
     def _sum(self, of: Callable[[ProcessUsage], float]) -> dict[str, float]:
@@ -79,8 +79,8 @@ class ProcessCosts:
                 try:
                     line = (entry / "stat").read_text()
                 except OSError:
-                    continue  # it ended meanwhile
-                # The name is in brackets and may hold anything, brackets too.
+                    continue  # it has ended
+                # The name is in brackets and may contain anything, also brackets.
                 stats[int(entry.name)] = line[line.rindex(")") + 2 :].split()
         return stats
 
@@ -89,6 +89,6 @@ class ProcessCosts:
             lines = (self.proc / str(pid) / "status").read_text().splitlines()
         except OSError:
             return 0, known_peak
-        said = dict(line.split(":", 1) for line in lines if line.startswith(("VmHWM", "VmRSS")))
-        sizes = {name: int(value.split()[0]) * 1024 for name, value in said.items()}
+        fields = dict(line.split(":", 1) for line in lines if line.startswith(("VmHWM", "VmRSS")))
+        sizes = {name: int(value.split()[0]) * 1024 for name, value in fields.items()}
         return sizes.get("VmRSS", 0), max(known_peak, sizes.get("VmHWM", 0))

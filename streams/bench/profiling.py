@@ -1,6 +1,6 @@
-"""Where one part's time goes while it is measured: py-spy's samples of its Python, for whoever looks for the cost.
+"""Profiles one part with py-spy while it is measured.
 
-py-spy is no dependency; it is taken from PATH. Its own time is not counted, but the part is a little slower under it.
+py-spy is not a dependency; it is taken from PATH. Its own time is not counted, but it slows the part a little.
 """
 
 import shutil
@@ -16,27 +16,27 @@ RATE_HZ = 100
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What was asked for: which part, and where to write it (speedscope's form)."""
+    """The part to profile, and the output file (speedscope's format)."""
 
     part: str
     out: Path
 
 
 def parse_profile(given: str, parts: Iterable[str]) -> Profile:
-    """`PART=FILE` as what it says; raises Misconfigured where there is no such part, or no py-spy."""
+    """Parse `PART=FILE`; raise Misconfigured for an unknown part, or without py-spy."""
     part, _, out = given.partition("=")
     names = list(parts)
     if part not in names or not out:
-        raise Misconfigured(f"--profile {given}: PART=FILE, where PART is one of {', '.join(names)}")
+        raise Misconfigured(f"--profile {given}: expected PART=FILE with PART one of {', '.join(names)}")
     if shutil.which("py-spy") is None:
         raise Misconfigured("--profile needs py-spy on PATH: pip install py-spy")
     return Profile(part, Path(out).resolve())
 
 
 def start_profiler(profile: Profile, pid: int, seconds: float) -> "subprocess.Popen[bytes]":
-    """Begin; it ends by itself after so many seconds."""
-    call = [
+    """Start py-spy, which ends after so many seconds."""
+    command = [
         "py-spy", "record", "--gil", "--rate", str(RATE_HZ), "--duration", str(round(seconds)), "--format",
         "speedscope", "--output", str(profile.out), "--pid", str(pid),
     ]  # fmt: skip
-    return subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

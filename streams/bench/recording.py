@@ -1,6 +1,6 @@
-"""A recording of a fabric with faults, as DESIGN 6 has it: Parquet, a value a row, in the order of time.
+"""Generates a recording of a fabric with faults in the format of DESIGN 6: Parquet, one value per row, by time.
 
-What the devices read is what the pipeline's load sends (load/fleet.py), by an event clock instead of the machine's.
+The devices' readings are those of the pipeline's load (load/fleet.py), by an event clock instead of the machine's.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ _TOLERANCE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class GeneratedRecording:
-    """Where it lies, what is in it, and what was wrong."""
+    """The files of a recording, its size, and its ground truth."""
 
     samples: Path
     events: Path
@@ -44,7 +44,7 @@ class GeneratedRecording:
 def write_recording(
     inventory: Inventory, folder: Path, seconds: float, cadence_s: float, seed: int
 ) -> GeneratedRecording:
-    """Write what the fabric reads in so many seconds; faults end well before, so that all is concluded."""
+    """Write the readings of so many seconds; faults end long before, so that all findings are final."""
     plant, chance = fabric_arrays(inventory), np.random.default_rng(seed)
     warm_s, fault_s = 2 * cadence_s, max(10.0, seconds - 2 * cadence_s - 100.0)
     lived = [Lived(fault) for fault in plan(plant, fault_s, cadence_s, chance)]
@@ -52,21 +52,21 @@ def write_recording(
     changes = sorted((warm_s + at, i, n) for i, one in enumerate(lived) for n, at in enumerate(one.fault.changes))
     counts: Counter[str] = Counter()
     samples, events, status = folder / "samples.parquet", folder / "events.csv", folder / "status.jsonl"
-    with _Writer(samples) as writer, events.open("w") as told, status.open("wb") as said:
-        told.write("time,device,port,kind,code,detail,source\n")
+    with _Writer(samples) as writer, events.open("w") as event_file, status.open("wb") as status_file:
+        event_file.write("time,device,port,kind,code,detail,source\n")
         for slot in range(round(seconds / SLOT_S)):
             at_s, now_ns = slot * SLOT_S, START_NS + round(slot * SLOT_S * 1e9)
             while changes and changes[0][0] <= at_s:
                 _, which, number = changes.pop(0)
                 lived[which].at_ns.append(now_ns)
                 for _, event in fleet.change(lived[which].fault, number, now_ns):
-                    told.write(_line(event))
+                    event_file.write(_line(event))
             for encoded in fleet.readings(at_s, now_ns):
                 message = codec.from_bytes(Samples, encoded.value)
                 writer.add(message)
                 counts.update(messages=1, rows=encoded.rows)
             for encoded in fleet.statuses(at_s, now_ns):
-                said.write(codec.to_json(codec.from_bytes(CollectorStatus, encoded.value)) + b"\n")
+                status_file.write(codec.to_json(codec.from_bytes(CollectorStatus, encoded.value)) + b"\n")
         values = writer.values
     truths = tuple(_truths(fleet, lived))
     return GeneratedRecording(samples, events, status, counts["messages"], counts["rows"], values, truths)
@@ -85,14 +85,14 @@ def _truths(fleet: Fleet, lived: Iterable[Lived]) -> Iterator[Truth]:
 
 
 class _Writer:
-    """Puts the cells of messages one under the other."""
+    """Writes the cells of messages as rows of a Parquet file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._words: dict[str, dict[str, int]] = {name: {} for name in ("device", "port", "metric", "source")}
+        self._dictionaries: dict[str, dict[str, int]] = {name: {} for name in ("device", "port", "metric", "source")}
         self._parts: dict[str, list[Any]] = {}
         self._file: pq.ParquetWriter | None = None
-        self._held = self.values = 0
+        self._buffered = self.values = 0
 
     def __enter__(self) -> "_Writer":
         return self
@@ -103,7 +103,7 @@ class _Writer:
             self._file.close()
 
     def add(self, message: Samples) -> None:
-        """The cells of one message, port by port."""
+        """Add the cells of one message, port by port."""
         columns = (*message.counters.metric, *message.gauges.metric)
         values = np.concatenate([message.counters.values.astype(np.float64), message.gauges.values]).T
         height, width = values.shape
@@ -120,29 +120,29 @@ class _Writer:
             ("boot_id", np.full(count, message.boot_id, np.uint64)),
         ):
             self._parts.setdefault(name, []).append(part)
-        self._held += count
+        self._buffered += count
         self.values += count
-        if self._held >= _FLUSH_ROWS:
+        if self._buffered >= _FLUSH_ROWS:
             self._flush()
 
     def _codes(self, name: str, words: Iterable[str]) -> Any:
-        known = self._words[name]
+        known = self._dictionaries[name]
         return np.array([known.setdefault(word, len(known)) for word in words], np.int32)
 
     def _flush(self) -> None:
-        if not self._held:
+        if not self._buffered:
             return
         columns = {name: np.concatenate(parts) for name, parts in self._parts.items()}
         table = pa.table(
             {
-                name: pa.DictionaryArray.from_arrays(pa.array(own), pa.array(list(self._words[name])))
-                if name in self._words
+                name: pa.DictionaryArray.from_arrays(pa.array(own), pa.array(list(self._dictionaries[name])))
+                if name in self._dictionaries
                 else pa.array(own)
                 for name, own in columns.items()
             }
-            | {"index": pa.nulls(self._held, pa.int32())}
+            | {"index": pa.nulls(self._buffered, pa.int32())}
         )
         if self._file is None:
             self._file = pq.ParquetWriter(self._path, table.schema, compression="zstd")
         self._file.write_table(table)
-        self._parts, self._held = {}, 0
+        self._parts, self._buffered = {}, 0

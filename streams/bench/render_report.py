@@ -1,4 +1,4 @@
-"""A run's report as people read it."""
+"""Renders the report of a run as text."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +11,7 @@ _NAMED = 10
 
 
 def report_lines(report: Report) -> Iterator[str]:
-    """The whole report."""
+    """Yield the whole report."""
     load = report.load
     yield (
         f"{report.gpus:,} GPUs: {load.devices:,} devices, {load.ports:,} ports, {load.links:,} links, {METRICS} metrics"
@@ -24,17 +24,17 @@ def report_lines(report: Report) -> Iterator[str]:
     yield f"on {report.machine}"
     yield (
         f"load: {load.messages_per_s:,.0f} messages/s, {load.port_samples_per_s:,.0f} port-samples/s,"
-        f" {load.port_samples_per_s * METRICS:,.0f} values/s, {load.bytes_per_port_sample:.0f} bytes a port-sample;"
-        f" its own cost {load.cpu_s / report.port_samples:.2f} CPU s a million (not counted below), lateness p99"
+        f" {load.port_samples_per_s * METRICS:,.0f} values/s, {load.bytes_per_port_sample:.0f} bytes per port-sample;"
+        f" its own cost {load.cpu_s / report.port_samples:.2f} CPU s per million (not counted below), lateness p99"
         f" {load.late_p99_s * 1000:.0f} ms, worst {load.late_max_s * 1000:.0f} ms"
     )
     yield (
-        f"assumed: {load.senders} producers send for all devices, {load.messages_per_batch:.1f} messages a batch;"
-        " a sender a host or a switch sends single messages, which cost broker and readers more (--senders)"
+        f"assumed: {load.senders} producers send for all devices, {load.messages_per_batch:.1f} messages per batch;"
+        " a sender per host or switch sends single messages, which cost broker and readers more (--senders)"
     )
     yield ""
     yield from _parts(report)
-    if not report.kept_up:
+    if not report.is_sustained:
         yield (
             f"the pipeline did not keep up ({report.stored_in_window:.0%} of what was sent was stored in the window):"
             " these are not the costs of this load"
@@ -42,7 +42,7 @@ def report_lines(report: Report) -> Iterator[str]:
     yield ""
     yield from _stages(report)
     yield ""
-    yield _spread("sample to row in ClickHouse, as found by a look each second", report.sample_to_row_s)
+    yield _spread("sample to row in ClickHouse, as sampled each second", report.sample_to_row_s)
     yield _spread("third link-down event to finding", report.flap_to_finding_s)
     yield _spread("link down for 30 s to finding", report.down_to_finding_s)
     yield ""
@@ -97,11 +97,11 @@ def _sizes(report: Report) -> Iterator[str]:
     sent = max(1, report.load.port_samples_sent)
     kafka = sorted(report.stored.kafka_bytes.items(), key=lambda item: -item[1])
     for topic, size in kafka[:6]:
-        yield f"Kafka {topic:<34}{size / _MIB:>10.1f} MiB{size / sent:>9.1f} bytes a port-sample"
+        yield f"Kafka {topic:<34}{size / _MIB:>10.1f} MiB{size / sent:>9.1f} bytes per port-sample"
     for table in report.stored.tables[:6]:
         yield (
-            f"ClickHouse {table.table:<29}{table.bytes / _MIB:>10.1f} MiB{table.bytes / table.rows:>9.1f} bytes a row,"
-            f" {table.rows:,} rows in {table.parts} parts"
+            f"ClickHouse {table.table:<29}{table.bytes / _MIB:>10.1f} MiB{table.bytes / table.rows:>9.1f} bytes"
+            f" per row, {table.rows:,} rows in {table.parts} parts"
         )
 
 
@@ -111,5 +111,5 @@ def _kills(report: Report) -> Iterator[str]:
         first, everything, caught_up = ("never" if at is None else f"{at:.1f} s" for at in times)
         yield (
             f"killed {kill.part} at {kill.at_s:.0f} s: its first partition owned after {first}, all after {everything},"
-            f" lag as before after {caught_up}"
+            f" lag at its earlier level after {caught_up}"
         )

@@ -1,4 +1,4 @@
-"""What one run measured, as data: every number that the benchmark prints stands here once."""
+"""Results of one run as data: every number that the benchmark prints is defined here once."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,7 +13,7 @@ _STORED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One line of judgement. A `promise` holds at any size; a `target` is DESIGN 8's, made for the largest fabric."""
+    """One verdict: a `promise` holds at any size; a `target` is that of DESIGN 8 for the largest fabric."""
 
     kind: str
     statement: str
@@ -32,7 +32,7 @@ class PartCost:
 
 @dataclass(frozen=True, slots=True)
 class StageRate:
-    """One stage, or the sink, over the window: records read a second, and how far it was behind."""
+    """One stage, or the sink, over the window: records read per second, and its lag."""
 
     stage: str
     records_per_s: float
@@ -44,7 +44,7 @@ class StageRate:
 
 @dataclass(frozen=True, slots=True)
 class LoadFacts:
-    """What the load generator did; rates are those of the window, counts of the whole run."""
+    """The load; rates are those of the window, counts those of the whole run."""
 
     devices: int
     ports: int
@@ -62,12 +62,12 @@ class LoadFacts:
     cpu_s: float
     senders: int = 1
     messages_per_batch: float = 0.0
-    """Of one topic, one partition and one sender: what the broker and its readers handle at once."""
+    """Messages of one topic, partition and sender that the broker and its readers handle at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultScore:
-    """Injected faults against findings."""
+    """Injected faults compared with findings."""
 
     injected: int
     found: int
@@ -78,7 +78,7 @@ class FaultScore:
 
 @dataclass(frozen=True, slots=True)
 class StoredFacts:
-    """What ClickHouse holds at the end against what was sent."""
+    """Rows in ClickHouse at the end, and sizes on disk."""
 
     rows: int
     messages: int
@@ -90,7 +90,7 @@ class StoredFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerKill:
-    """One kill of a worker: seconds until any partition had an owner again, all had, and the lag was as before."""
+    """One kill of a worker: seconds until one partition, and all, had an owner again, and until the lag recovered."""
 
     part: str
     at_s: float
@@ -113,7 +113,7 @@ class Report:
     warm_up_s: float
     start_s: float
     port_samples: float
-    """In the window, in millions."""
+    """Sent in the window, in millions."""
     load: LoadFacts
     parts: tuple[PartCost, ...]
     bench_cpu_s: float
@@ -133,47 +133,47 @@ class Report:
 
     @property
     def cpu_s(self) -> float:
-        """Of the pipeline: broker, workers, sink and ClickHouse."""
+        """CPU seconds of the pipeline: broker, workers, sink and ClickHouse."""
         return sum(part.cpu_s for part in self.parts)
 
     @property
     def cpu_s_per_million(self) -> float:
-        """CPU seconds a million port-samples."""
+        """CPU seconds per million port-samples."""
         return self.cpu_s / self.port_samples if self.port_samples else 0.0
 
     @property
     def cpu_s_per_million_values(self) -> float:
-        """CPU seconds a million values."""
+        """CPU seconds per million values."""
         return self.cpu_s_per_million / METRICS
 
     @property
     def machine_used(self) -> float:
-        """The share of all cores that the pipeline took."""
+        """The share of all cores that the pipeline used."""
         return self.cpu_s / (self.seconds * self.cores)
 
     @property
     def stored_in_window(self) -> float:
-        """Rows that could first be read in the window, over those sent in it: below 1, the sink fell behind."""
+        """Rows that became readable in the window, over those sent in it: below 1, the sink fell behind."""
         return self.sample_to_row_s.count / (self.port_samples * 1e6) if self.port_samples else 0.0
 
     @property
-    def kept_up(self) -> bool:
-        """Whether what was used is the cost of what was sent: no lag grew, and the rows came (a block may be open)."""
+    def is_sustained(self) -> bool:
+        """True if the CPU used is the cost of the load: no lag grew, and the rows were stored (a block may be open)."""
         return self.stored_in_window >= _STORED and not any(stage.grows for stage in self.stages)
 
     @property
     def is_passed(self) -> bool:
-        """Every promise held and nothing else went wrong."""
+        """True if every promise holds and there are no problems."""
         return not self.problems and all(verdict.holds for verdict in self.verdicts if verdict.kind == PROMISE)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON has it, with what follows from it."""
+        """Return it as JSON values, with derived figures."""
         return asdict(self) | {
             "cpu_s": self.cpu_s,
             "cpu_s_per_million_port_samples": self.cpu_s_per_million,
             "cpu_s_per_million_values": self.cpu_s_per_million_values,
             "machine_used": self.machine_used,
             "stored_in_window": self.stored_in_window,
-            "kept_up": self.kept_up,
+            "sustained": self.is_sustained,
             "fine": self.is_passed,
         }

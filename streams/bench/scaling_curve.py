@@ -4,12 +4,12 @@ from streams.bench.report import Report
 
 HEAD = (
     f"{'GPUs':>8}{'ports':>9}{'workers':>9}{'port-samples/s':>16}{'cores used':>12}{'CPU s/M':>9}"
-    f"{'row p99 s':>11}{'finding p99 s':>15}{'lag at end':>12}{'held':>6}  CPU s of each worker"
+    f"{'row p99 s':>11}{'finding p99 s':>15}{'lag at end':>12}{'pass':>6}  CPU s of each worker"
 )
 
 
 def row(report: Report) -> str:
-    """A run as a line; what each worker used shows how the partitions divide the work."""
+    """Return a run as a line; the CPU of each worker shows how the partitions divide the work."""
     lag = sum(stage.lag_end for stage in report.stages)
     each = " + ".join(f"{part.cpu_s:.1f}" for part in report.parts if part.part.startswith("process"))
     return (

@@ -1,8 +1,7 @@
-"""`railsight bench sizing`: from what one run cost to what many such fabrics need.
+"""Computes the capacity that many fabrics need from the cost of one run.
 
-Every fabric is a pipeline of its own (findings and remediations are one partition each), so that needs add up and
-nothing grows faster than the number of fabrics. What is not measured on one machine is assumed on the costly side:
-a replica costs a broker as much as its leader.
+Every fabric has its own pipeline (findings and remediations have one partition each), so that needs add up linearly.
+What one machine cannot measure is assumed to be expensive: a replica costs a broker as much as its leader.
 """
 
 from collections import defaultdict
@@ -15,14 +14,14 @@ if TYPE_CHECKING:
     from streams.wire.topics import Topic
 
 _DAY_S = 86_400.0
-_LEAST_BROKERS = 3
-_PARTITIONS_A_WORKER = 4
-"""Partitions are fixed for the life of a topic, processes are not: so many times as many as are needed today."""
+_MIN_BROKERS = 3
+_PARTITIONS_PER_WORKER = 4
+"""Partitions are fixed for the life of a topic, processes are not: partitions per worker that is needed today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """On what terms capacity is bought: shares of a core in use, copies, and days."""
+    """Assumptions: the used share of a core, copies, and days."""
 
     used: float = 0.6
     kafka_copies: int = 3
@@ -33,7 +32,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What so many fabrics need; rates in bytes a second, sizes in bytes, cores whole."""
+    """Needs of so many fabrics; rates in bytes per second, sizes in bytes, whole cores."""
 
     fabrics: int
     port_samples_per_s: float
@@ -49,16 +48,16 @@ class Needs:
 
 
 def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, samples: "Topic") -> Needs:
-    """What `fabrics` fabrics like that of the report need."""
+    """Return the needs of `fabrics` fabrics like that of the report."""
     rate = report["load"]["port_samples_per_s"]
     cores: dict[str, float] = defaultdict(float)
     for part in report["parts"]:
         cores[part["part"].split("-")[0]] += part["cpu_s"] / report["seconds"] / terms.used  # several workers are one
     workers, sinks = ceil(cores["process"]), ceil(cores["persist"])
-    partitions = max(8, _PARTITIONS_A_WORKER * workers)
+    partitions = max(8, _PARTITIONS_PER_WORKER * workers)
     bytes_per_s = report["stored"]["kafka_bytes"][samples.name] / report["load"]["port_samples_sent"] * rate
-    brokers = max(_LEAST_BROKERS, ceil(cores["broker"] * terms.kafka_copies / terms.broker_cores))
-    kept_bytes = min(bytes_per_s * (samples.retention_s or 0), (samples.retention_bytes or inf) * partitions)
+    brokers = max(_MIN_BROKERS, ceil(cores["broker"] * terms.kafka_copies / terms.broker_cores))
+    retained_bytes = min(bytes_per_s * (samples.retention_s or 0), (samples.retention_bytes or inf) * partitions)
     row_bytes = next(
         table["bytes"] / table["rows"] for table in report["stored"]["tables"] if table["table"] == "samples"
     )
@@ -73,13 +72,13 @@ def capacity_needs(report: Mapping[str, Any], fabrics: int, terms: Terms, sample
         bytes_per_s * fabrics * terms.kafka_copies,
         # Two readers of every sample, the workers and the sink, and the replicas.
         bytes_per_s * fabrics * (2 + terms.kafka_copies - 1),
-        kept_bytes * fabrics * terms.kafka_copies,
+        retained_bytes * fabrics * terms.kafka_copies,
         row_bytes * rate * fabrics * _DAY_S * terms.clickhouse_days * terms.clickhouse_copies,
     )
 
 
 def table_lines(needs: list[Needs]) -> list[str]:
-    """A line for each number of fabrics."""
+    """Return a line for each number of fabrics."""
     head = (
         f"{'fabrics':>8}{'port-samples/s':>16}{'brokers':>9}{'partitions':>12}{'workers':>9}{'sinks':>7}"
         f"{'ClickHouse cores':>18}{'Kafka in MB/s':>15}{'out MB/s':>10}{'Kafka TB':>10}{'ClickHouse TB':>15}"

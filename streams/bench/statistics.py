@@ -1,15 +1,15 @@
-"""Numbers from many numbers: quantiles, and whether a lag grows."""
+"""Statistics: quantiles, growth and slope."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 Observation = tuple[float, float]
-"""(seconds since the start of the window, what was seen)."""
+"""(seconds since the start of the window, value)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How many there were, and how they lie."""
+    """The count, median, 99th percentile and maximum of some values."""
 
     count: int
     p50: float | None = None
@@ -18,7 +18,7 @@ class Spread:
 
 
 def spread_of(values: Sequence[float]) -> Spread:
-    """Of these values: the smallest that half, and 99 of 100, do not exceed, and the largest."""
+    """Return the spread of these values; a quantile is the smallest value that so many do not exceed."""
     if not values:
         return Spread(0)
     ordered = sorted(values)
@@ -26,7 +26,7 @@ def spread_of(values: Sequence[float]) -> Spread:
 
 
 def spread_of_histogram(counts: dict[float, int]) -> Spread:
-    """The same of values that occur so often each."""
+    """Return the spread of values with their counts."""
     total = sum(counts.values())
     if not total:
         return Spread(0)
@@ -50,7 +50,7 @@ def _weighted_quantile(ordered: Sequence[tuple[float, int]], needed: float) -> f
 
 
 def grows(lags: Sequence[Observation], allowed: float) -> bool:
-    """Whether the last third of the looks lies on average more than `allowed` above the first third."""
+    """Return whether the mean of the last third is more than `allowed` above that of the first third."""
     third = len(lags) // 3
     if not third:
         return False
@@ -59,11 +59,11 @@ def grows(lags: Sequence[Observation], allowed: float) -> bool:
     return last - first > allowed
 
 
-def slope(looks: Sequence[Observation]) -> float:
-    """By how much it grows a second: the straight line of least squares."""
-    if len(looks) < 2:
+def slope(observations: Sequence[Observation]) -> float:
+    """Return the growth per second, by the least-squares line."""
+    if len(observations) < 2:
         return 0.0
-    mean_at = sum(at for at, _ in looks) / len(looks)
-    mean = sum(value for _, value in looks) / len(looks)
-    spread_at = sum((at - mean_at) ** 2 for at, _ in looks)
-    return sum((at - mean_at) * (value - mean) for at, value in looks) / spread_at if spread_at else 0.0
+    mean_at = sum(at for at, _ in observations) / len(observations)
+    mean = sum(value for _, value in observations) / len(observations)
+    spread_at = sum((at - mean_at) ** 2 for at, _ in observations)
+    return sum((at - mean_at) * (value - mean) for at, value in observations) / spread_at if spread_at else 0.0

@@ -1,4 +1,4 @@
-"""From what was sent and what was seen to the report: rates, latencies, the score, and what lies on disk."""
+"""Computes the report from the load and the observations: rates, latencies, the score, and sizes on disk."""
 
 import os
 from collections import defaultdict
@@ -27,20 +27,20 @@ CONDITIONS = {
     "reboot": Condition.DEVICE_DOWN,
     "gone": Condition.DEVICE_DOWN,
 }
-"""Which condition each kind of fault is; the others have no truth."""
+"""The condition of each kind of fault; the other kinds have no ground truth."""
 OPENS_AFTER_NS = 30_000_000_000
-"""link/down's own wait, which its latency leaves out."""
-BEFORE_A_KILL_S = 1.0
-"""What came so shortly before a kill may have been on its way."""
-COMPLETES = 4
-"""The change of a burst that is its third down: down, up, down, up, down."""
+"""The hold time of link/down, which its latency excludes."""
+BEFORE_KILL_S = 1.0
+"""An event this shortly before a kill may not have been processed yet."""
+COMPLETING_CHANGE = 4
+"""Index of the third down in the changes of a burst: down, up, down, up, down."""
 
 
 def summarize(
-    watch: Monitor, plant: FabricArrays, sent: LoadReport, stored: StoredCounts, start_s: float, problems: list[str]
+    monitor: Monitor, fabric: FabricArrays, sent: LoadReport, stored: StoredCounts, start_s: float, problems: list[str]
 ) -> Report:
-    """The report of one run."""
-    params, first, last = watch.params, watch.first, watch.last
+    """Return the report of one run."""
+    params, first, last = monitor.params, monitor.first, monitor.last
     assert first is not None and last is not None
     seconds = (last.at_ns - first.at_ns) / 1e9
     messages, rows = (_between(sent, column, first.at_ns, last.at_ns) for column in (1, 2))
@@ -57,28 +57,28 @@ def summarize(
         start_s=start_s,
         port_samples=rows / 1e6,
         load=replace(
-            _load(sent, plant, messages / seconds, rows / seconds, used.get(LOAD, 0.0)), senders=params.senders
+            _load(sent, fabric, messages / seconds, rows / seconds, used.get(LOAD, 0.0)), senders=params.senders
         ),
-        parts=tuple(_parts(watch, used)),
+        parts=tuple(_parts(monitor, used)),
         bench_cpu_s=sum(os.times()[:2]),
-        stages=tuple(_stages(watch, first, last, seconds)),
-        sample_to_row_s=spread_of_histogram(watch.row_age_counts),
-        flap_to_finding_s=_latency(watch, sent, "burst"),
-        down_to_finding_s=_latency(watch, sent, "down"),
-        faults=_fault_score(watch, sent),
-        stored=_stored(watch, stored),
-        kills=tuple(watch.kills),
-        restarts={state.name: state.restarts for state in watch.supervisor.states()},
-        lags=watch.lags,
-        memory=watch.memory,
-        problems=(*problems, *_unasked_restarts(watch)),
+        stages=tuple(_stages(monitor, first, last, seconds)),
+        sample_to_row_s=spread_of_histogram(monitor.row_age_counts),
+        flap_to_finding_s=_latency(monitor, sent, "burst"),
+        down_to_finding_s=_latency(monitor, sent, "down"),
+        faults=_fault_score(monitor, sent),
+        stored=_stored(monitor, stored),
+        kills=tuple(monitor.kills),
+        restarts={state.name: state.restarts for state in monitor.supervisor.states()},
+        lags=monitor.lags,
+        memory=monitor.memory,
+        problems=(*problems, *_unexpected_restarts(monitor)),
         machine=machine_info(),
     )
     return replace(report, verdicts=tuple(verdicts(report)))
 
 
 def _between(sent: LoadReport, column: int, begin_ns: int, end_ns: int) -> float:
-    """How much was acknowledged in a time, by the marks about each second."""
+    """Return how much was acknowledged in an interval, interpolated between the marks of about each second."""
 
     def at(at_ns: int) -> float:
         before = after = (sent.began_ns, 0, 0)
@@ -86,18 +86,18 @@ def _between(sent: LoadReport, column: int, begin_ns: int, end_ns: int) -> float
             before, after = after, mark
             if mark[0] >= at_ns:
                 break
-        span = after[0] - before[0]
-        share = (at_ns - before[0]) / span if span else 0.0
+        length_ns = after[0] - before[0]
+        share = (at_ns - before[0]) / length_ns if length_ns else 0.0
         return before[column] + share * (after[column] - before[column])
 
     return at(end_ns) - at(begin_ns)
 
 
-def _load(sent: LoadReport, plant: FabricArrays, messages_per_s: float, rows_per_s: float, cpu_s: float) -> LoadFacts:
+def _load(sent: LoadReport, fabric: FabricArrays, messages_per_s: float, rows_per_s: float, cpu_s: float) -> LoadFacts:
     return LoadFacts(
-        devices=len(plant.devices),
-        ports=plant.port_count,
-        links=len(plant.links),
+        devices=len(fabric.devices),
+        ports=fabric.port_count,
+        links=len(fabric.links),
         messages_per_s=messages_per_s,
         port_samples_per_s=rows_per_s,
         port_samples_sent=sent.rows,
@@ -113,23 +113,28 @@ def _load(sent: LoadReport, plant: FabricArrays, messages_per_s: float, rows_per
     )
 
 
-def _parts(watch: Monitor, used: dict[str, float]) -> Iterator[PartCost]:
+def _parts(monitor: Monitor, used: dict[str, float]) -> Iterator[PartCost]:
     for part, cpu_s in used.items():
         if part != LOAD:
-            # The first third still fills what is bounded.
-            looks = watch.memory.get(part, [])
-            growth = slope(looks[len(looks) // 3 :])
-            yield PartCost(part, cpu_s, watch.costs.peak.get(part, 0), growth)
+            # In the first third bounded buffers still fill.
+            samples = monitor.memory.get(part, [])
+            growth = slope(samples[len(samples) // 3 :])
+            yield PartCost(part, cpu_s, monitor.costs.peak.get(part, 0), growth)
 
 
-def _stages(watch: Monitor, first: WindowEdge, last: WindowEdge, seconds: float) -> Iterator[StageRate]:
-    for stage, looks in watch.lags.items():
-        lag = spread_of([value for _, value in looks])
+def _stages(monitor: Monitor, first: WindowEdge, last: WindowEdge, seconds: float) -> Iterator[StageRate]:
+    for stage, samples in monitor.lags.items():
+        lag = spread_of([value for _, value in samples])
         records = (last.records.get(stage, 0) - first.records.get(stage, 0)) / seconds
-        # Two seconds' worth: the sink closes a block each second, and looks do not meet its commits.
+        # Two seconds' worth: the sink closes a block each second, and samples do not coincide with its commits.
         allowed = max(50.0, 2 * records if records else 2 * _messages_per_s(first, last, seconds))
         yield StageRate(
-            stage, records, lag.p50 or 0.0, lag.worst or 0.0, looks[-1][1] if looks else 0.0, grows(looks, allowed)
+            stage,
+            records,
+            lag.p50 or 0.0,
+            lag.worst or 0.0,
+            samples[-1][1] if samples else 0.0,
+            grows(samples, allowed),
         )
 
 
@@ -137,88 +142,87 @@ def _messages_per_s(first: WindowEdge, last: WindowEdge, seconds: float) -> floa
     return (last.records.get("measure", 0) - first.records.get("measure", 0)) / seconds
 
 
-def _latency(watch: Monitor, sent: LoadReport, kind: str) -> Spread:
-    """From what completes a fault to the first revision of its finding; the load is the same until it ends.
+def _latency(monitor: Monitor, sent: LoadReport, kind: str) -> Spread:
+    """Return the time from the event that completes a fault to the first revision of its finding.
 
-    Faults that were completed while a killed worker was on its way back are left out: how long that takes is said of
-    each kill.
+    Faults that were completed while a killed worker recovered are left out: the recovery time is reported per kill.
     """
-    came: dict[Port, list[tuple[int, Finding]]] = defaultdict(list)
-    for came_ns, finding in watch.revisions:
+    arrivals: dict[Port, list[tuple[int, Finding]]] = defaultdict(list)
+    for arrived_ns, finding in monitor.revisions:
         if finding.condition is CONDITIONS[kind]:
             for end in (finding.subject.a, finding.subject.z):
                 if end is not None:
-                    came[Port(end.device, end.port)].append((came_ns, finding))
-    assert watch.first is not None
+                    arrivals[Port(end.device, end.port)].append((arrived_ns, finding))
+    assert monitor.first is not None
     latencies = []
-    for told in sent.faults:
-        complete_ns = _complete_ns(told)
-        if told.kind != kind or complete_ns is None:
+    for fault in sent.faults:
+        complete_ns = _complete_ns(fault)
+        if fault.kind != kind or complete_ns is None:
             continue
-        if is_recovering(watch.kills, (complete_ns - watch.first.at_ns) / 1e9):
+        if is_recovering(monitor.kills, (complete_ns - monitor.first.at_ns) / 1e9):
             continue
-        own = [came_ns for came_ns, _ in came[Port(told.device, told.port)] if came_ns >= told.at_ns[0]]
-        if own:
-            latencies.append((min(own) - complete_ns) / 1e9)
+        found = [at_ns for at_ns, _ in arrivals[Port(fault.device, fault.port)] if at_ns >= fault.at_ns[0]]
+        if found:
+            latencies.append((min(found) - complete_ns) / 1e9)
     return spread_of(latencies)
 
 
 def is_recovering(kills: Iterable[WorkerKill], at_s: float) -> bool:
-    """Whether a killed worker was on its way back at this second of the window."""
+    """Return whether a killed worker was recovering at this second of the window."""
     return any(
-        kill.at_s - BEFORE_A_KILL_S <= at_s <= kill.at_s + (kill.caught_up_s or RECOVERED_WITHIN_S) for kill in kills
+        kill.at_s - BEFORE_KILL_S <= at_s <= kill.at_s + (kill.caught_up_s or RECOVERED_WITHIN_S) for kill in kills
     )
 
 
-def _complete_ns(told: InjectedFault) -> int | None:
-    if told.kind == "burst":
-        return told.at_ns[COMPLETES] if len(told.at_ns) > COMPLETES else None
-    return told.at_ns[0] + OPENS_AFTER_NS
+def _complete_ns(fault: InjectedFault) -> int | None:
+    if fault.kind == "burst":
+        return fault.at_ns[COMPLETING_CHANGE] if len(fault.at_ns) > COMPLETING_CHANGE else None
+    return fault.at_ns[0] + OPENS_AFTER_NS
 
 
 def _truths(sent: LoadReport, cadence_s: float) -> list[Truth]:
-    # What only samples tell is dated by a reading, a cadence late at most; two are allowed.
+    # A fault that only samples show is dated by a reading, at most a cadence late; two cadences are allowed.
     tolerance_s = max(15.0, 2 * cadence_s)
     return [
-        Truth(told.at_ns[0], told.at_ns[-1], CONDITIONS[told.kind], told.device, told.port, tolerance_s)
-        for told in sent.faults
-        if told.kind in CONDITIONS
+        Truth(fault.at_ns[0], fault.at_ns[-1], CONDITIONS[fault.kind], fault.device, fault.port, tolerance_s)
+        for fault in sent.faults
+        if fault.kind in CONDITIONS
     ]
 
 
-def _fault_score(watch: Monitor, sent: LoadReport) -> FaultScore:
-    truths = _truths(sent, watch.params.cadence_s)
-    outcome = score([finding for _, finding in watch.revisions], truths)
+def _fault_score(monitor: Monitor, sent: LoadReport) -> FaultScore:
+    truths = _truths(sent, monitor.params.cadence_s)
+    outcome = score([finding for _, finding in monitor.revisions], truths)
     names = as_dict(outcome)
     return FaultScore(
         len(truths), len(outcome.found), tuple(names["missed"]), tuple(names["invented"]), len(outcome.false_pages)
     )
 
 
-def _stored(watch: Monitor, there: StoredCounts) -> StoredFacts:
-    clickhouse = ClickHouse(watch.settings.store)
+def _stored(monitor: Monitor, stored: StoredCounts) -> StoredFacts:
+    clickhouse = ClickHouse(monitor.settings.store)
     try:
         tables: tuple[TableSize, ...] = tuple(table_sizes(clickhouse))
     finally:
         clickhouse.close()
-    kafka = topic_bytes(watch.params.folder / "kafka")
-    return StoredFacts(there.rows, there.messages, there.statuses, there.events, tables, kafka)
+    kafka = topic_bytes(monitor.params.folder / "kafka")
+    return StoredFacts(stored.rows, stored.messages, stored.statuses, stored.events, tables, kafka)
 
 
 def topic_bytes(folder: Path) -> dict[str, int]:
-    """What the segments of each topic take; its indices, made in advance, are left out."""
-    found: dict[str, int] = defaultdict(int)
+    """Return the size of each topic's segments, without its preallocated indices."""
+    sizes: dict[str, int] = defaultdict(int)
     for segment in folder.rglob("*.log"):
         topic, _, partition = segment.parent.name.rpartition("-")
         if topic and partition.isdigit():
-            found[topic] += segment.stat().st_size
-    return dict(found)
+            sizes[topic] += segment.stat().st_size
+    return dict(sizes)
 
 
-def _unasked_restarts(watch: Monitor) -> Iterator[str]:
-    asked: dict[str, int] = defaultdict(int)
-    for kill in watch.kills:
-        asked[kill.part] += 1
-    for state in watch.supervisor.states():
-        if state.restarts > asked[state.name]:
-            yield f"{state.name} ended by itself and was started again {state.restarts - asked[state.name]} times"
+def _unexpected_restarts(monitor: Monitor) -> Iterator[str]:
+    kills: dict[str, int] = defaultdict(int)
+    for kill in monitor.kills:
+        kills[kill.part] += 1
+    for state in monitor.supervisor.states():
+        if state.restarts > kills[state.name]:
+            yield f"{state.name} ended on its own and was restarted {state.restarts - kills[state.name]} times"

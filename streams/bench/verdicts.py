@@ -1,4 +1,4 @@
-"""The judgement of a run: what must hold at any size, and the targets of DESIGN 8."""
+"""Verdicts on a run: the promises that hold at any size, and the targets of DESIGN 8."""
 
 from collections.abc import Iterator
 from math import inf
@@ -12,11 +12,11 @@ TENTH_PER_S = 7_864.0
 """A tenth of 786,432 ports every 10 s."""
 OWNED_AGAIN_S = 30.0
 LATE_S = 0.5
-"""A generator later than this did not make the load that it says it made."""
+"""A generator that is later than this did not produce the load that it reports."""
 
 
 def verdicts(report: Report) -> Iterator[Verdict]:
-    """All lines of judgement."""
+    """Yield all verdicts."""
     load, stored, faults = report.load, report.stored, report.faults
     yield Verdict(
         PROMISE,
@@ -25,12 +25,12 @@ def verdicts(report: Report) -> Iterator[Verdict]:
         load.late_max_s <= LATE_S and not load.refused,
     )
     sent = (load.port_samples_sent, load.messages_sent, load.statuses_sent, load.events_sent)
-    there = (stored.rows, stored.messages, stored.statuses, stored.events)
+    found = (stored.rows, stored.messages, stored.statuses, stored.events)
     yield Verdict(
         PROMISE,
-        f"nothing lost and nothing double: {sent[0]:,} port-samples of {sent[1]:,} messages sent, {there[0]:,} of"
-        f" {there[1]:,} stored; {sent[2]:,} statuses and {sent[3]:,} events sent, {there[2]:,} and {there[3]:,} stored",
-        sent == there,
+        f"nothing lost and nothing duplicated: {sent[0]:,} port-samples of {sent[1]:,} messages sent, {found[0]:,} of"
+        f" {found[1]:,} stored; {sent[2]:,} statuses and {sent[3]:,} events sent, {found[2]:,} and {found[3]:,} stored",
+        sent == found,
     )
     yield Verdict(
         PROMISE,
@@ -42,9 +42,9 @@ def verdicts(report: Report) -> Iterator[Verdict]:
     yield Verdict(PROMISE, f"lag does not grow{': but that of ' if growing else ''}{', '.join(growing)}", not growing)
     yield Verdict(
         TARGET,
-        f"{report.cpu_s_per_million:.2f} CPU s a million port-samples, at most {CPU_S_PER_MILLION:g}"
-        f"{'' if report.kept_up else ', had it kept up'}",
-        report.cpu_s_per_million <= CPU_S_PER_MILLION and report.kept_up,
+        f"{report.cpu_s_per_million:.2f} CPU s per million port-samples, at most {CPU_S_PER_MILLION:g}"
+        f"{'' if report.is_sustained else ', had it kept up'}",
+        report.cpu_s_per_million <= CPU_S_PER_MILLION and report.is_sustained,
     )
     yield Verdict(
         TARGET,

@@ -45,4 +45,4 @@ def test_the_ages_of_rows_are_asked_for_when_there_are_more_of_them() -> None:
 def test_a_report_says_who_was_assumed_to_send() -> None:
     """Batches of one message are another load than batches of many."""
     said = list(report_lines(report(load=replace(LOAD, senders=3, messages_per_batch=12.25))))
-    assert any("assumed: 3 producers send for all devices, 12.2 messages a batch" in line for line in said)
+    assert any("assumed: 3 producers send for all devices, 12.2 messages per batch" in line for line in said)

@@ -56,7 +56,7 @@ def test_a_lag_that_grows_is_named_and_makes_the_cost_no_cost() -> None:
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        ({"parts": (PartCost("process", 29.0, 0, 0.0),)}, "CPU s a million"),
+        ({"parts": (PartCost("process", 29.0, 0, 0.0),)}, "CPU s per million"),
         ({"sample_to_row_s": Spread(2_000_000, 0.7, 1.2, 1.9)}, "had it kept up"),
         ({"seconds": 20.0}, "cores used"),
         ({"flap_to_finding_s": Spread(300, 0.1, 0.26, 0.3)}, "p99"),
