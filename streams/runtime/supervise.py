@@ -33,7 +33,7 @@ SAID_CHARACTERS = 300
 
 
 class Process(Protocol):
-    """One run of one part; `Guarded` is the real one."""
+    """One run of one part; `WatchedProcess` is the real one."""
 
     @property
     def exit_code(self) -> int | None:
@@ -90,7 +90,7 @@ class GaveUp(Misconfigured):
     """A part cannot be kept running; the one line names it, why, and its log."""
 
 
-def _guarded(command: Sequence[str], log: Path) -> Process:
+def _start_watched(command: Sequence[str], log: Path) -> Process:
     return WatchedProcess(command, log, grace_s=GRACE_S)
 
 
@@ -101,7 +101,7 @@ class Supervisor:
         self,
         folder: Path,
         *,
-        start: Callable[[Sequence[str], Path], Process] = _guarded,
+        start: Callable[[Sequence[str], Path], Process] = _start_watched,
         now_s: Callable[[], float] = time.monotonic,
         backoff_s: Sequence[float] = BACKOFF_S,
     ) -> None:

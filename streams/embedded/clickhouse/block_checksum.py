@@ -10,5 +10,5 @@ _HALF = (1 << 64) - 1
 
 def city_hash_128(data: bytes) -> bytes:
     """Return the hash of `data` as ClickHouse writes it: two little-endian halves, the upper one first."""
-    value = CityHash128(data)
+    value: int = CityHash128(data)
     return (value >> 64).to_bytes(8, "little") + (value & _HALF).to_bytes(8, "little")

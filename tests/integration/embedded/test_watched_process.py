@@ -1,4 +1,4 @@
-"""A guarded server does not outlive its parent, and says how it ended."""
+"""Tests that a watched server does not outlive its parent, and reports its exit code."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from tests.integration.embedded.processes import first_line, python, running, un
 PARENT = """
 import os, sys, threading, time
 from pathlib import Path
-from streams.embedded.watched_process import Guarded
+from streams.embedded.watched_process import WatchedProcess
 marker, log, fork = sys.argv[1:]
 server = [sys.executable, "-c", "import time; time.sleep(600)", "server-" + marker]
-kept = []
-starter = threading.Thread(target=lambda: kept.append(Guarded(server, Path(log))))
+servers = []
+starter = threading.Thread(target=lambda: servers.append(WatchedProcess(server, Path(log))))
 starter.start(); starter.join()
 if fork == "fork" and os.fork() == 0:
     time.sleep(20); os._exit(0)
