@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from streams.bench.load.fault_plan import plan
-from streams.bench.load.fleet import COLLECTORS, Fleet, Lived
+from streams.bench.load.fleet import COLLECTORS, Fleet, PlayedFault
 from streams.bench.summarize import CONDITIONS
 from streams.fabric.inventory import Inventory
 from streams.replay.score import Truth
@@ -47,9 +47,9 @@ def write_recording(
     """Write the readings of so many seconds; faults end long before, so that all findings are final."""
     plant, chance = fabric_arrays(inventory), np.random.default_rng(seed)
     warm_s, fault_s = 2 * cadence_s, max(10.0, seconds - 2 * cadence_s - 100.0)
-    lived = [Lived(fault) for fault in plan(plant, fault_s, cadence_s, chance)]
+    played = [PlayedFault(fault) for fault in plan(plant, fault_s, cadence_s, chance)]
     fleet = Fleet(plant, cadence_s, chance, dict.fromkeys(COLLECTORS, 1))
-    changes = sorted((warm_s + at, i, n) for i, one in enumerate(lived) for n, at in enumerate(one.fault.changes))
+    changes = sorted((warm_s + at, i, n) for i, one in enumerate(played) for n, at in enumerate(one.fault.changes))
     counts: Counter[str] = Counter()
     samples, events, status = folder / "samples.parquet", folder / "events.csv", folder / "status.jsonl"
     with _Writer(samples) as writer, events.open("w") as event_file, status.open("wb") as status_file:
@@ -58,8 +58,8 @@ def write_recording(
             at_s, now_ns = slot * SLOT_S, START_NS + round(slot * SLOT_S * 1e9)
             while changes and changes[0][0] <= at_s:
                 _, which, number = changes.pop(0)
-                lived[which].at_ns.append(now_ns)
-                for _, event in fleet.change(lived[which].fault, number, now_ns):
+                played[which].at_ns.append(now_ns)
+                for _, event in fleet.change(played[which].fault, number, now_ns):
                     event_file.write(_line(event))
             for encoded in fleet.readings(at_s, now_ns):
                 message = codec.from_bytes(Samples, encoded.value)
@@ -68,7 +68,7 @@ def write_recording(
             for encoded in fleet.statuses(at_s, now_ns):
                 status_file.write(codec.to_json(codec.from_bytes(CollectorStatus, encoded.value)) + b"\n")
         values = writer.values
-    truths = tuple(_truths(fleet, lived))
+    truths = tuple(_truths(fleet, played))
     return GeneratedRecording(samples, events, status, counts["messages"], counts["rows"], values, truths)
 
 
@@ -77,8 +77,8 @@ def _line(event: Event) -> str:
     return f"{event.at_ns},{event.device},{event.port},{event.kind.name.lower()},0,,{source}\n"
 
 
-def _truths(fleet: Fleet, lived: Iterable[Lived]) -> Iterator[Truth]:
-    for one in lived:
+def _truths(fleet: Fleet, played: Iterable[PlayedFault]) -> Iterator[Truth]:
+    for one in played:
         condition = CONDITIONS.get(one.fault.kind.value)
         if condition is not None and one.at_ns:
             yield Truth(one.at_ns[0], one.at_ns[-1], condition, *fleet.end_of(one.fault), _TOLERANCE_S)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from streams.bench.clickhouse_metrics import StoredCounts, TableSize, table_sizes
-from streams.bench.load.spec import InjectedFault, LoadReport
+from streams.bench.load.spec import LoadReport, ReportedFault
 from streams.bench.machine import machine_info
 from streams.bench.monitor import LOAD, RECOVERED_WITHIN_S, Monitor, WindowEdge
 from streams.bench.report import FaultScore, LoadFacts, PartCost, Report, StageRate, StoredFacts, WorkerKill
@@ -174,7 +174,7 @@ def is_recovering(kills: Iterable[WorkerKill], at_s: float) -> bool:
     )
 
 
-def _complete_ns(fault: InjectedFault) -> int | None:
+def _complete_ns(fault: ReportedFault) -> int | None:
     if fault.kind == "burst":
         return fault.at_ns[COMPLETING_CHANGE] if len(fault.at_ns) > COMPLETING_CHANGE else None
     return fault.at_ns[0] + OPENS_AFTER_NS

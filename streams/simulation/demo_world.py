@@ -32,7 +32,7 @@ from streams.simulation.effects import (
     VersionChange,
 )
 from streams.simulation.fabric_arrays import fabric_arrays
-from streams.simulation.facts_source import NIC, SOFTWARE
+from streams.simulation.facts_source import NIC, OPTICS, SOFTWARE
 from streams.simulation.placed_fault import Fault, effects_of
 from streams.wire.models import NO_INDEX, Event, EventKind
 
@@ -244,13 +244,16 @@ class DemoWorld:
         return link.z if is_near else link.a
 
     def version(self, device: str, usual: str, at_ns: int) -> str:
-        """Return the version of a host's NICs or of a switch's software; `usual` if it was not changed."""
+        """Return the version of a host's NICs or of a switch, `usual` if it was not changed.
+
+        A switch of the demo reports one version, its software's: a change of its transceivers' shows there as well.
+        """
         number = self._fabric.devices.index(device)
-        kind = NIC if self._fabric.is_host[number] else SOFTWARE
+        kinds = (NIC,) if self._fabric.is_host[number] else (SOFTWARE, OPTICS)
         changed = (
             effect.version
             for effect in self._versions
-            if number in effect.devices and effect.kind == kind and effect.interval.contains(at_ns)
+            if number in effect.devices and effect.kind in kinds and effect.interval.contains(at_ns)
         )
         return next(changed, usual)
 

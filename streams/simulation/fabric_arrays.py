@@ -46,9 +46,19 @@ class FabricArrays:
     def links_of(self) -> dict[int, list[int]]:
         """Return the links of each device."""
         found: dict[int, list[int]] = defaultdict(list)
-        for link, ends in enumerate(self.owner[self.links].tolist()):
+        for link, ends in enumerate(self.ends.tolist()):
             for device in ends:
                 found[device].append(link)
+        return found
+
+    @cached_property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """Return the devices at both ends of each link."""
+        return self.owner[self.links]
+
+    def links_at(self, device: int) -> list[int]:
+        """Return the links of one device, where a table of all devices' links is too much memory."""
+        found: list[int] = np.flatnonzero((self.ends == device).any(axis=1)).tolist()
         return found
 
     @property

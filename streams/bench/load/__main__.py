@@ -18,17 +18,17 @@ from streams.bench.load.spec import read_spec
 
 async def _run(path: Path) -> None:
     spec = read_spec(path)
-    plant = arrays_file.load(Path(spec.fabric_path))
-    chance = np.random.default_rng(spec.seed)
-    faults = plan(plant, spec.seconds, spec.cadence_s, chance)
+    fabric = arrays_file.load(Path(spec.fabric_path))
+    rng = np.random.default_rng(spec.seed)
+    faults = plan(fabric, spec.seconds, spec.cadence_s, rng)
     runs = {source: int.from_bytes(os.urandom(8), "little") | 1 for source in COLLECTORS}
-    fleet = Fleet(plant, spec.cadence_s, chance, runs)
+    fleet = Fleet(fabric, spec.cadence_s, rng, runs)
     gc.freeze()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    await Player(spec, fleet, plant.devices, faults).play(stop)
+    await Player(spec, fleet, fabric.devices, faults).play(stop)
 
 
 if __name__ == "__main__":

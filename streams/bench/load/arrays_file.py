@@ -8,27 +8,27 @@ import orjson
 from streams.simulation.fabric_arrays import FabricArrays
 
 
-def save(plant: FabricArrays, path: Path) -> None:
-    """Write it for the generator's process."""
-    models = list(dict.fromkeys(plant.ports))
+def save(fabric: FabricArrays, path: Path) -> None:
+    """Write the arrays for the load generator's process."""
+    models = list(dict.fromkeys(fabric.ports))
     model_of = {rows: i for i, rows in enumerate(models)}
-    said = {
-        "devices": plant.devices,
-        "is_host": plant.is_host,
+    content = {
+        "devices": fabric.devices,
+        "is_host": fabric.is_host,
         "models": models,
-        "model": [model_of[rows] for rows in plant.ports],
-        "links": plant.links,
+        "model": [model_of[rows] for rows in fabric.ports],
+        "links": fabric.links,
     }
-    path.write_bytes(orjson.dumps(said, option=orjson.OPT_SERIALIZE_NUMPY))
+    path.write_bytes(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY))
 
 
 def load(path: Path) -> FabricArrays:
-    """The inverse of `save`."""
-    said = orjson.loads(path.read_bytes())
-    models = [tuple(rows) for rows in said["models"]]
+    """Read arrays that `save` wrote."""
+    content = orjson.loads(path.read_bytes())
+    models = [tuple(rows) for rows in content["models"]]
     return FabricArrays(
-        tuple(said["devices"]),
-        tuple(said["is_host"]),
-        tuple(models[i] for i in said["model"]),
-        np.array(said["links"], np.int64).reshape(-1, 2),
+        tuple(content["devices"]),
+        tuple(content["is_host"]),
+        tuple(models[i] for i in content["model"]),
+        np.array(content["links"], np.int64).reshape(-1, 2),
     )

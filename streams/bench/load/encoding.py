@@ -1,7 +1,7 @@
-"""The bytes of messages that differ only in their times, numbers and values: cut once from a real one, then filled.
+"""Encodes messages that differ only in times, numbers and values, from a template cut once from an encoded message.
 
-What the codec writes for one message of a device is cut at the fields that change; a message is then the pieces
-around the new ones, 2 µs instead of the codec's 40 for eight ports. A test holds the result to the codec's own bytes.
+The codec's bytes for one message of a device are cut at the fields that change; a message is then the pieces joined
+with the new fields: 2 µs instead of the codec's 40 for eight ports. A test compares the result with the codec's bytes.
 """
 
 import struct
@@ -14,7 +14,7 @@ from streams.wire.codec import to_bytes
 from streams.wire.models import CollectorStatus, Samples, Table
 
 FIRST_SEQUENCE = 1 << 14
-"""From here to 2,097,151 a varint has three bytes, so that every message of a device is as long as the others."""
+"""From here to 2,097,151 a varint has three bytes, so that all messages of a device have one length."""
 
 _STAMP = struct.Struct("<BQBBBBBqBqBQ")
 # Tags of collector_run, sequence, sampled_at_ns, received_at_ns and boot_id, as telemetry.proto numbers them.
@@ -25,7 +25,7 @@ _OTHER_MARK_NS = 0x4BB4_D22D_1EE1_7887
 
 
 def stamp(run: int, sequence: int, sampled_at_ns: int, received_at_ns: int, boot_id: int) -> bytes:
-    """The part of Samples that says which reading it is."""
+    """Return the part of Samples that identifies the reading."""
     return _STAMP.pack(
         _RUN, run, _SEQUENCE, sequence & 0x7F | 0x80, sequence >> 7 & 0x7F | 0x80, sequence >> 14,
         _SAMPLED, sampled_at_ns, _RECEIVED, received_at_ns, _BOOT, boot_id,
@@ -34,7 +34,7 @@ def stamp(run: int, sequence: int, sampled_at_ns: int, received_at_ns: int, boot
 
 @dataclass(frozen=True, slots=True)
 class SamplesPieces:
-    """What stands before the stamp, before the counters' values, before the gauges' values, and after them."""
+    """The bytes before the stamp, before the counters' values, before the gauges' values, and after them."""
 
     head: bytes
     before_counters: bytes
@@ -42,7 +42,7 @@ class SamplesPieces:
     tail: bytes
 
     def message(self, stamped: bytes, counters: npt.NDArray[np.uint64], gauges: npt.NDArray[np.float64]) -> bytes:
-        """The message of one reading."""
+        """Return the message of one reading."""
         return b"".join(
             (
                 self.head,
@@ -57,7 +57,7 @@ class SamplesPieces:
 
 
 def samples_pieces(samples: Samples) -> SamplesPieces:
-    """Cut what the codec writes for this message; its times, numbers and values mean nothing."""
+    """Cut the codec's bytes for this message; its times, numbers and values are not used."""
     shape = samples.counters.values.shape
     counters = np.arange(1 << 40, (1 << 40) + shape[0] * shape[1], dtype="<u8").reshape(shape)
     shape = samples.gauges.values.shape
@@ -83,29 +83,29 @@ def samples_pieces(samples: Samples) -> SamplesPieces:
 
 @dataclass(frozen=True, slots=True)
 class StatusPieces:
-    """What stands before `at_ns`, before `last_sample_at_ns`, and after it."""
+    """The bytes before `at_ns`, before `last_sample_at_ns`, and after it."""
 
     head: bytes
     middle: bytes
     tail: bytes
 
     def message(self, at_ns: int, last_sample_at_ns: int) -> bytes:
-        """The message of one moment."""
+        """Return the message of one moment."""
         return b"".join((self.head, _TIME.pack(at_ns), self.middle, _TIME.pack(last_sample_at_ns), self.tail))
 
 
 def status_pieces(status: CollectorStatus) -> StatusPieces:
-    """Cut what the codec writes for this message; its times mean nothing."""
+    """Cut the codec's bytes for this message; its times are not used."""
     whole = to_bytes(replace(status, at_ns=_MARK_NS, last_sample_at_ns=_OTHER_MARK_NS))
     return StatusPieces(*_cut(whole, (_TIME.pack(_MARK_NS), _TIME.pack(_OTHER_MARK_NS))))
 
 
 def _cut(whole: bytes, marks: tuple[bytes, ...]) -> list[bytes]:
-    """The pieces between the marks, each of which stands there once and in this order."""
+    """Return the pieces between the marks, each of which occurs once and in this order."""
     pieces, rest = [], whole
     for mark in marks:
         if rest.count(mark) != 1:
-            raise AssertionError("the codec writes this message otherwise than the generator expects")
+            raise AssertionError("the codec encodes this message differently than the load generator expects")
         piece, rest = rest.split(mark)
         pieces.append(piece)
     return [*pieces, rest]

@@ -1,29 +1,32 @@
-"""All groups of a plant with their order of reading, and the faults that happen to them.
+"""Plays every device of a fabric: who is read when, what faults change, and what collectors report.
 
-Decides which devices are due between two moments, and what a fault changes and tells; sending is player.py's.
+Devices of one source and one number of ports form a group (group.py). Sending is player.py's.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from streams.bench.load.encoding import FIRST_SEQUENCE, stamp
 from streams.bench.load.fault_plan import Fault
 from streams.bench.load.group import Group, Reader
+from streams.bench.load.injected_effects import InjectedEffects
+from streams.fabric.topology import Topology
+from streams.simulation.effects import CounterReset, Effect, EmitEvent, NotPolled, Rebooting, SignalLoss
 from streams.simulation.fabric_arrays import FabricArrays
 from streams.wire.codec import to_bytes
-from streams.wire.models import Event, EventKind, Source
+from streams.wire.models import Event, EventKind, Facts, Source
 
-STATUS_EVERY_S = 60.0
-"""How often a collector speaks of a target that it reads; a test holds it to theirs, which this room may not import."""
+STATUS_INTERVAL_S = 60.0
+"""Interval in which a collector reports the status of a target; a test compares it with the collectors' own."""
 COLLECTORS = {Source.SOURCE_NIC: "nic", Source.SOURCE_GNMI: "gnmi"}
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One message ready to send, the device that it is of, and how many ports it reads."""
+    """One encoded message, its device, and how many ports it reads."""
 
     device: int
     key: bytes
@@ -32,183 +35,233 @@ class Encoded:
 
 
 @dataclass(slots=True)
-class _Own:
-    """One group: which devices, when they are read, and what was said of each."""
+class _GroupState:
+    """One group: its devices, when they are read, and what was reported of each."""
 
     group: Group
     devices: list[int]
-    phases: list[float]
+    phases_s: list[float]
     keys: list[bytes]
-    turns: list[float]
-    """When each is spoken of though nothing changed."""
+    status_phases_s: list[float]
+    """When the status of each device is reported though nothing changed."""
     status_keys: list[bytes]
     sequence: list[int]
     last_ns: list[int]
     read: int = 0
     stated: int = 0
     changed: list[int] = field(default_factory=list)
-    """Those of which something is to be said at once."""
+    """Devices whose status is to be reported at once."""
 
 
 @dataclass(slots=True)
-class Lived:
-    """One fault as it happened: the times of its changes, as sent."""
+class PlayedFault:
+    """One fault as it was played: the times of its changes, as sent."""
 
     fault: Fault
     at_ns: list[int] = field(default_factory=list)
 
 
 class Fleet:
-    """Every device of a plant. Times are seconds since the start of the load."""
+    """Every device of a fabric. Times are seconds since the start of the load."""
 
     def __init__(
-        self, plant: FabricArrays, cadence_s: float, chance: np.random.Generator, runs: dict[Source, int]
+        self, fabric: FabricArrays, cadence_s: float, rng: np.random.Generator, runs: dict[Source, int]
     ) -> None:
-        self._plant = plant
+        self._fabric = fabric
         self._cadence_s = cadence_s
-        self._first_port = plant.first_port
-        self._owner = np.repeat(np.arange(len(plant.devices)), [len(ports) for ports in plant.ports])
-        self._links_of: dict[int, list[int]] = {}
+        self._first_port = fabric.first_port
         self._runs = runs
-        self._events = [0] * len(plant.devices)
-        self._away: set[int] = set()
-        self._where: dict[int, tuple[_Own, int]] = {}
-        self._own = self._groups(chance)
+        self._events = [0] * len(fabric.devices)
+        self._unreachable: dict[int, bool] = {}
+        """By device that does not answer, whether its collector reports that."""
+        self._position: dict[int, tuple[_GroupState, int]] = {}
+        self._groups = self._make_groups(rng)
+        self._injected: InjectedEffects | None = None
+        self._timeline: list[tuple[int, bool, Effect]] = []
 
-    def _groups(self, chance: np.random.Generator) -> list[_Own]:
-        plant, groups = self._plant, []
-        order = chance.permutation(len(plant.devices)).tolist()
-        phase = {device: i * self._cadence_s / len(order) for i, device in enumerate(order)}
-        kinds = sorted({(host, len(ports)) for host, ports in zip(plant.is_host, plant.ports, strict=True)})
-        for is_host, height in kinds:
-            own = [d for d in order if plant.is_host[d] is is_host and len(plant.ports[d]) == height]
+    def _make_groups(self, rng: np.random.Generator) -> list[_GroupState]:
+        fabric, groups = self._fabric, []
+        order = rng.permutation(len(fabric.devices)).tolist()
+        phase_s = {device: i * self._cadence_s / len(order) for i, device in enumerate(order)}
+        kinds = sorted({(is_host, len(ports)) for is_host, ports in zip(fabric.is_host, fabric.ports, strict=True)})
+        for is_host, count in kinds:
+            devices = [d for d in order if fabric.is_host[d] is is_host and len(fabric.ports[d]) == count]
             source = Source.SOURCE_NIC if is_host else Source.SOURCE_GNMI
             reader = Reader(source, COLLECTORS[source], self._runs[source], self._cadence_s)
-            names = [plant.devices[d] for d in own]
-            group = Group(reader, names, [plant.ports[d] for d in own], chance)
-            groups.append(
-                _Own(
-                    group,
-                    own,
-                    [phase[d] for d in own],
-                    [name.encode() for name in names],
-                    [phase[d] / self._cadence_s * STATUS_EVERY_S for d in own],
-                    [f"{name}/{source.name}/{reader.collector}".encode() for name in names],
-                    [FIRST_SEQUENCE] * len(own),
-                    [0] * len(own),
-                )
+            names = [fabric.devices[d] for d in devices]
+            state = _GroupState(
+                Group(reader, names, [fabric.ports[d] for d in devices], rng),
+                devices,
+                [phase_s[d] for d in devices],
+                [name.encode() for name in names],
+                [phase_s[d] / self._cadence_s * STATUS_INTERVAL_S for d in devices],
+                [f"{name}/{source.name}/{reader.collector}".encode() for name in names],
+                [FIRST_SEQUENCE] * len(devices),
+                [0] * len(devices),
             )
-            self._where |= {device: (groups[-1], i) for i, device in enumerate(own)}
+            groups.append(state)
+            self._position |= {device: (state, i) for i, device in enumerate(devices)}
         return groups
 
-    def readings(self, until_s: float, now_ns: int) -> Iterator[Encoded]:
-        """The samples of all devices that are due by `until_s` and were not read before; each device once a cadence."""
-        for own in self._own:
-            for first, last in _due(own.phases, own.read, until_s, self._cadence_s):
-                own.group.grow(first, last)
-                yield from self._samples(own, first, last, now_ns)
-                own.read += last - first
+    def inject(self, effects: Sequence[Effect], topology: Topology) -> None:
+        """Play these effects as well; their times are nanoseconds since the start of the load."""
+        self._injected = InjectedEffects(self._fabric, topology, effects)
+        edges = [(at_ns, bool(n), e) for e in effects for n, at_ns in enumerate(e.interval)]
+        self._timeline = sorted(edges, key=lambda edge: edge[0])
 
-    def _samples(self, own: _Own, first: int, last: int, now_ns: int) -> Iterator[Encoded]:
-        group, run, height = own.group, own.group.reader.run, own.group.counters.shape[2]
+    def injected(self, until_s: float, now_ns: int) -> Iterator[tuple[int, Event | Facts]]:
+        """Apply the injected effects that begin or end until a time; yield (device, message) to send at once."""
+        until_ns = round(until_s * 1e9)
+        while self._timeline and self._timeline[0][0] <= until_ns:
+            _, is_end, effect = self._timeline.pop(0)
+            yield from self._end(effect, now_ns) if is_end else self._begin(effect, now_ns)
+        if self._injected is not None:
+            yield from self._injected.facts_due(until_ns, now_ns)
+
+    def _begin(self, effect: Effect, now_ns: int) -> Iterator[tuple[int, Event]]:
+        match effect:
+            case SignalLoss(link=link):
+                yield from self._link(link, now_ns, up=False)
+            case Rebooting(device=device):
+                yield from self._reboot(device, now_ns, up=False)
+            case NotPolled(device=device, is_reported=is_reported):
+                self._unreachable[device] = is_reported
+                self._report_at_once(device)
+            case CounterReset(device=device):
+                state, i = self._position[device]
+                state.group.counters[i] = 0
+            case EmitEvent(message=Event() as event):
+                device = self._fabric.devices.index(event.device)
+                yield device, replace(event, at_ns=now_ns, received_at_ns=now_ns)
+            case _:
+                pass
+
+    def _end(self, effect: Effect, now_ns: int) -> Iterator[tuple[int, Event]]:
+        match effect:
+            case SignalLoss(link=link):
+                yield from self._link(link, now_ns, up=True)
+            case Rebooting(device=device):
+                yield from self._reboot(device, now_ns, up=True)
+            case NotPolled(device=device):
+                self._unreachable.pop(device, None)
+                self._report_at_once(device)
+            case _:
+                pass
+
+    def readings(self, until_s: float, now_ns: int) -> Iterator[Encoded]:
+        """Yield the samples of all devices due by `until_s` that were not read; each device once in a cadence."""
+        for state in self._groups:
+            for first, last in _due(state.phases_s, state.read, until_s, self._cadence_s):
+                state.group.grow(first, last)
+                yield from self._samples(state, first, last, until_s, now_ns)
+                state.read += last - first
+
+    def _samples(self, state: _GroupState, first: int, last: int, until_s: float, now_ns: int) -> Iterator[Encoded]:
+        group, run, count = state.group, state.group.reader.run, state.group.counters.shape[2]
+        injected = self._injected
         for i in range(first, last):
-            if own.devices[i] in self._away:
-                own.changed.append(i)
+            device = state.devices[i]
+            if device in self._unreachable:
+                state.changed.append(i)
                 continue
-            if not own.last_ns[i]:
-                own.changed.append(i)
-            own.sequence[i] += 1
-            own.last_ns[i] = now_ns
-            stamped = stamp(run, own.sequence[i], now_ns, now_ns, group.boot_id[i])
-            value = group.samples[i].message(stamped, group.counters[i], group.gauges[i])
-            yield Encoded(own.devices[i], own.keys[i], value, height)
+            if not state.last_ns[i]:
+                state.changed.append(i)
+            state.sequence[i] += 1
+            state.last_ns[i] = now_ns
+            if injected is not None and device in injected:
+                at_ns = round(until_s * 1e9)
+                value = to_bytes(injected.samples(device, group, i, at_ns, state.sequence[i], now_ns))
+            else:
+                stamped = stamp(run, state.sequence[i], now_ns, now_ns, group.boot_id[i])
+                value = group.samples[i].message(stamped, group.counters[i], group.gauges[i])
+            yield Encoded(device, state.keys[i], value, count)
 
     def statuses(self, until_s: float, now_ns: int) -> Iterator[Encoded]:
-        """What collectors say of their devices, when the schedule of their core has them say it.
+        """Yield the statuses that collectors report by `until_s`, as the schedule of their core has them.
 
-        At first contact, when one goes or comes, at each reading that fails, and else once in STATUS_EVERY_S.
+        At first contact, when a device becomes unreachable or answers again, at each failed reading, and otherwise
+        once in STATUS_INTERVAL_S.
         """
-        for own in self._own:
-            told, own.changed = own.changed, []
-            for i in told:
-                yield from self._status(own, i, now_ns)
-            for first, last in _due(own.turns, own.stated, until_s - self._cadence_s, STATUS_EVERY_S):
+        for state in self._groups:
+            changed, state.changed = state.changed, []
+            for i in changed:
+                yield from self._status(state, i, now_ns)
+            due = _due(state.status_phases_s, state.stated, until_s - self._cadence_s, STATUS_INTERVAL_S)
+            for first, last in due:
                 for i in range(first, last):
-                    if own.devices[i] not in self._away:
-                        yield from self._status(own, i, now_ns)
-                own.stated += last - first
+                    if state.devices[i] not in self._unreachable:
+                        yield from self._status(state, i, now_ns)
+                state.stated += last - first
 
-    def _status(self, own: _Own, i: int, now_ns: int) -> Iterator[Encoded]:
-        device = own.devices[i]
-        if device not in self._away:
-            value = own.group.statuses[i].message(now_ns, own.last_ns[i])
-        elif self._plant.is_host[device]:
-            return  # its collector went with it
+    def _status(self, state: _GroupState, i: int, now_ns: int) -> Iterator[Encoded]:
+        device = state.devices[i]
+        if device not in self._unreachable:
+            value = state.group.statuses[i].message(now_ns, state.last_ns[i])
+        elif not self._unreachable[device]:
+            return
         else:
-            value = to_bytes(own.group.lost(i, now_ns, own.last_ns[i]))
-        yield Encoded(device, own.status_keys[i], value, 0)
+            value = to_bytes(state.group.unreachable_status(i, now_ns, state.last_ns[i]))
+        yield Encoded(device, state.status_keys[i], value, 0)
 
     def change(self, fault: Fault, number: int, now_ns: int) -> Iterator[tuple[int, Event]]:
-        """The fault goes (even numbers) or comes (odd ones); answers the events that devices tell, with who tells."""
+        """Begin a fault (even numbers) or end it (odd ones); yield the events and the devices that send them."""
         up = bool(number % 2)
-        if not fault.at_device:
-            yield from self._link(fault.place, now_ns, up=up)
-            return
-        device = fault.place
-        own, i = self._where[device]
-        own.changed.append(i)
+        change = self._reboot if fault.at_device else self._link
+        yield from change(fault.place, now_ns, up=up)
+
+    def _reboot(self, device: int, now_ns: int, *, up: bool) -> Iterator[tuple[int, Event]]:
+        """Take a device away, or bring it back; the collector of a host goes with it."""
+        self._report_at_once(device)
         if up:
-            own.group.reboot(i)
-            self._away.discard(device)
+            state, i = self._position[device]
+            state.group.reboot(i)
+            self._unreachable.pop(device, None)
         else:
-            self._away.add(device)
-        for link in self._links(device):
+            self._unreachable[device] = not self._fabric.is_host[device]
+        for link in self._fabric.links_at(device):
             yield from self._link(link, now_ns, up=up, but_for=device)
 
-    def _links(self, device: int) -> list[int]:
-        if device not in self._links_of:
-            ends = self._owner[self._plant.links]
-            self._links_of[device] = np.flatnonzero((ends == device).any(axis=1)).tolist()
-        return self._links_of[device]
+    def _report_at_once(self, device: int) -> None:
+        state, i = self._position[device]
+        state.changed.append(i)
 
     def _link(self, link: int, now_ns: int, *, up: bool, but_for: int = -1) -> Iterator[tuple[int, Event]]:
-        for port in self._plant.links[link].tolist():
-            device = int(self._owner[port])
-            if device == but_for or device in self._away:
+        for port in self._fabric.links[link].tolist():
+            device = self._fabric.device_of(port)
+            if device == but_for or device in self._unreachable:
                 continue
-            own, i = self._where[device]
+            state, i = self._position[device]
             row = port - int(self._first_port[device])
-            own.group.link(i, row, up=up)
+            state.group.link(i, row, up=up)
             self._events[device] += 1
-            reader = own.group.reader
+            reader = state.group.reader
             yield (
                 device,
                 Event(
-                    self._plant.devices[device], self._plant.ports[device][row],
+                    self._fabric.devices[device], self._fabric.ports[device][row],
                     EventKind.LINK_UP if up else EventKind.LINK_DOWN, now_ns, now_ns, reader.source,
                     reader.collector, reader.run, self._events[device],
                 ),
             )  # fmt: skip
 
     def end_of(self, fault: Fault) -> tuple[str, str]:
-        """Where a truth file would put it: a device and a port, the latter empty where it is the device."""
+        """Return the device and the port of a fault in a truth file; the port is empty for a fault of a device."""
         if fault.at_device:
-            return self._plant.devices[fault.place], ""
-        port = int(self._plant.links[fault.place][0])
-        device = int(self._owner[port])
-        return self._plant.devices[device], self._plant.ports[device][port - int(self._first_port[device])]
+            return self._fabric.devices[fault.place], ""
+        port = self._fabric.port(int(self._fabric.links[fault.place][0]))
+        return port.device, port.port
 
 
-def _due(phases: list[float], done: int, until_s: float, cadence_s: float) -> list[tuple[int, int]]:
-    """The stretches of devices due by `until_s`, `done` of them (over all rounds) having had their turn."""
+def _due(phases_s: list[float], done: int, until_s: float, cadence_s: float) -> list[tuple[int, int]]:
+    """Return the ranges of devices due by `until_s`, of which `done` (over all rounds) were read before."""
     if until_s < 0:
         return []
-    rounds, rest = divmod(until_s, cadence_s)
-    due = int(rounds) * len(phases) + bisect_right(phases, rest)
-    stretches = []
+    rounds, rest_s = divmod(until_s, cadence_s)
+    due = int(rounds) * len(phases_s) + bisect_right(phases_s, rest_s)
+    ranges = []
     while done < due:
-        first = done % len(phases)
-        last = min(len(phases), first + due - done)
-        stretches.append((first, last))
+        first = done % len(phases_s)
+        last = min(len(phases_s), first + due - done)
+        ranges.append((first, last))
         done += last - first
-    return stretches
+    return ranges

@@ -1,9 +1,9 @@
-"""What the devices of one kind count: all their ports' values as arrays, grown for many devices at once.
+"""Counts the ports of devices of one kind: all values as arrays, which grow for many devices at once.
 
 A group holds devices of one source and one number of ports in the order in which they are read, so that those due in
-a slot lie side by side. Traffic differs from host to host and from port to port of the first half of a switch's; the
-rails of a host and the second half, a leaf's uplinks, carry alike. Some are idle, corrected bits of FEC come at base
-rates and everything else is rare; a port that is down counts nothing.
+a slot are adjacent. Traffic differs from host to host and from port to port of the first half of a switch's; the rails
+of a host and the second half, a leaf's uplinks, carry alike. Some ports are idle, FEC corrects bits at base rates and
+everything else is rare; a port that is down counts nothing.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from streams.simulation.fabric_arrays import rows_digest
 from streams.wire.models import NO_INDEX, CollectorStatus, RowKind, Samples, Source, Table
 
 IDLE_RATIO = 0.15
-"""Of hosts and of switch ports without traffic: between jobs a tenth to a fifth of a cluster waits."""
+"""Hosts and switch ports without traffic: between jobs a tenth to a fifth of a cluster waits."""
 _RAILS_DIFFER = 0.01
-"""Between the rails of a host, either way: its collectives use all alike (within 3 % in `a100-roce-leaf`)."""
+"""Spread of the rails of a host: its collectives use all alike (within 3 % in `a100-roce-leaf`)."""
 RARE_PER_PORT_HOUR = 0.02
-"""Discards, errors, pauses: one in fifty ports counts one an hour."""
+"""Discards and errors: one in fifty ports counts one an hour."""
 _LINE_BYTES_S = 50e9
 """400 Gbit/s."""
 _PACKET_BYTES = 4096.0
 
-# What each counter grows by for a byte of traffic, and for a second of light: 0 where only chance makes it grow.
+# Growth of each counter for a byte of traffic, and for a second of signal; counters with (0, 0) grow only randomly.
 _BOTH: dict[Metric, tuple[float, float]] = {
     Metric.RX_BYTES: (1.0, 0.0),
     Metric.TX_BYTES: (0.97, 0.0),
@@ -56,7 +56,7 @@ COUNTERS: dict[Source, dict[Metric, tuple[float, float]]] = {
     },
     Source.SOURCE_GNMI: _BOTH
     | {
-        # What FEC did not correct: growing, it would be a port that loses traffic.
+        # Errors that FEC did not correct: a port on which they grow loses traffic.
         Metric.PCS_SYMBOL_ERRORS: (0.0, 0.0),
         Metric.PAUSE_RX_FRAMES: (0.0, 0.0),
         Metric.PAUSE_TX_FRAMES: (0.0, 0.0),
@@ -72,7 +72,7 @@ _RARE = (Metric.RX_DISCARDS, Metric.RX_ERRORS, Metric.RX_FCS_ERRORS, Metric.RX_S
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Who reads the devices of a group."""
+    """The collector that reads the devices of a group."""
 
     source: Source
     collector: str
@@ -84,69 +84,70 @@ class Group:
     """Devices of one source and one number of ports, in the order of their phase."""
 
     def __init__(
-        self, reader: Reader, names: Sequence[str], rows: Sequence[tuple[str, ...]], chance: np.random.Generator
+        self, reader: Reader, names: Sequence[str], rows: Sequence[tuple[str, ...]], rng: np.random.Generator
     ) -> None:
-        """`names` and `rows` are in the order in which the devices are read."""
+        """Take names and rows in the order in which the devices are read."""
         self.reader = reader
         self.rows = rows
         self.names = names
-        devices, height = len(names), len(rows[0])
-        own = COUNTERS[reader.source]
-        self.metrics = tuple(sorted(own))
-        factors = np.array([own[metric] for metric in self.metrics], np.float32) * np.float32(reader.cadence_s)
+        devices, port_count = len(names), len(rows[0])
+        factors_of = COUNTERS[reader.source]
+        self.metrics = tuple(sorted(factors_of))
+        factors = np.array([factors_of[metric] for metric in self.metrics], np.float32) * np.float32(reader.cadence_s)
         self._by_traffic, self._by_light = factors[:, 0][None, :, None], factors[:, 1][None, :, None]
         self._downs = self.metrics.index(Metric.LINK_DOWN_EVENTS)
         self._rare = [self.metrics.index(metric) for metric in _RARE]
-        self._chance = chance
-        self._jobs = 1 if reader.source is Source.SOURCE_NIC else height
-        """How many of a device's ports carry what they like: a host's rails carry what its job does."""
-        busy = chance.random((devices, self._jobs), np.float32) >= IDLE_RATIO
-        share = busy * chance.uniform(0.02, 0.9, busy.shape)
+        self._rng = rng
+        self._jobs = 1 if reader.source is Source.SOURCE_NIC else port_count
+        """Ports of a device with loads of their own: the rails of a host all carry the load of its job."""
+        busy = rng.random((devices, self._jobs), np.float32) >= IDLE_RATIO
+        share = busy * rng.uniform(0.02, 0.9, busy.shape)
         if reader.source is not Source.SOURCE_NIC:
-            uplinks = share[:, height // 2 :]  # over which hashing spreads
+            uplinks = share[:, port_count // 2 :]  # over which hashing spreads
             uplinks[:] = uplinks.mean(axis=1, keepdims=True)
-        share = share * chance.uniform(1 - _RAILS_DIFFER, 1 + _RAILS_DIFFER, (devices, height))
+        share = share * rng.uniform(1 - _RAILS_DIFFER, 1 + _RAILS_DIFFER, (devices, port_count))
         self._traffic = share.astype(np.float32) * _LINE_BYTES_S
-        self._light = chance.lognormal(0.0, 1.0, (devices, height)).astype(np.float32)
-        self.counters = np.zeros((devices, len(own), height), np.uint64)
-        self.gauges = np.empty((devices, len(GAUGES), height), np.float64)
+        self._light = rng.lognormal(0.0, 1.0, (devices, port_count)).astype(np.float32)
+        self.counters = np.zeros((devices, len(factors_of), port_count), np.uint64)
+        self.gauges = np.empty((devices, len(GAUGES), port_count), np.float64)
         self.gauges[:, :2] = 1.0
         self.gauges[:, 2] = self._light * 1e-9
-        self.gauges[:, 3] = chance.uniform(35.0, 55.0, (devices, height)).round(1)
-        self.boot_id = chance.integers(1, 1 << 62, devices).tolist()
+        self.gauges[:, 3] = rng.uniform(35.0, 55.0, (devices, port_count)).round(1)
+        self.boot_id = rng.integers(1, 1 << 62, devices).tolist()
+        self.digests = {own_rows: rows_digest(own_rows) for own_rows in set(rows)}
         self.samples, self.statuses = self._pieces()
         for _ in range(3):
             self.grow(0, devices, times=3600)
 
     def grow(self, first: int, last: int, times: int = 1) -> None:
-        """Let the ports of these devices count for one cadence (or `times` of them)."""
+        """Let the ports of these devices count for `times` cadences."""
         up = self.gauges[first:last, _OPER].astype(np.float32)
         load = up * self._traffic[first:last]
         shape = last - first, self._jobs
-        load *= (self._chance.random(shape, np.float32) * np.float32(0.2) + np.float32(0.9)) * np.float32(times)
+        load *= (self._rng.random(shape, np.float32) * np.float32(0.2) + np.float32(0.9)) * np.float32(times)
         light = up * self._light[first:last] * np.float32(times)
         grown = load[:, None, :] * self._by_traffic
         grown += light[:, None, :] * self._by_light
         self.counters[first:last] += grown.astype(np.uint64)
         expected = RARE_PER_PORT_HOUR * self.reader.cadence_s * times / 3600 * up.size
-        for _ in range(self._chance.poisson(expected)):
-            device, column = self._chance.integers(first, last), self._rare[self._chance.integers(len(self._rare))]
-            self.counters[device, column, self._chance.integers(up.shape[1])] += np.uint64(1)
+        for _ in range(self._rng.poisson(expected)):
+            device, column = self._rng.integers(first, last), self._rare[self._rng.integers(len(self._rare))]
+            self.counters[device, column, self._rng.integers(up.shape[1])] += np.uint64(1)
 
     def link(self, device: int, row: int, *, up: bool) -> None:
-        """A port's signal came or went."""
+        """Set whether a port has a signal."""
         self.gauges[device, _OPER, row] = 1.0 if up else 0.0
         if not up:
             self.counters[device, self._downs, row] += np.uint64(1)
 
     def reboot(self, device: int) -> None:
-        """The device is in another life: its counters are zero and its ports up."""
+        """Give a device a new boot id, counters at zero, and ports that are up."""
         self.counters[device] = 0
         self.gauges[device, _OPER] = 1.0
         self.boot_id[device] += 1
 
-    def lost(self, device: int, at_ns: int, last_ns: int) -> CollectorStatus:
-        """What its collector says of a device that does not answer."""
+    def unreachable_status(self, device: int, at_ns: int, last_ns: int) -> CollectorStatus:
+        """Return the status that the collector reports for a device that does not answer."""
         reader = self.reader
         return CollectorStatus(
             reader.collector, reader.run, reader.source, self.names[device], at_ns, reachable=False, error="no answer",
@@ -155,15 +156,14 @@ class Group:
 
     def _pieces(self) -> tuple[list[SamplesPieces], list[StatusPieces]]:
         samples, statuses = [], []
-        none: Any = np.zeros
-        counters = Table(self.metrics, (NO_INDEX,) * len(self.metrics), none(self.counters.shape[1:], "<u8"))
-        gauges = Table(GAUGES, (NO_INDEX,) * len(GAUGES), none(self.gauges.shape[1:], "<f8"))
+        zeros: Any = np.zeros
+        counters = Table(self.metrics, (NO_INDEX,) * len(self.metrics), zeros(self.counters.shape[1:], "<u8"))
+        gauges = Table(GAUGES, (NO_INDEX,) * len(GAUGES), zeros(self.gauges.shape[1:], "<f8"))
         reader = self.reader
-        digests = {rows: rows_digest(rows) for rows in set(self.rows)}
         for name, rows in zip(self.names, self.rows, strict=True):
             message = Samples(
                 name, reader.source, reader.collector, reader.run, 0, 0, 0, 0, RowKind.ROW_KIND_PORT, rows,
-                digests[rows], counters, gauges,
+                self.digests[rows], counters, gauges,
             )  # fmt: skip
             samples.append(samples_pieces(message))
             status = CollectorStatus(

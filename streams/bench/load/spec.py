@@ -1,4 +1,4 @@
-"""What the load generator is asked, and what it says: the two files between it and the benchmark."""
+"""The two files between the load generator and the benchmark: its specification and its report."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +25,8 @@ class Spec:
 
 
 @dataclass(frozen=True, slots=True)
-class InjectedFault:
-    """One fault as it happened: what, where, and when its changes were sent."""
+class ReportedFault:
+    """One fault as it was played: its kind and place, and when its changes were sent."""
 
     kind: str
     device: str
@@ -36,9 +36,9 @@ class InjectedFault:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What Kafka has of the load by now; `marks` are (time, messages, rows) of samples about each second.
+    """What Kafka has acknowledged; `marks` are (time, messages, rows) of samples, about one each second.
 
-    `bytes` are those of values before compression; `refused` messages were given up by the client.
+    `bytes` are those of values before compression; the client gave up the `refused` messages.
     """
 
     done: bool
@@ -52,23 +52,23 @@ class LoadReport:
     late_max_s: float
     late_p99_s: float
     marks: list[tuple[int, int, int]]
-    faults: list[InjectedFault]
+    faults: list[ReportedFault]
     batches: int = 0
 
 
-_SPEC, _SENT = TypeAdapter(Spec), TypeAdapter(LoadReport)
+_SPEC, _REPORT = TypeAdapter(Spec), TypeAdapter(LoadReport)
 
 
 def read_spec(path: Path) -> Spec:
-    """What was asked."""
+    """Return the specification."""
     return _SPEC.validate_json(path.read_bytes())
 
 
 def read_report(path: Path) -> LoadReport | None:
-    """What was said last, None before anything was."""
-    return _SENT.validate_json(path.read_bytes()) if path.exists() else None
+    """Return the newest report, None before the first."""
+    return _REPORT.validate_json(path.read_bytes()) if path.exists() else None
 
 
 def write_spec(spec: Spec, path: Path) -> None:
-    """Ask."""
+    """Write the specification."""
     path.write_bytes(orjson.dumps(spec))

@@ -55,7 +55,7 @@ def test_there_are_24_metrics(group: Group) -> None:
 def test_what_cannot_be_cut_is_said() -> None:
     """A template whose marks stand there twice would make wrong messages, and is refused."""
     table = Table((), (), np.zeros((0, 1), np.uint64))
-    with pytest.raises(AssertionError, match="otherwise"):
+    with pytest.raises(AssertionError, match="differently"):
         samples_pieces(
             Samples("d", Source.SOURCE_NIC, "c", 1, 0, 0, 0, 0, RowKind.ROW_KIND_PORT, ("a",), 1, table, table)
         )

@@ -9,7 +9,7 @@ import pytest
 from collectors.core.status_schedule import EVERY_S
 from streams.bench.load.arrays_file import load, save
 from streams.bench.load.fault_plan import BURST_DOWNS, Fault, Kind, plan
-from streams.bench.load.fleet import STATUS_EVERY_S, Fleet
+from streams.bench.load.fleet import STATUS_INTERVAL_S, Fleet
 from streams.fabric.catalogue import Metric
 from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.fabric_arrays import fabric_arrays
@@ -67,7 +67,7 @@ def test_a_device_that_is_read_is_spoken_of_at_first_contact_and_once_a_minute(f
     later = [_said(fleet, CADENCE_S * round_ - 1e-6) for round_ in range(2, 8)]
     assert sorted(status.device for part in later for status in part) == sorted(s.device for s in first)
     assert max(len(part) for part in later) <= 1 + (HOSTS + LEAVES) // 6 + 1
-    assert STATUS_EVERY_S == EVERY_S
+    assert STATUS_INTERVAL_S == EVERY_S
 
 
 def test_a_switch_that_goes_is_said_to_be_lost_and_a_host_says_nothing(fleet: Fleet) -> None:

@@ -1,0 +1,55 @@
+"""The messages of a simulated fabric with one injected fault, for tests of the stages."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.simulation.delivery_model import Cadence, DeliveryModel
+from streams.simulation.effects import Interval
+from streams.simulation.fabric_arrays import fabric_arrays
+from streams.simulation.fault_placement import FaultPlacer
+from streams.simulation.faults import Fault
+from streams.simulation.scenario import START_NS
+from streams.simulation.telemetry import Telemetry
+from streams.simulation.traffic import Traffic
+from streams.simulation.world import World
+from streams.wire.models import Message
+
+S = 10**9
+IMMEDIATE = DeliveryModel(late_ratio=0, duplicate_ratio=0, poll_only_ratio=0, max_skew_s=0.5)
+"""Nothing is late, nothing arrives twice, and all switches send events."""
+
+
+@dataclass
+class SimulatedWorld:
+    """A fabric with one fault of the list, placed randomly between two moments; time begins at START_NS."""
+
+    inventory: Inventory
+    fault: Fault
+    within_s: tuple[float, float]
+    until_s: float
+    seed: int = 3
+
+    def __post_init__(self) -> None:
+        rng = np.random.default_rng(self.seed)
+        fabric = fabric_arrays(self.inventory)
+        hosts = [name for name, is_host in zip(fabric.devices, fabric.is_host, strict=True) if is_host]
+        self.whole = Interval(START_NS, START_NS + round(self.until_s * S))
+        traffic = Traffic(len(hosts), max(4, len(hosts) // 4), self.whole, rng)
+        tiers = {device.name: device.tier for device in self.inventory.devices}
+        pods = {device.name: device.pod for device in self.inventory.devices}
+        placer = FaultPlacer(fabric, [tiers[name] for name in fabric.devices], traffic, rng, pods)
+        within = Interval(*(START_NS + round(at_s * S) for at_s in self.within_s))
+        self.injected = self.fault.inject(placer, within)
+        self.topology = Topology(replace(self.inventory, jobs=traffic.jobs(hosts)))
+        self._parts = fabric, traffic, rng
+
+    def messages(self, cadence_s: float = 10.0) -> list[Message]:
+        """Return all messages in order of arrival."""
+        fabric, traffic, rng = self._parts
+        effects = self.injected.effects
+        world = World(self.inventory, fabric, traffic, effects, START_NS, rng)
+        telemetry = Telemetry(world, self.topology, effects, Cadence(cadence_s, cadence_s), IMMEDIATE, rng)
+        return [message for _, arrived in telemetry.batches(*self.whole, S) for message in arrived]
