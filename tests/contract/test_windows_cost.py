@@ -103,8 +103,8 @@ def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
     for block in blocks(chain):
         assert block.windows is not None
         newest = int(block.windows.open.max())
-        assert all(newest - told.number <= MINUTES for told in block.windows.isolated_errors.values())
-        alone += len(block.windows.isolated_errors)
+        assert all(newest - told.number <= MINUTES for told in block.windows.attached.isolated_errors.values())
+        alone += len(block.windows.attached.isolated_errors)
     assert 0 < alone < 20
     assert grown <= BLOCKS + BLOCKS_ALONE * alone
 

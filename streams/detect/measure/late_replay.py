@@ -1,191 +1,194 @@
-"""What goes on at ports, told anew where a reading comes late into a gap: as if it had come in its time.
+"""Replays the readings since a gap where one of them comes late, as if it had come in its time.
 
-Who compares each reading with the one before it (pauses.py, crowds.py, slowed.py) needs both ends of what a late
-reading divides. But a reading that is going to be late leaves a gap first. So what a device had before a gap is kept
-for the lateness, and its readings since; a late one among them has all of them compared again, from the gap on, and
-what comes out otherwise is told anew. Where readings come in order there is no gap, and nothing is kept.
+Monitors that compare each reading with the one before it need both ends of what a late reading divides. A reading that
+will be late leaves a gap first. The state of a device before a gap is therefore retained for the lateness, and so are
+its readings since; with a late one among them all are compared again from the gap on, and symptoms that come out
+differently are replaced. Where readings come in order there is no gap, and nothing is retained.
 """
 
 from bisect import insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
 from streams.detect.measure.monitors.active_conditions import ActiveCondition, ActiveConditions
-from streams.detect.measure.monitors.cnp_monitor import CnpMonitor
-from streams.detect.measure.monitors.incast_monitor import IncastMonitor
-from streams.detect.measure.monitors.pause_monitor import PauseMonitor
-from streams.detect.measure.monitors.transitions import NumberedSymptom
+from streams.detect.measure.monitors.monitor import Monitor, NumberedOutput, NumberedSymptom, ReplayedMonitor
 from streams.detect.measure.storage.column_store import DeviceColumns, TableDelta
 from streams.detect.measure.storage.device_block import DeviceBlock
-from streams.detect.measure.storage.reading_store import DeviceSlot, MessageBatch, PendingMessage
-from streams.detect.params import DetectParams
-from streams.detect.thresholds import ns
+from streams.detect.measure.storage.reading_store import DeviceSlot, LateMessage, MessageBatch, PendingMessage
 from streams.fabric.topology import Topology
-from streams.wire.models import Source, Symptom, SymptomsReplaced
+from streams.wire.models import RowKind, Source, Symptom, SymptomsReplaced
 from streams.wire.symptoms import Congestion, CongestionState
 
-_MOST_GAPS = 512
-"""Kept at once, so that an outage of all costs no memory: of more, a late reading is not compared."""
+_MAX_GAPS = 512
+"""Retained at once, so that an outage of all devices costs no memory: with more, a late reading is not replayed."""
 
 _Key = tuple[str, Source]
-_Ports = dict[tuple[str, int], ActiveCondition]
+_Conditions = dict[tuple[str, int], ActiveCondition]
 
 
 @dataclass(slots=True)
 class _Gap:
-    """One device as one source reads it, from before a gap on."""
+    """One device as one source reads it: its state before a gap, and its messages and symptoms since."""
 
     slot: DeviceSlot
     block: DeviceBlock
-    place: int
+    index: int
     since_ns: int
     until_ns: int
-    rows: tuple[DeviceColumns, DeviceColumns]
-    held: list[_Ports]
-    taken: list[PendingMessage] = field(default_factory=list)
-    told: list[Symptom] = field(default_factory=list)
+    columns: tuple[DeviceColumns, DeviceColumns]
+    conditions: list[_Conditions]
+    messages: list[PendingMessage] = field(default_factory=list)
+    symptoms: list[Symptom] = field(default_factory=list)
 
 
-class LateReplay:
-    """What goes on at ports, by all who say what it is."""
+class LateReplay(Monitor):
+    """Runs the monitors that are replayed, and replays them; it reads and restores the stored columns of a device."""
 
-    def __init__(self, params: DetectParams) -> None:
-        self._pauses, self._crowds = PauseMonitor(params.storm, params.collapse), IncastMonitor(params)
-        self._slowed = CnpMonitor(params.incast)
-        self.held: tuple[ActiveConditions, ...] = (
-            self._pauses.active, self._crowds.active, self._pauses.throttle.active, self._slowed.active
-        )  # fmt: skip
-        self._lateness_ns = ns(params.lateness_s)
+    name = "replayed"
+
+    def __init__(self, monitors: Sequence[ReplayedMonitor], lateness_ns: int) -> None:
+        self._monitors = tuple(monitors)
+        self.active: tuple[ActiveConditions, ...] = tuple(one for own in self._monitors for one in own.active)
+        self._lateness_ns = lateness_ns
         self._gaps: dict[_Key, _Gap] = {}
 
-    def process(self, wave: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        """What a wave shows."""
-        self._open(wave)
-        noticed = self._look(wave, topology)
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        return batch.row_kind is RowKind.ROW_KIND_PORT
+
+    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+        self._find_gaps(batch)
+        found = self._compare(batch, topology)
         if self._gaps:
-            for taken in wave.messages:
-                self._keep(taken, is_odd=wave.counters.rows is not None)
-            for _, symptom in noticed:
+            for message in batch.messages:
+                self._retain(message, is_irregular=batch.counters.rows is not None)
+            for _, symptom in found:
                 if (gap := self._gaps.get((symptom.device, symptom.source))) is not None:
-                    gap.told.append(symptom)
-        return noticed
+                    gap.symptoms.append(symptom)
+        return found
 
-    def reprocess(self, taken: PendingMessage, topology: Topology) -> Iterator[tuple[int, SymptomsReplaced]]:
-        """A message that is older than its device's last."""
-        slot, samples = taken.slot, taken.samples
+    def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedOutput]:
+        message = late.message
+        slot, samples = message.slot, message.samples
         gap = self._gaps.get((samples.device, samples.source))
-        if gap is None or gap.slot is not slot or not gap.since_ns < taken.at_ns or samples.row != slot.rows:
+        if gap is None or gap.slot is not slot or not gap.since_ns < message.at_ns or samples.row != slot.rows:
             return
-        if (slot.block, slot.index) != (gap.block, gap.place) or samples.boot_id != gap.taken[0].samples.boot_id:
+        if (slot.block, slot.index) != (gap.block, gap.index) or samples.boot_id != gap.messages[0].samples.boot_id:
             return
-        insort(gap.taken, taken, key=attrgetter("at_ns"))
-        before, gap.told = _by_port(gap.told), self._again(gap, topology)
-        now = _by_port(gap.told)
+        insort(gap.messages, message, key=attrgetter("at_ns"))
+        before, gap.symptoms = _by_state(gap.symptoms), self._replay(gap, topology)
+        now = _by_state(gap.symptoms)
         for key in dict.fromkeys((*before, *now)):
-            if (told := now.get(key, [])) != before.get(key):
+            if (symptoms := now.get(key, [])) != before.get(key):
                 port, state = key
-                yield (
-                    taken.number,
-                    SymptomsReplaced(samples.device, port, samples.source, state, gap.since_ns, tuple(told)),
-                )
+                replaced = SymptomsReplaced(samples.device, port, samples.source, state, gap.since_ns, tuple(symptoms))
+                yield message.number, replaced
 
-    def _look(self, wave: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
-        noticed = self._pauses.process(wave, topology)
-        noticed += self._crowds.process(wave, topology)
-        noticed += self._slowed.process(wave, topology)
-        return noticed
+    def dump(self) -> dict[str, Any]:
+        return {monitor.name: [active.dump() for active in monitor.active] for monitor in self._monitors}
 
-    def _open(self, wave: MessageBatch) -> None:
-        """Where a reading is missing, as it seems: more than half as long again as usual there was none."""
-        change = wave.counters
-        stack, devices = change.store, change.devices
-        if change.rows is not None or not stack.columns:
+    def load(self, data: dict[str, Any]) -> None:
+        for monitor in self._monitors:
+            for active, own in zip(monitor.active, data.get(monitor.name, ()), strict=False):
+                active.load(own)
+
+    def _compare(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+        found: list[NumberedSymptom] = []
+        for monitor in self._monitors:
+            found += monitor.process(batch, topology)
+        return found
+
+    def _find_gaps(self, batch: MessageBatch) -> None:
+        """Open a gap where a reading seems to be missing: the interval is more than 1.5 times the typical one."""
+        delta = batch.counters
+        store, devices = delta.store, delta.devices
+        if delta.rows is not None or not store.columns:
             return
-        since_ns, usual_ns = np.maximum.reduce(stack.at_ns[devices], axis=1), stack.typical_interval_ns[devices]
-        interval_ns = change.at_ns - since_ns
-        gapped = (since_ns > 0) & (2 * interval_ns > 3 * usual_ns)
-        stack.typical_interval_ns[devices] = np.minimum(interval_ns, usual_ns + usual_ns // 4)
-        if not np.count_nonzero(gapped):
+        since_ns, typical_ns = np.maximum.reduce(store.at_ns[devices], axis=1), store.typical_interval_ns[devices]
+        interval_ns = delta.at_ns - since_ns
+        has_gap = (since_ns > 0) & (2 * interval_ns > 3 * typical_ns)
+        store.typical_interval_ns[devices] = np.minimum(interval_ns, typical_ns + typical_ns // 4)
+        if not np.count_nonzero(has_gap):
             return
-        for message in np.flatnonzero(gapped).tolist():
-            self._opened(wave.messages[message], int(since_ns[message]))
+        for number in np.flatnonzero(has_gap).tolist():
+            self._open(batch.messages[number], int(since_ns[number]))
 
-    def _opened(self, taken: PendingMessage, since_ns: int) -> None:
-        slot, key = taken.slot, (taken.samples.device, taken.samples.source)
+    def _open(self, message: PendingMessage, since_ns: int) -> None:
+        slot, key = message.slot, (message.samples.device, message.samples.source)
         known = self._gaps.get(key)
-        until_ns = taken.at_ns + self._lateness_ns
-        if known is not None and known.taken and taken.at_ns <= known.taken[0].at_ns + self._lateness_ns:
+        until_ns = message.at_ns + self._lateness_ns
+        if known is not None and known.messages and message.at_ns <= known.messages[0].at_ns + self._lateness_ns:
             known.until_ns = until_ns
             return
-        if known is None and len(self._gaps) >= _MOST_GAPS:
+        if known is None and len(self._gaps) >= _MAX_GAPS:
             oldest = next(iter(self._gaps))
-            if self._gaps[oldest].until_ns >= taken.at_ns:
+            if self._gaps[oldest].until_ns >= message.at_ns:
                 return
-            del self._gaps[oldest]  # nothing was read of it since
-        rows = slot.block.counters.copy_of(slot.index), slot.block.gauges.copy_of(slot.index)
-        held = [_copied(own.by_source.get(key, {})) for own in self.held]
-        self._gaps[key] = _Gap(slot, slot.block, slot.index, since_ns, until_ns, rows, held)
+            del self._gaps[oldest]  # nothing was read of its device since
+        columns = slot.block.counters.copy_of(slot.index), slot.block.gauges.copy_of(slot.index)
+        conditions = [_copied(active.by_source.get(key, {})) for active in self.active]
+        self._gaps[key] = _Gap(slot, slot.block, slot.index, since_ns, until_ns, columns, conditions)
 
-    def _keep(self, taken: PendingMessage, *, is_odd: bool) -> None:
-        """A reading after a gap; what is kept is let go of when nothing can come into it any more."""
-        key = taken.samples.device, taken.samples.source
+    def _retain(self, message: PendingMessage, *, is_irregular: bool) -> None:
+        """Retain a message after a gap; evict the gap once no late reading can fall into it."""
+        key = message.samples.device, message.samples.source
         gap = self._gaps.get(key)
-        if gap is None or gap.slot is not taken.slot:
+        if gap is None or gap.slot is not message.slot:
             return
-        last = gap.taken[-1] if gap.taken else None
-        if last is not None and taken.at_ns <= last.at_ns:
+        last = gap.messages[-1] if gap.messages else None
+        if last is not None and message.at_ns <= last.at_ns:
             return
-        other_life = last is not None and last.samples.boot_id != taken.samples.boot_id
-        if is_odd or other_life or taken.at_ns > gap.until_ns:
+        has_restarted = last is not None and last.samples.boot_id != message.samples.boot_id
+        if is_irregular or has_restarted or message.at_ns > gap.until_ns:
             del self._gaps[key]
         else:
-            gap.taken.append(taken)
+            gap.messages.append(message)
 
-    def _again(self, gap: _Gap, topology: Topology) -> list[Symptom]:
-        """Compare all readings since the gap once more, in their order; answers what they show."""
-        stacks, key = (gap.block.counters, gap.block.gauges), (gap.slot.device, gap.slot.source)
-        newest = [stack.copy_of(gap.place) for stack in stacks]
-        for stack, row in zip(stacks, gap.rows, strict=True):
-            stack.restore(gap.place, row)
-        for own, ports in zip(self.held, gap.held, strict=True):
-            own.put(key, _copied(ports))
-        told: list[Symptom] = []
-        for taken in gap.taken:
-            wave = _wave(gap, taken)
-            told += (symptom for _, symptom in self._look(wave, topology))
-            for change in (wave.counters, wave.gauges):
-                change.store.apply(change)
-        for stack, row in zip(stacks, newest, strict=True):
-            stack.restore(gap.place, row)
-        return told
-
-
-def _copied(ports: _Ports) -> _Ports:
-    return {place: replace(held) for place, held in ports.items()}
+    def _replay(self, gap: _Gap, topology: Topology) -> list[Symptom]:
+        """Compare all readings since the gap again, in their order; return the symptoms that they show."""
+        stores, key = (gap.block.counters, gap.block.gauges), (gap.slot.device, gap.slot.source)
+        newest = [store.copy_of(gap.index) for store in stores]
+        for store, columns in zip(stores, gap.columns, strict=True):
+            store.restore(gap.index, columns)
+        for active, conditions in zip(self.active, gap.conditions, strict=True):
+            active.put(key, _copied(conditions))
+        symptoms: list[Symptom] = []
+        for message in gap.messages:
+            batch = _batch(gap, message)
+            symptoms += (symptom for _, symptom in self._compare(batch, topology))
+            for delta in (batch.counters, batch.gauges):
+                delta.store.apply(delta)
+        for store, columns in zip(stores, newest, strict=True):
+            store.restore(gap.index, columns)
+        return symptoms
 
 
-def _by_port(told: list[Symptom]) -> dict[tuple[str, CongestionState], list[Symptom]]:
-    """By port and state."""
+def _copied(conditions: _Conditions) -> _Conditions:
+    return {place: replace(condition) for place, condition in conditions.items()}
+
+
+def _by_state(symptoms: list[Symptom]) -> dict[tuple[str, CongestionState], list[Symptom]]:
+    """Group symptoms by port and state."""
     found: dict[tuple[str, CongestionState], list[Symptom]] = {}
-    for symptom in told:
+    for symptom in symptoms:
         assert isinstance(symptom.payload, Congestion)
         found.setdefault((symptom.port, symptom.payload.state), []).append(symptom)
     return found
 
 
-def _wave(gap: _Gap, taken: PendingMessage) -> MessageBatch:
-    """A message alone."""
-    device, at_ns = np.array([gap.place], np.intp), np.array([taken.at_ns], np.int64)
-    changes = []
-    for stack, table in ((gap.block.counters, taken.samples.counters), (gap.block.gauges, taken.samples.gauges)):
-        fit = stack.mapping(table)
-        assert fit is not None, "its block has all its columns, or its gap was let go of"
+def _batch(gap: _Gap, message: PendingMessage) -> MessageBatch:
+    """Return a batch of one message."""
+    device, at_ns = np.array([gap.index], np.intp), np.array([message.at_ns], np.int64)
+    deltas = []
+    samples = message.samples
+    for store, table in ((gap.block.counters, samples.counters), (gap.block.gauges, samples.gauges)):
+        mapping = store.mapping(table)
+        assert mapping is not None, "the block has all columns of the message, or the gap was evicted"
         values = table.values.view()
         values.flags.writeable = False
-        changes.append(
-            TableDelta(stack, device, fit, values.reshape(1, len(fit.columns), gap.block.layout.rows), at_ns)
-        )
-    return MessageBatch(gap.block.layout.row_kind, [taken], *changes)
+        shape = 1, len(mapping.columns), gap.block.layout.rows
+        deltas.append(TableDelta(store, device, mapping, values.reshape(shape), at_ns))
+    return MessageBatch(gap.block.layout.row_kind, [message], deltas[0], deltas[1])

@@ -180,7 +180,7 @@ def test_nothing_is_kept_of_a_healthy_port() -> None:
     stage.set_topology(TOP)
     for row in readings(ALL):
         stage.process([row])
-    assert not stage._ongoing.held[2].by_source
+    assert stage._monitors[-1].dump()["pause"][1] == []
 
 
 POD2 = tuple(f"pod2-host{n}" for n in range(1, 7))

@@ -304,4 +304,4 @@ def test_a_healthy_port_is_not_kept() -> None:
     stage.start_epoch(1)
     for row in readings(STORMS["by frames"]):
         stage.process([row])
-    assert not stage._ongoing.held[0].by_source
+    assert stage._monitors[-1].dump()["pause"][0] == []

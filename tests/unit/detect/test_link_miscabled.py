@@ -268,7 +268,7 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     world = FactsWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.links_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
-    kept = stage._selves._cablings._said
+    kept = stage._facts._neighbors._said
     assert all(said.expected is None and not said.others for said in kept.values())
 
 

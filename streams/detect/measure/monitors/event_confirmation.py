@@ -1,29 +1,29 @@
-"""What a device tells of a port as it happens, and whether what is read afterwards bears it out.
+"""Compares the state that a device reported by an event with the readings after it.
 
-An event that is lost leaves open what it would have closed, and no reading differs from the one before it. So what is
-read after an event is compared with it: where a source says otherwise from its first reading after it on, for
-`hold_up_s`, that is told as of that reading. It has no reading before it (since 0): when it changed nobody knows.
+An event that is lost leaves open what it would have closed, and no reading differs from the one before it. Where a
+source contradicts the newest event of a port from its first reading after the event on, for `hold_up_s`, the state that
+it reads is reported as of that first reading. It has no reading before it (since 0): when it changed is unknown.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streams.detect.evidence import xids
-from streams.detect.measure.monitors.transitions import STATES, NumberedSymptom
+from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
+from streams.detect.measure.monitors.transitions import STATES
 from streams.detect.measure.storage.column_store import Column
 from streams.detect.measure.storage.reading_history import Cell
-from streams.detect.measure.storage.reading_store import DeviceSlot, MessageBatch, PendingMessage, ReadingStore
+from streams.detect.measure.storage.reading_store import DeviceSlot, LateMessage, MessageBatch, ReadingStore
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Source, Symptom
-from streams.wire.symptoms import GpuXid, PortTransition
+from streams.wire.symptoms import PortTransition
 
 _UP: Column = (Metric.OPER_UP, NO_INDEX)
 _ADMIN: Column = (Metric.ADMIN_UP, NO_INDEX)
-_SAID: dict[EventKind, tuple[Column, bool]] = {
+_REPORTED: dict[EventKind, tuple[Column, bool]] = {
     EventKind.LINK_DOWN: (_UP, False),
     EventKind.LINK_UP: (_UP, True),
     EventKind.ADMIN_DOWN: (_ADMIN, False),
@@ -33,142 +33,138 @@ _SAID: dict[EventKind, tuple[Column, bool]] = {
 
 @dataclass(slots=True)
 class UnconfirmedEvent:
-    """The newest event of a port, until what is read bears it out; `first_ns` is the first reading that does not."""
+    """The newest event of a port until a reading confirms it; `first_ns` is the first reading that contradicts it."""
 
     at_ns: int
     is_on: bool
     first_ns: int = 0
-    told: bool = False
+    is_reported: bool = False
 
 
-class EventConfirmation:
-    """Those of the ports of which something was told, by device and the source that reads it: none, mostly."""
+class EventConfirmation(Monitor):
+    """Holds the unconfirmed events of ports, by device and the source that reads it: mostly none."""
+
+    name = "events"
 
     def __init__(self, params: DetectParams) -> None:
         self._hold_ns, self._lateness_ns = ns(params.down.hold_up_s), ns(params.lateness_s)
-        self._kept: dict[tuple[str, Source], dict[Cell, UnconfirmedEvent]] = {}
+        self._events: dict[tuple[str, Source], dict[Cell, UnconfirmedEvent]] = {}
 
-    def add(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
-        """An event of a port, whose state is now to be borne out; what was read since then says so if it comes late."""
-        if event.kind not in _SAID:
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        return batch.row_kind is RowKind.ROW_KIND_PORT and not STATES.keys().isdisjoint(
+            batch.gauges.mapping.position_of
+        )
+
+    def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
+        """Hold an event of a port, and compare it with readings after it, where it comes late."""
+        if event.kind not in _REPORTED or not event.port:
             return
-        column, is_on = _SAID[event.kind]
+        column, is_on = _REPORTED[event.kind]
         port = topology.resolve_port(event.device, event.port).port
         for source in Source:
             slot = readings.slots.get((event.device, source, RowKind.ROW_KIND_PORT))
             row = _row(slot, event.port, port, topology) if slot is not None else None
             if slot is None or row is None:
                 continue
-            own = self._kept.setdefault((event.device, source), {})
+            own = self._events.setdefault((event.device, source), {})
             if (cell := (column, row)) in own and own[cell].at_ns >= at_ns:
                 continue
             own[cell] = UnconfirmedEvent(at_ns, is_on)
             if at_ns < slot.newest_ns:
                 readings.flush()
-                yield from self._since(slot, cell, at_ns, topology)
-            self._tidy(event.device, source)
+                yield from self._compare_history(slot, cell, at_ns, topology)
+            self._remove_empty(event.device, source)
 
-    def process(self, wave: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
-        """What some messages say against a word."""
-        for message, taken in enumerate(wave.messages if self._kept else ()):
-            samples = taken.samples
-            for cell in list(self._kept.get((samples.device, samples.source), ())):
-                position = wave.gauges.mapping.position_of.get(cell[0])
+    def process(self, batch: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
+        for number, message in enumerate(batch.messages if self._events else ()):
+            samples = message.samples
+            for cell in list(self._events.get((samples.device, samples.source), ())):
+                position = batch.gauges.mapping.position_of.get(cell[0])
                 if position is None or cell[1] not in samples.row:
                     continue
                 row = samples.row.index(cell[1])
-                now, before = wave.gauges.values[message, position, row], wave.gauges.previous(position)[message, row]
-                if now == now:  # is not NaN
+                now, before = batch.gauges.values[number, position, row], batch.gauges.previous(position)[number, row]
+                if now == now:  # not NaN
                     was = None if before != before else bool(before > 0)
-                    for symptom in self._read(taken.slot, cell, taken.at_ns, (was, bool(now > 0)), topology):
-                        yield taken.number, symptom
-            self._tidy(samples.device, samples.source)
+                    for symptom in self._compare(message.slot, cell, message.at_ns, (was, bool(now > 0)), topology):
+                        yield message.number, symptom
+            self._remove_empty(samples.device, samples.source)
 
-    def process_late(self, taken: PendingMessage, topology: Topology) -> Iterator[NumberedSymptom]:
-        """A late message: its reading may be the first after a word."""
-        samples = taken.samples
+    def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
+        """Compare a late reading, which may be the first one after an event."""
+        message = late.message
+        samples = message.samples
         key = samples.device, samples.source
-        for (column, row), word in list(self._kept.get(key, {}).items()):
-            position = taken.slot.block.gauges.mapping(samples.gauges)
-            if position is None or column not in position.position_of or row not in samples.row:
+        for (column, row), event in list(self._events.get(key, {}).items()):
+            mapping = message.slot.block.gauges.mapping(samples.gauges)
+            if mapping is None or column not in mapping.position_of or row not in samples.row:
                 continue
-            now = samples.gauges.values[position.position_of[column], samples.row.index(row)]
-            if now != now or not word.at_ns < taken.at_ns < word.first_ns:
+            now = samples.gauges.values[mapping.position_of[column], samples.row.index(row)]
+            if now != now or not event.at_ns < message.at_ns < event.first_ns:
                 continue
-            if (now > 0) != word.is_on:
-                word.first_ns = taken.at_ns
-                if word.told:
-                    yield taken.number, _symptom(taken.slot, (column, row), word, topology)
-            elif not word.told:
-                del self._kept[key][column, row]
-        self._tidy(*key)
+            if (now > 0) != event.is_on:
+                event.first_ns = message.at_ns
+                if event.is_reported:
+                    yield message.number, _symptom(message.slot, (column, row), event, topology)
+            elif not event.is_reported:
+                del self._events[key][column, row]
+        self._remove_empty(*key)
 
-    def _since(self, slot: DeviceSlot, cell: Cell, at_ns: int, topology: Topology) -> Iterator[Symptom]:
-        """What was read since an event that comes late."""
+    def _compare_history(self, slot: DeviceSlot, cell: Cell, at_ns: int, topology: Topology) -> Iterator[Symptom]:
+        """Compare an event that comes late with the readings since."""
         gauges = slot.block.gauges
         if cell[0] not in gauges.index_of:
             return
         newest = float(gauges.values[slot.index, gauges.index_of[cell[0]], slot.rows.index(cell[1])])
-        if newest != newest:  # is NaN: never read
+        if newest != newest:  # NaN: never read
             return
         for read_ns in list(slot.history.times(cell, at_ns)):
             now, before = (slot.history.value_at(cell, t, newest) > 0 for t in (read_ns, read_ns - 1))
-            yield from self._read(slot, cell, read_ns, (before, now), topology)
+            yield from self._compare(slot, cell, read_ns, (before, now), topology)
 
-    def _read(
+    def _compare(
         self, slot: DeviceSlot, cell: Cell, at_ns: int, states: tuple[bool | None, bool], topology: Topology
     ) -> Iterator[Symptom]:
-        """One reading, and the one before it; where they differ, a step was told that says all."""
-        own = self._kept.get((slot.device, slot.source), {})
-        word, (before, now) = own.get(cell), states
-        if word is None or at_ns <= word.at_ns:
+        """Compare a reading and the one before it with the event; where the two differ, a transition was reported."""
+        own = self._events.get((slot.device, slot.source), {})
+        event, (before, now) = own.get(cell), states
+        if event is None or at_ns <= event.at_ns:
             return
-        if now == word.is_on or (before is not None and before != now):
+        if now == event.is_on or (before is not None and before != now):
             del own[cell]
             return
-        word.first_ns = word.first_ns or at_ns
-        if not word.told and at_ns - word.first_ns >= self._hold_ns:
-            word.told = True
-            yield _symptom(slot, cell, word, topology)
-        elif word.told and at_ns - word.first_ns > self._hold_ns + self._lateness_ns:
+        event.first_ns = event.first_ns or at_ns
+        if not event.is_reported and at_ns - event.first_ns >= self._hold_ns:
+            event.is_reported = True
+            yield _symptom(slot, cell, event, topology)
+        elif event.is_reported and at_ns - event.first_ns > self._hold_ns + self._lateness_ns:
             del own[cell]
 
-    def _tidy(self, device: str, source: Source) -> None:
-        if not self._kept.get((device, source), True):
-            del self._kept[device, source]
+    def _remove_empty(self, device: str, source: Source) -> None:
+        if not self._events.get((device, source), True):
+            del self._events[device, source]
 
     def dump(self) -> list[list[Any]]:
-        """For a snapshot."""
         return [
-            [device, int(source), *column, row, word.at_ns, word.is_on, word.first_ns, word.told]
-            for (device, source), own in self._kept.items()
-            for (column, row), word in own.items()
+            [device, int(source), *column, row, event.at_ns, event.is_on, event.first_ns, event.is_reported]
+            for (device, source), own in self._events.items()
+            for (column, row), event in own.items()
         ]
 
-    def load(self, kept: Iterable[Iterable[Any]]) -> None:
-        """The inverse."""
-        for device, source, metric, index, row, *word in kept:
-            self._kept.setdefault((device, Source(source)), {})[(Metric(metric), index), row] = UnconfirmedEvent(*word)
+    def load(self, data: Iterable[Iterable[Any]]) -> None:
+        for device, source, metric, index, row, *event in data:
+            own = self._events.setdefault((device, Source(source)), {})
+            own[(Metric(metric), index), row] = UnconfirmedEvent(*event)
 
 
 def _row(slot: DeviceSlot, name: str, port: str, topology: Topology) -> str | None:
-    """Under which name a source reads a port."""
+    """Return the name under which a source reads a port; None where it does not."""
     known = next((row for row in (name, port) if row in slot.rows), None)
     return known or next((row for row in slot.rows if topology.resolve_port(slot.device, row).port == port), None)
 
 
-def _symptom(slot: DeviceSlot, cell: Cell, word: UnconfirmedEvent, topology: Topology) -> Symptom:
+def _symptom(slot: DeviceSlot, cell: Cell, event: UnconfirmedEvent, topology: Topology) -> Symptom:
     column, row = cell
-    transition = PortTransition(STATES[column][not word.is_on])
-    return Symptom(
-        slot.device, topology.resolve_port(slot.device, row).port, transition, word.first_ns, source=slot.source
-    )
-
-
-def gpu_symptoms(event: Event, at_ns: int) -> list[Symptom]:
-    """What the driver says of a GPU, with an Xid or in words."""
-    code = event.code if event.kind is EventKind.GPU_XID else xids.code_of(event.detail)
-    if code is None:
-        return []
-    payload = GpuXid(code, xids.is_recovered(code, event.detail), event.detail)
-    return [Symptom(event.device, event.port, payload, at_ns, source=event.source, by_event=True)]
+    port = topology.resolve_port(slot.device, row).port
+    transition = PortTransition(STATES[column][not event.is_on])
+    return Symptom(slot.device, port, transition, event.first_ns, source=slot.source)

@@ -1,25 +1,25 @@
-"""Which PCIe links are below what they can do: told when one becomes low, changes, or is full again.
+"""Finds PCIe links that are degraded: reported when one becomes degraded, changes, or is restored.
 
-Low is less than the lesser of its own and its slot's maximum (which `collect host` reads), and less than the median of
-its host's like parts: where all are alike it is how the machine is set up. A GPU lets its link fall while it idles, so
-one that is low says nothing unless it is at work; a NIC with its link up does not.
-Decided for whole messages by array arithmetic; kept is only what is low. A NIC's reading that comes late divides the
-step over it, as late.py has it; a GPU's does not, because which of the readings beside it said something is not kept.
+Degraded is less than the lesser of its own and its slot's maximum (which `collect host` reads), and less than the
+median of the like parts of its host: where all are alike, it is the set-up of the machine. A GPU lowers its link while
+idle, so that a low one shows nothing unless the GPU is busy; a NIC with its link up does not.
+Whole messages are compared as arrays; the state is the degraded links only. A NIC's reading that comes late divides the
+transition over it, as in transitions.py. A GPU's does not, because which readings beside it count is not retained.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.detect.detectors.host_pcie_degraded.params import PcieParams
-from streams.detect.measure.monitors.transitions import NumberedSymptom, record_transition
-from streams.detect.measure.storage.column_store import Column, ColumnMapping, Indices
+from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
+from streams.detect.measure.monitors.transitions import record_transition, split_transitions
+from streams.detect.measure.storage.column_store import Column, ColumnMapping
 from streams.detect.measure.storage.reading_history import Transition
-from streams.detect.measure.storage.reading_store import MessageBatch, PendingMessage
+from streams.detect.measure.storage.reading_store import LateMessage, MessageBatch
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom
@@ -32,118 +32,121 @@ _COLUMNS = (
 )  # fmt: skip
 _BUSY = (Metric.GPU_UTILIZATION_RATIO, NO_INDEX)
 _FULL = 0.99
-"""Both are whole steps: what is lost is a half or more of one of them."""
+"""Width and speed change in whole steps: a degraded link loses half or more of one of them."""
 _WHOLE = 1000
-"""What a full link can carry, in the thousandths that are told."""
+"""The capacity of a full link, in the thousandths by which capacities are compared."""
 
 Cells = npt.NDArray[np.float64]
 Place = tuple[int, int, str]
 """Source, kind of row, row."""
 
 
-@dataclass(slots=True)
-class PcieMonitor:
-    """What is low, by device and place: by how much, in thousandths of what it can carry."""
+class PcieMonitor(Monitor):
+    """Holds the degraded links by device and place, with their capacity in thousandths."""
 
-    params: PcieParams
-    low: dict[str, dict[Place, int]]
+    name = "pcie"
 
-    def process(self, wave: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
-        """What a wave shows that has WIDTH."""
-        at = wave.gauges.mapping.position_of
-        if not all(column in at for column in _COLUMNS):
-            return
-        values = wave.gauges.values
-        share = _shares(wave.gauges.mapping, values)
+    def __init__(self, params: PcieParams) -> None:
+        self._params = params
+        self._degraded: dict[str, dict[Place, int]] = {}
+
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        return all(column in batch.gauges.mapping.position_of for column in _COLUMNS)
+
+    def process(self, batch: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
+        at = batch.gauges.mapping.position_of
+        values = batch.gauges.values
+        share = _shares(batch.gauges.mapping, values)
         low = share < _FULL
-        if wave.row_kind is RowKind.ROW_KIND_GPU and np.count_nonzero(low):
-            idle = np.ones_like(low) if _BUSY not in at else ~(values[:, at[_BUSY]] >= self.params.busy)
+        if batch.row_kind is RowKind.ROW_KIND_GPU and np.count_nonzero(low):
+            idle = np.ones_like(low) if _BUSY not in at else ~(values[:, at[_BUSY]] >= self._params.busy)
             share = np.where(low & idle, np.nan, share)
             low &= ~idle
         if np.count_nonzero(low):
-            yield from self._fell(wave, topology, share, _unlike(share, low))
-        if self.low:
-            yield from self._rose(wave, topology, share)
+            yield from self._degrade(batch, topology, share, _unlike(share, low))
+        if self._degraded:
+            yield from self._restore(batch, topology, share)
 
-    def process_late(self, taken: PendingMessage, rows: Indices, topology: Topology) -> Iterator[NumberedSymptom]:
-        """What a late message of ports says; `rows` are where its rows stand in its device's block."""
-        samples, slot = taken.samples, taken.slot
-        fit, stack = slot.block.gauges.mapping(samples.gauges), slot.block.gauges
+    def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
+        message = late.message
+        samples, slot = message.samples, message.slot
+        store = slot.block.gauges
+        mapping = store.mapping(samples.gauges)
         if (
             samples.row_kind is not RowKind.ROW_KIND_PORT
-            or fit is None
-            or not all(c in fit.position_of for c in _COLUMNS)
+            or mapping is None
+            or not all(c in mapping.position_of for c in _COLUMNS)
         ):
             return
         values = samples.gauges.values[None]
-        share = _shares(fit, values)
+        share = _shares(mapping, values)
         low = share < _FULL
-        says = (share >= _FULL) | (_unlike(share, low) if np.count_nonzero(low) else low)
-        own = self.low.get(samples.device, {})
+        is_known = (share >= _FULL) | (_unlike(share, low) if np.count_nonzero(low) else low)
+        own = self._degraded.get(samples.device, {})
         lately = {row for column, row in slot.history.transitions if column == WIDTH}
-        for row in np.flatnonzero(says[0]).tolist():
-            name, place, own_row = samples.row[row], _place(samples, row), int(rows[row])
+        for row in np.flatnonzero(is_known[0]).tolist():
+            name, place, own_row = samples.row[row], _place(samples, row), int(late.rows[row])
             value, newest = _part(share[0, row]), own.get(place, _WHOLE)
-            if (value == newest == _WHOLE and name not in lately) or not taken.at_ns < stack.time(
-                slot.index, int(fit.columns[fit.position_of[WIDTH]]), own_row
+            if (value == newest == _WHOLE and name not in lately) or not message.at_ns < store.time(
+                slot.index, int(mapping.columns[mapping.position_of[WIDTH]]), own_row
             ):
                 continue
-            links = {newest: _link(stack.index_of, stack.values[slot.index, :, own_row])}
-            links[value] = _link(fit.position_of, values[0, :, row])
-            for step in slot.history.split((WIDTH, name), taken.at_ns, taken.row_time_ns(row), value, newest):
+            links = {newest: _link(store.index_of, store.values[slot.index, :, own_row])}
+            links[value] = _link(mapping.position_of, values[0, :, row])
+            for step in split_transitions(late, (WIDTH, name), row, value, newest):
                 if step.since_ns or step.after < _WHOLE:
-                    yield taken.number, _symptom(samples, row, topology, step, links.get(int(step.after)))
+                    yield message.number, _symptom(samples, row, topology, step, links.get(int(step.after)))
 
-    def _fell(
-        self, wave: MessageBatch, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]
+    def _degrade(
+        self, batch: MessageBatch, topology: Topology, share: Cells, low: npt.NDArray[np.bool_]
     ) -> Iterator[NumberedSymptom]:
-        for message, row in zip(*(places.tolist() for places in np.nonzero(low)), strict=True):
-            samples = wave.messages[message].samples
-            own = self.low.setdefault(samples.device, {})
-            place, part = _place(samples, row), _part(share[message, row])
+        for number, row in zip(*(places.tolist() for places in np.nonzero(low)), strict=True):
+            samples = batch.messages[number].samples
+            own = self._degraded.setdefault(samples.device, {})
+            place, part = _place(samples, row), _part(share[number, row])
             if (before := own.get(place, _WHOLE)) == part:
                 continue
             own[place] = part
-            yield self._changed(wave, topology, (message, row), (before, part))
+            yield self._changed(batch, topology, (number, row), (before, part))
 
-    def _rose(self, wave: MessageBatch, topology: Topology, share: Cells) -> Iterator[NumberedSymptom]:
-        for message, taken in enumerate(wave.messages):
-            own = self.low.get(taken.samples.device)
+    def _restore(self, batch: MessageBatch, topology: Topology, share: Cells) -> Iterator[NumberedSymptom]:
+        for number, message in enumerate(batch.messages):
+            own = self._degraded.get(message.samples.device)
             if not own:
                 continue
-            for row in np.flatnonzero(share[message] >= _FULL).tolist():
-                if (before := own.pop(_place(taken.samples, row), None)) is not None:
-                    yield self._changed(wave, topology, (message, row), (before, _WHOLE))
+            for row in np.flatnonzero(share[number] >= _FULL).tolist():
+                if (before := own.pop(_place(message.samples, row), None)) is not None:
+                    yield self._changed(batch, topology, (number, row), (before, _WHOLE))
             if not own:
-                del self.low[taken.samples.device]
+                del self._degraded[message.samples.device]
 
     @staticmethod
     def _changed(
-        wave: MessageBatch, topology: Topology, at: tuple[int, int], parts: tuple[int, int]
+        batch: MessageBatch, topology: Topology, at: tuple[int, int], parts: tuple[int, int]
     ) -> NumberedSymptom:
-        """A link is trained to another part of what it can carry than before."""
-        message, row = at
-        taken, position = wave.messages[message], wave.gauges.mapping.position_of[WIDTH]
-        step = record_transition(wave, wave.gauges, position, at, parts)
-        link = _link(wave.gauges.mapping.position_of, wave.gauges.values[message, :, row])
-        return taken.number, _symptom(taken.samples, row, topology, step, link)
+        """Return the symptom of a link that trained to another capacity."""
+        number, row = at
+        message, position = batch.messages[number], batch.gauges.mapping.position_of[WIDTH]
+        step = record_transition(batch, batch.gauges, position, at, parts)
+        link = _link(batch.gauges.mapping.position_of, batch.gauges.values[number, :, row])
+        return message.number, _symptom(message.samples, row, topology, step, link)
 
     def dump(self) -> list[list[Any]]:
-        """For a snapshot."""
         return [
-            [device, *place, part] for device, own in sorted(self.low.items()) for place, part in sorted(own.items())
+            [device, *place, part]
+            for device, own in sorted(self._degraded.items())
+            for place, part in sorted(own.items())
         ]
 
-    def load(self, kept: Iterable[list[Any]]) -> None:
-        """What `dump` answered."""
-        self.low = {}
-        for device, source, kind, row, part in kept:
-            self.low.setdefault(device, {})[source, kind, row] = part
+    def load(self, data: Iterable[list[Any]]) -> None:
+        self._degraded = {}
+        for device, source, kind, row, part in data:
+            self._degraded.setdefault(device, {})[source, kind, row] = part
 
 
-def _shares(fit: ColumnMapping, values: npt.NDArray[Any]) -> Cells:
-    """What part of what they can carry the links of some messages are trained to, shape (messages, rows)."""
-    width, speed, width_max, speed_max = (values[:, fit.position_of[column]] for column in _COLUMNS)
+def _shares(mapping: ColumnMapping, values: npt.NDArray[Any]) -> Cells:
+    """Return the share of their capacity to which links trained, shape (messages, rows)."""
+    width, speed, width_max, speed_max = (values[:, mapping.position_of[column]] for column in _COLUMNS)
     with np.errstate(divide="ignore", invalid="ignore"):
         share: Cells = width * speed / (width_max * speed_max)
     return share
@@ -154,7 +157,7 @@ def _part(share: float) -> int:
 
 
 def _link(at: Mapping[Column, int], values: npt.NDArray[Any]) -> PcieLink | None:
-    """Return how a link is trained, by the values of its row; None where one of them is absent."""
+    """Return the link of a row; None where one of its values is absent."""
     width, speed, width_max, speed_max = (float(values[at[column]]) for column in _COLUMNS)
     if math.isnan(width + speed + width_max + speed_max):
         return None
@@ -168,12 +171,12 @@ def _symptom(samples: Samples, row: int, topology: Topology, step: Transition, l
 
 
 def _unlike(share: Cells, low: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Those of the low that are lower than the median of their host's, or have no like."""
+    """Return which of the low links are lower than the median of their host, or are the only one."""
     unlike = np.zeros_like(low)
-    for message in np.flatnonzero(low.any(axis=1)).tolist():
-        known = share[message][~np.isnan(share[message])]
+    for number in np.flatnonzero(low.any(axis=1)).tolist():
+        known = share[number][~np.isnan(share[number])]
         typical = _FULL if len(known) == 1 else float(np.median(known)) - (1 - _FULL)
-        unlike[message] = low[message] & (share[message] < typical)
+        unlike[number] = low[number] & (share[number] < typical)
     return unlike
 
 

@@ -1,11 +1,11 @@
-"""One cell of a wave that Python looks at: by how much its counters grew, and in which time."""
+"""One port between two readings: the growth of its counters, and the time in which they grew."""
 
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from streams.detect.measure.monitors.transitions import NumberedSymptom
+from streams.detect.measure.monitors.monitor import NumberedSymptom
 from streams.detect.measure.storage.column_store import is_absent
 from streams.detect.measure.storage.reading_store import MessageBatch, PendingMessage
 from streams.fabric.catalogue import Metric
@@ -14,46 +14,47 @@ from streams.wire.models import NO_INDEX, Symptom
 from streams.wire.symptoms import Congestion
 
 PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
-"""In which of its seconds a NIC stalled on PCIe."""
+"""Counters of the seconds in which a NIC stalled on PCIe."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortInterval:
-    """One cell that is looked at: which message, which row, which way."""
+    """One row of one message of a batch; `direction` is that of pause, `speed_bps` 0 or NaN where unknown."""
 
-    wave: MessageBatch
-    message: int
+    batch: MessageBatch
+    number: int
     row: int
-    way: int
+    direction: int
     speed_bps: float
 
     @property
-    def taken(self) -> PendingMessage:
+    def message(self) -> PendingMessage:
         """The message."""
-        return self.wave.messages[self.message]
+        return self.batch.messages[self.number]
 
     def counter_delta(self, metric: Metric, index: int = NO_INDEX) -> tuple[float, float] | None:
-        """Its growth and the seconds that took; None where it was not read twice, or fell."""
-        counters = self.wave.counters
+        """Return the growth of a counter and the seconds in which it grew; None if not read twice, or if it fell."""
+        counters = self.batch.counters
         position = counters.mapping.position_of.get((metric, index))
         if position is None:
             return None
-        now, before = counters.values[self.message, position, self.row], counters.previous(position)
-        was, since_ns = before[self.message, self.row], counters.since_ns(position, self.message, self.row)
-        seconds = (self.taken.at_ns - since_ns) / 1e9
+        now, before = counters.values[self.number, position, self.row], counters.previous(position)
+        was, since_ns = before[self.number, self.row], counters.since_ns(position, self.number, self.row)
+        seconds = (self.message.at_ns - since_ns) / 1e9
         if since_ns == 0 or seconds <= 0 or is_absent(np.array([now, was])).any() or now < was:
             return None
         return float(now - was), seconds
 
     def symptom(self, port: Port, payload: Congestion) -> NumberedSymptom:
-        """The symptom that this reading shows at its port."""
-        taken = self.taken
-        return taken.number, Symptom(port.device, port.port, payload, taken.at_ns, source=taken.samples.source)
+        """Return the symptom that this interval shows at its port."""
+        message = self.message
+        source = message.samples.source
+        return message.number, Symptom(port.device, port.port, payload, message.at_ns, source=source)
 
     def pcie_stall_ratio(self) -> float:
-        """For which share of the time its NIC stalled on PCIe; NaN where nobody counts it."""
-        grown = (self.counter_delta(metric) for metric in PCIE_STALLS)
-        return max((min(1.0, one[0] / one[1]) for one in grown if one is not None), default=math.nan)
+        """Return the share of the time in which the NIC stalled on PCIe; NaN where it is not counted."""
+        deltas = (self.counter_delta(metric) for metric in PCIE_STALLS)
+        return max((min(1.0, delta[0] / delta[1]) for delta in deltas if delta is not None), default=math.nan)
 
 
 def in_millionths(ratio: float) -> float:

@@ -1,21 +1,24 @@
-"""What is notable at ports between two readings: states that changed, and counters of downs that grew.
+"""Finds changes of the state of ports, and growth of counters of link downs, GPU errors and PFC watchdogs.
 
-Decided for many messages at once by array arithmetic; Python runs only for the cells in which something is notable.
+Readings are compared as arrays, many messages at once; Python runs only for the cells in which something changed.
+A change is dated from one reading to the next. A late reading lies between two: it divides the change into two smaller
+ones, which are reported as well, and `correlate` drops a change that includes another of its kind. What remains are the
+changes between consecutive readings, in whatever order they came.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
-from streams.detect.measure.storage.column_store import Cells, Column, TableDelta, is_absent
-from streams.detect.measure.storage.reading_history import Transition, Value
-from streams.detect.measure.storage.reading_store import MessageBatch
+from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
+from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore, TableDelta, is_absent
+from streams.detect.measure.storage.reading_history import Transition, TransitionUpdate, Value
+from streams.detect.measure.storage.reading_store import LateMessage, MessageBatch, ReadingStore
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import NO_INDEX, Samples, Symptom
+from streams.wire.models import NO_INDEX, Event, EventKind, RowKind, Samples, Symptom, Table
 from streams.wire.symptoms import CounterGrowth, Payload, PfcWatchdogStorm, PortChange, PortTransition, SymptomKind
 
 STATES = {
@@ -24,104 +27,187 @@ STATES = {
 }
 _Payloads = dict[Column, Callable[[int], Payload]]
 """Counter -> the payload of its growth."""
-COUNTS: _Payloads = {
-    (metric, NO_INDEX): partial(CounterGrowth, metric) for metric in (Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS)
+
+
+def _payloads(*metrics: Metric) -> _Payloads:
+    return {(metric, NO_INDEX): partial(CounterGrowth, metric) for metric in metrics}
+
+
+_COUNTERS: dict[RowKind, _Payloads] = {
+    RowKind.ROW_KIND_PORT: _payloads(Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS),
+    RowKind.ROW_KIND_GPU: _payloads(Metric.GPU_ECC_UNCORRECTED),
 }
-OF_GPUS: _Payloads = {(Metric.GPU_ECC_UNCORRECTED, NO_INDEX): partial(CounterGrowth, Metric.GPU_ECC_UNCORRECTED)}
 _QUEUES = 8
 """Of a port: one for each priority."""
+_WATCHDOGS = {(Metric.PFC_WATCHDOG_STORMS, queue): PfcWatchdogStorm(queue, "") for queue in range(_QUEUES)}
+_STATE_ITEMS, _WATCHDOG_ITEMS = tuple(STATES.items()), tuple(_WATCHDOGS.items())
+_BY_EVENT = {
+    EventKind.LINK_DOWN: PortTransition(PortChange.WENT_DOWN),
+    EventKind.LINK_UP: PortTransition(PortChange.CAME_UP),
+    EventKind.ADMIN_DOWN: PortTransition(PortChange.ADMIN_DISABLED),
+    EventKind.ADMIN_UP: PortTransition(PortChange.ADMIN_ENABLED),
+}
 
-NumberedSymptom = tuple[int, Symptom]
-"""A symptom, and the number of the message that shows it."""
 
+class TransitionMonitor(Monitor):
+    """Finds changes of states and growth of counters; it has no state of its own."""
 
-class TransitionMonitor:
-    """Finds it, under one version of the inventory."""
+    name = "transitions"
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+    def is_relevant(self, batch: MessageBatch) -> bool:
+        counters, gauges = batch.counters.mapping.position_of.keys(), batch.gauges.mapping.position_of.keys()
+        if batch.row_kind is RowKind.ROW_KIND_PORT and (STATES.keys() & gauges or _WATCHDOGS.keys() & counters):
+            return True
+        return bool(_COUNTERS.get(batch.row_kind, {}).keys() & counters)
 
-    def port_symptoms(self, wave: MessageBatch) -> list[NumberedSymptom]:
-        """What a wave shows; the symptoms of one message are in the order of metrics and rows."""
-        noticed: list[NumberedSymptom] = []
-        for column, changes in STATES.items():
-            if (position := wave.gauges.mapping.position_of.get(column)) is not None:
-                noticed += self._states(wave, position, *changes)
-        for column, payload_of in COUNTS.items():
-            if (position := wave.counters.mapping.position_of.get(column)) is not None:
-                noticed += self._grown(wave, position, payload_of)
-        for queue in range(_QUEUES):
-            if (position := wave.counters.mapping.position_of.get((Metric.PFC_WATCHDOG_STORMS, queue))) is not None:
-                noticed += self._storms(wave, position, queue)
-        return noticed
+    def process(self, batch: MessageBatch, topology: Topology) -> list[NumberedSymptom]:
+        """Return symptoms; those of one message are in the order of metrics and rows."""
+        found: list[NumberedSymptom] = []
+        is_port = batch.row_kind is RowKind.ROW_KIND_PORT
+        gauges, counters = batch.gauges.mapping.position_of, batch.counters.mapping.position_of
+        for column, changes in _STATE_ITEMS if is_port else ():
+            if (position := gauges.get(column)) is not None:
+                found += _state_changes(batch, topology, position, changes)
+        for column, payload_of in _COUNTERS[batch.row_kind].items():
+            if (position := counters.get(column)) is not None:
+                found += _growth(batch, topology, position, payload_of)
+        for column, storm in _WATCHDOG_ITEMS if is_port else ():
+            if (position := counters.get(column)) is not None:
+                found += _storms(batch, topology, position, storm)
+        return found
 
-    def _storms(self, wave: MessageBatch, position: int, queue: int) -> Iterator[NumberedSymptom]:
-        """What a switch's own watchdog counted is known of the moment at which it is read, as if it had told of it."""
-        storm = PfcWatchdogStorm(queue, "")
-        for number, symptom in self._grown(wave, position, lambda _: storm):
-            yield number, replace(symptom, since_ns=0, by_event=True)
-
-    def gpu_symptoms(self, wave: MessageBatch) -> Iterator[NumberedSymptom]:
-        """Uncorrectable errors that a GPU counted; where the kernel log may be read, its Xid tells more of them."""
-        for column, payload_of in OF_GPUS.items():
-            if (position := wave.counters.mapping.position_of.get(column)) is not None:
-                yield from self._grown(wave, position, payload_of)
-
-    def _grown(
-        self, wave: MessageBatch, position: int, payload_of: Callable[[int], Payload]
-    ) -> Iterator[NumberedSymptom]:
-        """A counter that is less than before was started anew (a reset), one without a before is met first."""
-        now, before = wave.counters.values[:, position], wave.counters.previous(position)
-        differs = now != before
-        if not np.count_nonzero(differs):
+    def process_late(self, late: LateMessage, topology: Topology) -> Iterator[NumberedSymptom]:
+        message = late.message
+        samples, slot = message.samples, message.slot
+        if samples.row_kind is RowKind.ROW_KIND_PORT:
+            for column, (off, on) in STATES.items():
+                for row, step in _late_changes(late, slot.block.gauges, samples.gauges, column):
+                    payload = PortTransition(off if step.after <= 0 else on)
+                    symptom = _symptom(samples, topology, row, payload, step)
+                    if step.since_ns or (step.after <= 0 and _is_known_or_admin(topology, symptom)):
+                        yield message.number, symptom
+        if message.at_ns < slot.history.restarted_ns:
             return
-        for message, row in _cells(differs & ~is_absent(now) & ~is_absent(before)):
-            value, was = int(now[message, row]), int(before[message, row])
-            step = record_transition(wave, wave.counters, position, (message, row), (was, value))
-            if value > was:
-                taken = wave.messages[message]
-                yield taken.number, self.symptom(taken.samples, row, payload_of(value - was), step)
+        for column, payload_of in _COUNTERS.get(samples.row_kind, {}).items():
+            for row, step in _late_changes(late, slot.block.counters, samples.counters, column):
+                if step.since_ns and step.after > step.before:
+                    growth = payload_of(int(step.after - step.before))
+                    yield message.number, _symptom(samples, topology, row, growth, step)
 
-    def _states(self, wave: MessageBatch, position: int, off: PortChange, on: PortChange) -> Iterator[NumberedSymptom]:
-        now, before = wave.gauges.values[:, position], wave.gauges.previous(position)
-        differs = now != before
-        if not np.count_nonzero(differs):
-            return
-        first = is_absent(before)
-        notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
-        for message, row in _cells(notable):
-            value, was = float(now[message, row]), float(before[message, row])
-            step = record_transition(wave, wave.gauges, position, (message, row), (was, value))
-            taken = wave.messages[message]
-            symptom = self.symptom(taken.samples, row, PortTransition(on if value > 0 else off), step)
-            if not first[message, row] or self.is_known_or_admin(symptom):
-                yield taken.number, symptom
-
-    def is_known_or_admin(self, first: Symptom) -> bool:
-        """Whether a first reading of a port that is off is notable: an unused port of no known link is not."""
-        known = self._topology.link_at(Port(first.device, first.port)) is not None
-        return known or first.kind is SymptomKind.ADMIN_DISABLED
-
-    def symptom(self, samples: Samples, row: int, payload: Payload, step: Transition) -> Symptom:
-        """What was seen of a row between two readings."""
-        port = self._topology.resolve_port(samples.device, samples.row[row]).port
-        return Symptom(samples.device, port, payload, step.row_time_ns, step.since_ns, samples.source)
+    def process_event(self, event: Event, at_ns: int, readings: ReadingStore, topology: Topology) -> Iterator[Symptom]:
+        payload: Payload | None = _BY_EVENT.get(event.kind)
+        if event.kind is EventKind.PFC_STORM:
+            payload = PfcWatchdogStorm(None, event.detail)
+        if payload is not None and event.port:
+            port = topology.resolve_port(event.device, event.port).port
+            yield Symptom(event.device, port, payload, at_ns, source=event.source, by_event=True)
 
 
 def record_transition(
-    wave: MessageBatch, change: TableDelta, position: int, at: tuple[int, int], values: tuple[Value, Value]
+    batch: MessageBatch, delta: TableDelta, position: int, at: tuple[int, int], values: tuple[Value, Value]
 ) -> Transition:
-    """A cell changed, from one value to the other: between which readings. A late one may lie between."""
-    message, row = at
-    taken = wave.messages[message]
-    step = Transition(change.since_ns(position, message, row), taken.at_ns, taken.row_time_ns(row), *values)
+    """Return the transition of a cell (message, row) from one value to another, and add it to the batch.
+
+    It is retained, because a late reading may divide it.
+    """
+    number, row = at
+    message = batch.messages[number]
+    step = Transition(delta.since_ns(position, number, row), message.at_ns, message.row_time_ns(row), *values)
     if step.since_ns:
-        column = change.store.columns[int(change.mapping.columns[position])]
-        taken.slot.history.add_transition((column, taken.samples.row[row]), step)
+        column = delta.store.columns[int(delta.mapping.columns[position])]
+        update = TransitionUpdate((column, message.samples.row[row]), None, (step,))
+        batch.transitions.append((message.slot, update))
     return step
 
 
+def split_transitions(
+    late: LateMessage, cell: tuple[Column, str], row: int, value: Value, newest: Value
+) -> tuple[Transition, ...]:
+    """Return the transitions that a late reading of a cell shows, and add them to the late message."""
+    message = late.message
+    update = message.slot.history.split(cell, message.at_ns, message.row_time_ns(row), value, newest)
+    if update is None:
+        return ()
+    late.transitions.append(update)
+    return update.added
+
+
+def _storms(
+    batch: MessageBatch, topology: Topology, position: int, storm: PfcWatchdogStorm
+) -> Iterator[NumberedSymptom]:
+    """Yield the growth of a switch's own watchdog counter, as if it had reported it when it is read."""
+    for number, counted in _growth(batch, topology, position, lambda _: storm):
+        yield number, Symptom(counted.device, counted.port, storm, counted.at_ns, 0, counted.source, by_event=True)
+
+
+def _growth(
+    batch: MessageBatch, topology: Topology, position: int, payload_of: Callable[[int], Payload]
+) -> Iterator[NumberedSymptom]:
+    """Yield growth; a counter that fell was reset, and one without a last reading is read for the first time."""
+    now, before = batch.counters.values[:, position], batch.counters.previous(position)
+    differs = now != before
+    if not np.count_nonzero(differs):
+        return
+    for number, row in _cells(differs & ~is_absent(now) & ~is_absent(before)):
+        value, was = int(now[number, row]), int(before[number, row])
+        step = record_transition(batch, batch.counters, position, (number, row), (was, value))
+        if value > was:
+            message = batch.messages[number]
+            yield message.number, _symptom(message.samples, topology, row, payload_of(value - was), step)
+
+
+def _state_changes(
+    batch: MessageBatch, topology: Topology, position: int, changes: tuple[PortChange, PortChange]
+) -> Iterator[NumberedSymptom]:
+    now, before = batch.gauges.values[:, position], batch.gauges.previous(position)
+    differs = now != before
+    if not np.count_nonzero(differs):
+        return
+    first = is_absent(before)
+    notable = differs & ~is_absent(now) & np.where(first, now <= 0, (now > 0) != (before > 0))
+    for number, row in _cells(notable):
+        value, was = float(now[number, row]), float(before[number, row])
+        step = record_transition(batch, batch.gauges, position, (number, row), (was, value))
+        message = batch.messages[number]
+        symptom = _symptom(message.samples, topology, row, PortTransition(changes[value > 0]), step)
+        if not first[number, row] or _is_known_or_admin(topology, symptom):
+            yield message.number, symptom
+
+
+def _is_known_or_admin(topology: Topology, first: Symptom) -> bool:
+    """Return whether a first reading of a port that is off is notable: that of an unused port without link is not."""
+    known = topology.link_at(Port(first.device, first.port)) is not None
+    return known or first.kind is SymptomKind.ADMIN_DISABLED
+
+
+def _symptom(samples: Samples, topology: Topology, row: int, payload: Payload, step: Transition) -> Symptom:
+    port = topology.resolve_port(samples.device, samples.row[row]).port
+    return Symptom(samples.device, port, payload, step.row_time_ns, step.since_ns, samples.source)
+
+
+def _late_changes(
+    late: LateMessage, store: ColumnStore, table: Table, column: Column
+) -> Iterator[tuple[int, Transition]]:
+    """Yield the row and the transitions of cells that differ from the newest reading, or changed lately."""
+    mapping, message = store.mapping(table), late.message
+    assert mapping is not None
+    if column not in mapping.position_of:
+        return
+    place = int(mapping.columns[mapping.position_of[column]])
+    slot, names = message.slot, message.samples.row
+    now, newest = table.values[mapping.position_of[column]], store.values[slot.index, place, late.rows]
+    changed = {row for of, row in slot.history.transitions if of == column}
+    is_one = now != newest
+    if changed:
+        is_one |= np.array([row in changed for row in names], np.bool_)
+    is_one &= ~is_absent(now) & ~is_absent(newest)
+    for row in np.flatnonzero(is_one).tolist():
+        if store.time(slot.index, place, int(late.rows[row])) > message.at_ns:
+            for step in split_transitions(late, (column, names[row]), row, now[row].item(), newest[row].item()):
+                yield row, step
+
+
 def _cells(mask: Cells) -> Iterator[tuple[int, int]]:
-    """The (message, row) of each True."""
+    """Yield the (message, row) of each True."""
     messages, rows = np.nonzero(mask)
     return zip(messages.tolist(), rows.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""Columns of numbers as few bytes, quickly: what is constant is one number, the rest is shuffled and compressed.
+"""Encodes columns of numbers in few bytes, quickly: a constant column as one number, others shuffled and compressed.
 
 Shuffled means that all first bytes stand together, then all second ones: of counters that grow, the high bytes are the
 same all along. Measured on 786,432 ports (20 counters, 4 gauges; 151 MB): shuffled lz4 takes 0.10 s for 28 MB, plain
@@ -20,13 +20,13 @@ _CONSTANT, _SHUFFLED = b"c", b"s"
 
 
 class ArrayEncoder:
-    """Arrays of 8-byte numbers, one after the other."""
+    """Encodes arrays of 8-byte numbers one after the other into `blobs`."""
 
     def __init__(self) -> None:
         self.blobs: list[bytes] = []
 
     def put(self, numbers: Numbers) -> None:
-        """Add an array; its shape and kind are not written."""
+        """Append an array; its shape and type are not written."""
         words = np.ascontiguousarray(numbers).view("u8").reshape(-1)
         if len(words) and bool((words == words[0]).all()):
             self.blobs.append(_CONSTANT + words[:1].tobytes())
@@ -35,18 +35,23 @@ class ArrayEncoder:
         self.blobs.append(_SHUFFLED + bytes(cramjam.lz4.compress_block(shuffled, store_size=False)))
 
     def put_all(self, values: Iterable[int], kind: str = "i8") -> None:
-        """Add plain numbers."""
+        """Append plain numbers."""
         self.put(np.fromiter(values, kind))
+
+    def put_bytes(self, data: bytes) -> None:
+        """Append bytes of any length."""
+        self.put(np.array([len(data)]))
+        self.put(np.frombuffer(data.ljust(-(-len(data) // _WORD) * _WORD), "u8"))
 
 
 class ArrayDecoder:
-    """The arrays that a Packer was given, in their order."""
+    """Decodes the arrays of an ArrayEncoder in their order."""
 
     def __init__(self, blobs: Iterable[memoryview]) -> None:
         self._blobs = iter(blobs)
 
     def take(self, kind: str, *shape: int) -> Numbers:
-        """The next array; raises Reject where it is not one of this shape."""
+        """Return the next array; raises Reject where it is not one of this shape."""
         blob = next(self._blobs, memoryview(b""))
         count = int(np.prod(shape, dtype=object))
         if bytes(blob[:1]) == _CONSTANT and len(blob) == 1 + _WORD:
@@ -58,3 +63,8 @@ class ArrayDecoder:
             raise Reject(f"an array of {len(data)} bytes where {count * _WORD} belong")
         words = np.ascontiguousarray(np.frombuffer(data, "u1").reshape(_WORD, -1).T)
         return words.view(kind).reshape(shape)
+
+    def take_bytes(self) -> bytes:
+        """Return the bytes of the next `put_bytes`."""
+        size = int(self.take("i8", 1)[0])
+        return self.take("u8", -(-size // _WORD)).tobytes()[:size]

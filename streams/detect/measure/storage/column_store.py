@@ -1,8 +1,8 @@
-"""The last readings of many devices with the same columns and the same number of rows, stacked in one array.
+"""Stores the last readings of many devices with the same columns and the same number of rows in one array.
 
-Counters are uint64 and gauges float64, one stack each of shape (devices, columns, rows). A cell that
-was never read is absent (2^64-1, NaN) in it. The time of a reading is one number a device and column: cells of which a
-message left some out keep times of their own, for that column only (`ragged`), because a time a cell would double it.
+Counters are uint64 and gauges float64, one store each of shape (devices, columns, rows). A cell that was never read is
+absent (2^64-1, NaN). The time of a reading is one number for each device and column; a column of which messages leave
+cells out has a time for each cell (`per_cell_times`). Times of all cells would double the memory.
 """
 
 from collections.abc import Callable
@@ -22,42 +22,43 @@ Indices = npt.NDArray[np.intp]
 _T = TypeVar("_T")
 
 NEVER_NS = 1 << 50
-"""Thirteen days: no two readings are so far apart that anything is made of it."""
+"""13 days, longer than any interval between readings that is evaluated."""
 
 _MAX_MAPPINGS = 256
 
 
 def is_absent(values: Cells) -> npt.NDArray[np.bool_]:
-    """Where nothing was read."""
+    """Return True for each cell that was not read."""
     return np.isnan(values) if values.dtype.kind == "f" else values == ABSENT_COUNTER
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnMapping:
-    """Where the columns of one table of a message stand in a stack; one object for equal columns."""
+    """The columns of a message's table in a store; there is one object for equal columns."""
 
     position_of: dict[Column, int]
     """Column -> its position in the message."""
     columns: Indices
+    """By position in the message: index in the store."""
     is_identity: bool
-    """The message has exactly the stack's columns, in their order."""
+    """The message has exactly the store's columns, in their order."""
 
 
 class MappingCache(dict[ColumnMapping, _T]):
-    """What was made of each fit, once: a look-up that finds it makes no call of Python."""
+    """Caches what is derived from a mapping: a hit makes no Python call."""
 
     def __init__(self, make: Callable[[ColumnMapping], _T]) -> None:
         self._make = make
 
-    def __missing__(self, fit: ColumnMapping) -> _T:
+    def __missing__(self, mapping: ColumnMapping) -> _T:
         _clear_if_full(self)
-        made = self[fit] = self._make(fit)
+        made = self[mapping] = self._make(mapping)
         return made
 
 
 @dataclass(slots=True)
 class TableDelta:
-    """One table of some messages of different devices, beside what was read before: shape (messages, columns, rows)."""
+    """One table of messages of different devices beside the last readings; shape (messages, columns, rows)."""
 
     store: "ColumnStore"
     devices: Indices
@@ -65,21 +66,21 @@ class TableDelta:
     values: Cells
     at_ns: Times
     rows: Indices | None = None
-    """Where the rows of a message stand that has not just those of its device, in their order."""
+    """Indices of a message's rows in its device, where it does not have exactly the rows of the device."""
 
     def previous(self, position: int) -> Cells:
-        """The last readings of a column, shape (messages, rows)."""
+        """Return the last readings of a column, shape (messages, rows)."""
         last: Cells = self.store.values[self.devices, self.mapping.columns[position]]
         return last if self.rows is None else last[:, self.rows]
 
     def since_ns(self, position: int, message: int, row: int) -> int:
-        """When a cell was last read; 0 for never."""
+        """Return when a cell was last read; 0 for never."""
         own = row if self.rows is None else int(self.rows[row])
         return self.store.time(int(self.devices[message]), int(self.mapping.columns[position]), own)
 
 
 class DeviceColumns(NamedTuple):
-    """All that a stack has of one device."""
+    """A copy of all that a store has of one device."""
 
     values: Cells
     at_ns: Times
@@ -87,7 +88,7 @@ class DeviceColumns(NamedTuple):
 
 
 class ColumnStore:
-    """One table of a block."""
+    """The counters or the gauges of a block of devices."""
 
     def __init__(self, columns: tuple[Column, ...], rows: int, dtype: str) -> None:
         self.columns = columns
@@ -96,50 +97,50 @@ class ColumnStore:
         self.values: Cells = np.empty((0, len(columns), rows), dtype)
         self.at_ns: Times = np.zeros((0, len(columns)), np.int64)
         self.typical_interval_ns: Times = np.zeros(0, np.int64)
-        """By device: how far apart its readings are while none is missing; NEVER_NS where that is not known."""
+        """By device: interval between its readings while none is missing; NEVER_NS where unknown."""
         self.per_cell_times: dict[int, Times] = {}
-        """Place of a column -> the time of each of its cells, shape (devices, rows)."""
+        """Index of a column -> the time of each of its cells, shape (devices, rows)."""
         self._mappings: dict[tuple[Column, ...], ColumnMapping] = {}
         self._mapping_by_identity: dict[tuple[int, int], tuple[ColumnMapping, Any, Any]] = {}
-        """By the identity of the tuples that the codec repeats; with these, so that no others get their identity."""
+        """By the identity of the tuples that the codec shares; it holds these, so that no others get their identity."""
 
     def grow(self, devices: int) -> None:
-        """Make room; pages that nobody wrote to yet cost no memory."""
-        held, columns, rows = self.values.shape
+        """Make room; pages that were not written yet cost no memory."""
+        former, columns, rows = self.values.shape
         values = np.empty((devices, columns, rows), self.values.dtype)
-        values[:held] = self.values
+        values[:former] = self.values
         self.values = values
-        self.at_ns = np.concatenate([self.at_ns, np.zeros((devices - held, columns), np.int64)])
-        self.typical_interval_ns = np.concatenate([self.typical_interval_ns, np.full(devices - held, NEVER_NS)])
+        self.at_ns = np.concatenate([self.at_ns, np.zeros((devices - former, columns), np.int64)])
+        self.typical_interval_ns = np.concatenate([self.typical_interval_ns, np.full(devices - former, NEVER_NS)])
         for place, cells in self.per_cell_times.items():
-            self.per_cell_times[place] = np.concatenate([cells, np.zeros((devices - held, rows), np.int64)])
+            self.per_cell_times[place] = np.concatenate([cells, np.zeros((devices - former, rows), np.int64)])
 
     def clear(self, device: int) -> None:
-        """Nothing was read of this device, or nothing that is comparable with what comes."""
+        """Forget all readings of a device: none is comparable with the next ones."""
         self.values[device], self.at_ns[device], self.typical_interval_ns[device] = self.absent, 0, NEVER_NS
         for cells in self.per_cell_times.values():
             cells[device] = 0
 
     def copy_of(self, device: int) -> DeviceColumns:
-        """A copy of what it has of a device."""
+        """Return a copy of all that is stored of a device."""
         ragged = {place: cells[device].copy() for place, cells in self.per_cell_times.items()}
         return DeviceColumns(self.values[device].copy(), self.at_ns[device].copy(), ragged)
 
     def restore(self, device: int, row: DeviceColumns) -> None:
-        """A device has what it had before."""
+        """Put back what `copy_of` returned."""
         self.values[device], self.at_ns[device] = row.values, row.at_ns
         for place, cells in self.per_cell_times.items():
             cells[device] = row.per_cell_times.get(place, row.at_ns[place])
 
     def time(self, device: int, place: int, row: int) -> int:
-        """When a cell was last read; 0 for never."""
+        """Return when a cell was last read; 0 for never."""
         if is_absent(self.values[device, place, row]):
             return 0
         cells = self.per_cell_times.get(place)
         return int(self.at_ns[device, place] if cells is None else cells[device, row])
 
     def times(self, device: int, places: Indices) -> Times:
-        """When the cells of these columns of one device were last read, shape (columns, rows)."""
+        """Return when the cells of these columns of a device were last read, shape (columns, rows)."""
         times = np.repeat(self.at_ns[device, places][:, None], self.values.shape[2], axis=1)
         for position, place in enumerate(places.tolist()):
             if place in self.per_cell_times:
@@ -148,67 +149,67 @@ class ColumnStore:
         return times
 
     def mapping(self, table: Table) -> ColumnMapping | None:
-        """How a message's columns stand here; None where it has one that is not here."""
-        met = self._mapping_by_identity.get((id(table.metric), id(table.index)))
-        if met is not None:
-            return met[0]
+        """Return the mapping of a message's columns; None where the store lacks one of them."""
+        known = self._mapping_by_identity.get((id(table.metric), id(table.index)))
+        if known is not None:
+            return known[0]
         columns = tuple(zip(table.metric, table.index, strict=True))
-        fit = self._mappings.get(columns)
-        if fit is None:
+        mapping = self._mappings.get(columns)
+        if mapping is None:
             if not all(column in self.index_of for column in columns):
                 return None
             places = np.array([self.index_of[column] for column in columns], np.intp)
-            fit = ColumnMapping({column: i for i, column in enumerate(columns)}, places, columns == self.columns)
+            mapping = ColumnMapping({column: i for i, column in enumerate(columns)}, places, columns == self.columns)
             _clear_if_full(self._mappings)
-            self._mappings[columns] = fit
+            self._mappings[columns] = mapping
         _clear_if_full(self._mapping_by_identity)
-        self._mapping_by_identity[id(table.metric), id(table.index)] = fit, table.metric, table.index
-        return fit
+        self._mapping_by_identity[id(table.metric), id(table.index)] = mapping, table.metric, table.index
+        return mapping
 
-    def apply(self, change: TableDelta) -> None:
-        """The readings of some messages become the last ones; what is absent in them leaves the last as it is."""
-        if not change.values.size:
+    def apply(self, delta: TableDelta) -> None:
+        """Store the readings of messages; a cell that is absent in a message keeps its last reading."""
+        if not delta.values.size:
             return
-        values, devices, places = change.values, change.devices, change.mapping.columns
-        times: Times = change.at_ns[:, None]
+        values, devices, places = delta.values, delta.devices, delta.mapping.columns
+        times: Times = delta.at_ns[:, None]
         absent = is_absent(values)
         if np.count_nonzero(absent):
-            times = self._fill_absent(change, absent)
-            values = change.values
+            times = self._fill_absent(delta, absent)
+            values = delta.values
         for position, place in enumerate(places.tolist() if self.per_cell_times else ()):
             if place in self.per_cell_times:
                 cells = self.per_cell_times[place]
-                cells[devices] = np.where(absent[:, position], cells[devices], change.at_ns[:, None])
-        if change.mapping.is_identity:
+                cells[devices] = np.where(absent[:, position], cells[devices], delta.at_ns[:, None])
+        if delta.mapping.is_identity:
             self.values[devices], self.at_ns[devices] = values, times
         else:
             self.values[devices[:, None], places], self.at_ns[devices[:, None], places] = values, times
 
-    def _fill_absent(self, change: TableDelta, absent: npt.NDArray[np.bool_]) -> Times:
-        """Put the last readings where the messages have none; answers the times of their columns.
+    def _fill_absent(self, delta: TableDelta, absent: npt.NDArray[np.bool_]) -> Times:
+        """Fill cells that are absent in messages with the last readings; return the times of the columns.
 
-        A column of which a message has nothing keeps its time; one of which it has some cells becomes ragged.
+        A column of which a message has no cell keeps its time; one of which it has some gets a time for each cell.
         """
         columns = np.flatnonzero(absent.any(axis=(0, 2)))
-        where = (change.devices[:, None], change.mapping.columns[columns])
-        gone, before = absent[:, columns], self.values[where]
-        older = gone & ~is_absent(before)
-        if not np.count_nonzero(older):  # the device never had what is missing: the usual case
-            return change.at_ns[:, None]
-        if not change.values.flags.writeable:
-            change.values = change.values.copy()
-        change.values[:, columns] = np.where(gone, before, change.values[:, columns])
-        nothing_new = gone.all(axis=2)
+        where = (delta.devices[:, None], delta.mapping.columns[columns])
+        missing, before = absent[:, columns], self.values[where]
+        older = missing & ~is_absent(before)
+        if not np.count_nonzero(older):  # the device never had what is missing, which is the usual case
+            return delta.at_ns[:, None]
+        if not delta.values.flags.writeable:
+            delta.values = delta.values.copy()
+        delta.values[:, columns] = np.where(missing, before, delta.values[:, columns])
+        nothing_new = missing.all(axis=2)
         mixed = (older.any(axis=2) & ~nothing_new).any(axis=0)
         for place in where[1][mixed].tolist():
             if place not in self.per_cell_times:
                 self.per_cell_times[place] = np.repeat(self.at_ns[:, place, None], self.values.shape[2], axis=1)
-        times = np.repeat(change.at_ns[:, None], len(change.mapping.columns), axis=1)
-        times[:, columns] = np.where(nothing_new, self.at_ns[where], change.at_ns[:, None])
+        times = np.repeat(delta.at_ns[:, None], len(delta.mapping.columns), axis=1)
+        times[:, columns] = np.where(nothing_new, self.at_ns[where], delta.at_ns[:, None])
         return times
 
     def move_in(self, device: int, other: "ColumnStore", former: int) -> None:
-        """Take over a device from a stack that has the first columns and the first rows of this one."""
+        """Take over a device from a store that has the first columns and the first rows of this one."""
         _, columns, rows = other.values.shape
         self.clear(device)
         self.typical_interval_ns[device] = other.typical_interval_ns[former]

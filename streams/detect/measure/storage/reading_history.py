@@ -1,7 +1,7 @@
-"""What was read of one source within the lateness: when, and the steps of the few cells that changed in that time.
+"""Stores what was read of one source within the lateness: times of readings, and transitions of cells that changed.
 
-Decides which readings are the ones before and after a reading that comes late. What did not change is as it is now,
-so that a healthy port keeps nothing: a device keeps the moments at which it was read.
+It tells which readings are before and after a reading that comes late. A cell without a transition was as it is now, so
+that a healthy port needs no memory; a device retains the times at which it was read.
 """
 
 from bisect import insort
@@ -15,7 +15,7 @@ from streams.fabric.catalogue import Metric
 
 Metrics = tuple[Metric, ...]
 Read = tuple[int, Metrics, Metrics, tuple[str, ...]]
-"""When, the metrics of both tables, and the rows: tuples that messages share. No object of its own: one a message."""
+"""Time, metrics of both tables, rows: tuples that messages share. It is no class: there is one a message."""
 
 UNREAD: Read = (0, (), (), ())
 """Before the first reading."""
@@ -26,7 +26,7 @@ Cell = tuple[Column, str]
 
 
 class Transition(NamedTuple):
-    """Two readings of a cell with none between them that differ. `told_ns` is the second by the delay of its row."""
+    """Two consecutive readings of a cell that differ; `row_time_ns` is that of the second with the delay of its row."""
 
     since_ns: int
     at_ns: int
@@ -35,89 +35,101 @@ class Transition(NamedTuple):
     after: Value
 
 
+class TransitionUpdate(NamedTuple):
+    """A change of the transitions of a cell: at most one is replaced by those that are added."""
+
+    cell: Cell
+    replaced: Transition | None
+    added: tuple[Transition, ...]
+
+
 @dataclass(slots=True)
 class ReadingHistory:
     """One kind of row of one source of a device."""
 
     reads: list[Read] = field(default_factory=lambda: [UNREAD])
-    """In order; the first is older than the lateness, or none was read before it."""
+    """In order; the first is older than the lateness, or UNREAD."""
     transitions: dict[Cell, list[Transition]] = field(default_factory=dict)
     restarted_ns: int = 0
-    """Counters began anew with a reading of this time: those before it are compared with nothing."""
+    """The first reading after counters were reset: those before it are compared with nothing."""
 
     def contains(self, read: Read) -> bool:
-        """Whether it came before, or is older than all that is kept."""
+        """Return whether a reading is known, or older than all that are retained."""
         return read in self.reads or read[0] <= self.reads[0][0]
 
     def insert(self, read: Read, since_ns: int) -> None:
-        """A reading that is late, or not of the usual rows and columns; what is kept reaches back to `since_ns`."""
+        """Insert a reading that is late, or irregular in rows or columns; prunes what is older than `since_ns`."""
         insort(self.reads, read, key=itemgetter(0))
         self.prune(since_ns)
 
     def prune(self, before_ns: int) -> None:
-        """Let go of what is older, but for the newest of it."""
+        """Remove readings older than a time, except for the newest of them."""
         while len(self.reads) > 1 and self.reads[1][0] < before_ns:
             del self.reads[0]
 
-    def add_transition(self, cell: Cell, step: Transition) -> None:
-        """A cell changed; its steps that are older than all readings that are kept are let go of."""
-        own = [known for known in self.transitions.get(cell, ()) if known.at_ns > self.reads[0][0]]
-        insort(own, step)
-        self.transitions[cell] = own
+    def update(self, update: TransitionUpdate) -> None:
+        """Apply a change of a cell; removes its transitions that are older than all retained readings.
+
+        A transition since 0 is a first reading and is not stored.
+        """
+        stored = [transition for transition in update.added if transition.since_ns]
+        if not stored:
+            return
+        known = self.transitions.get(update.cell, ())
+        own = [one for one in known if one is not update.replaced and one.at_ns > self.reads[0][0]]
+        for transition in stored:
+            insort(own, transition)
+        self.transitions[update.cell] = own
 
     def restarted(self, at_ns: int, counters: Collection[Column]) -> None:
-        """Counters began anew with the reading of then."""
+        """Forget transitions of counters, which were reset before the reading of this time."""
         self.restarted_ns = at_ns
-        self.transitions = {cell: steps for cell, steps in self.transitions.items() if cell[0] not in counters}
+        self.transitions = {cell: own for cell, own in self.transitions.items() if cell[0] not in counters}
 
     def value_at(self, cell: Cell, at_ns: int, newest: Value) -> Value:
-        """What a cell was when it was read then; `newest` is its last reading."""
-        for step in reversed(self.transitions.get(cell, ())):
-            if step.at_ns <= at_ns:
-                return step.after
-            newest = step.before
+        """Return the value of a cell at a time; `newest` is its last reading."""
+        for transition in reversed(self.transitions.get(cell, ())):
+            if transition.at_ns <= at_ns:
+                return transition.after
+            newest = transition.before
         return newest
 
     def times(self, cell: Cell, after_ns: int) -> Iterator[int]:
-        """When a cell was read after a moment, as far as is kept."""
+        """Yield the times after `after_ns` at which a cell was read, as far as they are retained."""
         (metric, _), row = cell
         for at_ns, counters, gauges, rows in self.reads:
             if at_ns > after_ns and (metric in gauges or metric in counters) and row in rows:
                 yield at_ns
 
-    def split(self, cell: Cell, at_ns: int, told_ns: int, value: Value, newest: Value) -> list[Transition]:
-        """A late reading of a cell comes between two others; answers the steps that are so, where it shows any.
+    def split(self, cell: Cell, at_ns: int, row_time_ns: int, value: Value, newest: Value) -> TransitionUpdate | None:
+        """Return the change that a late reading of a cell makes: it divides a transition, or makes two.
 
-        A step from the time 0 is the first reading; one that is not known well enough is not told.
+        None where the late reading shows nothing, or too little is retained to know.
         """
-        steps = self.transitions.get(cell, [])
-        if any(at_ns in (step.since_ns, step.at_ns) for step in steps):
-            return []
-        wide = next((step for step in steps if step.since_ns < at_ns < step.at_ns), None)
+        own = self.transitions.get(cell, [])
+        if any(at_ns in (one.since_ns, one.at_ns) for one in own):
+            return None
+        wide = next((one for one in own if one.since_ns < at_ns < one.at_ns), None)
+        replaced = wide
         if wide is None:
             constant = self.value_at(cell, at_ns, newest)
             if value == constant:
-                return self._met_first(cell, at_ns, told_ns, value)
+                return self._first_reading(cell, at_ns, row_time_ns, value)
             times = list(self.times(cell, 0))
             before = max((t for t in times if t < at_ns), default=0)
             after = min((t for t in times if t > at_ns), default=0)
             if at_ns in times or not after or not (before or self.reads[0] == UNREAD):
-                return []
-            wide = Transition(before, after, after + told_ns - at_ns, constant, constant)
-        else:
-            steps.remove(wide)
-        found = [
-            Transition(wide.since_ns, at_ns, told_ns, wide.before, value),
+                return None
+            wide = Transition(before, after, after + row_time_ns - at_ns, constant, constant)
+        found = (
+            Transition(wide.since_ns, at_ns, row_time_ns, wide.before, value),
             Transition(at_ns, wide.at_ns, wide.row_time_ns, value, wide.after),
-        ]
-        found = [step for step in found if step.before != step.after or not step.since_ns]
-        for step in found:
-            if step.since_ns:
-                self.add_transition(cell, step)
-        return found
+        )
+        added = tuple(one for one in found if one.before != one.after or not one.since_ns)
+        return TransitionUpdate(cell, replaced, added)
 
-    def _met_first(self, cell: Cell, at_ns: int, told_ns: int, value: Value) -> list[Transition]:
-        """The first reading of all comes late, and is as those after it."""
+    def _first_reading(self, cell: Cell, at_ns: int, row_time_ns: int, value: Value) -> TransitionUpdate | None:
+        """Return the first reading of all, where it comes late and is like those after it."""
         if self.reads[0] != UNREAD or any(t <= at_ns for t in self.times(cell, 0)):
-            return []
-        return [Transition(0, at_ns, told_ns, value, value)]
+            return None
+        return TransitionUpdate(cell, None, (Transition(0, at_ns, row_time_ns, value, value),))

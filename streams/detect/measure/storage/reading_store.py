@@ -1,12 +1,12 @@
-"""Which device's last readings stand where, and how messages are folded into them many at a time.
+"""Stores the last readings of all devices, and adds messages to them many at a time.
 
-Messages of different devices with the same columns and rows are folded as one array; a device's second message waits
-for the next wave, so that batches decide nothing. A message need not bring all rows or columns; what it leaves out
-keeps its last reading. A reading older than the last does not become it; what it says of its own time is for late.py.
+Messages of different devices with the same columns and rows are added as one array; a second message of a device waits
+for the next array, so that the size of batches changes no result. A message need not bring all rows or columns: what it
+leaves out keeps its last reading. A reading older than the last one does not replace it, and is passed on as late.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,15 +20,15 @@ from streams.detect.measure.storage.column_store import (
     Times,
     is_absent,
 )
-from streams.detect.measure.storage.device_block import BlockLayout, DeviceBlock
-from streams.detect.measure.storage.reading_history import ReadingHistory
+from streams.detect.measure.storage.device_block import BlockLayout, DeviceBlock, MakeWindows
+from streams.detect.measure.storage.reading_history import ReadingHistory, TransitionUpdate
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec, WindowStore
 from streams.wire.models import RowKind, Samples, Source, Table
 
 
 @dataclass(slots=True, eq=False)
 class DeviceSlot:
-    """Where the last readings of one kind of row of one source of a device stand."""
+    """The place of the last readings of one kind of row of one source of a device."""
 
     device: str
     source: Source
@@ -36,15 +36,15 @@ class DeviceSlot:
     block: DeviceBlock
     index: int
     newest_ns: int = 0
-    """No reading in it is newer; 0 before the first."""
+    """Time of the newest reading; 0 before the first."""
     pending: int = 0
-    """How many of its messages are not folded yet."""
+    """Number of its messages that are enqueued."""
     history: ReadingHistory = field(default_factory=ReadingHistory)
 
 
 @dataclass(slots=True)
 class PendingMessage:
-    """One message on its way in. `number` is its place in the batch."""
+    """One message that is not stored yet; `number` is its position in the input batch."""
 
     number: int
     slot: DeviceSlot
@@ -52,47 +52,67 @@ class PendingMessage:
     at_ns: int
 
     def row_time_ns(self, row: int) -> int:
-        """When the row was read, which may be some time after the message began to be."""
+        """Return the time at which a row was read, which may be after the message's own."""
         delays = self.samples.row_delay_us
         return self.at_ns + (delays[row] * 1000 if delays else 0)
 
 
 @dataclass(slots=True)
 class MessageBatch:
-    """Messages of different devices, and what they changed; what is absent in it, or late, changes nothing."""
+    """Messages of different devices beside the last readings; what is absent in a message, or late, changes nothing.
+
+    `transitions` are the transitions that monitors find; the store adds them to the history of their slots.
+    """
 
     row_kind: RowKind
     messages: list[PendingMessage]
     counters: TableDelta
     gauges: TableDelta
+    transitions: list[tuple[DeviceSlot, TransitionUpdate]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LateMessage:
+    """A message that is older than the last of its device; `rows` are the indices of its rows in the device's block.
+
+    `transitions` are the changes that monitors find; the store applies them to the history of the slot.
+    """
+
+    message: PendingMessage
+    rows: Indices
+    transitions: list[TransitionUpdate] = field(default_factory=list)
 
 
 Key = tuple[str, Source, RowKind]
-Conclude = Callable[[list[PendingMessage], WindowStore, ClosedWindows], None]
-Late = Callable[[PendingMessage, Indices], None]
-_Fits = tuple[ColumnMapping, ColumnMapping]
+_Mappings = tuple[ColumnMapping, ColumnMapping]
+
+
+class ReadingObserver(Protocol):
+    """Receives what a ReadingStore is about to store."""
+
+    def on_batch(self, batch: MessageBatch) -> None:
+        """Process messages before they are stored."""
+
+    def on_windows(self, messages: list[PendingMessage], windows: WindowStore[Any], closed: ClosedWindows) -> None:
+        """Process windows of event time that messages make final."""
+
+    def on_late(self, late: LateMessage) -> None:
+        """Process a message that is older than its device's last, before what is new in it is stored."""
 
 
 class ReadingStore:
-    """The last readings of all devices.
+    """The last readings of all devices."""
 
-    `notice` is shown each wave before it is taken over, `conclude` the windows of event time that are final by it,
-    `late` a message that is older than its device's last, and where its rows stand, before what is new in it.
-    """
-
-    def __init__(
-        self, notice: Callable[[MessageBatch], None], conclude: Conclude, clock: WindowSpec, late: Late
-    ) -> None:
+    def __init__(self, observer: ReadingObserver, spec: WindowSpec, make_windows: MakeWindows) -> None:
         self.slots: dict[Key, DeviceSlot] = {}
         self.blocks: dict[BlockLayout, DeviceBlock] = {}
-        self._notice = notice
-        self._conclude = conclude
-        self._late = late
-        self.clock = clock
-        self._batches: list[dict[_Fits, list[PendingMessage]]] = []
+        self.spec = spec
+        self.observer = observer
+        self._make_windows = make_windows
+        self._batches: list[dict[_Mappings, list[PendingMessage]]] = []
 
     def enqueue(self, number: int, samples: Samples, at_ns: int) -> None:
-        """A message; it is folded by the next `fold` at the latest."""
+        """Add a message; it is stored by the next `flush` at the latest."""
         key = (samples.device, samples.source, samples.row_kind)
         slot = self.slots.get(key)
         if slot is None:
@@ -103,34 +123,34 @@ class ReadingStore:
             return
         reads = slot.history.reads
         reads.append((at_ns, samples.counters.metric, samples.gauges.metric, samples.row))
-        while reads[1][0] < at_ns - self.clock.lateness_ns:
+        while reads[1][0] < at_ns - self.spec.lateness_ns:
             del reads[0]
         slot.newest_ns = at_ns
         if slot.pending == len(self._batches):
             self._batches.append({})
-        wave = self._batches[slot.pending]
+        groups = self._batches[slot.pending]
         slot.pending += 1
-        taken = PendingMessage(number, slot, samples, at_ns)
-        if (group := wave.get((counters, gauges))) is None:
-            wave[counters, gauges] = [taken]
+        message = PendingMessage(number, slot, samples, at_ns)
+        if (group := groups.get((counters, gauges))) is None:
+            groups[counters, gauges] = [message]
         else:
-            group.append(taken)
+            group.append(message)
 
     def flush(self) -> None:
-        """Take over all that waits."""
-        waves, self._batches = self._batches, []
-        for wave in waves:
-            for (counters, gauges), group in wave.items():
-                for taken in group:
-                    taken.slot.pending = 0
+        """Store all enqueued messages."""
+        batches, self._batches = self._batches, []
+        for groups in batches:
+            for (counters, gauges), group in groups.items():
+                for message in group:
+                    message.slot.pending = 0
                 self._apply_group(
                     group,
-                    (counters, _stacked([taken.samples.counters.values for taken in group])),
-                    (gauges, _stacked([taken.samples.gauges.values for taken in group])),
+                    (counters, _stacked([message.samples.counters.values for message in group])),
+                    (gauges, _stacked([message.samples.gauges.values for message in group])),
                 )
 
     def restarted(self, device: str, source: Source, at_ns: int) -> None:
-        """Counters start at zero with the reading of then.
+        """Forget the counters of a device, which were reset before the reading of this time.
 
         States stay comparable, because a port that was up and is down did go down.
         """
@@ -146,78 +166,88 @@ class ReadingStore:
         self, group: list[PendingMessage], counters: tuple[ColumnMapping, Cells], gauges: tuple[ColumnMapping, Cells]
     ) -> None:
         block = group[0].slot.block
-        devices = np.array([taken.slot.index for taken in group], np.intp)
-        at_ns = np.array([taken.at_ns for taken in group], np.int64)
-        changes = []
-        for stack, (fit, values) in ((block.counters, counters), (block.gauges, gauges)):
-            shape = (len(group), len(fit.columns), block.layout.rows)
-            changes.append(TableDelta(stack, devices, fit, values.reshape(shape), at_ns))
-        self._notice(MessageBatch(block.layout.row_kind, group, *changes))
+        devices = np.array([message.slot.index for message in group], np.intp)
+        at_ns = np.array([message.at_ns for message in group], np.int64)
+        deltas = []
+        for store, (mapping, values) in ((block.counters, counters), (block.gauges, gauges)):
+            shape = (len(group), len(mapping.columns), block.layout.rows)
+            deltas.append(TableDelta(store, devices, mapping, values.reshape(shape), at_ns))
+        batch = MessageBatch(block.layout.row_kind, group, deltas[0], deltas[1])
+        self.observer.on_batch(batch)
+        for slot, update in batch.transitions:
+            slot.history.update(update)
         self._close_windows(group, block, devices, at_ns)
-        for change in changes:
-            change.store.apply(change)
+        for delta in deltas:
+            delta.store.apply(delta)
 
     def _close_windows(self, group: list[PendingMessage], block: DeviceBlock, devices: Indices, at_ns: Times) -> None:
-        """Before readings are taken over: the last ones may be those of the end of a window."""
+        """Close windows before readings are stored: the last ones may be those of the end of a window."""
         if block.windows is not None:
             for closed in block.windows.roll(devices, at_ns):
-                self._conclude(group, block.windows, closed)
+                self.observer.on_windows(group, block.windows, closed)
 
-    def _take_irregular(self, taken: PendingMessage) -> None:
-        """A message that is late, or whose rows or columns are not those of its slot.
+    def _take_irregular(self, message: PendingMessage) -> None:
+        """Store a message that is late, or whose rows or columns differ from those of its slot.
 
-        It is folded alone, as one of all rows in which what it does not bring, or brings too late, is absent.
+        It is stored alone, as one of all rows in which what it does not bring, or brings too late, is absent.
         """
         self.flush()
-        slot, samples, at_ns = taken.slot, taken.samples, taken.at_ns
-        place_of = {row: place for place, row in enumerate(slot.rows)}
+        slot, samples, at_ns = message.slot, message.samples, message.at_ns
+        index_of = {row: index for index, row in enumerate(slot.rows)}
         for row in samples.row:
-            place_of.setdefault(row, len(place_of))
-        shape = slot.block.layout
-        wanted = BlockLayout(
-            shape.row_kind, _merged_columns(shape.counters, samples.counters),
-            _merged_columns(shape.gauges, samples.gauges), len(place_of), shape.has_per_cell_times,
+            index_of.setdefault(row, len(index_of))
+        former = slot.block.layout
+        layout = BlockLayout(
+            former.row_kind, _merged_columns(former.counters, samples.counters),
+            _merged_columns(former.gauges, samples.gauges), len(index_of), former.has_per_cell_times,
         )  # fmt: skip
-        self._move(slot, tuple(place_of), wanted)
-        rows = np.array([place_of[row] for row in samples.row], np.intp)
+        self._move(slot, tuple(index_of), layout)
+        rows = np.array([index_of[row] for row in samples.row], np.intp)
         spread = [
-            _spread(stack, slot.index, table, rows, at_ns)
-            for stack, table in ((slot.block.counters, samples.counters), (slot.block.gauges, samples.gauges))
+            _spread(store, slot.index, table, rows, at_ns)
+            for store, table in ((slot.block.counters, samples.counters), (slot.block.gauges, samples.gauges))
         ]
-        if any(mixed for _, mixed in spread) and not wanted.has_per_cell_times:
-            self._move(slot, slot.rows, replace(wanted, has_per_cell_times=True))
+        if any(is_partial for _, is_partial in spread) and not layout.has_per_cell_times:
+            self._move(slot, slot.rows, replace(layout, has_per_cell_times=True))
         if at_ns < slot.newest_ns and slot.block.windows is not None:
             tables = samples.counters, samples.gauges
             slot.block.windows.apply_late(slot.index, slot.newest_ns, at_ns, tables, rows)
-        self._remember(taken, rows)
+        self._add_to_history(message, rows)
         slot.newest_ns = max(slot.newest_ns, at_ns)
-        self._apply_irregular(taken, rows, [values for values, _ in spread])
+        self._apply_irregular(message, rows, [values for values, _ in spread])
 
-    def _remember(self, taken: PendingMessage, rows: Indices) -> None:
-        slot, samples, at_ns = taken.slot, taken.samples, taken.at_ns
+    def _add_to_history(self, message: PendingMessage, rows: Indices) -> None:
+        slot, samples, at_ns = message.slot, message.samples, message.at_ns
         newest_ns = max(slot.newest_ns, at_ns)
         read = at_ns, samples.counters.metric, samples.gauges.metric, samples.row
         if slot.history.contains(read):
             return
         if at_ns < slot.newest_ns:
-            self._late(taken, rows)
-        slot.history.insert(read, newest_ns - self.clock.lateness_ns)
+            late = LateMessage(message, rows)
+            self.observer.on_late(late)
+            for update in late.transitions:
+                slot.history.update(update)
+        slot.history.insert(read, newest_ns - self.spec.lateness_ns)
 
-    def _apply_irregular(self, taken: PendingMessage, rows: Indices, spread: list[Cells]) -> None:
-        """The wave shows the message's own rows; what is taken over has all rows of the device."""
-        block, samples = taken.slot.block, taken.samples
-        device, at_ns = np.array([taken.slot.index], np.intp), np.array([taken.at_ns], np.int64)
-        changes = []
-        for stack, table, values in zip(
+    def _apply_irregular(self, message: PendingMessage, rows: Indices, spread: list[Cells]) -> None:
+        """Process a message with its own rows, and store it with all rows of the device."""
+        slot, samples = message.slot, message.samples
+        block = slot.block
+        device, at_ns = np.array([slot.index], np.intp), np.array([message.at_ns], np.int64)
+        deltas = []
+        for store, table, values in zip(
             (block.counters, block.gauges), (samples.counters, samples.gauges), spread, strict=True
         ):
-            fit = stack.mapping(table)
-            assert fit is not None
-            changes.append(TableDelta(stack, device, fit, values[None, :, rows], at_ns, rows))
-        self._notice(MessageBatch(block.layout.row_kind, [taken], *changes))
-        self._close_windows([taken], block, device, at_ns)
-        for change, values in zip(changes, spread, strict=True):
-            change.store.apply(replace(change, values=values[None], rows=None))
+            mapping = store.mapping(table)
+            assert mapping is not None
+            deltas.append(TableDelta(store, device, mapping, values[None, :, rows], at_ns, rows))
+        batch = MessageBatch(block.layout.row_kind, [message], deltas[0], deltas[1])
+        self.observer.on_batch(batch)
+        for of, update in batch.transitions:
+            of.history.update(update)
+        self._close_windows([message], block, device, at_ns)
+        for delta, values in zip(deltas, spread, strict=True):
+            delta.store.apply(replace(delta, values=values[None], rows=None))
 
     def _add_slot(self, key: Key, samples: Samples) -> DeviceSlot:
         rows = tuple(dict.fromkeys(samples.row))
@@ -227,50 +257,53 @@ class ReadingStore:
         slot = self.slots[key] = DeviceSlot(samples.device, samples.source, rows, block, block.add())
         return slot
 
-    def block(self, shape: BlockLayout) -> DeviceBlock:
-        """The block of a shape."""
-        if (block := self.blocks.get(shape)) is None:
-            block = self.blocks[shape] = DeviceBlock(shape, self.clock)
+    def block(self, layout: BlockLayout) -> DeviceBlock:
+        """Return the block of a layout."""
+        if (block := self.blocks.get(layout)) is None:
+            block = self.blocks[layout] = DeviceBlock(layout, self.spec, self._make_windows)
         return block
 
-    def _move(self, slot: DeviceSlot, rows: tuple[str, ...], shape: BlockLayout) -> None:
-        """Into another block, where its rows, its columns or its ways are not those of its own any more."""
+    def _move(self, slot: DeviceSlot, rows: tuple[str, ...], layout: BlockLayout) -> None:
+        """Move a device into the block of a layout, unless it is there."""
         former = slot.block
-        if shape == former.layout:
+        if layout == former.layout:
             return
-        block = self.block(shape)
-        place = block.add()
-        block.counters.move_in(place, former.counters, slot.index)
-        block.gauges.move_in(place, former.gauges, slot.index)
+        block = self.block(layout)
+        index = block.add()
+        block.counters.move_in(index, former.counters, slot.index)
+        block.gauges.move_in(index, former.gauges, slot.index)
         if block.windows is not None and former.windows is not None:
-            block.windows.move_in(place, former.windows, slot.index)
+            block.windows.move_in(index, former.windows, slot.index)
         former.remove(slot.index)
         if not former.device_count:
             del self.blocks[former.layout]
-        slot.block, slot.index, slot.rows = block, place, rows
+        slot.block, slot.index, slot.rows = block, index, rows
 
 
 def _stacked(tables: list[Cells]) -> Cells:
-    """The tables one under the other. That of one message is not copied, and not to be written to either."""
+    """Concatenate tables. The table of one message is not copied, and is read-only."""
     if len(tables) > 1:
         return np.concatenate(tables)
-    alone = tables[0].view()
-    alone.flags.writeable = False
-    return alone
+    only = tables[0].view()
+    only.flags.writeable = False
+    return only
 
 
 def _merged_columns(columns: tuple[Column, ...], table: Table) -> tuple[Column, ...]:
-    """The columns and then those of a message that are not among them."""
+    """Return the columns, and then those of a message that are not among them."""
     return tuple(dict.fromkeys((*columns, *zip(table.metric, table.index, strict=True))))
 
 
-def _spread(stack: ColumnStore, device: int, table: Table, rows: Indices, at_ns: int) -> tuple[Cells, bool]:
-    """A table over all rows of the device, absent where it brings nothing new, and whether it renews columns partly."""
-    fit = stack.mapping(table)
-    assert fit is not None
-    values = np.full((len(fit.columns), stack.values.shape[2]), stack.absent, stack.values.dtype)
+def _spread(store: ColumnStore, device: int, table: Table, rows: Indices, at_ns: int) -> tuple[Cells, bool]:
+    """Return a table over all rows of the device, absent where it brings nothing new, and whether a column is partial.
+
+    A column is partial where the table brings new readings of some of the cells that were read before.
+    """
+    mapping = store.mapping(table)
+    assert mapping is not None
+    values = np.full((len(mapping.columns), store.values.shape[2]), store.absent, store.values.dtype)
     values[:, rows] = table.values
-    times = stack.times(device, fit.columns)
-    values[times >= at_ns] = stack.absent
+    times = store.times(device, mapping.columns)
+    values[times >= at_ns] = store.absent
     new = ~is_absent(values)
     return values, bool((new.any(axis=1) & (~new & (times > 0)).any(axis=1)).any())

@@ -1,4 +1,4 @@
-"""What a snapshot keeps of the readings within the lateness: times as numbers, columns and rows once each."""
+"""Writes the readings within the lateness into a snapshot: times as numbers, columns and rows once each."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -12,33 +12,33 @@ from streams.detect.measure.storage.reading_history import Read, ReadingHistory,
 from streams.fabric.catalogue import Metric
 
 
-def pack(all_recent: Iterable[ReadingHistory], packer: ArrayEncoder) -> dict[str, Any]:
-    """Into arrays, but for what is the same of many, and for the few steps."""
-    kept = list(all_recent)
-    reads = [read for recent in kept for read in recent.reads]
+def pack(of_slots: Iterable[ReadingHistory], encoder: ArrayEncoder) -> dict[str, Any]:
+    """Write histories into arrays; return what many share, and the few transitions, for the JSON head."""
+    histories = list(of_slots)
+    reads = [read for history in histories for read in history.reads]
     shapes, places = _shapes(reads)
-    packer.put_all(len(recent.reads) for recent in kept)
-    packer.put_all(recent.restarted_ns for recent in kept)
-    packer.put_all(map(itemgetter(0), reads))
-    packer.put(places)
-    steps = [
-        [place, *column, row, [list(step) for step in own]]
-        for place, recent in enumerate(kept)
-        for (column, row), own in recent.transitions.items()
+    encoder.put_all(len(history.reads) for history in histories)
+    encoder.put_all(history.restarted_ns for history in histories)
+    encoder.put_all(map(itemgetter(0), reads))
+    encoder.put(places)
+    transitions = [
+        [place, *column, row, [list(one) for one in own]]
+        for place, history in enumerate(histories)
+        for (column, row), own in history.transitions.items()
     ]
     return {
-        "count": len(kept),
+        "count": len(histories),
         "reads": len(reads),
         "shapes": shapes,
-        "steps": steps,
+        "transitions": transitions,
     }
 
 
 def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
-    """The different columns and rows of readings, in the order in which they come, and which each reading has.
+    """Return the distinct columns and rows of readings in order of first use, and the index for each reading.
 
-    Told apart first by the identity of the tuples that messages share: names are many, and not to be looked at for
-    every reading.
+    They are compared first by the identity of the tuples that messages share: names are many, and comparing them for
+    every reading is slow.
     """
     own = np.empty((len(reads), 3), np.int64)
     for part in range(3):
@@ -51,21 +51,21 @@ def _shapes(reads: list[Read]) -> tuple[list[Any], Numbers]:
     return list(shapes), place_of[which.reshape(-1)]
 
 
-def unpack(head: dict[str, Any], all_recent: Iterable[ReadingHistory], unpacker: ArrayDecoder) -> None:
-    """Fill those of the same slots in the same order; raises ValueError where there are not as many as it says."""
-    counts = unpacker.take("i8", head["count"]).tolist()
+def unpack(head: dict[str, Any], of_slots: Iterable[ReadingHistory], decoder: ArrayDecoder) -> None:
+    """Fill the histories of the same slots in the same order; raises ValueError where the numbers differ."""
+    counts = decoder.take("i8", head["count"]).tolist()
     if sum(counts) != head["reads"]:
         raise ValueError(f"{sum(counts)} readings where {head['reads']} belong")
-    lives = unpacker.take("i8", head["count"]).tolist()
-    times = unpacker.take("i8", head["reads"]).tolist()
-    places = unpacker.take("i8", head["reads"]).tolist()
+    restarts = decoder.take("i8", head["count"]).tolist()
+    times = decoder.take("i8", head["reads"]).tolist()
+    places = decoder.take("i8", head["reads"]).tolist()
     shapes = [
         (tuple(map(Metric, counters)), tuple(map(Metric, gauges)), tuple(rows))
         for counters, gauges, rows in head["shapes"]
     ]
     reads = iter([(at_ns, *shapes[place]) for at_ns, place in zip(times, places, strict=True)])
-    kept = list(all_recent)
-    for recent, count, life_ns in zip(kept, counts, lives, strict=True):
-        recent.reads, recent.restarted_ns = list(islice(reads, count)), life_ns
-    for place, metric, index, row, steps in head["steps"]:
-        kept[place].transitions[(Metric(metric), index), row] = [Transition(*step) for step in steps]
+    histories = list(of_slots)
+    for history, count, restarted_ns in zip(histories, counts, restarts, strict=True):
+        history.reads, history.restarted_ns = list(islice(reads, count)), restarted_ns
+    for place, metric, index, row, own in head["transitions"]:
+        histories[place].transitions[(Metric(metric), index), row] = [Transition(*one) for one in own]

@@ -1,64 +1,85 @@
-"""What was read of each port at the end of the last windows of event time, beside the last readings of a block.
+"""Stores the readings of each port at the ends of the last windows of event time, beside the last readings of a block.
 
 A window [n, n+1) x `width_ns` of a source of a device is over with its first reading in a later one, and final once a
-reading is `lateness_ns` past its end: what comes later still changes nothing. Until then a late reading has its place.
-Kept of the columns that rates need is `held`, as they were at the end of the window that is over but not final, and of
-those that are compared `base`, at the end of the last final one. What a final window says is for rates.py.
+reading is `lateness_ns` past its end; what comes later changes nothing. Until then a late reading is put in its place.
+`closed` are the columns at the end of the window that is over but not final, `base` those of the last final window.
+Which columns are stored and which windows are sent is for streams.detect.measure.windows.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore, Indices, Times, is_absent
-from streams.detect.measure.windows.window_report import PortWindowReport
 from streams.wire.models import Table
 
 NONE = -1
 """No window."""
 
-Numbers = TypeVar("Numbers", int, Times)
+Number = TypeVar("Number", int, Times)
 
 
 @dataclass(frozen=True, slots=True)
 class WindowSpec:
-    """How long a window is, and how long after its end what is late still counts: no longer than a window."""
+    """Width of windows, and how long after its end a window accepts late readings: no longer than its width."""
 
     width_ns: int
     lateness_ns: int
 
-    def final_ns(self, number: Numbers) -> Numbers:
-        """When a window is final."""
+    def final_ns(self, number: Number) -> Number:
+        """Return the event time at which a window is final."""
         return (number + 1) * self.width_ns + self.lateness_ns
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindows:
-    """Windows that are final, of different devices: their places in the block, and which of the wave's messages."""
+    """Windows of different devices that are final: indices in the block, and in the messages of the batch."""
 
     devices: Indices
     messages: Indices
     numbers: Times
 
 
-class WindowColumns:
-    """Some columns of a stack, as they were at the ends of windows; shape (devices, columns, rows).
+class DeviceState(Protocol):
+    """State by device that others attach to the windows of a block; it grows and moves with them."""
 
-    Those that are `compared` come first; the others have no base, because a window says their newest reading only.
+    def grow(self, devices: int) -> None:
+        """Make room."""
+
+    def clear(self, device: int) -> None:
+        """Reset the state of an index that another device takes."""
+
+    def move_in(self, device: int, other: "DeviceState", former: int) -> None:
+        """Take over a device from another block, which has some of its columns and the first of its rows."""
+
+    def pack(self, places: Numbers, encoder: ArrayEncoder) -> None:
+        """Write the state of the devices at these indices into a snapshot."""
+
+    def unpack(self, count: int, decoder: ArrayDecoder) -> None:
+        """Read what `pack` wrote of so many devices."""
+
+
+State = TypeVar("State", bound=DeviceState)
+
+
+class WindowColumns:
+    """Some columns of a column store at the ends of windows; shape (devices, columns, rows).
+
+    Columns that are `compared` come first; the others have no base, because only their newest reading is sent.
     """
 
-    def __init__(self, stack: ColumnStore, compared: Collection[int], others: Collection[int] = ()) -> None:
-        self.store = stack
-        own = [[place for place, (metric, _) in enumerate(stack.columns) if metric in of] for of in (compared, others)]
+    def __init__(self, store: ColumnStore, compared: Collection[int], others: Collection[int] = ()) -> None:
+        self.store = store
+        own = [[place for place, (metric, _) in enumerate(store.columns) if metric in of] for of in (compared, others)]
         self.compared = len(own[0])
-        self.columns: tuple[Column, ...] = tuple(stack.columns[place] for place in chain(*own))
+        self.columns: tuple[Column, ...] = tuple(store.columns[place] for place in chain(*own))
         self.store_columns = np.array([*chain(*own)], np.intp)
         self.index_of = {column: place for place, column in enumerate(self.columns)}
-        rows, kind = stack.values.shape[2], stack.values.dtype
+        rows, kind = store.values.shape[2], store.values.dtype
         self.base: Cells = np.empty((0, self.compared, rows), kind)
         self.closed: Cells = np.empty((0, len(self.columns), rows), kind)
         self.base_ns: Times = np.zeros((0, len(self.columns)), np.int64)
@@ -66,36 +87,32 @@ class WindowColumns:
 
     def grow(self, devices: int) -> None:
         """Make room."""
-        held, columns = self.closed_ns.shape
-        for name in ("base", "closed"):
-            former = getattr(self, name)
-            values = np.empty((devices, *former.shape[1:]), former.dtype)
-            values[:held] = former
-            setattr(self, name, values)
-        more = np.zeros((devices - held, columns), np.int64)
+        former, columns = self.closed_ns.shape
+        self.base, self.closed = _grown(self.base, devices), _grown(self.closed, devices)
+        more = np.zeros((devices - former, columns), np.int64)
         self.base_ns, self.closed_ns = (np.concatenate([times, more]) for times in (self.base_ns, self.closed_ns))
 
     def clear(self, device: int) -> None:
-        """Nothing is comparable with what comes."""
+        """Forget all readings of a device: none is comparable with the next ones."""
         self.base[device] = self.closed[device] = self.store.absent
         self.base_ns[device] = self.closed_ns[device] = 0
 
     def close(self, devices: Indices) -> None:
-        """The last readings are those of the end of a window."""
+        """Copy the last readings, which are those of the end of a window."""
         where = (devices[:, None], self.store_columns)
         self.closed[devices], self.closed_ns[devices] = self.store.values[where], self.store.at_ns[where]
 
     def settle(self, devices: Indices) -> None:
-        """What is held can no longer change."""
+        """Make closed windows, which are final now, the base of the next ones."""
         self.base[devices], self.base_ns[devices] = self.closed[devices, : self.compared], self.closed_ns[devices]
 
     def reopen(self, device: int) -> None:
-        """A window begins to be held of which nothing was read until now."""
+        """Begin a closed window for a late reading; nothing else was read in it."""
         self.closed[device, : self.compared], self.closed_ns[device] = self.base[device], self.base_ns[device]
         self.closed[device, self.compared :] = self.store.absent
 
     def patch(self, device: int, table: Table, rows: Indices, at_ns: int) -> None:
-        """A late reading is the newest of its window where none in it is newer."""
+        """Put a late reading into its window where no reading in it is newer."""
         for column, values in zip(zip(table.metric, table.index, strict=True), table.values, strict=True):
             place = self.index_of.get(column)
             if place is None or self.closed_ns[device, place] >= at_ns:
@@ -111,115 +128,82 @@ class WindowColumns:
         for was, column in enumerate(other.columns):
             place = self.index_of.get(column)
             if place is None:
-                continue  # the block derives from it what this one reads
+                continue  # the other block derives from it what this one reads
             if was < other.compared:
                 self.base[device, place, :rows] = other.base[former, was]
             self.closed[device, place, :rows] = other.closed[former, was]
-            self.base_ns[device, place], self.closed_ns[device, place] = (
-                other.base_ns[former, was],
-                other.closed_ns[former, was],
-            )
+            self.base_ns[device, place] = other.base_ns[former, was]
+            self.closed_ns[device, place] = other.closed_ns[former, was]
 
 
-class WindowStore:
-    """Of one block: which window of each device is open, and which is over but not final."""
+def _grown(cells: Cells, devices: int) -> Cells:
+    values = np.empty((devices, *cells.shape[1:]), cells.dtype)
+    values[: len(cells)] = cells
+    return values
 
-    def __init__(
-        self, counters: WindowColumns, gauges: WindowColumns, levels: tuple[Column, ...], clock: WindowSpec
-    ) -> None:
-        self.counters, self.gauges, self.levels = counters, gauges, levels
-        self.clock = clock
-        rows = counters.closed.shape[2]
+
+class WindowStore(Generic[State]):
+    """The windows of a block: which window of each device is open, and which is over but not final.
+
+    `attached` is state of those who select windows to send; it is only grown, cleared and moved here.
+    """
+
+    def __init__(self, counters: WindowColumns, gauges: WindowColumns, spec: WindowSpec, attached: State) -> None:
+        self.counters, self.gauges, self.attached = counters, gauges, attached
+        self.spec = spec
         self.open: Times = np.empty(0, np.int64)
         self.pending: Times = np.empty(0, np.int64)
         self.next_ns: Times = np.empty(0, np.int64)
-        """The event time at which something is to be done for a device: follows from the two above."""
-        self.sent_levels: npt.NDArray[np.float32] = np.empty((0, len(levels), rows), np.float32)
-        """What was last told of each level; NaN before it was met."""
-        self.watch_until: npt.NDArray[np.int32] = np.empty((0, rows), np.int32)
-        """The last window of a port that is told for what was notable before."""
-        self.isolated_error_at: npt.NDArray[np.int32] = np.empty((0, rows), np.int32)
-        """The window of a port in which errors grew that nobody was told of, because none were near it."""
-        self.isolated_errors: dict[tuple[int, int], PortWindowReport] = {}
-        """(device, row) -> what is told of that window if another follows."""
-        self.peers_watch_until: Times = np.empty(0, np.int64)
-        """The same of all ports of a host, for a rail of it."""
+        """By device: the event time of its next change. It follows from the two above."""
 
     def grow(self, devices: int) -> None:
         """Make room."""
         more = devices - len(self.open)
-        for kept in (self.counters, self.gauges):
-            kept.grow(devices)
+        for columns in (self.counters, self.gauges):
+            columns.grow(devices)
+        self.attached.grow(devices)
         none = np.full(more, NONE, np.int64)
         self.open, self.pending = np.concatenate([self.open, none]), np.concatenate([self.pending, none])
-        self.peers_watch_until = np.concatenate([self.peers_watch_until, none])
         self.next_ns = np.concatenate([self.next_ns, np.zeros(more, np.int64)])
-        rows = self.watch_until.shape[1]
-        self.sent_levels = np.concatenate(
-            [self.sent_levels, np.full((more, len(self.levels), rows), np.nan, np.float32)]
-        )
-        never = np.full((more, rows), NONE, np.int32)
-        self.watch_until, self.isolated_error_at = (
-            np.concatenate([self.watch_until, never]),
-            np.concatenate([self.isolated_error_at, never]),
-        )
 
     def clear(self, device: int) -> None:
-        """A place for another device."""
-        for kept in (self.counters, self.gauges):
-            kept.clear(device)
-        for row in np.flatnonzero(self.isolated_error_at[device] != NONE).tolist():
-            self.pop_isolated_error(device, row)
-        self.open[device] = self.pending[device] = self.watch_until[device] = self.peers_watch_until[device] = NONE
-        self.sent_levels[device] = np.nan
+        """Reset an index that another device takes."""
+        for columns in (self.counters, self.gauges):
+            columns.clear(device)
+        self.attached.clear(device)
+        self.open[device] = self.pending[device] = NONE
         self.next_ns[device] = 0
 
-    def pop_isolated_error(self, device: int, row: int) -> PortWindowReport:
-        """The errors of a port that stood alone: they are told now, or so long ago that nothing followed."""
-        self.isolated_error_at[device, row] = NONE
-        return self.isolated_errors.pop((device, row))
-
-    def hold_isolated_error(self, device: int, told: PortWindowReport) -> None:
-        """Errors that are told only if others follow."""
-        self.isolated_error_at[device, told.row] = told.number
-        self.isolated_errors[device, told.row] = told
-
     def restarted(self, device: int) -> None:
-        """Counters begin anew; what a window that is not final had counted is not known any more."""
+        """Forget the counters of a device that restarted: what a window not yet final had counted is unknown."""
         self.counters.clear(device)
 
-    def move_in(self, device: int, other: "WindowStore", former: int) -> None:
+    def move_in(self, device: int, other: "WindowStore[State]", former: int) -> None:
         """Take over a device that has other columns or rows now."""
         self.clear(device)
         self.counters.move_in(device, other.counters, former)
         self.gauges.move_in(device, other.gauges, former)
+        self.attached.move_in(device, other.attached, former)
         self.open[device], self.pending[device] = other.open[former], other.pending[former]
-        self.peers_watch_until[device] = other.peers_watch_until[former]
-        rows = other.watch_until.shape[1]
-        self.watch_until[device, :rows] = other.watch_until[former]
-        for was, column in enumerate(other.levels):
-            self.sent_levels[device, self.levels.index(column), :rows] = other.sent_levels[former, was]
-        for row in np.flatnonzero(other.isolated_error_at[former] != NONE).tolist():
-            self.hold_isolated_error(device, other.isolated_errors[former, row])
         self.plan(np.array([device]))
 
     def plan(self, devices: Indices) -> None:
-        """Know when something is to be done for these."""
+        """Set the time of the next change of these devices."""
         open_, pending = self.open[devices], self.pending[devices]
-        over_ns = np.where(open_ == NONE, 0, (open_ + 1) * self.clock.width_ns)
-        self.next_ns[devices] = np.where(pending == NONE, over_ns, self.clock.final_ns(pending))
+        over_ns = np.where(open_ == NONE, 0, (open_ + 1) * self.spec.width_ns)
+        self.next_ns[devices] = np.where(pending == NONE, over_ns, self.spec.final_ns(pending))
 
     def roll(self, devices: Indices, at_ns: Times) -> Iterator[ClosedWindows]:
-        """Readings of different devices are about to be taken over; answers the windows that are final by them.
+        """Yield the windows that readings of different devices make final; call before the readings are stored.
 
-        What is answered must be looked at before the next is asked for.
+        Each result must be processed before the next one is requested.
         """
         due = self.next_ns[devices] <= at_ns
         if not np.count_nonzero(due):
             return
         devices, at_ns, messages = devices[due], at_ns[due], np.flatnonzero(due)
         yield from self._settle(devices, at_ns, messages)
-        numbers = at_ns // self.clock.width_ns
+        numbers = at_ns // self.spec.width_ns
         later = numbers > self.open[devices]
         moved = devices[later]
         over = moved[self.open[moved] != NONE]
@@ -233,7 +217,7 @@ class WindowStore:
 
     def _settle(self, devices: Indices, at_ns: Times, messages: Indices) -> Iterator[ClosedWindows]:
         pending = self.pending[devices]
-        due = (pending != NONE) & (self.clock.final_ns(pending) <= at_ns)
+        due = (pending != NONE) & (self.spec.final_ns(pending) <= at_ns)
         if not np.count_nonzero(due):
             return
         final = devices[due]
@@ -243,14 +227,14 @@ class WindowStore:
         self.pending[final] = NONE
 
     def apply_late(self, device: int, newest_ns: int, at_ns: int, tables: tuple[Table, Table], rows: Indices) -> None:
-        """A reading older than the newest: if its window is not final, it has its place there."""
-        number = at_ns // self.clock.width_ns
-        if number != self.open[device] - 1 or self.clock.final_ns(number) <= newest_ns:
+        """Put a reading that is older than the newest into its window, unless that is final."""
+        number = at_ns // self.spec.width_ns
+        if number != self.open[device] - 1 or self.spec.final_ns(number) <= newest_ns:
             return
         if self.pending[device] == NONE:
             self.pending[device] = number
             self.counters.reopen(device)
             self.gauges.reopen(device)
             self.plan(np.array([device]))
-        for kept, table in zip((self.counters, self.gauges), tables, strict=True):
-            kept.patch(device, table, rows, at_ns)
+        for columns, table in zip((self.counters, self.gauges), tables, strict=True):
+            columns.patch(device, table, rows, at_ns)

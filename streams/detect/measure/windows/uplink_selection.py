@@ -1,7 +1,7 @@
-"""Whether a switch's uplinks carry alike in a window: compared as one array, and told of where they may not.
+"""Selects the windows of switches whose uplinks to send, compared as one array.
 
-Told is a switch with an uplink that is nearly as far from the others as would be bad, and the next `watch` windows of
-it, so that whoever concludes sees it get even. An uplink that carries next to nothing is down, drained or a standby.
+A switch is sent that has an uplink almost as far from the others as the detector's threshold, and so are its next
+`watch` windows, so that the detector sees it become even. An uplink with almost no traffic is down, drained or standby.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
+from streams.detect.measure.storage.window_store import ClosedWindows
+from streams.detect.measure.windows.selection_state import SelectedWindows
 from streams.detect.measure.windows.window_report import PeerWindowReport
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -18,14 +19,14 @@ from streams.wire.models import ABSENT_COUNTER, NO_INDEX
 Values = npt.NDArray[np.float64]
 
 MARGIN = 0.03
-"""Of the mean: what a healthy fabric differs by, and so much earlier a switch is told of."""
+"""Of the mean: the deviation in a healthy fabric, by which a switch is sent before it reaches the threshold."""
 
 
 def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Values]:
-    """Of each uplink: by what share it is off the mean of those in use, and how full it is; NaN of one not in use.
+    """Return by which share each uplink deviates from the mean of those in use, and its utilization; NaN if not in use.
 
     `rates` and `speeds` have shape (switches, ports), NaN where a port is no uplink or was not read. Uplinks of
-    different speeds are compared by how full they are.
+    different speeds are compared by their utilization.
     """
     fill = rates / speeds
     with np.errstate(invalid="ignore"):
@@ -38,9 +39,12 @@ def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Va
 
 
 def select_uplinks(
-    params: DetectParams, windows: WindowStore, closed: ClosedWindows, switches: Sequence[int], speeds: Values
-) -> Iterator[tuple[int, PeerWindowReport]]:
-    """Of some switches, by their places in `closed`; `speeds` are those of their uplinks, NaN of other ports."""
+    params: DetectParams, windows: SelectedWindows, closed: ClosedWindows, switches: Sequence[int], speeds: Values
+) -> Iterator[PeerWindowReport]:
+    """Yield the windows to send of some switches, given by their indices in `closed`.
+
+    `speeds` are the speeds of their uplinks, NaN of other ports.
+    """
     counters, own = windows.counters, params.imbalance
     place = counters.index_of.get((Metric.TX_BYTES, NO_INDEX))
     if place is None:
@@ -53,21 +57,19 @@ def select_uplinks(
     speeds = np.where(speeds > 0, speeds, _trained(windows, devices))
     off, fill = deviations(sent * 8 / (np.maximum(at_ns - since_ns, 1) / 1e9)[:, None], speeds, own.unused)
     far, full = np.abs(off) >= own.uneven - MARGIN, fill >= own.busy - MARGIN
-    doubted: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)
-    windows.peers_watch_until[devices] = np.where(
-        doubted, numbers + params.window.watch, windows.peers_watch_until[devices]
-    )
-    for i in np.flatnonzero(
-        (windows.peers_watch_until[devices] >= numbers) & (at_ns > since_ns) & (since_ns > 0)
-    ).tolist():
+    suspect: npt.NDArray[np.bool_] = np.any(far, axis=1) & np.any(full, axis=1)
+    until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])
+    windows.attached.peers_watch_until[devices] = until
+    for i in np.flatnonzero((until >= numbers) & (at_ns > since_ns) & (since_ns > 0)).tolist():
         values = tuple(-1.0 if v != v else v for v in (*sent[i].tolist(), *speeds[i].tolist()))
         metrics = (Metric.TX_BYTES, Metric.SPEED_BPS)
-        compared = PeerWindowReport(int(numbers[i]), int(since_ns[i]), int(at_ns[i]), metrics, values)
-        yield int(closed.messages[switches[i]]), compared
+        yield PeerWindowReport(
+            int(closed.messages[switches[i]]), int(numbers[i]), int(since_ns[i]), int(at_ns[i]), metrics, values
+        )
 
 
-def _trained(windows: WindowStore, devices: npt.NDArray[np.intp]) -> Values | float:
-    """What the ports trained to, where the inventory does not say it."""
+def _trained(windows: SelectedWindows, devices: npt.NDArray[np.intp]) -> Values | float:
+    """Return the speeds to which ports trained, for ports without a speed in the inventory."""
     place = windows.gauges.index_of.get((Metric.SPEED_BPS, NO_INDEX))
     if place is None:
         return float("nan")

@@ -1,4 +1,4 @@
-"""What is told of a window, of one port or of all ports of a host; whose it is, says the stage."""
+"""Final windows that are to be sent, of one port or of all compared ports of a device."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from streams.fabric.catalogue import Metric
 
 
 class PortWindowReport(NamedTuple):
-    """One window of one port: what was read in it, and by which of the wave's messages it is said."""
+    """One window of one port; `message` is the message of the batch that makes it final."""
 
     message: int
     row: int
@@ -15,12 +15,13 @@ class PortWindowReport(NamedTuple):
     since_ns: int
     at_ns: int
     values: dict[Column, tuple[float, float]]
-    """Column -> growth and 0, or the reading and what was told before."""
+    """Column -> growth and 0, or the reading and the value that was sent last."""
 
 
 class PeerWindowReport(NamedTuple):
-    """One window of all ports of a host, metric after metric."""
+    """One window of all ports of a device, metric after metric; -1 for no reading."""
 
+    message: int
     number: int
     since_ns: int
     at_ns: int

@@ -1,0 +1,48 @@
+"""Selects the windows of hosts whose rails to send: those with a suspect rail, and the next `watch` windows of them."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.detect.detectors.rail_degraded import screening
+from streams.detect.measure.storage.window_store import ClosedWindows
+from streams.detect.measure.windows.retained_columns import RAILS
+from streams.detect.measure.windows.selection_state import SelectedWindows
+from streams.detect.measure.windows.window_report import PeerWindowReport
+from streams.detect.params import DetectParams
+from streams.fabric.catalogue import Metric
+from streams.wire.models import ABSENT_COUNTER, NO_INDEX
+
+
+def select_rails(
+    params: DetectParams,
+    windows: SelectedWindows,
+    closed: ClosedWindows,
+    hosts: Sequence[int],
+    speeds: npt.NDArray[np.float64],
+) -> Iterator[PeerWindowReport]:
+    """Yield the windows to send of some hosts, given by their indices in `closed`.
+
+    `speeds` are the speeds that the inventory gives their ports: 0 where unknown, NaN of a port that is no rail. Sent
+    are all ports of such a host: growth of RAILS and the speed, -1 for none.
+    """
+    devices, counters, numbers = closed.devices[hosts], windows.counters, closed.numbers[hosts]
+    own = [place for place, (metric, _) in enumerate(counters.columns) if metric in RAILS]
+    now, before = counters.closed[devices][:, own], counters.base[devices][:, own]
+    ended, begun = counters.closed_ns[devices][:, own], counters.base_ns[devices][:, own]
+    known = (now >= before) & (now != ABSENT_COUNTER) & ((ended > begun) & (begun > 0))[:, :, None]
+    read = {counters.columns[place][0]: np.where(known[:, n], now[:, n] - before[:, n], np.nan)
+            for n, place in enumerate(own)}  # fmt: skip
+    place = windows.gauges.index_of.get((Metric.SPEED_BPS, NO_INDEX))
+    if place is not None:
+        read[Metric.SPEED_BPS] = windows.gauges.closed[devices, place]
+    since_ns, at_ns = begun.max(axis=1, initial=0), ended.max(axis=1, initial=0)
+    suspect = screening.suspect_rails(params.rail, read, np.maximum(at_ns - since_ns, 1) / 1e9, speeds)
+    until = np.where(suspect, numbers + params.window.watch, windows.attached.peers_watch_until[devices])
+    windows.attached.peers_watch_until[devices] = until
+    for i in np.flatnonzero((until >= numbers) & (at_ns > since_ns) & (since_ns > 0)).tolist():
+        values = tuple(-1.0 if v != v else v for of in read.values() for v in of[i].tolist())
+        yield PeerWindowReport(
+            int(closed.messages[hosts[i]]), int(numbers[i]), int(since_ns[i]), int(at_ns[i]), tuple(read), values
+        )

@@ -1,0 +1,105 @@
+"""Turns windows of event time that are final into the messages to send: of ports, of rails and of uplinks."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from streams.detect.measure.storage.reading_store import DeviceSlot, PendingMessage
+from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec
+from streams.detect.measure.windows.rail_selection import select_rails
+from streams.detect.measure.windows.selection_state import SelectedWindows
+from streams.detect.measure.windows.uplink_selection import select_uplinks
+from streams.detect.measure.windows.window_report import PeerWindowReport, PortWindowReport
+from streams.detect.measure.windows.window_selection import WindowSelector
+from streams.detect.params import DetectParams
+from streams.detect.thresholds import ns
+from streams.fabric.inventory import Inventory
+from streams.fabric.topology import Topology
+from streams.wire.models import PeerGroup, PeerWindow, Source, Window
+
+NumberedWindow = tuple[int, Window | PeerWindow]
+"""A window, and the number of the message that makes it final."""
+
+_Select = Callable[
+    [DetectParams, SelectedWindows, ClosedWindows, Sequence[int], npt.NDArray[np.float64]], Iterator[PeerWindowReport]
+]
+_PEERS: tuple[tuple[PeerGroup, _Select], ...] = (
+    (PeerGroup.HOST_RAILS, select_rails),
+    (PeerGroup.SWITCH_UPLINKS, select_uplinks),
+)
+
+_Speeds = tuple[PeerGroup, npt.NDArray[np.float64]]
+"""The peers of a device, and the speeds of its ports: NaN of other ports, 0 where unknown."""
+
+
+class WindowSender:
+    """Selects final windows, and makes messages of them under one version of the inventory."""
+
+    def __init__(self, params: DetectParams) -> None:
+        self._params = params
+        self._selector = WindowSelector(params)
+        self.spec = WindowSpec(ns(params.window.width_s), ns(params.lateness_s))
+        self._topology = Topology(Inventory())
+        self._speeds: dict[tuple[str, Source], tuple[tuple[str, ...], _Speeds | None]] = {}
+
+    def set_topology(self, topology: Topology) -> None:
+        """Use another version of the inventory."""
+        self._topology = topology
+        self._speeds = {}
+
+    def process(
+        self, messages: list[PendingMessage], windows: SelectedWindows, closed: ClosedWindows
+    ) -> list[NumberedWindow]:
+        """Return the windows to send."""
+        found: list[NumberedWindow] = []
+        for report in self._selector.select(windows, closed):
+            message = messages[report.message]
+            found.append((message.number, self._window(message.slot, report)))
+        speeds = [self._speeds_of(messages[message].slot) for message in closed.messages.tolist()]
+        for group, select in _PEERS:
+            own = [i for i, known in enumerate(speeds) if known is not None and known[0] is group]
+            if own:
+                of_ports = np.stack([known[1] for known in speeds if known is not None and known[0] is group])
+                for peers in select(self._params, windows, closed, own, of_ports):
+                    message = messages[peers.message]
+                    found.append((message.number, self._peer_window(message.slot, peers, group)))
+        return found
+
+    def _window(self, slot: DeviceSlot, report: PortWindowReport) -> Window:
+        port = self._topology.resolve_port(slot.device, slot.rows[report.row]).port
+        begin_ns, values = report.number * self.spec.width_ns, report.values.values()
+        return Window(
+            slot.device, port, slot.source, begin_ns, begin_ns + self.spec.width_ns, report.since_ns, report.at_ns,
+            tuple(metric for metric, _ in report.values), tuple(index for _, index in report.values),
+            tuple(value for value, _ in values), tuple(before for _, before in values),
+        )  # fmt: skip
+
+    def _peer_window(self, slot: DeviceSlot, report: PeerWindowReport, group: PeerGroup) -> PeerWindow:
+        begin_ns = report.number * self.spec.width_ns
+        ports = tuple(self._topology.resolve_port(slot.device, row).port for row in slot.rows)
+        return PeerWindow(
+            slot.device, slot.source, group, begin_ns, begin_ns + self.spec.width_ns, report.since_ns, report.at_ns,
+            ports, report.metrics, report.values,
+        )  # fmt: skip
+
+    def _speeds_of(self, slot: DeviceSlot) -> _Speeds | None:
+        """Return the speeds of a host's rails or a switch's uplinks; None of a device without peers to compare."""
+        known = self._speeds.get((slot.device, slot.source))
+        if known is None or known[0] is not slot.rows:
+            known = self._speeds[slot.device, slot.source] = slot.rows, self._find_speeds(slot)
+        return known[1]
+
+    def _find_speeds(self, slot: DeviceSlot) -> _Speeds | None:
+        device = self._topology.devices.get(slot.device)
+        if device is None or device.kind not in ("host", "switch"):
+            return None
+        is_host = device.kind == "host"
+        speeds: list[float] = []
+        for row in slot.rows:
+            link = self._topology.link_at(self._topology.resolve_port(slot.device, row))
+            is_peer = link is not None and (link.rail is not None if is_host else link.lower.device == slot.device)
+            speeds.append(link.speed_bps or 0.0 if link is not None and is_peer else np.nan)
+        if is_host:
+            return PeerGroup.HOST_RAILS, np.array(speeds)
+        return (PeerGroup.SWITCH_UPLINKS, np.array(speeds)) if np.count_nonzero(~np.isnan(speeds)) > 1 else None
