@@ -153,7 +153,7 @@ class Links:
         found = {}
         for known in self._ports.ports:
             name = known.port.netdev
-            if known.role is not Role.FABRIC or not known.port.speaks_ethernet:
+            if known.role is not Role.FABRIC or not known.port.has_ethernet_state:
                 continue
             index, flags = (self._tree.read_proc(f"{self._net}/{name}/{what}") for what in ("ifindex", "flags"))
             try:

@@ -1,4 +1,4 @@
-"""What a host's kernel shows of its NICs: which ports there are, what they are called and are for, what counters mean.
+"""Reads the NICs of a host from its kernel: ports, names and roles, and the table of counters.
 
-Shared by whoever reads a host (`nic`, `host`) or hears of one from others (`bridge`, of the counters' names).
+Shared by `nic` and `host`; `bridge` uses the table of counter names.
 """

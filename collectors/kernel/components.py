@@ -1,4 +1,4 @@
-"""What a host's ports are, as Facts: a component each, with every name that something else may use for it. Pure."""
+"""Converts a host's ports to components of Facts, each with all its alternative names. Pure."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ _KIND = {Role.FABRIC: "nic", Role.MANAGEMENT: "nic-management"}
 
 
 def components(ports: Iterable[tuple[Port, str, Role]]) -> tuple[Component, ...]:
-    """One for each port that is one, in the order of their names; each is given with its name and role."""
+    """Return a component for each fabric or management port, sorted by name; input is (port, name, role)."""
     found = [
         Component(
             name=name,

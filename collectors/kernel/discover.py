@@ -1,6 +1,6 @@
-"""Finds the ports of a host: RDMA devices and netdevs joined, with what tells them apart. Reads; judges nothing.
+"""Discovers the ports of a host: joins RDMA devices with netdevs and reads their identity; it decides no role.
 
-Nothing here asks the hardware for a counter, and a port that the settings exclude is known by its names only.
+It reads no hardware counter, and of an excluded port only the names.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ _IPOIB = "32"
 
 
 class Discovery:
-    """Finds them again and again; what is dear to ask and never changes is asked once for each device's life."""
+    """Discovers ports repeatedly; expensive constant values are read once in the life of a device."""
 
     def __init__(self, tree: Tree, exclude: Iterable[str], max_ports: int) -> None:
         self._tree = tree
@@ -32,9 +32,9 @@ class Discovery:
         self._vpd: dict[tuple[str, tuple[int, ...]], Vpd] = {}
 
     def ctimes(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """Changes when a device comes, goes, or is made anew; costs two listings.
+        """Return a value that changes when a device is added, removed or recreated; the cost is two directory listings.
 
-        Netdevs without a device behind them do not count: containers make and drop theirs all the time.
+        Netdevs without a device are ignored: containers create and delete theirs continuously.
         """
         netdevs = self._tree.ctimes(self._net)
         self._bare = {
@@ -43,9 +43,9 @@ class Discovery:
         return self._tree.ctimes(self._rdma), tuple(born for born in netdevs if born not in self._bare)
 
     def ports(self, restricted: frozenset[str] = frozenset()) -> tuple[Port, ...]:
-        """Every port by its identity; where two seem the same, the first. At most as many as are allowed.
+        """Return every port by identity, up to the limit; of two with one identity, the first.
 
-        Those known to be `restricted`, by identity, are not asked for their speed.
+        The speed of `restricted` identities is not read.
         """
         routes = values.default_routes(
             self._tree.read_kernel_text("net/route"), self._tree.read_kernel_text("net/ipv6_route")
@@ -89,7 +89,7 @@ class Discovery:
             )
 
     def _dev_port(self, base: str) -> int:
-        """Which port of its function a netdev is; before kernel 3.15 `dev_id` said so."""
+        """Return the index of a netdev within its function; kernels before 3.15 have it in `dev_id`."""
         port, number = self._tree.read_proc(f"{base}/dev_port"), self._tree.read_proc(f"{base}/dev_id")
         if port.isdecimal():
             return int(port)
@@ -100,7 +100,7 @@ class Discovery:
 
     def _is_virtual(self, device: str, phys_port_name: str) -> bool:
         is_function = bool(self._tree.target(f"{device}/physfn")) or ".sf." in device
-        return is_function or any(word in phys_port_name for word in _REPRESENTOR)
+        return is_function or any(mark in phys_port_name for mark in _REPRESENTOR)
 
     def _rdma_ports(self, netdevs: dict[str, Port]) -> Iterator[Port]:
         for name, born in self._tree.ctimes(self._rdma):
@@ -126,17 +126,17 @@ class Discovery:
                 yield self._with_netdev(port, netdevs)
 
     def _with_netdev(self, port: Port, netdevs: dict[str, Port]) -> Port:
-        """The netdev of an RDMA port: the kernel's own word, else the one at the same place of the same function."""
-        said = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
+        """Join an RDMA port with its netdev: by the kernel's reference, else by its place in the function."""
+        reference = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/gid_attrs/ndevs/0")
         of_function = [
             net
             for net in netdevs.values()
             if port.pci and net.pci == port.pci and net.is_virtual == port.is_virtual
             and (net.link_layer == "InfiniBand") == (port.link_layer == "InfiniBand")
         ]  # fmt: skip
-        # A function of one port may count it 0 and call it 1; a card of two ports in one function counts both.
+        # A function with one port may number it 0 and name it 1; a card with two ports in one function numbers both.
         at_place = [net for net in of_function if net.dev_port == port.number - 1] if port.of_several else of_function
-        net = netdevs.get(said) or (at_place[0] if at_place else None)
+        net = netdevs.get(reference) or (at_place[0] if at_place else None)
         if net is None:
             return port
         return replace(
@@ -145,18 +145,18 @@ class Discovery:
         )  # fmt: skip
 
     def _completed(self, port: Port, *, asks: bool) -> Port:
-        """With what is asked of the device itself: driver, model, vital product data, and how fast it runs."""
+        """Return the port with the device's own values: driver, model, vital product data, and speed."""
         device = f"{self._rdma}/{port.rdma}/device" if port.rdma else f"{self._net}/{port.netdev}/device"
         vendor = self._tree.read_proc(f"{device}/vendor")
-        said = self._vital(device, port) if vendor == _NVIDIA and not port.is_virtual else Vpd()
+        product = self._vital(device, port) if vendor == _NVIDIA and not port.is_virtual else Vpd()
         port = replace(
             port,
             vendor=vendor,
             model=port.model or self._tree.read_proc(f"{device}/device"),
             driver=self._tree.target(f"{device}/driver").rpartition("/")[2],
-            part_number=said.part_number,
-            serial=said.serial,
-            is_restricted=said.is_restricted,
+            part_number=product.part_number,
+            serial=product.serial,
+            is_restricted=product.is_restricted,
         )
         return replace(port, speed_bps=self._speed(port)) if asks and not port.is_restricted else port
 
@@ -171,9 +171,9 @@ class Discovery:
 
     def _speed(self, port: Port) -> float | None:
         try:
-            if port.speaks_ethernet:
-                said = self._tree.read_proc(f"{self._net}/{port.netdev}/speed")
-                return values.speed_bps(said) if said else None
+            if port.has_ethernet_state:
+                speed = self._tree.read_proc(f"{self._net}/{port.netdev}/speed")
+                return values.speed_bps(speed) if speed else None
             rate = self._tree.read_proc(f"{self._rdma}/{port.rdma}/ports/{port.number}/rate") if port.rdma else ""
             return values.rate_bps(rate) if rate else None
         except Reject:

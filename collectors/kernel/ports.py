@@ -1,6 +1,6 @@
-"""The ports of a host as they are known: their names, what they are, and by what they are called. Pure.
+"""Defines the ports of a host: identity, role, names and aliases. Pure.
 
-A port is known by its GUID or MAC and its PCI address; every other name of it may change while it runs.
+A port is identified by its GUID or MAC and its PCI address; every other name may change while it runs.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 
 class Role(StrEnum):
-    """What a port is for. Virtual: not a port of this host's own (bonds, virtual functions, representors)."""
+    """The role of a port. Virtual: not a physical port (bonds, virtual functions, representors)."""
 
     FABRIC = "fabric"
     MANAGEMENT = "management"
@@ -19,9 +19,9 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """One port of one NIC, or a netdev that is no port of any.
+    """One port of a NIC, or a netdev without a NIC.
 
-    `rdma` and `number` are empty and 0 where it has no RDMA device, `netdev` is empty where none is in view.
+    `rdma` and `number` are empty and 0 without an RDMA device; `netdev` is empty without a visible netdev.
     """
 
     rdma: str = ""
@@ -33,9 +33,9 @@ class Port:
     port_guid: str = ""
     pci: str = ""
     function: str = ""
-    """The innermost device, where that is no PCI function itself: `virtio2`, `1-1:1.0` of a USB adapter."""
+    """The innermost device, if it is not a PCI function: `virtio2`, `1-1:1.0` of a USB adapter."""
     folder: str = ""
-    """Where the device is in the tree; empty where none is behind the port."""
+    """Path of the device in the tree; empty without a device."""
     link_layer: str = ""
     dev_port: int = 0
     is_virtual: bool = False
@@ -50,11 +50,11 @@ class Port:
     has_default_route: bool = False
     speed_bps: float | None = None
     born: tuple[int, ...] = ()
-    """Changes when the kernel makes the device anew."""
+    """Inode numbers; they change when the kernel recreates the device."""
 
     @property
     def identity(self) -> str:
-        """What stays the same when the kernel renames or renumbers; a bond gives its MAC to all of its members."""
+        """An identity that survives renumbering; the members of a bond share its MAC, so a MAC alone is none."""
         if self.rdma:
             known = "@".join(part for part in (self.node_guid, self.pci) if part)
             return f"{known or self.rdma}/{self.number}"
@@ -64,17 +64,17 @@ class Port:
 
     @property
     def card(self) -> str:
-        """What hangs as one when it hangs: the PCI function, else the device."""
+        """The unit that can hang: the PCI function, else the device."""
         return self.pci or self.rdma or self.netdev
 
     @property
-    def speaks_ethernet(self) -> bool:
-        """Whether the netdev tells how the port is. An IPoIB netdev does not: it goes with the subnet manager too."""
+    def has_ethernet_state(self) -> bool:
+        """True if the netdev has the port's state; an IPoIB netdev also depends on the subnet manager."""
         return bool(self.netdev) and self.link_layer != "InfiniBand"
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        """Every name that something else may use for it."""
+        """All alternative names, without duplicates."""
         named = self._numbered(self.rdma) if self.rdma else ""
         exact = f"{self.rdma}/{self.number}" if self.rdma else ""
         return tuple(
@@ -84,7 +84,7 @@ class Port:
         )
 
     def name(self, kind: str) -> str:
-        """What it is called, by the name asked for, or the next best one that it has."""
+        """Return the name of this kind, else the next available one."""
         wanted = {
             "rdma": self._numbered(self.rdma),
             "netdev": self.netdev,
@@ -95,7 +95,7 @@ class Port:
         return next((wanted[key] for key in order if wanted[key]), self.identity)
 
     def matches(self, patterns: Iterable[str]) -> bool:
-        """Whether one of its names matches one of the globs."""
+        """Return whether one of its names matches one of the globs."""
         return any(fnmatchcase(alias, pattern) for pattern in patterns for alias in self.aliases)
 
     def _numbered(self, name: str) -> str:
@@ -103,7 +103,7 @@ class Port:
 
 
 class Names:
-    """What each port is called, for as long as the process lives: what the kernel renumbers keeps its name here.
+    """Assigns names to ports for the life of the process, so that a renumbered port keeps its name.
 
     DETECTION 5: a renumbering left a finding open for ever.
     """
@@ -113,7 +113,7 @@ class Names:
         self._given: dict[str, str] = {}
 
     def name(self, ports: Iterable[Port]) -> dict[str, str]:
-        """Name by identity; no two the same."""
+        """Return unique names by identity."""
         ports = sorted(ports, key=lambda port: port.identity not in self._given)
         taken: dict[str, str] = {}
         found: dict[str, str] = {}

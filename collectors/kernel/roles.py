@@ -1,7 +1,7 @@
-"""Whether a port is of the fabric or of management, by what the host itself shows. Pure; what the user says goes first.
+"""Decides whether a port is a fabric or a management port, by the host's own evidence. Pure; settings take precedence.
 
-A management NIC is not a fabric NIC (DETECTION 1), and neither names nor speeds alone tell: a fabric port that trained
-low must stay one.
+A management NIC is not a fabric NIC (DETECTION 1), and neither names nor speeds alone decide: a fabric port that
+trained low must remain one.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,26 +9,26 @@ from collections.abc import Iterable, Sequence
 from collectors.kernel.ports import Port, Role
 
 _MUCH_SLOWER = 4
-"""A card of another model at this fraction of the fastest port or less is not there for the same traffic: 100G beside
-400G. Half is a generation's step within one fabric, and a port of the same model that is slow is a degraded one."""
+"""A card of another model with at most this fraction of the fastest port's speed carries other traffic: 100G beside
+400G. Half the speed is one generation within a fabric, and a slow port of the same model is degraded."""
 
 
 def roles(
     ports: Sequence[Port], fabric: Iterable[str] = (), management: Iterable[str] = ()
 ) -> dict[str, tuple[Role, str]]:
-    """Role and evidence by identity."""
+    """Return (role, evidence) by identity."""
     fabric, management = tuple(fabric), tuple(management)
     rdma = [port for port in ports if port.rdma and not port.is_virtual]
     without_route = [port for port in rdma if not port.has_default_route]
-    judged = without_route or rdma
-    fastest = max((port.speed_bps or 0.0 for port in judged), default=0.0)
-    models = {_model(port) for port in judged if port.speed_bps == fastest and fastest}
+    compared = without_route or rdma
+    fastest = max((port.speed_bps or 0.0 for port in compared), default=0.0)
+    models = {_model(port) for port in compared if port.speed_bps == fastest and fastest}
     found = {}
     for port in ports:
         if port.matches(fabric):
-            found[port.identity] = Role.FABRIC, "the settings say so"
+            found[port.identity] = Role.FABRIC, "configured in the settings"
         elif port.matches(management):
-            found[port.identity] = Role.MANAGEMENT, "the settings say so"
+            found[port.identity] = Role.MANAGEMENT, "configured in the settings"
         else:
             found[port.identity] = _role(port, fastest, models, others_are_free=bool(without_route))
     return found

@@ -1,6 +1,6 @@
-"""What each file and statistic of a NIC is to us: the one table from the kernel's and the drivers' names to metrics.
+"""Maps the kernel's and drivers' names of NIC counters to metrics; the only such table.
 
-Several say the same; `Rank` tells which is taken where a port has more than one. Units are converted here, once.
+Several counters measure the same; `Rank` selects one of them. Units are converted here, once.
 Sources: Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst, Documentation/ABI/stable/
 sysfs-class-infiniband and sysfs-class-net-statistics, and the drivers' own tables of names (bnxt_re and bnxt_en,
 irdma, ionic, i40e).
@@ -15,7 +15,7 @@ from streams.wire.models import NO_INDEX
 
 
 class Rank(IntEnum):
-    """Which counter of a metric is taken: the lowest. Physical first: a netdev's own miss what RDMA carries."""
+    """Preference among the counters of a metric: the lowest is used. Netdev counters do not count RDMA."""
 
     PHYSICAL = 0
     RDMA = 1
@@ -26,7 +26,7 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One counter: what it says, of which lane or priority, times what, and how good a witness it is."""
+    """One counter: its metric, its lane or priority, its unit factor, and its rank."""
 
     metric: Metric
     rank: Rank
@@ -82,7 +82,7 @@ SATURATES: dict[str, int] = {
     "port_rcv_switch_relay_errors": 2**16 - 1,
     "port_xmit_wait": 2**32 - 1,
 }
-"""Where a counter of old hardware sticks and never moves again (IBTA PortCounters)."""
+"""Values at which a counter of old hardware saturates for ever (IBTA PortCounters)."""
 
 HW_COUNTERS: dict[str, Signal] = _all(
     Rank.RDMA,
@@ -203,7 +203,7 @@ _BY_NUMBER: tuple[tuple[re.Pattern[str], dict[str, Metric]], ...] = (
         {"rx": Metric.PFC_RX_FRAMES, "tx": Metric.PFC_TX_FRAMES},
     ),
     (
-        re.compile(r"([rt]x)_prio([0-7])_pause_duration"),  # in µs, says counters.rst
+        re.compile(r"([rt]x)_prio([0-7])_pause_duration"),  # in µs (counters.rst)
         {"rx": Metric.PFC_RX_PAUSE_USECONDS, "tx": Metric.PFC_TX_PAUSE_USECONDS},
     ),
     (
@@ -224,11 +224,11 @@ _MODULE: dict[str, int] = {
     "module_high_temp": 2,
     "module_bad_shorted": 3,
 }
-"""What befell the module of an mlx5 port, by the index that it has as a metric: a person, then three faults."""
+"""Module events of an mlx5 port, by their index in the metric: unplugged, then three faults."""
 
 
 def ethtool_signal(name: str) -> Signal | None:
-    """What a driver's statistic is to us, None where it is nothing."""
+    """Return the signal of a driver's statistic, None if it has none."""
     if (metric := PHYSICAL.get(name)) is not None:
         return Signal(metric, Rank.PHYSICAL)
     if (generic := STATISTICS.get(name)) is not None:
@@ -236,6 +236,6 @@ def ethtool_signal(name: str) -> Signal | None:
     if (kind := _MODULE.get(name)) is not None:
         return Signal(Metric.MODULE_EVENTS, Rank.PHYSICAL, kind)
     for pattern, metrics in _BY_NUMBER:
-        if said := pattern.fullmatch(name):
-            return Signal(metrics[said[1]], Rank.PHYSICAL, int(said[2]))
+        if match := pattern.fullmatch(name):
+            return Signal(metrics[match[1]], Rank.PHYSICAL, int(match[2]))
     return None

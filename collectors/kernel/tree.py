@@ -1,6 +1,6 @@
-"""Reads the kernel's trees. I/O only; the root is given, and what is read is parsed elsewhere.
+"""Reads the kernel's trees. I/O only: the root is a parameter, and parsing is done elsewhere.
 
-What is not there is None. What the kernel refuses is a Refusal, which says whether asking again makes sense.
+A missing file is None. A refused read is a Refusal, which states whether a retry makes sense.
 """
 
 import errno
@@ -12,12 +12,12 @@ _MOST_BYTES = 4096
 """A sysfs attribute is at most a page."""
 _MOST_NAMES = 8192
 _ABSENT = {errno.ENOENT, errno.ENODEV, errno.ENOTDIR, errno.ENXIO}
-"""Gone, or going: the kernel answers ENODEV while it takes a device away."""
+"""Removed, or being removed: the kernel returns ENODEV while it removes a device."""
 _OURS = {errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ETIMEDOUT}
 
 
 class Refusal(Exception):
-    """The kernel would not let this be read; `lasting` where it is not for a want of the moment."""
+    """The kernel refused a read; `lasting` unless a temporary shortage caused it."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(error.strerror or str(error))
@@ -25,7 +25,7 @@ class Refusal(Exception):
 
 
 class Tree:
-    """The files below a folder that holds `sys` and `proc`, or below a sysfs itself."""
+    """The files below a directory with `sys` and `proc`, or below a sysfs itself."""
 
     def __init__(self, root: Path) -> None:
         whole = (root / "sys" / "class").is_dir() or not (root / "class").is_dir()
@@ -34,30 +34,30 @@ class Tree:
         self.is_live = self.sys == "/sys"
 
     def read_text(self, path: str) -> str | None:
-        """What a file says, without blanks at its ends; None where there is none. Raises Refusal."""
+        """Return a file's text, stripped; None if it is missing. Raises Refusal."""
         data = self.read_bytes(path)
         return None if data is None else data.decode("utf-8", "replace").strip()
 
     def read_proc(self, path: str) -> str:
-        """The same of a file whose refusal is not worth a word: empty where there is nothing, or nothing to be had."""
+        """Return a file's text, stripped; empty if it is missing or refused."""
         try:
             return self.read_text(path) or ""
         except Refusal:
             return ""
 
     def read_kernel_text(self, name: str) -> str:
-        """What a file of procfs says; empty where there is no procfs beside this sysfs, too."""
+        """Return the text of a procfs file; empty if it is missing, or without a procfs beside this sysfs."""
         return self.read_proc(f"{self.proc}/{name}") if self.proc else ""
 
     def read_bytes(self, path: str, most: int = _MOST_BYTES) -> bytes | None:
-        """The first bytes of a file, in one read; None where there is none. Raises Refusal."""
+        """Return the first bytes of a file, in one read; None if it is missing. Raises Refusal."""
         try:
-            # Not to wait where somebody put a pipe; sysfs does not mind.
+            # O_NONBLOCK: do not block on a pipe; sysfs ignores it.
             file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             _absent(error)
             return None
-        except ValueError:  # a NUL in the name: no such file can be
+        except ValueError:  # a NUL in the name: such a file cannot exist
             return None
         try:
             return os.read(file, most)
@@ -68,15 +68,15 @@ class Tree:
             os.close(file)
 
     def names(self, path: str) -> tuple[str, ...]:
-        """What is in a folder, in order; nothing where there is no folder that can be read."""
+        """Return the sorted entries of a directory; none if it cannot be read."""
         return tuple(name for name, _ in self.ctimes(path))
 
     def ctimes(self, path: str) -> tuple[tuple[str, int], ...]:
-        """What is in a folder with its inode: sysfs gives a new one to a device that is made anew."""
+        """Return the sorted entries of a directory with their inodes: a recreated device has a new inode in sysfs."""
         return tuple(sorted(_scan(path)))
 
     def target(self, path: str) -> str:
-        """Where a link leads, also where nothing is there; empty where it is no link."""
+        """Return the target of a symbolic link, even a dangling one; empty if it is no link."""
         return os.path.realpath(path) if os.path.islink(path) else ""  # noqa: PTH114 — plain strings at this cadence
 
 
@@ -90,7 +90,7 @@ def _scan(path: str) -> Iterator[tuple[str, int]]:
 
 
 def _absent(error: OSError) -> bool:
-    """Whether it is not there; raises Refusal where it is."""
+    """Return True for a missing file; raises Refusal for other errors."""
     if error.errno in _ABSENT:
         return True
     raise Refusal(error) from error

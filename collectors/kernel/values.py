@@ -1,6 +1,6 @@
-"""What the words of sysfs, procfs and `ethtool -S` mean. Pure.
+"""Parses the texts of sysfs, procfs and `ethtool -S`. Pure.
 
-None is a value that is not there; Reject is one that makes no sense.
+An absent value is None; an invalid one raises Reject.
 """
 
 import re
@@ -19,13 +19,13 @@ _GUID = re.compile(r"[0-9a-f]{4}(:[0-9a-f]{4}){3}", re.ASCII)
 _IFF_UP = 0x1
 _PHYS_DISABLED = 3
 _ACTIVE = {4, 5}
-"""ACTIVE and ACTIVE_DEFER of the InfiniBand port states; a link in INIT or ARMED has light and carries nothing."""
+"""ACTIVE and ACTIVE_DEFER of the InfiniBand port states; a link in INIT or ARMED has signal but carries no traffic."""
 _NO_SPEED = {0, -1, 2**32 - 1}
-"""What drivers say of a port that is down, or virtual."""
+"""Speeds that drivers report for a port that is down, or virtual."""
 
 
 def counter(text: str) -> int | None:
-    """A counter; `N/A (no PMA)` and the like is none. Raises Reject; 2^64-1 is what stands for absent on the wire."""
+    """Parse a counter; `N/A (no PMA)` and similar are absent, and so is 2^64-1, the wire's mark. Raises Reject."""
     if _NUMBER.fullmatch(text) and (value := int(text)) < _UINT64:
         return value if value < _UINT64 - 1 else None
     if text.startswith("N/A"):
@@ -34,7 +34,7 @@ def counter(text: str) -> int | None:
 
 
 def times(value: int | None, factor: int) -> int | None:
-    """A counter in another unit; it wraps where 64 bits do."""
+    """Convert a counter to another unit; the result wraps at 64 bits."""
     if value is None or factor == 1:
         return value
     scaled = value * factor % _UINT64
@@ -42,14 +42,14 @@ def times(value: int | None, factor: int) -> int | None:
 
 
 def rate_bps(text: str) -> float | None:
-    """`100 Gb/sec (4X EDR)`; raises Reject."""
-    if not (said := _RATE.match(text)):
+    """Parse `100 Gb/sec (4X EDR)`; raises Reject."""
+    if not (match := _RATE.match(text)):
         raise Reject(f"no rate: {text[:40]!r}")
-    return float(said[1]) * 1e9 or None
+    return float(match[1]) * 1e9 or None
 
 
 def speed_bps(text: str) -> float | None:
-    """A netdev's speed, which is in Mb/s; raises Reject."""
+    """Parse a netdev's speed in Mb/s; raises Reject."""
     if not _NUMBER.fullmatch(text.removeprefix("-")):
         raise Reject(f"no speed: {text[:40]!r}")
     speed = int(text)
@@ -61,24 +61,24 @@ def speed_bps(text: str) -> float | None:
 
 
 def state(text: str) -> int:
-    """The number before the colon in `4: ACTIVE`; raises Reject."""
-    if not (said := _STATE.match(text)):
+    """Parse the number before the colon in `4: ACTIVE`; raises Reject."""
+    if not (match := _STATE.match(text)):
         raise Reject(f"no state: {text[:40]!r}")
-    return int(said[1])
+    return int(match[1])
 
 
 def port_is_up(text: str) -> float:
-    """An InfiniBand port's `state`; raises Reject."""
+    """Parse an InfiniBand port's `state`; raises Reject."""
     return float(state(text) in _ACTIVE)
 
 
 def port_is_enabled(text: str) -> float:
-    """An InfiniBand port's `phys_state`; raises Reject."""
+    """Parse an InfiniBand port's `phys_state`; raises Reject."""
     return float(state(text) != _PHYS_DISABLED)
 
 
 def operstate_is_up(text: str) -> float | None:
-    """RFC 2863's states as the kernel writes them; `unknown` says nothing. Raises Reject."""
+    """Parse RFC 2863's states as the kernel writes them; `unknown` is absent. Raises Reject."""
     match text:
         case "up":
             return 1.0
@@ -90,14 +90,14 @@ def operstate_is_up(text: str) -> float | None:
 
 
 def carrier(text: str) -> float:
-    """Whether a netdev has a carrier; raises Reject."""
+    """Parse a netdev's carrier; raises Reject."""
     if text not in {"0", "1"}:
         raise Reject(f"no carrier: {text[:40]!r}")
     return float(text)
 
 
 def is_enabled(flags: str) -> float:
-    """A netdev's flags; raises Reject."""
+    """Parse IFF_UP of a netdev's flags; raises Reject."""
     try:
         return float(bool(int(flags, 16) & _IFF_UP))
     except ValueError as error:
@@ -105,32 +105,32 @@ def is_enabled(flags: str) -> float:
 
 
 def guid(text: str | None) -> str:
-    """A GUID as sysfs writes it; empty where there is none, as on a virtual function that was given none."""
-    said = (text or "").lower()
-    return said if _GUID.fullmatch(said) and said.strip("0:") else ""
+    """Parse a GUID of sysfs; empty without one, as on an unconfigured virtual function."""
+    lower = (text or "").lower()
+    return lower if _GUID.fullmatch(lower) and lower.strip("0:") else ""
 
 
 def port_guid(gid: str | None) -> str:
-    """The GUID in the lower half of a port's first GID."""
+    """Return the GUID in the lower half of a port's first GID."""
     return guid(":".join((gid or "").split(":")[4:]))
 
 
 def mac(text: str | None) -> str:
-    """A hardware address; empty where there is none."""
-    said = (text or "").lower()
-    return said if _MAC.fullmatch(said) and said.strip("0:") else ""
+    """Parse a hardware address; empty without one."""
+    lower = (text or "").lower()
+    return lower if _MAC.fullmatch(lower) and lower.strip("0:") else ""
 
 
 def pci_address(path: str) -> str:
-    """The innermost PCI function on the way to a device."""
+    """Return the innermost PCI function of a device's path."""
     found = [part for part in path.split("/") if _PCI.fullmatch(part)]
     return found[-1] if found else ""
 
 
 def ethtool_statistics(text: str) -> Iterator[tuple[str, int]]:
-    """Name and value of each line of `ethtool -S`; a line that has neither is left out.
+    """Yield name and value of each line of `ethtool -S`; other lines are skipped.
 
-    A statistic that is there twice comes twice: drivers do name two alike.
+    A repeated name is yielded twice, because drivers use some names twice.
     """
     for line in text.splitlines():
         name, colon, value = line.strip().rpartition(":")
@@ -139,7 +139,7 @@ def ethtool_statistics(text: str) -> Iterator[tuple[str, int]]:
 
 
 def default_routes(ipv4: str, ipv6: str) -> frozenset[str]:
-    """The netdevs that carry a default route, by `/proc/net/route` and `/proc/net/ipv6_route`."""
+    """Return the netdevs with a default route, by `/proc/net/route` and `/proc/net/ipv6_route`."""
     found = set()
     for line in ipv4.splitlines()[1:]:
         fields = line.split()
@@ -153,7 +153,7 @@ def default_routes(ipv4: str, ipv6: str) -> frozenset[str]:
 
 
 def boot_id(text: str) -> int:
-    """The kernel's own random number of this boot, 64 bits of it; 0 where unknown."""
+    """Return 64 bits of the kernel's random boot id; 0 if unknown."""
     digits = text.replace("-", "")[:16]
     try:
         return int(digits, 16) if len(digits) == 16 and digits.isalnum() else 0
@@ -162,7 +162,7 @@ def boot_id(text: str) -> int:
 
 
 def boot_time_ns(stat: str) -> int:
-    """`btime` of `/proc/stat`; 0 where unknown."""
+    """Return `btime` of `/proc/stat` in ns; 0 if unknown."""
     for line in stat.splitlines():
         if line.startswith("btime ") and _SECONDS.fullmatch(line[6:].strip()):
             return int(line[6:]) * 10**9

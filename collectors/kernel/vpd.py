@@ -1,4 +1,4 @@
-"""A card's vital product data (PCI Local Bus Specification 3.0, appendix I): its part and serial number. Pure."""
+"""Parses a card's vital product data (PCI Local Bus Specification 3.0, appendix I): part and serial number. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ _SOFTWARE_MANAGED = b"SMDL=SW_MNG"
 
 @dataclass(frozen=True, slots=True)
 class Vpd:
-    """What a card says of itself; empty where it does not.
+    """Vital product data of a card; missing fields are empty.
 
-    `is_restricted` is NVIDIA's mark on the functions of a switch fabric that its own manager reads: asking them for
+    `is_restricted` is NVIDIA's mark on functions of a switch fabric that its own manager reads: reading their
     counters only floods the kernel log with ACCESS_REG failures (NVIDIA Fabric Manager guide; gpud issue 1164).
     """
 
@@ -22,7 +22,7 @@ class Vpd:
 
 
 def vpd(data: bytes) -> Vpd:
-    """Parse as far as it makes sense; what does not says nothing."""
+    """Parse the valid part of the data; the rest is ignored."""
     fields = {key: value for tag, body in _resources(data) if tag == _READ_ONLY for key, value in _fields(body)}
     return Vpd(_clean_text(fields.get(b"PN", b"")), _clean_text(fields.get(b"SN", b"")), _SOFTWARE_MANAGED in data)
 
@@ -44,5 +44,5 @@ def _fields(body: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _clean_text(value: bytes) -> str:
-    said = value.decode("ascii", "replace").strip(" \0\n")
-    return said if said.isprintable() else ""
+    text = value.decode("ascii", "replace").strip(" \0\n")
+    return text if text.isprintable() else ""

@@ -1,1 +1,1 @@
-"""The NIC collector: what a host's own network ports say, from sysfs and ethtool, whatever the vendor."""
+"""The NIC collector: reads a host's own network ports from sysfs and ethtool, for any vendor."""

@@ -1,4 +1,4 @@
-"""The NIC collector: the ports of this host. Wiring only."""
+"""Composes the NIC collector for the ports of this host. Wiring only."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -18,11 +18,11 @@ from streams.wire.models import Source
 
 
 def host_reader(params: Params, context: CollectorContext, wanted: frozenset[Role]) -> HostReader:
-    """The reader of this host's ports; raises Misconfigured where the tree is not there."""
+    """Return the reader of this host's ports; raises Misconfigured if the tree is missing."""
     if not params.root.is_dir():
-        raise Misconfigured(f"collect.nic: root {params.root}: no such folder")
+        raise Misconfigured(f"collect.nic: root {params.root}: no such directory")
     if params.ethtool_dir is not None and not params.ethtool_dir.is_dir():
-        raise Misconfigured(f"collect.nic: ethtool_dir {params.ethtool_dir}: no such folder")
+        raise Misconfigured(f"collect.nic: ethtool_dir {params.ethtool_dir}: no such directory")
     tree = Tree(params.root)
     ethtool = ethtool_of(tree, wanted=params.ethtool, folder=params.ethtool_dir)
     return HostReader(params, tree, ethtool, context.emitter(Source.SOURCE_NIC), context.metrics, context.clock, wanted)
@@ -40,7 +40,7 @@ async def run(params: Params, core: Core) -> None:
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """One reading of every port that there is, whatever its role, as lines of JSON; nothing where there is none."""
+    """Yield one reading of every port, of any role, as lines of JSON; nothing without ports."""
     with contextlib.closing(
         host_reader(params, CollectorContext(NullPublisher(), core.collector or "once"), frozenset(Role))
     ) as reader:

@@ -1,4 +1,4 @@
-"""From the readings of ports to one reading of their host. Pure."""
+"""Combines the readings of ports into one reading of their host. Pure."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from collectors.nic.metric_sources import Slot
 
 _NOTABLE_DELAY_US = 1000
-"""Rows read within a millisecond were read at once: nothing here is measured finer."""
+"""Rows read within a millisecond count as simultaneous: nothing is measured at a finer resolution."""
 
 
 class Composer:
-    """Keeps the layout of the last reading, which is nearly always that of the next."""
+    """Caches the layout of the last reading, which is nearly always that of the next."""
 
     def __init__(self) -> None:
         self._key: tuple[tuple[str, tuple[Slot, ...]], ...] = ()
         self._layout = Layout(())
 
     def compose(self, readings: Mapping[str, PortReading], boot_id: int) -> Reading:
-        """One row for each name; the time of a row is the middle of its own reading."""
+        """Return one row for each name; the time of a row is the middle of its own reading."""
         ordered = sorted(readings.items())
         key = tuple((name, reading.slots) for name, reading in ordered)
         if key != self._key:

@@ -1,6 +1,6 @@
-"""The drivers' own statistics, `ethtool -S`: by ioctl of the kernel, or recorded in files. I/O only.
+"""Reads driver statistics (`ethtool -S`): by ioctl of the kernel, or recorded in files. I/O only.
 
-By ioctl, because netlink has only the standard groups: neither lanes nor priorities nor PCIe stalls are among them.
+It uses ioctl because netlink has only the standard groups, without lanes, priorities and PCIe stalls.
 """
 
 import ctypes
@@ -17,8 +17,8 @@ from collectors.kernel.values import ethtool_statistics
 _log = structlog.get_logger("railsight.nic")
 
 _SPARE = 4096
-"""The kernel writes as many values as the driver has, whatever it was told: room for those that come between the
-question how many there are and the answer (channels may be added at any time)."""
+"""The kernel writes as many values as the driver has, regardless of the requested size: space for values that are added
+between the size query and the read (channels may be added at any time)."""
 _MOST_BYTES = 1 << 20
 _NONE = {errno.ENODEV, errno.EOPNOTSUPP, errno.ENXIO}
 
@@ -31,19 +31,19 @@ class Statistics(NamedTuple):
 
 
 class Source(Protocol):
-    """The statistics of one netdev. Who calls: one thread at a time. May block as long as the driver does."""
+    """The statistics of one netdev. Called by one thread at a time; may block as long as the driver does."""
 
     def read(self) -> Statistics | None:
-        """The statistics; None where there are none. Raises Refusal."""
+        """Return the statistics; None without any. Raises Refusal."""
         ...
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release the resources."""
         ...
 
 
 class NoStatistics:
-    """The Source of a netdev whose driver nobody is to ask."""
+    """The Source of a netdev whose driver must not be queried."""
 
     def __init__(self, netdev: str) -> None:
         self.netdev = netdev
@@ -56,7 +56,7 @@ class NoStatistics:
 
 
 class Recorded:
-    """What `ethtool -S` printed, in a file."""
+    """The output of `ethtool -S` in a file."""
 
     def __init__(self, file: Path) -> None:
         self._tree = Tree(file.parent)
@@ -67,11 +67,11 @@ class Recorded:
         data = self._tree.read_bytes(self._file, _MOST_BYTES)
         if data is None:
             return None
-        said = list(ethtool_statistics(data.decode("utf-8", "replace")))
-        names = tuple(name for name, _ in said)
+        found = list(ethtool_statistics(data.decode("utf-8", "replace")))
+        names = tuple(name for name, _ in found)
         if names != self._names:
             self._names = names
-        return Statistics(self._names, [value for _, value in said])
+        return Statistics(self._names, [value for _, value in found])
 
     def close(self) -> None:
         pass
@@ -107,7 +107,7 @@ class Kernel:
         self._buffer.size = len(self._names)
         self._tool.ifreq.gstats = ctypes.cast(ctypes.byref(self._buffer), ctypes.POINTER(None))
         self._tool.ioctl()
-        if self._buffer.size != len(self._names):  # they changed just now: the next reading asks for the names anew
+        if self._buffer.size != len(self._names):  # they changed just now: the next reading reads the names again
             self._names = ()
             raise OSError(errno.EAGAIN, "the statistics changed while they were read")
         return Statistics(self._names, self._buffer.data)
@@ -117,17 +117,17 @@ class Kernel:
 
 
 Ethtool = Callable[[str], Source]
-"""From a netdev's name to its statistics."""
+"""Returns the statistics of a netdev by name."""
 
 
 def ethtool_of(tree: Tree, *, wanted: bool, folder: Path | None) -> Ethtool:
-    """Who is asked; nobody where the tree is not of this machine, and a warning where pyroute2 is not installed."""
+    """Return the source of statistics; none for another machine's tree, and a warning without pyroute2."""
     if folder is not None:
         return lambda netdev: Recorded(folder / f"{netdev}.statistics")
     if not (wanted and tree.is_live):
         return NoStatistics
     try:
-        from pyroute2.ethtool import ioctl  # its import takes some 0.4 s
+        from pyroute2.ethtool import ioctl  # its import takes about 0.4 s
     except ImportError:
         _log.warning("no ethtool statistics: pyroute2 is not installed (railsight[host] has it)")
         return NoStatistics

@@ -1,4 +1,4 @@
-"""One host: find its ports, read them at each cadence, say what they are and whether they are reached."""
+"""Reads one host: discovers its ports, reads them at each cadence, and publishes samples, Facts and status."""
 
 import asyncio
 import math
@@ -29,7 +29,7 @@ _log = structlog.get_logger("railsight.nic")
 
 
 class HostReader:
-    """Reads one host for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+    """Reads one host for ever. Random numbers and time are arguments; no fault of a device ends it."""
 
     def __init__(
         self, params: Params, tree: Tree, ethtool: Ethtool, emitter: Emitter, metrics: CollectorMetrics, clock: Clock,
@@ -51,23 +51,23 @@ class HostReader:
         self._name_of: dict[str, str] = {}
         self._role_of: dict[str, Role] = {}
         self._readers: dict[str, PortReader] = {}
-        self._births: object = None
+        self._generation: object = None
         self._discovered_s = self._facts_s = -math.inf
         self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
         self._discovering: asyncio.Future[tuple[Port, ...]] | None = None
         self._boot_id = self._booted_ns = 0
-        self._said: tuple[Component, ...] | None = None
-        self._lost_by = ""
-        """Why there was no reading, where there was none."""
+        self._published: tuple[Component, ...] | None = None
+        self._last_error = ""
+        """The reason for the last missing reading, empty without one."""
         self._last_sample_ns = 0
         self._warned: set[tuple[str, str]] = set()
 
     async def run(self, rng: random.Random) -> None:
-        """Read at each cadence until cancelled; a card that hangs is left to itself, so that no reading does."""
+        """Read at each cadence until cancelled; a hanging card is skipped, so that no reading hangs."""
         await poll(self.device, self.read_once, Pace(self._params.cadence_s), self._metrics, rng)
 
     async def read_once(self) -> Samples | None:
-        """One reading of every port that is wanted and answers; None where there is none."""
+        """Return one reading of every selected port that responds; None without one."""
         await self._find()
         readings = await self._rounds.read(self._readers.values())
         samples = None
@@ -81,16 +81,16 @@ class HostReader:
         return samples
 
     async def _find(self) -> None:
-        """Look for ports where one came or went, and now and then.
+        """Discover ports after an addition or removal, and periodically.
 
-        Where a device hangs meanwhile this is waited for once, for as long as for any; then what is known is read on.
+        If a device hangs meanwhile, discovery is awaited once, for the deadline; then the known ports are read.
         """
         if self._discovering is None:
             now_s = asyncio.get_running_loop().time()
-            births = self._discovery.ctimes()
-            if births == self._births and now_s - self._discovered_s < self._params.discover_every_s:
+            generation = self._discovery.ctimes()
+            if generation == self._generation and now_s - self._discovered_s < self._params.discover_every_s:
                 return
-            self._births, self._discovered_s = births, now_s
+            self._generation, self._discovered_s = generation, now_s
             restricted = frozenset(i for i, reader in self._readers.items() if reader.is_restricted)
             self._discovering = in_thread(lambda: self._discovery.ports(restricted), "railsight-nic")
             await asyncio.wait({self._discovering}, timeout=self._params.deadline_s)
@@ -98,41 +98,41 @@ class HostReader:
             self._warn("", "looking for ports: a device does not answer")
             return
         found, self._discovering = self._discovering.result(), None
-        self._adopt(found)
+        self._set_ports(found)
 
-    def _adopt(self, ports: tuple[Port, ...]) -> None:
-        judged = roles(ports, self._params.fabric, self._params.management)
-        role_of = {identity: role for identity, (role, _) in judged.items()}
+    def _set_ports(self, ports: tuple[Port, ...]) -> None:
+        decided = roles(ports, self._params.fabric, self._params.management)
+        role_of = {identity: role for identity, (role, _) in decided.items()}
         if role_of != self._role_of:
-            said = {port.name(self._params.port_name): f"{judged[port.identity][0]}: {judged[port.identity][1]}"
-                    for port in ports if judged[port.identity][0] is not Role.VIRTUAL}  # fmt: skip
-            _log.info("ports", device=self.device, found=said)
+            found = {port.name(self._params.port_name): f"{decided[port.identity][0]}: {decided[port.identity][1]}"
+                    for port in ports if decided[port.identity][0] is not Role.VIRTUAL}  # fmt: skip
+            _log.info("ports", device=self.device, found=found)
         self._ports, self._role_of = ports, role_of
         self._name_of = self._names.name(ports)
         self._boot_id = values.boot_id(self._tree.read_kernel_text("sys/kernel/random/boot_id"))
         self._booted_ns = values.boot_time_ns(self._tree.read_kernel_text("stat"))
-        kept, self._readers = self._readers, {}
+        former, self._readers = self._readers, {}
         for port in ports:
             if role_of[port.identity] not in self._wanted:
                 continue
-            reader = kept.pop(port.identity, None)
+            reader = former.pop(port.identity, None)
             if reader is not None and _same_device(reader.port, port):
                 reader.rediscover()
             else:
                 self._close(reader)
                 reader = PortReader(self._tree, port, self._ethtool(port.netdev), self._clock)
             self._readers[port.identity] = reader
-        for gone in kept.values():
+        for gone in former.values():
             self._close(gone)
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release the resources."""
         for reader in self._readers.values():
             self._close(reader)
         self._readers = {}
 
     def _close(self, reader: PortReader | None) -> None:
-        if reader is not None and reader.port.card not in self._rounds.hung:  # a thread may still be in it
+        if reader is not None and reader.port.card not in self._rounds.hung:  # a thread may still use it
             reader.close()
 
     def _record(self, readings: dict[str, PortReading]) -> None:
@@ -150,7 +150,7 @@ class HostReader:
             self._warn(card, "does not answer: left to itself")
 
     def _warn(self, port: str, what: str) -> bool:
-        """Say it once, and answer whether this was the time."""
+        """Log a warning once; return whether this was the first time."""
         if (port, what) in self._warned:
             return False
         self._warned.add((port, what))
@@ -162,9 +162,9 @@ class HostReader:
         now_s = asyncio.get_running_loop().time()
         if is_reached:
             self._statuses.sampled(now_s)
-        if error and error != self._lost_by:
+        if error and error != self._last_error:
             _log.warning("no reading", device=self.device, why=error)
-        self._lost_by = error
+        self._last_error = error
         if not self._statuses.is_due(now_s, reachable=is_reached, error=error):
             return
         self._emitter.status(
@@ -183,17 +183,17 @@ class HostReader:
         return f"no {wanted} port among {len(self._ports)} found"
 
     def _emit_facts(self) -> None:
-        """At each change, and now and then."""
+        """Publish Facts at each change, and periodically."""
         now_s = asyncio.get_running_loop().time()
-        if self._births is None or self._discovering is not None:
+        if self._generation is None or self._discovering is not None:
             return
-        said = components((port, self._name_of[port.identity], self._role_of[port.identity]) for port in self._ports)
-        if said == self._said and now_s - self._facts_s < self._params.facts_every_s:
+        found = components((port, self._name_of[port.identity], self._role_of[port.identity]) for port in self._ports)
+        if found == self._published and now_s - self._facts_s < self._params.facts_every_s:
             return
-        self._said, self._facts_s = said, now_s
+        self._published, self._facts_s = found, now_s
         self._emitter.facts(
             Facts(self.device, self._clock.now_ns(), self._emitter.source, booted_at_ns=self._booted_ns,
-                  components=said)
+                  components=found)
         )  # fmt: skip
 
 

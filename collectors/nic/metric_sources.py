@@ -1,4 +1,4 @@
-"""Which file or statistic is the witness of each metric of a port, where several say the same. Lists; reads nothing."""
+"""Selects the file or statistic for each metric of a port, if several measure the same. Lists names; reads no value."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -11,11 +11,11 @@ from streams.fabric.catalogue import Metric
 Slot = tuple[Metric, int]
 
 COUNTERS, HW_COUNTERS, ETHTOOL, NETDEV = "counters", "hw_counters", "ethtool", "netdev"
-"""Groups of files that one refusal speaks for; those of NETDEV the kernel knows without asking the device."""
+"""Groups of files that are disabled together; the kernel has those of NETDEV without querying the device."""
 
 
 class MetricSource(NamedTuple):
-    """One file, or one statistic of ethtool where `path` is empty."""
+    """One file, or one statistic of ethtool if `path` is empty."""
 
     group: str
     name: str
@@ -24,17 +24,17 @@ class MetricSource(NamedTuple):
 
     @property
     def slot(self) -> Slot:
-        """The metric that it tells, and of which lane or priority."""
+        """Its metric, and its lane or priority."""
         return self.signal.metric, self.signal.lane
 
 
-def files(tree: Tree, rdma: str, net: str, *, tells_ethernet: bool) -> Iterator[MetricSource]:
-    """The files that are there, in folders `rdma` of an RDMA port and `net` of a netdev; either may be empty."""
+def files(tree: Tree, rdma: str, net: str, *, is_ethernet: bool) -> Iterator[MetricSource]:
+    """Yield the existing files in the directories `rdma` of an RDMA port and `net` of a netdev; either may be empty."""
     if rdma:
         yield from _in(tree, COUNTERS, f"{rdma}/counters", signals.COUNTERS)
         yield from _in(tree, COUNTERS, f"{rdma}/counters_ext", signals.COUNTERS_EXT)
         yield from _in(tree, HW_COUNTERS, f"{rdma}/hw_counters", signals.HW_COUNTERS)
-    if net and tells_ethernet:
+    if net and is_ethernet:
         yield from _in(tree, NETDEV, net, signals.NETDEV)
         yield from _in(tree, NETDEV, f"{net}/statistics", signals.STATISTICS)
 
@@ -45,19 +45,19 @@ def _in(tree: Tree, group: str, folder: str, known: Mapping[str, Signal]) -> Ite
             yield MetricSource(group, name, f"{folder}/{name}", signal)
 
 
-def statistics(names: Iterable[str], *, tells_ethernet: bool) -> Iterator[MetricSource]:
-    """The statistics that mean something, each name once; of an IPoIB netdev only what is of the wire below it."""
+def statistics(names: Iterable[str], *, is_ethernet: bool) -> Iterator[MetricSource]:
+    """Yield the known statistics, each name once; for an IPoIB netdev only those of the physical layer."""
     for name in dict.fromkeys(names):
         signal = signals.ethtool_signal(name)
-        if signal is not None and (tells_ethernet or signal.rank is Rank.PHYSICAL):
+        if signal is not None and (is_ethernet or signal.rank is Rank.PHYSICAL):
             yield MetricSource(ETHTOOL, name, "", signal)
 
 
 def best(available: Iterable[tuple[MetricSource, bool]]) -> list[MetricSource]:
-    """The witness of each slot: of those that gave a value (if any did) the one of the lowest rank."""
+    """Return the source of each slot: among those with a value (if any) the one with the lowest rank."""
     found: dict[Slot, tuple[tuple[bool, int], MetricSource]] = {}
-    for witness, spoke in available:
-        standing = (not spoke, witness.signal.rank)
-        if witness.slot not in found or standing < found[witness.slot][0]:
-            found[witness.slot] = standing, witness
-    return [witness for _, witness in found.values()]
+    for source, has_value in available:
+        order = (not has_value, source.signal.rank)
+        if source.slot not in found or order < found[source.slot][0]:
+            found[source.slot] = order, source
+    return [source for _, source in found.values()]

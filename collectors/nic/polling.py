@@ -1,7 +1,7 @@
-"""Reads many ports in a thread beside the event loop, so that one that hangs harms no other.
+"""Reads many ports in a thread beside the event loop, so that a hanging port affects no other.
 
-A driver may keep a reader for as long as its firmware sleeps. One thread reads all ports, one after the other; when
-it makes no headway for the deadline, the card that it hangs on is left to it, and another thread reads the rest.
+A driver may block a reader for as long as its firmware sleeps. One thread reads all ports, one after the other. If it
+makes no progress for the deadline, it keeps the card on which it hangs, and another thread reads the rest.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collectors.nic.reading import PortReader, PortReading
 
 
 class PollRounds:
-    """One for a host."""
+    """The polling rounds of one host."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -22,11 +22,11 @@ class PollRounds:
 
     @property
     def hung(self) -> frozenset[str]:
-        """The cards on which a thread still waits."""
+        """The cards on which a thread is still blocked."""
         return frozenset(self._hung)
 
     async def read(self, readers: Iterable[PortReader]) -> dict[str, PortReading]:
-        """One reading of each port that answers, by identity."""
+        """Return one reading of each responding port, by identity."""
         waiting = deque(reader for reader in readers if reader.port.card not in self._hung)
         found: dict[str, PortReading] = {}
         while waiting:
@@ -38,7 +38,7 @@ class PollRounds:
 
 
 class _Worker:
-    """One thread on its way through the ports."""
+    """One thread that reads the waiting ports."""
 
     def __init__(self, waiting: "deque[PortReader]", found: dict[str, PortReading]) -> None:
         self._waiting = waiting
@@ -50,7 +50,7 @@ class _Worker:
         self._done = in_thread(self._work, "railsight-nic")
 
     async def finished(self, deadline_s: float) -> bool:
-        """Wait until it is through; False where it made no headway for so long."""
+        """Wait until it has finished; return False if it made no progress for the deadline."""
         while True:
             before = self._read
             ended, _ = await asyncio.wait({self._done}, timeout=deadline_s)
@@ -61,7 +61,7 @@ class _Worker:
                 return False
 
     def abandon(self, hung: set[str]) -> str:
-        """Let it wait for itself; the card on which it does so is in `hung` until it is through."""
+        """Abandon the thread; the card that blocks it is in `hung` until it has finished. Return that card."""
         with self._lock:
             self._left_to = hung
             if self._on:
@@ -81,7 +81,7 @@ class _Worker:
             return reader
 
     def _store(self, reader: PortReader, reading: PortReading) -> None:
-        """A reading that came too late is nobody's."""
+        """Store a reading; one that comes after the thread was abandoned is dropped."""
         with self._lock:
             if self._left_to is not None:
                 self._left_to.discard(self._on)

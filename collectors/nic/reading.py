@@ -1,7 +1,7 @@
-"""Reads one port: its state, and of every metric the best witness that it has.
+"""Reads one port: its state, and for every metric the best available source.
 
-The choice is made at the first reading and kept: two counters of one metric differ, and to change over would be a
-burst that never was. A metric that turns up later is added.
+The selection is made at the first reading and does not change: two counters of one metric differ, and a change would
+look like a burst. A metric that appears later is added.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,9 @@ _MS = 1_000_000
 
 
 class PortReading(NamedTuple):
-    """One reading of a port: values in the order of `slots`, None where there was none.
+    """One reading of a port: values in the order of `slots`, None for absent ones.
 
-    `refused` counts the files that the kernel refused and the contents that made no sense; `saturated` names the
-    counters at the bound where old hardware sticks.
+    `refused` counts refused files and invalid contents; `saturated` names the counters at the limit of old hardware.
     """
 
     slots: tuple[Slot, ...]
@@ -39,19 +38,19 @@ class PortReading(NamedTuple):
 
     @property
     def has_values(self) -> bool:
-        """Whether anything was read."""
+        """True if any value was read."""
         return any(value is not None for value in self.values)
 
 
 class PortReader:
-    """Reads one port for the life of its device. One thread at a time; may block as long as the driver does."""
+    """Reads one port for the life of its device. Used by one thread at a time; may block with the driver."""
 
     def __init__(self, tree: Tree, port: Port, source: Source, clock: Clock) -> None:
         self.port = port
         self._tree = tree
         self._source = source
         self._clock = clock
-        self._patience = RefusalBreaker()
+        self._breaker = RefusalBreaker()
         self._rdma = f"{tree.sys}/class/infiniband/{port.rdma}/ports/{port.number}" if port.rdma else ""
         self._net = f"{tree.sys}/class/net/{port.netdev}" if port.netdev else ""
         self._slots: tuple[Slot, ...] = _STATE
@@ -67,19 +66,19 @@ class PortReader:
 
     @property
     def is_restricted(self) -> bool:
-        """Whether only what the kernel knows without asking the device is read."""
-        return self.port.is_restricted or self._patience.is_closed(COUNTERS)
+        """True if only state of the kernel is read, without querying the device."""
+        return self.port.is_restricted or self._breaker.is_closed(COUNTERS)
 
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release the resources."""
         self._source.close()
 
     def rediscover(self) -> None:
-        """Take up metrics that turned up meanwhile, at the next reading."""
+        """Add metrics that have appeared, at the next reading."""
         self._looks = True
 
     def read(self) -> PortReading:
-        """One reading; never raises for what the tree holds."""
+        """Return one reading; no content of the tree makes it raise."""
         began_ns = self._clock.now_ns()
         self._refused = 0
         self._saturated = set()
@@ -90,41 +89,42 @@ class PortReader:
         found: list[float | None] = [None] * len(self._slots)
         found[: len(_STATE)] = self._state()
         is_hw_due = self._is_hw_due(began_ns)
-        for slot, witness in self._files:
-            if witness.group != HW_COUNTERS or is_hw_due:
-                found[slot] = self._counter(witness)
-        if (said := self._statistics()) is not None:
+        for slot, source in self._files:
+            if source.group != HW_COUNTERS or is_hw_due:
+                found[slot] = self._counter(source)
+        if (driver := self._statistics()) is not None:
             for slot, place in self._picked:
-                found[slot] = said.values[place]
+                found[slot] = driver.values[place]
         ended_ns = self._clock.now_ns()
         return PortReading(
             self._slots, found, (began_ns + ended_ns) // 2, ended_ns, self._refused, frozenset(self._saturated)
         )
 
     def _choose(self) -> None:
-        """Hear every witness once of each metric that has none yet, and keep the best."""
-        ethernet = self.port.speaks_ethernet
+        """Try every source of each metric that has none yet, and select the best."""
+        ethernet = self.port.has_ethernet_state
         known = set(self._slots)
         self._is_wanting = False
-        heard: list[tuple[MetricSource, bool]] = []
-        there = files(self._tree, self._rdma, self._net, tells_ethernet=ethernet)
-        heard += [(w, self._counter(w) is not None) for w in there if w.slot not in known]
-        if (said := self._statistics()) is not None:
-            heard += [(w, True) for w in statistics(said.names, tells_ethernet=ethernet) if w.slot not in known]
+        tried: list[tuple[MetricSource, bool]] = []
+        there = files(self._tree, self._rdma, self._net, is_ethernet=ethernet)
+        tried += [(source, self._counter(source) is not None) for source in there if source.slot not in known]
+        if (driver := self._statistics()) is not None:
+            named = statistics(driver.names, is_ethernet=ethernet)
+            tried += [(source, True) for source in named if source.slot not in known]
         self._names = ()
-        if self._is_wanting:  # who could not be heard just now may be the best: choose at the next reading
+        if self._is_wanting:  # a source that failed temporarily may be the best: select at the next reading
             self._looks = True
             return
-        for witness in best(heard):
+        for source in best(tried):
             slot = len(self._slots)
-            self._slots = (*self._slots, witness.slot)
-            if witness.path:
-                self._files.append((slot, witness))
+            self._slots = (*self._slots, source.slot)
+            if source.path:
+                self._files.append((slot, source))
             else:
-                self._statistic[witness.name] = slot
+                self._statistic[source.name] = slot
 
     def _is_hw_due(self, now_ns: int) -> bool:
-        """Within `lifespan` the kernel repeats what it said: then nothing was read, rather than nothing happened."""
+        """Return False within `lifespan`: the kernel repeats its last values, which are absent then, not unchanged."""
         text = self._read_text(f"{self._rdma}/hw_counters/lifespan") if self._rdma and not self.is_restricted else None
         span_ms = (self._parsed(text, values.counter) or 0) if text is not None else 0
         if self._hw_read_ns is not None and 0 <= now_ns - self._hw_read_ns < span_ms * _MS:
@@ -132,60 +132,60 @@ class PortReader:
         self._hw_read_ns = now_ns
         return True
 
-    def _counter(self, witness: MetricSource) -> int | None:
-        if not self._allows(witness.group, witness.path):
+    def _counter(self, source: MetricSource) -> int | None:
+        if not self._allows(source.group, source.path):
             return None
         try:
-            text = self._tree.read_text(witness.path)
+            text = self._tree.read_text(source.path)
         except Refusal as refusal:
-            self._refuse(witness.group, witness.path, refusal)
+            self._refuse(source.group, source.path, refusal)
             return None
         if text is None:
             return None
-        self._patience.on_success(witness.group, witness.path)
+        self._breaker.on_success(source.group, source.path)
         try:
             value = values.counter(text)
         except Reject:
             self._refused += 1
             return None
-        if value is not None and value == SATURATES.get(witness.name):
-            self._saturated.add(witness.name)
-        return values.times(value, witness.signal.factor)
+        if value is not None and value == SATURATES.get(source.name):
+            self._saturated.add(source.name)
+        return values.times(value, source.signal.factor)
 
     def _refuse(self, group: str, path: str, refusal: Refusal) -> None:
         self._refused += 1
         self._is_wanting |= not refusal.lasting
-        self._patience.on_refusal(group, path, lasting=refusal.lasting)
+        self._breaker.on_refusal(group, path, lasting=refusal.lasting)
 
     def _allows(self, group: str, path: str) -> bool:
         if self.port.is_restricted and group in {COUNTERS, HW_COUNTERS, ETHTOOL}:
             return False
-        if group in {HW_COUNTERS, ETHTOOL} and self._patience.is_closed(COUNTERS):
+        if group in {HW_COUNTERS, ETHTOOL} and self._breaker.is_closed(COUNTERS):
             return False
-        return self._patience.allows(group, path)
+        return self._breaker.allows(group, path)
 
     def _statistics(self) -> Statistics | None:
         if not self._net or not self._allows(ETHTOOL, ""):
             return None
         try:
-            said = self._source.read()
+            driver = self._source.read()
         except Refusal as refusal:
             self._refuse(ETHTOOL, "", refusal)
             return None
-        if said is not None:
-            self._patience.on_success(ETHTOOL, "")
-            if said.names is not self._names:
-                self._names = said.names
-                place_of = {name: place for place, name in reversed(list(enumerate(said.names)))}
+        if driver is not None:
+            self._breaker.on_success(ETHTOOL, "")
+            if driver.names is not self._names:
+                self._names = driver.names
+                place_of = {name: place for place, name in reversed(list(enumerate(driver.names)))}
                 chosen = self._statistic.items()
                 self._picked = [(slot, place_of[name]) for name, slot in chosen if name in place_of]
-        return said
+        return driver
 
     def _state(self) -> tuple[float | None, float | None, float | None]:
-        """(oper, admin, speed); a port that is down has no speed, whatever rate its driver shows."""
+        """Return (oper, admin, speed); the speed of a port that is down is absent, whatever its driver reports."""
         oper: float | None = None
         admin: float | None = None
-        if self.port.speaks_ethernet or not self._rdma:
+        if self.port.has_ethernet_state or not self._rdma:
             oper, admin = self._netdev_state()
         asks_rdma = bool(self._rdma) and not self.is_restricted
         if asks_rdma and oper is None:
@@ -195,7 +195,7 @@ class PortReader:
         if not oper or self.is_restricted:
             return oper, admin, None
         speed = None
-        if self.port.speaks_ethernet or not self._rdma:
+        if self.port.has_ethernet_state or not self._rdma:
             speed = self._parsed(self._read_text(f"{self._net}/speed", may_refuse=True), values.speed_bps)
         if asks_rdma and speed is None:
             speed = self._parsed(self._read_text(f"{self._rdma}/rate", may_refuse=True), values.rate_bps)

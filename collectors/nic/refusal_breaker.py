@@ -1,7 +1,7 @@
-"""Which files are asked no more, because the kernel keeps refusing them. Pure.
+"""Stops reading files that the kernel refuses repeatedly. Pure.
 
-Reading the counters of a restricted PCI function floods the kernel log with ACCESS_REG failures, one a file
-(DETECTION 1): after three in a row a whole group is left alone, for the life of the device.
+Reading the counters of a restricted PCI function floods the kernel log with ACCESS_REG failures, one per file
+(DETECTION 1): after three consecutive refusals a whole group is disabled, for the life of the device.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ REFUSALS = 3
 
 
 class RefusalBreaker:
-    """One for a port."""
+    """The circuit breaker of one port."""
 
     def __init__(self) -> None:
         self._in_a_row: Counter[str] = Counter()
@@ -18,21 +18,21 @@ class RefusalBreaker:
         self._closed: set[str] = set()
 
     def allows(self, group: str, path: str) -> bool:
-        """Whether this file of this group is still asked."""
+        """Return whether this file of this group is still read."""
         return group not in self._closed and self._of_file[path] < REFUSALS
 
     def is_closed(self, group: str) -> bool:
-        """Whether nothing of this group is asked any more."""
+        """Return whether the whole group is disabled."""
         return group in self._closed
 
     def on_success(self, group: str, path: str) -> None:
-        """The file was read, whatever it said."""
+        """Record a read file, whatever its content."""
         self._in_a_row[group] = 0
         if self._of_file[path]:
             self._of_file[path] = 0
 
     def on_refusal(self, group: str, path: str, *, lasting: bool) -> None:
-        """The file was not to be read; a want of the moment is forgiven."""
+        """Record a refused file; a temporary shortage is ignored."""
         if not lasting:
             return
         self._of_file[path] += 1

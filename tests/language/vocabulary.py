@@ -88,8 +88,6 @@ NOT_YET: tuple[str, ...] = (
     "collectors/core/",
     "collectors/gnmi/",
     "collectors/host/",
-    "collectors/kernel/",
-    "collectors/nic/",
     "collectors/sim/",
     "collectors/snmp/",
     "docs/detectors/",

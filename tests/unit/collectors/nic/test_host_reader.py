@@ -181,7 +181,7 @@ async def test_what_cannot_start_says_so_before_anything_is_sent(tmp_path: Path)
     with pytest.raises(Misconfigured, match="Kafka"):
         await SPEC.run(SPEC.Params(), Core())
     nowhere = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
-    with pytest.raises(Misconfigured, match="no such folder"):
+    with pytest.raises(Misconfigured, match="no such directory"):
         await SPEC.run(SPEC.Params.model_validate({"root": tmp_path / "none"}), nowhere)
 
 
