@@ -1,8 +1,8 @@
-"""A plain aiokafka loop with an object for each port: what one writes first, without a framework.
+"""A plain aiokafka loop with an object per port: the first version that one writes without a framework.
 
-The way of its documentation: `getmany` ("Batch consumption"), the producer's futures gathered instead of one wait a
-message ("Producer client"), snappy, uvloop. The step is per port and in Python, with slots and one list of counters a
-port; nothing of it is numpy but the message's own table, which is turned into lists by one call.
+Follows its documentation: `getmany` ("Batch consumption"), the producer's futures gathered instead of one wait per
+message ("Producer client"), snappy, uvloop. The step is per port and in Python, with slots and one list of counters per
+port; only the message's own table is numpy, which one call turns into lists.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class PortState:
         self.at_ns = at_ns
 
     def rates(self, counters: list[int], at_ns: int) -> list[float]:
-        """Of every counter since the last reading, a second; this reading is the last one from now on."""
+        """Return the rate of every counter since the last reading, per second, and make this reading the last one."""
         seconds = (at_ns - self.at_ns) / NS
         rates = [
             (now - before) / seconds if now > before else 0.0
@@ -37,13 +37,13 @@ class PortState:
 
 
 class Ports:
-    """All ports that were ever read."""
+    """The state of all ports."""
 
     def __init__(self) -> None:
         self._ports: dict[tuple[str, str], PortState] = {}
 
     def read(self, samples: Samples) -> Iterator[bytes]:
-        """The answers for one message."""
+        """Yield the answers for one message."""
         limited = [
             (column, LIMITS_PER_S[metric])
             for column, metric in enumerate(samples.counters.metric)
@@ -61,7 +61,7 @@ class Ports:
 
 
 async def consume(task: Task) -> Tally:
-    """Read until all is read."""
+    """Read until every message is read."""
     tally, ports, sent = Tally(task), Ports(), []
     consumer = AIOKafkaConsumer(
         task.topic, bootstrap_servers=task.bootstrap, group_id=task.group, auto_offset_reset="earliest"
@@ -82,7 +82,7 @@ async def consume(task: Task) -> Tally:
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,8 +1,8 @@
 """Bytewax: a dataflow with batch operators from its Kafka source to its Kafka sink.
 
-The way of its documentation: `KafkaSource` with its own batches and `KafkaSink` (bytewax.connectors.kafka),
+Follows its documentation: `KafkaSource` with its own batches and `KafkaSink` (bytewax.connectors.kafka),
 `flat_map_batch` to decode whole batches at once, and `stateful_batch`, its lowest-level stateful operator, with one
-logic a device (bytewax.operators). One worker, since workers of a process share one interpreter lock; no recovery
+logic per device (bytewax.operators). One worker, since workers of a process share one interpreter lock; no recovery
 store, which is the default. `tail=False` lets the flow end at the end of the topic.
 """
 
@@ -26,11 +26,11 @@ State = tuple[Counters, int]
 class Device(StatefulBatchLogic):  # type: ignore[misc]
     """The last reading of one device."""
 
-    def __init__(self, kept: State | None) -> None:
-        self._last = kept
+    def __init__(self, restored: State | None) -> None:
+        self._last = restored
 
     def on_batch(self, values: list[Samples]) -> tuple[Iterable[bytes], bool]:
-        """The answers for the device's messages of one batch; its state is retained."""
+        """Return the answers for the device's messages of one batch; its state is retained."""
         found: list[bytes] = []
         for samples in values:
             if self._last is not None:
@@ -39,12 +39,12 @@ class Device(StatefulBatchLogic):  # type: ignore[misc]
         return found, StatefulBatchLogic.RETAIN
 
     def snapshot(self) -> State | None:
-        """What recovery would keep."""
+        """Return the state for recovery."""
         return self._last
 
 
 def dataflow(task: Task, tally: Tally) -> Any:
-    """The whole flow."""
+    """Return the whole flow."""
 
     def decoded(messages: list[Any]) -> Iterable[tuple[str, Samples]]:
         read = [from_bytes(Samples, message.value) for message in messages]
@@ -66,7 +66,7 @@ def dataflow(task: Task, tally: Tally) -> Any:
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     tally = Tally(task)
     cli_main(dataflow(task, tally))
     return tally

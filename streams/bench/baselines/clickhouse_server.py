@@ -1,4 +1,4 @@
-"""What those who store left in ClickHouse, and what it cost the server."""
+"""The ClickHouse server of a storing baseline: its rows, their size, and its CPU."""
 
 import os
 import time
@@ -15,38 +15,38 @@ _PARTS = (
     "system.parts WHERE active AND rows > 0 AND database IN ('default', 'railsight') AND table != 'schema_migrations'"
 )
 _SERVER = "streams.embedded.clickhouse"
-_QUIET_S = 2.0
-_LOOK_EVERY_S = 0.5
-_REST_WITHIN_S = 300.0
+_IDLE_S = 2.0
+_POLL_S = 0.5
+_MERGE_TIMEOUT_S = 300.0
 
 
 class Server:
-    """A ClickHouse of one contender's own."""
+    """A ClickHouse for one baseline alone."""
 
     def __init__(self, url: str) -> None:
         self.url = url
         self._before = self._cpu_s()
 
     def cpu_s(self) -> float:
-        """What it used since it began to answer."""
+        """Return the CPU seconds since it began to answer."""
         return self._cpu_s() - self._before
 
     def at_rest(self) -> tuple[dict[str, int], int]:
-        """Merge every table that has rows to one part a day; those rows, and the bytes of all on disk.
+        """Merge every non-empty table to one part per day; return the rows by table, and the bytes on disk.
 
-        Tables put off merges differently, and a short run would hold few of those that a row costs in its life: so
-        each has its own, as far as they came, and one of everything.
+        Tables defer merges differently, and a short run would include few of those that a row costs in its life. So
+        each run has its own merges so far, and one final merge of everything.
         """
         with closing(ClickHouse(StoreParams(url=self.url, database="default"))) as clickhouse:
-            for database, table in clickhouse.query(f"SELECT DISTINCT database, table FROM {_PARTS}"):  # noqa: S608 — ours
+            for database, table in clickhouse.query(f"SELECT DISTINCT database, table FROM {_PARTS}"):  # noqa: S608 — constants
                 clickhouse.command(f"OPTIMIZE TABLE {database}.{table} FINAL")
-            give_up = time.monotonic() + _REST_WITHIN_S
-            quiet_since = time.monotonic()
-            while time.monotonic() - quiet_since < _QUIET_S and time.monotonic() < give_up:
+            deadline_s = time.monotonic() + _MERGE_TIMEOUT_S
+            idle_since = time.monotonic()
+            while time.monotonic() - idle_since < _IDLE_S and time.monotonic() < deadline_s:
                 if clickhouse.query("SELECT count() FROM system.merges")[0][0]:
-                    quiet_since = time.monotonic()
-                time.sleep(_LOOK_EVERY_S)
-            parts = clickhouse.query(f"SELECT table, sum(rows), sum(bytes_on_disk) FROM {_PARTS} GROUP BY table")  # noqa: S608 — ours
+                    idle_since = time.monotonic()
+                time.sleep(_POLL_S)
+            parts = clickhouse.query(f"SELECT table, sum(rows), sum(bytes_on_disk) FROM {_PARTS} GROUP BY table")  # noqa: S608 — constants
         return {table: int(rows) for table, rows, _ in parts}, sum(int(size) for _, _, size in parts)
 
     @staticmethod
@@ -56,6 +56,6 @@ class Server:
 
 @contextmanager
 def clickhouse_server(folder: Path) -> Iterator[Server]:
-    """A fresh server, whose data is gone with its folder."""
+    """Run a new server with its data in the folder."""
     with EmbeddedClickHouse(ClickHouseParams(data=folder)) as clickhouse:
         yield Server(clickhouse.url)

@@ -1,7 +1,7 @@
-"""Runs every contender on one Kafka, one after the other, and checks what each found.
+"""Runs every baseline on one Kafka, one after the other, and checks its answers.
 
-Decides what is counted: a contender's own process from its start to its end, and for those who store, ClickHouse
-until its merges have come to rest.
+Decides the CPU to count: that of a baseline's process from its start to its end, and for those that store, that of
+ClickHouse until its merges have finished.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from streams.embedded.kafka_config import KafkaParams
 from streams.runtime.admin import ensure_topics
 from streams.wire import topics
 
-WITHIN_S = 600.0
+TIMEOUT_S = 600.0
 _MISSING = "ModuleNotFoundError: "
 
 
 @dataclass(frozen=True, slots=True)
 class BaselineRun:
-    """What one contender used and found; `wrong` says in one line what is not as it should be."""
+    """Usage of one baseline; `wrong` describes in one line how its answers differ from the expected ones."""
 
     messages: int
     port_samples: int = 0
@@ -45,69 +45,69 @@ class BaselineRun:
     disk_bytes: int = 0
     wrong: str = ""
     missing: str = ""
-    """Why it could not run here; then nothing is wrong with it."""
+    """Reason that it could not run here; then nothing is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What contenders are run on; `python` is the interpreter of those apart, or why there is none."""
+    """The environment of the baselines; `python` is that of the isolated ones, or why it is absent."""
 
     kafka: KafkaSettings
     filled: Filled
     folder: Path
     python: Path | environment.NotInstalled
 
-    def run(self, contender: Baseline) -> BaselineRun:
-        """One contender, from its start to the check of what it did."""
-        if contender.is_isolated and isinstance(self.python, environment.NotInstalled):
+    def run(self, baseline: Baseline) -> BaselineRun:
+        """Run one baseline and check its answers."""
+        if baseline.is_isolated and isinstance(self.python, environment.NotInstalled):
             return BaselineRun(0, missing=str(self.python))
-        own = self.folder / contender.program
-        own.mkdir()
-        messages = max(1, round(self.filled.messages * contender.share))
+        folder = self.folder / baseline.program
+        folder.mkdir()
+        messages = max(1, round(self.filled.messages * baseline.share))
         task = Task(
-            self.kafka.bootstrap, topics.SAMPLES.name, messages, self.filled.port_samples, contender.answers.name,
-            str(own),
+            self.kafka.bootstrap, topics.SAMPLES.name, messages, self.filled.port_samples, baseline.answers.name,
+            str(folder),
         )  # fmt: skip
-        run = self._run_storage(contender, task) if contender.stores else self._run_detection(contender, task)
-        if contender.share == 1 and not run.wrong and run.port_samples not in (0, self.filled.port_samples):
+        run = self._run_storage(baseline, task) if baseline.stores else self._run_detection(baseline, task)
+        if baseline.share == 1 and not run.wrong and run.port_samples not in (0, self.filled.port_samples):
             wrong = f"{run.port_samples:,} port-samples read of {self.filled.port_samples:,}"
             return replace(run, wrong=wrong)
         return run
 
-    def _run_detection(self, contender: Baseline, task: Task) -> BaselineRun:
-        run = self._run_process(contender, task)
+    def _run_detection(self, baseline: Baseline, task: Task) -> BaselineRun:
+        run = self._run_process(baseline, task)
         if run.wrong or run.missing:
             return run
         return replace(
-            run, wrong=difference(asyncio.run(read_crossings(self.kafka, contender.answers)), self.filled.crossed)
+            run, wrong=difference(asyncio.run(read_crossings(self.kafka, baseline.answers)), self.filled.crossed)
         )
 
-    def _run_storage(self, contender: Baseline, task: Task) -> BaselineRun:
-        with clickhouse_server(self.folder / f"{contender.program}.clickhouse") as clickhouse:
-            run = self._run_process(contender, replace(task, clickhouse=clickhouse.url))
+    def _run_storage(self, baseline: Baseline, task: Task) -> BaselineRun:
+        with clickhouse_server(self.folder / f"{baseline.program}.clickhouse") as clickhouse:
+            run = self._run_process(baseline, replace(task, clickhouse=clickhouse.url))
             if run.wrong or run.missing:
                 return run
             rows, disk_bytes = clickhouse.at_rest()
             run = replace(run, server_cpu_s=clickhouse.cpu_s(), disk_bytes=disk_bytes)
-        stored, wanted = rows.get(contender.table, 0), run.port_samples * contender.rows_per_sample
+        stored, wanted = rows.get(baseline.table, 0), run.port_samples * baseline.rows_per_sample
         return replace(run, wrong="" if stored == wanted else f"{stored:,} rows stored of {wanted:,}")
 
-    def _run_process(self, contender: Baseline, task: Task) -> BaselineRun:
+    def _run_process(self, baseline: Baseline, task: Task) -> BaselineRun:
         interpreter, environ = Path(sys.executable), dict(os.environ)
-        if contender.is_isolated and isinstance(self.python, Path):
+        if baseline.is_isolated and isinstance(self.python, Path):
             interpreter, environ = self.python, environment.variables(Path(task.folder).with_suffix(".ours"))
         log = Path(task.folder).with_suffix(".log")
         with log.open("w") as out:
             process = subprocess.Popen(
-                [interpreter, "-m", contender.module, task.to_text()], stdout=out, stderr=subprocess.STDOUT, text=True,
+                [interpreter, "-m", baseline.module, task.to_text()], stdout=out, stderr=subprocess.STDOUT, text=True,
                 env=environ, cwd=task.folder, stdin=subprocess.DEVNULL,
             )  # fmt: skip
             try:
-                usage = wait_for_usage(process, WITHIN_S)
+                usage = wait_for_usage(process, TIMEOUT_S)
             finally:
                 process.kill()
         run = BaselineRun(task.messages, cpu_s=usage.cpu_s, wall_s=usage.wall_s, peak_bytes=usage.peak_bytes)
-        last = (log.read_text(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
         if last.startswith(_MISSING):
             return replace(run, missing=last.removeprefix(_MISSING))
         if usage.code or not last.startswith("{"):
@@ -117,21 +117,21 @@ class Comparison:
 
 def run_comparison(
     load: Load,
-    contenders: Sequence[Baseline],
+    baselines: Sequence[Baseline],
     python: Path | environment.NotInstalled,
     report_progress: Callable[[str], None],
 ) -> tuple[Filled, list[BaselineRun]]:
-    """Start Kafka, fill it, and run the contenders by turns."""
+    """Start Kafka, fill it, and run the baselines one after the other."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="railsight-bench-")))
         broker = stack.enter_context(EmbeddedKafka(KafkaParams(data=folder / "kafka")))
         kafka = KafkaSettings(bootstrap=broker.bootstrap)
-        own = [one.answers for one in contenders if one.answers not in topics.TOPICS]
-        asyncio.run(ensure_topics(kafka, (*topics.TOPICS, *own)))
+        answers = [one.answers for one in baselines if one.answers not in topics.TOPICS]
+        asyncio.run(ensure_topics(kafka, (*topics.TOPICS, *answers)))
         filled = asyncio.run(fill(kafka, load))
         report_progress(f"in Kafka: {filled.messages:,} messages, {filled.port_samples:,} port-samples")
         contest, runs = Comparison(kafka, filled, folder, python), []
-        for contender in contenders:
-            report_progress(f"running: {contender.name}")
-            runs.append(contest.run(contender))
+        for baseline in baselines:
+            report_progress(f"running: {baseline.name}")
+            runs.append(contest.run(baseline))
         return filled, runs

@@ -1,4 +1,4 @@
-"""What a contender found, against what was put into the data: every crossing once, and nothing else."""
+"""Checks the answers of a baseline: every crossing in the data once, and no other."""
 
 import json
 from collections.abc import Iterable
@@ -18,18 +18,18 @@ from streams.wire.topics import Topic
 
 
 async def read_crossings(kafka: KafkaSettings, topic: Topic) -> list[Crossing]:
-    """The crossings in a topic of answers, up to its end now."""
+    """Return the crossings in a topic of answers, up to its current end."""
     found: list[Crossing] = []
     async with AIOKafkaConsumer(**kafka.client_options(), auto_offset_reset="earliest") as consumer:
-        places = [TopicPartition(topic.name, partition) for partition in range(kafka.partitions.count(topic))]
-        consumer.assign(places)
-        ends = await consumer.end_offsets(places)
-        left = {at for at in places if ends[at]}
-        while left:
-            for at, records in (await consumer.getmany(*left, timeout_ms=500)).items():
+        partitions = [TopicPartition(topic.name, partition) for partition in range(kafka.partitions.count(topic))]
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        unread = {one for one in partitions if ends[one]}
+        while unread:
+            for one, records in (await consumer.getmany(*unread, timeout_ms=500)).items():
                 found += [crossing for record in records for crossing in _crossings(topic, record)]
-                if await consumer.position(at) >= ends[at]:
-                    left.discard(at)
+                if await consumer.position(one) >= ends[one]:
+                    unread.discard(one)
     return found
 
 
@@ -45,9 +45,9 @@ def _crossings(topic: Topic, record: Any) -> Iterable[Crossing]:
 
 
 def difference(found: list[Crossing], wanted: frozenset[Crossing]) -> str:
-    """How the answers differ from the data, in one line; empty where they do not."""
+    """Return in one line how the answers differ from the data; empty if they do not."""
     once = set(found)
     missed, invented, twice = len(wanted - once), len(once - wanted), len(found) - len(once)
     if missed or invented or twice:
-        return f"of {len(wanted)} crossings {missed} missed, {invented} invented, {twice} said twice"
+        return f"of {len(wanted)} crossings {missed} missed, {invented} invented, {twice} duplicated"
     return ""

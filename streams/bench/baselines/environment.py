@@ -1,6 +1,6 @@
-"""The environment of the peers that cannot share ours: made once in the user's cache, from pinned hashes.
+"""The separate environment of isolated baselines: installed once in the user's cache, from pinned hashes.
 
-Quix Streams 3.28 wants pydantic below 2.14, and railsight 2.14 or later, so the two cannot be installed together.
+Quix Streams 3.28 requires pydantic below 2.14, and railsight 2.14 or later: they cannot be installed together.
 """
 
 import hashlib
@@ -14,30 +14,30 @@ from pathlib import Path
 from streams.embedded.directories import cache_directory
 
 LOCK = Path(__file__).with_name("environment.lock")
-"""Written from environment.in by `uv pip compile --universal --python-version 3.11 --generate-hashes
+"""Compiled from environment.in by `uv pip compile --universal --python-version 3.11 --generate-hashes
 --no-emit-index-url --no-header --no-annotate`; numpy and protobuf are those of requirements.lock."""
-INSTALL_S = 600.0
+INSTALL_TIMEOUT_S = 600.0
 _STREAMS = Path(__file__).parents[3]
 
 
 class NotInstalled(Exception):
-    """The environment could not be made; the message says why in one line."""
+    """The environment could not be installed; the message is the reason in one line."""
 
 
 def folder_of(lock: bytes, cache: Path) -> Path:
-    """Where the environment of this lock and this Python lies."""
+    """Return the folder of the environment of this lock and this Python."""
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     return cache / f"bench-baselines-{python}-{hashlib.sha256(lock).hexdigest()[:12]}"
 
 
 def installed_python() -> Path | None:
-    """The environment's interpreter, where one was made before."""
+    """Return the environment's interpreter, None if it is not installed."""
     folder = folder_of(LOCK.read_bytes(), cache_directory())
     return _python(folder) if _complete(folder).exists() else None
 
 
 def install() -> Path:
-    """The environment's interpreter, after installing what it needs; raises NotInstalled."""
+    """Install the environment if necessary and return its interpreter; raise NotInstalled."""
     if (python := installed_python()) is not None:
         return python
     folder = folder_of(LOCK.read_bytes(), cache_directory())
@@ -55,19 +55,21 @@ def install() -> Path:
 
 
 def variables(bridge: Path, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The variables with which its interpreter finds our code, and no other package, through a new folder `bridge`."""
+    """Return variables with which its interpreter finds this package and no other, through a new folder `bridge`."""
     bridge.mkdir()
     (bridge / "streams").symlink_to(_STREAMS, target_is_directory=True)
     return {**environ, "PYTHONPATH": str(bridge)}
 
 
 def _call(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True, text=True, timeout=INSTALL_S, stdin=subprocess.DEVNULL)
+    subprocess.run(
+        command, check=True, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, stdin=subprocess.DEVNULL
+    )
 
 
 def _in_one_line(error: Exception) -> str:
-    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
-    lines = [line for line in (said or "").splitlines() if line.startswith("ERROR")] or [str(error)]
+    output = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+    lines = [line for line in (output or "").splitlines() if line.startswith("ERROR")] or [str(error)]
     return lines[-1].removeprefix("ERROR: ")
 
 

@@ -1,9 +1,9 @@
 """Stock Faust: an agent over the stream of events, state in memory, one message at a time.
 
-The way of its user guide: a codec for the values ("Models, Serialization, and Codecs"), `async for` over the stream
+Follows its user guide: a codec for the values ("Models, Serialization, and Codecs"), `async for` over the stream
 ("Agents"), uvloop for the event loop ("Command-line Interface", --loop), `stream_wait_empty` off and a large
 `stream_buffer_maxsize` ("Configuration Reference"). No Table, which would be slower by a changelog, no web server.
-`take()` makes the same tasks for each message, and was not faster.
+`take()` creates the same tasks per message and was not faster.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from streams.wire.models import Samples
 
 
 class SamplesCodec(codecs.Codec):
-    """Reads the value of a message; what is sent is bytes already."""
+    """Decodes the values of messages; sent values are bytes already."""
 
     def _loads(self, s: bytes) -> Samples:
         return from_bytes(Samples, s)
@@ -49,7 +49,7 @@ def watch(app: Any, task: Task, tally: Tally, done: asyncio.Event) -> None:
 
 
 async def run_app(task: Task) -> Tally:
-    """Run the app inside our loop, as its guide shows for embedding, until all is read."""
+    """Run the app inside our loop, as its guide shows for embedding, until every message is read."""
     app = faust.App(
         task.group,
         broker=f"kafka://{task.bootstrap}",
@@ -71,7 +71,7 @@ async def run_app(task: Task) -> Tally:
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,6 +1,6 @@
-"""The data of the comparison: readings of the largest fabric's mix of devices, and which ports cross a limit in them.
+"""The data of the comparison: readings of the largest fabric's mix of devices, with ports that cross a limit.
 
-Decides what a port's counters do; that every contender finds exactly the ports that crossed is for checking.
+Every baseline must find exactly the ports that crossed.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SWITCH_SHARE = 5_120 / 21_504
 """DESIGN 8: 16,384 hosts of 8 ports and 5,120 switches of 128."""
 CADENCE_NS = 10 * 10**9
 DOWN_SHARE = 1 / 2_000
-"""Of readings that say that a link went down: enough to compare answers by, too few to cost anything."""
+"""Share of readings with a link down: enough to compare answers, too few to add cost."""
 IDLE_SHARE = 0.25
 
 _SCALARS = [metric for metric in Metric if CATALOGUE[metric].index is None]
@@ -34,7 +34,7 @@ _TRAFFIC_PER_ROUND = {
     Metric.FEC_CORRECTED_BITS: 10**5,
     Metric.FEC_CORRECTED_CODEWORDS: 10**5,
 }
-"""A port of 400 Gbit/s that is a quarter used, with the corrections of a healthy optic."""
+"""A port of 400 Gbit/s at a quarter of its capacity, with the corrections of a healthy optic."""
 _GAUGE_VALUES = np.array([[1.0], [1.0], [400e9], [1e-9]])
 
 
@@ -44,7 +44,7 @@ Crossing = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One message, and the rows of it whose link went down since the one before."""
+    """One message, and its rows with a link that went down since the previous message."""
 
     samples: Samples
     crossed: tuple[int, ...]
@@ -52,7 +52,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`messages` readings: `rounds` of each device, whole rounds one after the other."""
+    """`messages` readings: `rounds` of each device, in complete rounds."""
 
     messages: int
     began_ns: int
@@ -60,7 +60,7 @@ class Load:
     seed: int = 1
 
     def readings(self) -> Iterator[Reading]:
-        """In the order in which a fabric's collectors would send them."""
+        """Yield the readings in the order in which a fabric's collectors would send them."""
         chance = np.random.default_rng(self.seed)
         sizes = self._sizes()
         rows = {size: tuple(f"Ethernet1/{port + 1}" for port in range(size)) for size in (8, 128)}
@@ -73,15 +73,15 @@ class Load:
             downs = chance.random(ports) < (DOWN_SHARE if turn else 0)
             counters += traffic + chance.integers(0, 1000, counters.shape, np.uint64) * (traffic > 0)
             counters[downs_column] += downs
-            place = 0
+            first = 0
             for number, size in enumerate(sizes):
-                there = slice(place, place + size)
-                samples = self._samples(number, turn, rows[size], counters[:, there])
-                yield Reading(samples, tuple(int(row) for row in np.flatnonzero(downs[there])))
-                place += size
+                columns = slice(first, first + size)
+                samples = self._samples(number, turn, rows[size], counters[:, columns])
+                yield Reading(samples, tuple(int(row) for row in np.flatnonzero(downs[columns])))
+                first += size
 
     def _sizes(self) -> list[int]:
-        """Ports of each device: of the first so many a switch's, of the others a host's."""
+        """Return the ports of each device: switches first, then hosts."""
         devices = max(2, self.messages // self.rounds)
         switches = max(1, round(devices * SWITCH_SHARE))
         return [128] * switches + [8] * (devices - switches)
@@ -100,7 +100,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What is in Kafka now, and which answers are right."""
+    """The load in Kafka, and the expected answers."""
 
     messages: int
     port_samples: int
@@ -108,7 +108,7 @@ class Filled:
 
 
 async def fill(kafka: KafkaSettings, load: Load) -> Filled:
-    """Put the load into the samples topic, as collectors do."""
+    """Write the load to the samples topic, as collectors do."""
     messages, port_samples = 0, 0
     crossed: set[Crossing] = set()
     async with AIOKafkaProducer(

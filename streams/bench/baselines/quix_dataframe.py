@@ -1,9 +1,9 @@
-"""Quix Streams: a StreamingDataFrame whose step keeps the last reading in the library's own state.
+"""Quix Streams: a StreamingDataFrame with the last reading in the library's own state.
 
-The way of its documentation: a Deserializer of one's own for the values ("Serialization"), `apply(..., stateful=True)`
-with `get_bytes` and `set_bytes`, which spare the state its JSON, and no changelog topics ("Stateful Applications"),
+Follows its documentation: a custom Deserializer for the values ("Serialization"), `apply(..., stateful=True)`
+with `get_bytes` and `set_bytes`, which avoid JSON in the state, and no changelog topics ("Stateful Applications"),
 `expand=True` for no or several outputs ("Processing"). State is RocksDB; with the changelog, which the documentation
-recommends, each reading would go to Kafka once more.
+recommends, each reading would be written to Kafka again.
 """
 
 from typing import Any
@@ -19,15 +19,15 @@ from streams.wire.models import Samples
 
 
 class SamplesDeserializer(Deserializer):  # type: ignore[misc]
-    """Reads the value of a message."""
+    """Decodes the value of a message."""
 
     def __call__(self, value: bytes, ctx: Any) -> Samples:
-        """Called by the library for each message."""
+        """Decode one value; the library calls this for each message."""
         return from_bytes(Samples, value)
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     tally = Tally(task)
     app = Application(
         broker_address=task.bootstrap,
@@ -40,14 +40,14 @@ def run(task: Task) -> Tally:
     )
 
     def rates(samples: Samples, state: State) -> list[bytes]:
-        kept = state.get_bytes("last")
+        last = state.get_bytes("last")
         state.set_bytes("last", samples.sampled_at_ns.to_bytes(8, "little") + samples.counters.values.tobytes())
         if tally.add(samples):
             app.stop()
-        if kept is None:
+        if last is None:
             return []
-        before = np.frombuffer(kept, np.uint64, offset=8).reshape(samples.counters.values.shape)
-        return crossings(samples, before, int.from_bytes(kept[:8], "little"))
+        before = np.frombuffer(last, np.uint64, offset=8).reshape(samples.counters.values.shape)
+        return crossings(samples, before, int.from_bytes(last[:8], "little"))
 
     readings = app.topic(task.topic, value_deserializer=SamplesDeserializer())
     answers = app.topic(task.answers, value_serializer="bytes")

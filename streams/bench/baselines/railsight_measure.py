@@ -1,6 +1,6 @@
 """railsight: its real `measure` stage in its real runner, with snapshots, progress and acknowledgements.
 
-All is as `railsight process measure` has it; what is added reads the stage's Progress, so that the process ends when
+Runs as `railsight process measure` does; an added consumer reads the stage's Progress, so that the process ends when
 all messages are read. It does more than the step: gauges, restarts, late and silent devices, and state that survives
 a kill; at its end it writes a snapshot of everything, as it does every 30 s.
 """
@@ -21,12 +21,12 @@ from streams.runtime.wall_clock import WallClock
 from streams.wire.models import Progress
 from streams.wire.topics import PROGRESS, decode
 
-NO_ONE_IS_SILENT_S = 3600.0
-"""The log is read long after it was written; nobody is to be called silent for that."""
+NO_SILENCE_S = 3600.0
+"""The log is read long after it was written; no device counts as silent because of that."""
 
 
 async def until_read(task: Task) -> None:
-    """Return once the stage says that it has read every message."""
+    """Return once the stage reports that it has read every message."""
     read: dict[int, int] = {}
     async with AIOKafkaConsumer(
         PROGRESS.name, bootstrap_servers=task.bootstrap, auto_offset_reset="earliest"
@@ -40,10 +40,10 @@ async def until_read(task: Task) -> None:
 
 
 async def measure(task: Task) -> Tally:
-    """Run the stage until all is read."""
+    """Run the stage until every message is read."""
     stop = asyncio.Event()
     kafka = KafkaSettings(bootstrap=task.bootstrap)
-    runtime = RuntimeSettings(inventory_wait_s=0, settle_s=NO_ONE_IS_SILENT_S, data=Path(task.folder))
+    runtime = RuntimeSettings(inventory_wait_s=0, settle_s=NO_SILENCE_S, data=Path(task.folder))
     stages = {"measure": stage_factory("measure", Settings(kafka=kafka, runtime=runtime))}
     serving = asyncio.create_task(serve(stages, kafka, runtime, stop, wiring=Wiring(), clock=WallClock()))
     watching = asyncio.create_task(until_read(task))
@@ -55,7 +55,7 @@ async def measure(task: Task) -> Tally:
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     import uvloop
 
     quieten()

@@ -1,6 +1,6 @@
 """railsight: its real sink, from Kafka to its own tables, each row once.
 
-All is as `railsight persist` has it; what is added ends the process when every message has been acknowledged.
+Runs as `railsight persist` does; the process ends when every message has been acknowledged.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from streams.store.params import SinkParams, StoreParams
 from streams.store.persist.sink import Sink
 from streams.wire.topics import SAMPLES
 
-LOOK_EVERY_S = 0.05
+POLL_S = 0.05
 
 
 async def store(task: Task) -> Tally:
@@ -24,8 +24,8 @@ async def store(task: Task) -> Tally:
         sink = Sink(clickhouse, KafkaSettings(bootstrap=task.bootstrap).client_options(), SinkParams())
         stop = asyncio.Event()
         storing = asyncio.create_task(sink.run(stop))
-        while sink.stats.records[SAMPLES.name] < task.messages and not storing.done():  # noqa: ASYNC110 — its counts tell nobody
-            await asyncio.sleep(LOOK_EVERY_S)
+        while sink.stats.records[SAMPLES.name] < task.messages and not storing.done():  # noqa: ASYNC110 — its counts set no event
+            await asyncio.sleep(POLL_S)
         stop.set()
         await storing
     finally:
@@ -34,7 +34,7 @@ async def store(task: Task) -> Tally:
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     return asyncio.run(store(task))
 
 

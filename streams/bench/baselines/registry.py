@@ -1,4 +1,4 @@
-"""Who takes part, in the order of the table: the first of each kind is railsight, and the others are compared to it."""
+"""The baselines in the order of the table: the first of each kind is railsight, to which the others are compared."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ _HOUR_S = 3600
 class Baseline:
     """One program.
 
-    `keeps` says where its state, or its rows, are. One that stores has a `table`, with `rows_each` rows a port-sample.
-    One that is `apart` runs in the peers' own environment; `share` is the part of the messages that it is given where
-    the whole would take too long.
+    `state_location` describes where its state, or its rows, are. One that stores has a `table`, with `rows_per_sample`
+    rows per port-sample. One that is `is_isolated` runs in a separate environment; `share` is the part of the messages
+    that it gets if all would take too long.
     """
 
     name: str
@@ -27,17 +27,17 @@ class Baseline:
 
     @property
     def stores(self) -> bool:
-        """Whether it stores readings, and does not look for crossings."""
+        """True if it stores readings instead of searching for crossings."""
         return bool(self.table)
 
     @property
     def module(self) -> str:
-        """What runs it, with `python -m`."""
+        """The module that runs it with `python -m`."""
         return f"{_PACKAGE}.{self.program}"
 
     @property
     def answers(self) -> Topic:
-        """Where it writes what it found: railsight in its own topic."""
+        """The topic of its answers: for railsight its own topic."""
         if self.program == "railsight_measure":
             return SYMPTOMS
         return Topic(f"bench.{self.program}", None, PartitionScheme.POD, _HOUR_S)
@@ -46,11 +46,16 @@ class Baseline:
 BASELINES: tuple[Baseline, ...] = (
     Baseline("railsight measure", "railsight_measure", "arrays; snapshots in Kafka"),
     Baseline("Faust agent", "faust_agent", "arrays; lost with the process"),
-    Baseline("aiokafka, an object a port", "aiokafka_loop", "objects; lost with the process"),
+    Baseline("aiokafka, object per port", "aiokafka_loop", "objects; lost with the process"),
     Baseline("Quix Streams", "quix_dataframe", "arrays in RocksDB, no changelog", is_isolated=True),
     Baseline("Bytewax", "bytewax_flow", "arrays; lost with the process", is_isolated=True),
-    Baseline("railsight sink", "railsight_sink", "a row a port, exactly once", table="samples"),
+    Baseline("railsight sink", "railsight_sink", "a row per port, exactly once", table="samples"),
     Baseline(
-        "gnmic's row a value", "row_per_value", "a row a value", table="gnmic_telemetry", rows_per_sample=24, share=0.1
+        "gnmic's row per value",
+        "row_per_value",
+        "a row per value",
+        table="gnmic_telemetry",
+        rows_per_sample=24,
+        share=0.1,
     ),
 )

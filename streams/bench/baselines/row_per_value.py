@@ -1,10 +1,10 @@
 """gnmic's ClickHouse output: a typed row for each value of each port, in the table that it creates.
 
 The table is that of its documentation (outputs/clickhouse_output.md, "Table layout", and the codecs of its CREATE
-TABLE); target, path and tags are those of its event format for OpenConfig interfaces. The client here is kinder than
-the real one: it reads our columnar messages instead of gNMI updates, makes rows as Arrow columns without a loop
+TABLE); target, path and tags are those of its event format for OpenConfig interfaces. This client is faster than
+the real one: it reads columnar messages instead of gNMI updates, builds rows as Arrow columns without a loop
 (clickhouse-connect's `insert_arrow`), and inserts 500,000 at once, where gnmic's default is 1,000 and ClickHouse's
-guide to bulk inserts says 10,000 to 100,000.
+guide to bulk inserts recommends 10,000 to 100,000.
 """
 
 import asyncio
@@ -41,22 +41,22 @@ TAGS = pa.array(["interface_name", "source", "subscription-name"])
 
 
 class DictionaryColumn:
-    """Strings by number, so that a column of them is made without a loop over rows."""
+    """Strings by number, so that a column is built without a loop over rows."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
 
-    def code(self, word: str) -> int:
-        """The word's number."""
-        return self._codes.setdefault(word, len(self._codes))
+    def code(self, text: str) -> int:
+        """Return the number of a string."""
+        return self._codes.setdefault(text, len(self._codes))
 
     def column(self, codes: Any) -> Any:
-        """The words of these numbers, as an Arrow dictionary."""
+        """Return the strings of these numbers as an Arrow dictionary."""
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(list(self._codes)))
 
 
 class Block:
-    """The rows of some messages, as the columns that the table wants."""
+    """The rows of some messages as columns of the table."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -64,7 +64,7 @@ class Block:
         self._parts: list[tuple[Any, ...]] = []
 
     def add(self, samples: Samples) -> None:
-        """Take the rows of a message: as many as it has values."""
+        """Add the rows of a message: one per value."""
         ports = np.array([self._ports.code(port) for port in samples.row], np.int32)
         for table in (samples.counters, samples.gauges):
             columns, rows = table.values.shape
@@ -81,15 +81,15 @@ class Block:
             self.rows += size
 
     def table(self) -> Any:
-        """The rows as an Arrow table; columns that are left out have the table's defaults."""
+        """Return the rows as an Arrow table; missing columns get the table's defaults."""
         at_ns, targets, ports, paths, is_counter, counts, numbers = map(np.concatenate, zip(*self._parts, strict=True))
-        words = self._targets.column(targets)
+        target_names = self._targets.column(targets)
         same = np.zeros(len(at_ns), np.int32)
         subscription = pa.DictionaryArray.from_arrays(pa.array(same), pa.array(["interfaces"]))
         kinds = pa.DictionaryArray.from_arrays(pa.array((~is_counter).astype(np.int32)), pa.array(["uint", "float"]))
         return pa.table({
             "timestamp": pa.array(at_ns, pa.timestamp("ns", "UTC")),
-            "target": words, "source": words, "subscription": subscription, "name": subscription,
+            "target": target_names, "source": target_names, "subscription": subscription, "name": subscription,
             "path": self._paths.column(paths), "tags": self._tags(targets, ports), "value_type": kinds,
             "value_uint": pa.array(counts, mask=~is_counter), "value_float": pa.array(numbers, mask=is_counter),
         })  # fmt: skip
@@ -97,16 +97,16 @@ class Block:
     def _tags(self, targets: Any, ports: Any) -> Any:
         size = len(targets)
         names, devices = self._ports.column(ports).dictionary, self._targets.column(targets).dictionary
-        words = pa.concat_arrays([names, devices, pa.array(["interfaces"])])
-        codes = np.stack([ports, targets + len(names), np.full(size, len(words) - 1)], axis=1).ravel()
+        values = pa.concat_arrays([names, devices, pa.array(["interfaces"])])
+        codes = np.stack([ports, targets + len(names), np.full(size, len(values) - 1)], axis=1).ravel()
         keys = TAGS.take(pa.array(np.tile(np.arange(3, dtype=np.int32), size)))
         return pa.MapArray.from_arrays(
-            pa.array(np.arange(size + 1, dtype=np.int32) * 3), keys, words.take(pa.array(codes))
+            pa.array(np.arange(size + 1, dtype=np.int32) * 3), keys, values.take(pa.array(codes))
         )
 
 
 async def store(task: Task) -> Tally:
-    """Read until all is read; every block is acknowledged before the next one is filled."""
+    """Read until every message is read; each block is acknowledged before the next one is filled."""
     import clickhouse_connect
     from aiokafka import AIOKafkaConsumer
 
@@ -131,7 +131,7 @@ async def store(task: Task) -> Tally:
 
 
 def run(task: Task) -> Tally:
-    """Do the task."""
+    """Run the task."""
     return asyncio.run(store(task))
 
 

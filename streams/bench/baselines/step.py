@@ -1,7 +1,7 @@
-"""The step that every contender does: of each port and counter the rate since the last reading, against a limit.
+"""The step of every baseline: the rate of each port and counter since the last reading, compared with a limit.
 
-Here with numpy, over the whole message at once, for every contender whose users may do so. It favours the peers: what
-is compared is how messages reach the step and where its state is kept, and never a slow way to subtract.
+Computed with numpy over the whole message, for every baseline that allows it. This favours the baselines: the
+comparison is about how messages reach the step and where its state is stored, not about slow subtraction.
 """
 
 import json
@@ -23,22 +23,22 @@ LIMITS_PER_S: dict[Metric, float] = {
     Metric.RX_SYMBOL_ERRORS: 1_000.0,
     Metric.FEC_UNCORRECTED_CODEWORDS: 1_000.0,
 }
-"""A counter that grows faster than this crosses its limit; the load's errors stay far below theirs."""
+"""A counter that grows faster than this crosses its limit; the load's errors stay far below it."""
 
 Counters = npt.NDArray[np.uint64] | npt.NDArray[np.float64]
 
 
 @cache
 def limits(metrics: tuple[Metric, ...]) -> npt.NDArray[np.float64]:
-    """The limit of each column, infinite where a metric has none; of shape (columns, 1)."""
+    """Return the limit of each column, infinite for metrics without one, of shape (columns, 1)."""
     return np.array([[LIMITS_PER_S.get(metric, np.inf)] for metric in metrics])
 
 
 def crossings(samples: Samples, before: Counters, before_ns: int) -> list[bytes]:
-    """The answers for a message, given the last reading of the same rows and columns and its time."""
+    """Return the answers for a message, given the last reading of the same rows and columns and its time."""
     values = samples.counters.values
-    grown = np.where(values > before, values - before, 0)
-    rates = grown / ((samples.sampled_at_ns - before_ns) / NS)
+    delta = np.where(values > before, values - before, 0)
+    rates = delta / ((samples.sampled_at_ns - before_ns) / NS)
     over = rates > limits(samples.counters.metric)
     if not over.any():
         return []
@@ -46,12 +46,12 @@ def crossings(samples: Samples, before: Counters, before_ns: int) -> list[bytes]
 
 
 def answer(samples: Samples, row: int, column: int, rate: float) -> bytes:
-    """One crossing, as it is produced to Kafka."""
-    said: dict[str, Any] = {
+    """Return one crossing as it is sent to Kafka."""
+    fields: dict[str, Any] = {
         "device": samples.device,
         "port": samples.row[row],
         "metric": samples.counters.metric[column].name,
         "rate": rate,
         "at_ns": samples.sampled_at_ns,
     }
-    return json.dumps(said).encode()
+    return json.dumps(fields).encode()

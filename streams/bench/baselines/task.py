@@ -1,6 +1,6 @@
-"""What a contender is told, and what it says when it is done; each runs as a process of its own.
+"""The task of a baseline, and the tally that it prints at its end; each runs in its own process.
 
-Needs the standard library and our models only: some contenders live in an environment that is not ours.
+Needs only the standard library and our models: isolated baselines run in another environment.
 """
 
 import json
@@ -15,8 +15,8 @@ from streams.wire.models import Samples
 class Task:
     """Read `messages` messages of `topic` from its beginning, write what crosses a limit to `answers`, then end.
 
-    `port_samples` are in all messages of the topic; `folder` is empty and the contender's own; `clickhouse` is the
-    server's URL, for those who store.
+    `port_samples` counts those in all messages of the topic; `folder` is empty and for this baseline alone;
+    `clickhouse` is the server's URL, for those that store.
     """
 
     bootstrap: str
@@ -29,16 +29,16 @@ class Task:
 
     @property
     def group(self) -> str:
-        """The consumer group of this one run."""
+        """The consumer group of this run."""
         return f"bench{self.folder.replace('/', '.')}"
 
     def to_text(self) -> str:
-        """As it stands on the contender's command line."""
+        """Return it as an argument of the command line."""
         return json.dumps(asdict(self))
 
 
 class Tally:
-    """What a contender has read, and how many messages are `left`."""
+    """Counts the port-samples that a baseline has read, and the messages that are `left`."""
 
     def __init__(self, task: Task) -> None:
         self.left = task.messages
@@ -46,25 +46,25 @@ class Tally:
 
     @classmethod
     def of_all(cls, task: Task) -> "Tally":
-        """Of a contender that counts by itself and has read everything."""
+        """Return the tally of a baseline that counts by itself and has read everything."""
         tally = cls(task)
         tally.left, tally.port_samples = 0, task.port_samples
         return tally
 
     def add(self, samples: Samples) -> bool:
-        """Count a message; says whether it was the last one."""
+        """Count a message and return whether it was the last one."""
         self.left -= 1
         self.port_samples += len(samples.row)
         return self.full
 
     @property
     def full(self) -> bool:
-        """Whether all has been read."""
+        """True if every message has been read."""
         return self.left <= 0
 
 
 def run_baseline(run: Callable[[Task], Tally]) -> None:
-    """Be the process of a contender: its task is the one argument, its tally the last line that it prints."""
+    """Run as the process of a baseline: the only argument is its task, the last line of output its tally."""
     tally = run(Task(**json.loads(sys.argv[1])))
     sys.stdout.write(f"\n{json.dumps({'port_samples': tally.port_samples})}\n")
     sys.stdout.flush()

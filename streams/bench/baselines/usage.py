@@ -1,4 +1,4 @@
-"""What processes cost: CPU seconds and memory, as the kernel counts them."""
+"""CPU seconds and memory of processes, as the kernel counts them."""
 
 import os
 import subprocess
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_LOOK_EVERY_S = 0.02
+_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """One process from its start to its end, all its threads and finished children included."""
+    """One process from its start to its end, with all its threads and finished children."""
 
     code: int
     cpu_s: float
@@ -20,31 +20,31 @@ class Usage:
     peak_bytes: int
 
 
-def wait_for_usage(process: subprocess.Popen[str], within_s: float) -> Usage:
-    """Wait for a process that was started just now; one that takes longer is killed, and its code is negative."""
+def wait_for_usage(process: subprocess.Popen[str], timeout_s: float) -> Usage:
+    """Wait for a process that has just been started; kill it at the timeout, with a negative code."""
     began = time.monotonic()
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             break
-        if time.monotonic() - began > within_s:
+        if time.monotonic() - began > timeout_s:
             process.kill()
-            within_s = float("inf")
-        time.sleep(_LOOK_EVERY_S)
+            timeout_s = float("inf")
+        time.sleep(_POLL_S)
     process.returncode = os.waitstatus_to_exitcode(status)
     wall_s = time.monotonic() - began
     return Usage(process.returncode, usage.ru_utime + usage.ru_stime, wall_s, usage.ru_maxrss * 1024)
 
 
 def descendants_cpu_s(ancestor: int, argument: str) -> float:
-    """The CPU seconds that running descendants of a process used whose command line has this argument."""
+    """Return the CPU seconds of a process's running descendants with this argument on their command line."""
     stats = {}
-    for place in Path("/proc").glob("[0-9]*"):
+    for entry in Path("/proc").glob("[0-9]*"):
         try:
-            fields = (place / "stat").read_text().rsplit(")", 1)[1].split()
-            stats[int(place.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICKS)
+            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            stats[int(entry.name)] = (int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICKS)
         except (OSError, IndexError):
-            continue  # it ended meanwhile
+            continue  # it has ended
     return sum(
         cpu_s for pid, (_, cpu_s) in stats.items() if _is_below(pid, ancestor, stats) and argument in _arguments(pid)
     )
