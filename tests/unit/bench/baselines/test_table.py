@@ -66,7 +66,7 @@ def test_answers_are_compared_one_by_one() -> None:
     wanted = frozenset({("a", "1", 1), ("a", "2", 1)})
     assert difference([("a", "2", 1), ("a", "1", 1)], wanted) == ""
     assert difference([("a", "1", 1), ("a", "1", 1), ("b", "1", 1)], wanted) == (
-        "of 2 crossings 1 missed, 1 invented, 1 said twice"
+        "of 2 crossings 1 missed, 1 invented, 1 duplicated"
     )
 
 
