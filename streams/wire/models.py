@@ -2,63 +2,95 @@
 
 Stages, collectors and tests use these; only the codec knows protobuf. A `google.protobuf.Timestamp` called `x` is
 `x_ns` here, Unix nanoseconds; an absent field with presence on the wire is None here.
+
+Defines findings, remediations and the responses to them. telemetry.py, internal_messages.py and symptoms.py define the
+other messages; import all of them from here.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 
-import numpy as np
-import numpy.typing as npt
+from streams.wire.internal_messages import (
+    IDLE_NS,
+    CablingReport,
+    InventoryChunk,
+    Job,
+    PeerGroup,
+    PeerWindow,
+    Progress,
+    Rejected,
+    Snapshot,
+    SnapshotChunk,
+    Symptom,
+    SymptomsReplaced,
+    VersionCensus,
+    VersionCount,
+    Window,
+)
+from streams.wire.telemetry import (
+    ABSENT_COUNTER,
+    NO_INDEX,
+    CollectorStatus,
+    Component,
+    Event,
+    EventKind,
+    Facts,
+    Neighbor,
+    RowKind,
+    Samples,
+    Source,
+    Table,
+)
 
-from streams.fabric.catalogue import Metric
-from streams.fabric.lldp_verdict import NeighborMatch
-from streams.wire.symptoms import CongestionState, Payload, SymptomKind
-
-ABSENT_COUNTER = 2**64 - 1
-"""A counter that the device did not report; an absent gauge is NaN."""
-
-IDLE_NS = 2**63 - 1
-"""The watermark of a partition without live devices: it does not hold back other partitions."""
-
-NO_INDEX = -1
-"""The column index of a metric that has none."""
-
-
-class Source(IntEnum):
-    SOURCE_UNSPECIFIED = 0
-    SOURCE_GNMI = 1
-    SOURCE_SNMP = 2
-    SOURCE_NIC = 3
-    SOURCE_HOST = 4
-    SOURCE_BRIDGE = 5
-
-    @property
-    def label(self) -> str:
-        """The name for people: in lower case, without the type's prefix."""
-        return self.name.removeprefix("SOURCE_").lower()
-
-
-class RowKind(IntEnum):
-    ROW_KIND_UNSPECIFIED = 0
-    ROW_KIND_PORT = 1
-    ROW_KIND_GPU = 2
-    ROW_KIND_DEVICE = 3
-
-
-class EventKind(IntEnum):
-    KIND_UNSPECIFIED = 0
-    LINK_DOWN = 1
-    LINK_UP = 2
-    ADMIN_DOWN = 3
-    ADMIN_UP = 4
-    MODULE_REMOVED = 5
-    MODULE_INSERTED = 6
-    MODULE_FAULT = 7
-    DEVICE_REBOOT = 8
-    GPU_XID = 9
-    NIC_FIRMWARE_ERROR = 10
-    PFC_STORM = 11
-    LOG = 12
+__all__ = [
+    "ABSENT_COUNTER",
+    "IDLE_NS",
+    "NO_INDEX",
+    "Action",
+    "BlastRadius",
+    "CablingReport",
+    "Cause",
+    "CollectorStatus",
+    "Component",
+    "Condition",
+    "Control",
+    "ControlKind",
+    "Coverage",
+    "Endpoint",
+    "Episode",
+    "Event",
+    "EventKind",
+    "Evidence",
+    "Facts",
+    "Finding",
+    "Forecast",
+    "InventoryChunk",
+    "Job",
+    "Message",
+    "Neighbor",
+    "Outcome",
+    "PeerGroup",
+    "PeerWindow",
+    "Progress",
+    "Rejected",
+    "Remediation",
+    "RemediationResult",
+    "RowKind",
+    "Samples",
+    "Severity",
+    "Snapshot",
+    "SnapshotChunk",
+    "Source",
+    "Status",
+    "Subject",
+    "Symptom",
+    "SymptomsReplaced",
+    "Table",
+    "Verdict",
+    "VersionCensus",
+    "VersionCount",
+    "Window",
+]  # fmt: skip
 
 
 class Condition(IntEnum):
@@ -186,105 +218,6 @@ class ControlKind(IntEnum):
     EXCLUDE = 4
     KILL_SWITCH = 5
     ACKNOWLEDGE = 6
-
-
-class PeerGroup(IntEnum):
-    """The ports of a device that a PeerWindow compares with each other."""
-
-    HOST_RAILS = 1
-    SWITCH_UPLINKS = 2
-
-
-@dataclass(slots=True)  # not frozen, as Samples: making a frozen one takes four times as long
-class Table:
-    """One of the two tables of Samples; immutable by convention.
-
-    `values` has shape (columns, rows): uint64 with ABSENT_COUNTER for counters, float64 with NaN for gauges.
-    `metric` and `index` have one entry a column; index is NO_INDEX where the metric has none.
-    """
-
-    metric: tuple[Metric, ...]
-    index: tuple[int, ...]
-    values: npt.NDArray[np.uint64] | npt.NDArray[np.float64]
-
-
-@dataclass(slots=True)
-class Samples:
-    device: str
-    source: Source
-    collector: str
-    collector_run: int
-    sequence: int
-    sampled_at_ns: int
-    received_at_ns: int
-    boot_id: int
-    row_kind: RowKind
-    row: tuple[str, ...]
-    rows_digest: int
-    counters: Table
-    gauges: Table
-    row_delay_us: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    device: str
-    port: str
-    kind: EventKind
-    at_ns: int
-    received_at_ns: int
-    source: Source
-    collector: str = ""
-    collector_run: int = 0
-    sequence: int = 0
-    detail: str = ""
-    code: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Component:
-    name: str
-    kind: str = ""
-    part_number: str = ""
-    serial: str = ""
-    firmware: str = ""
-    alias: tuple[str, ...] = ()
-    limit: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbor:
-    port: str
-    remote_device: str
-    remote_port: str
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    device: str
-    observed_at_ns: int
-    source: Source
-    vendor: str = ""
-    model: str = ""
-    os_version: str = ""
-    booted_at_ns: int = 0
-    serial: str = ""
-    components: tuple[Component, ...] = ()
-    neighbors: tuple[Neighbor, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class CollectorStatus:
-    collector: str
-    collector_run: int
-    source: Source
-    device: str
-    at_ns: int
-    reachable: bool
-    error: str = ""
-    last_sample_at_ns: int = 0
-    clock_offset_ns: int = 0
-    cadence_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,170 +362,10 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    stage: str
-    partition: int
-    epoch: int
-    watermark_ns: int
-    after_offset: int = 0
-    records: int = 0
-    lag: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """One observation of one port or device; `port` is empty for the device.
-
-    The change that it reports lies in (since_ns, at_ns], two readings of one source; `since_ns` is 0 where unknown, and
-    for congestion, whose payload has its own times.
-    """
-
-    device: str
-    port: str
-    payload: Payload
-    at_ns: int
-    since_ns: int = 0
-    source: Source = Source.SOURCE_UNSPECIFIED
-    by_event: bool = False
-    """The device reported it as it happened; else it follows from readings."""
-
-    @property
-    def kind(self) -> SymptomKind:
-        return self.payload.kind
-
-
-@dataclass(frozen=True, slots=True)
-class SymptomsReplaced:
-    """Replaces every symptom of one state of a port, as one source reads it, whose `at_ns` is later than `since_ns`.
-
-    Sent where a late reading changes what the readings after it show. `replacements` may be empty.
-    """
-
-    device: str
-    port: str
-    source: Source
-    state: CongestionState
-    since_ns: int
-    replacements: tuple[Symptom, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    device: str
-    port: str
-    source: Source
-    begin_ns: int
-    end_ns: int
-    since_ns: int
-    at_ns: int
-    metric: tuple[Metric, ...]
-    index: tuple[int, ...]
-    value: tuple[float, ...]
-    before: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PeerWindow:
-    device: str
-    source: Source
-    group: PeerGroup
-    begin_ns: int
-    end_ns: int
-    since_ns: int
-    at_ns: int
-    port: tuple[str, ...]
-    metric: tuple[Metric, ...]
-    value: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CablingReport:
-    device: str
-    port: str
-    source: Source
-    neighbor_match: NeighborMatch
-    at_ns: int
-    remote_device: str = ""
-    remote_port: str = ""
-    moved_ns: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class VersionCount:
-    kind: str
-    vendor: str
-    model: str
-    source: Source
-    version: str
-    devices: int = 0
-    parts: int = 0
-    changed_ns: int = 0
-    members: tuple[str, ...] = ()
-    since_ns: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class VersionCensus:
-    shard: int
-    at_ns: int
-    versions: tuple[VersionCount, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Episode:
     finding: Finding
     down_at_ns: tuple[int, ...] = ()
     related: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotChunk:
-    stage: str
-    partition: int
-    epoch: int
-    sequence: int
-    chunk: int
-    chunks: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    schema: int
-    epoch: int
-    next_offset: dict[str, int]
-    upstream_watermark_ns: dict[str, int]
-    watermark_ns: int
-    inventory_digest: str
-    state: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class InventoryChunk:
-    digest: str
-    effective_ns: int
-    chunk: int
-    chunks: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    job: str
-    device: str
-    start_ns: int
-    end_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    topic: str
-    partition: int
-    offset: int
-    stage: str
-    reason: str
-    at_ns: int
-    value: bytes
 
 
 Message = (

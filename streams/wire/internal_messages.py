@@ -1,0 +1,179 @@
+"""Models of internal.proto: the messages between stages. streams.wire.models exports them."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from streams.fabric.catalogue import Metric
+from streams.fabric.lldp_verdict import NeighborMatch
+from streams.wire.symptoms import CongestionState, Payload, SymptomKind
+from streams.wire.telemetry import Source
+
+IDLE_NS = 2**63 - 1
+"""The watermark of a partition without live devices: it does not hold back other partitions."""
+
+
+class PeerGroup(IntEnum):
+    """The ports of a device that a PeerWindow compares with each other."""
+
+    HOST_RAILS = 1
+    SWITCH_UPLINKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    stage: str
+    partition: int
+    epoch: int
+    watermark_ns: int
+    after_offset: int = 0
+    records: int = 0
+    lag: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One observation of one port or device; `port` is empty for the device.
+
+    The change that it reports lies in (since_ns, at_ns], two readings of one source; `since_ns` is 0 where unknown, and
+    for congestion, whose payload has its own times.
+    """
+
+    device: str
+    port: str
+    payload: Payload
+    at_ns: int
+    since_ns: int = 0
+    source: Source = Source.SOURCE_UNSPECIFIED
+    by_event: bool = False
+    """The device reported it as it happened; else it follows from readings."""
+
+    @property
+    def kind(self) -> SymptomKind:
+        return self.payload.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SymptomsReplaced:
+    """Replaces every symptom of one state of a port, as one source reads it, whose `at_ns` is later than `since_ns`.
+
+    Sent where a late reading changes what the readings after it show. `replacements` may be empty.
+    """
+
+    device: str
+    port: str
+    source: Source
+    state: CongestionState
+    since_ns: int
+    replacements: tuple[Symptom, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    device: str
+    port: str
+    source: Source
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    metric: tuple[Metric, ...]
+    index: tuple[int, ...]
+    value: tuple[float, ...]
+    before: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerWindow:
+    device: str
+    source: Source
+    group: PeerGroup
+    begin_ns: int
+    end_ns: int
+    since_ns: int
+    at_ns: int
+    port: tuple[str, ...]
+    metric: tuple[Metric, ...]
+    value: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CablingReport:
+    device: str
+    port: str
+    source: Source
+    neighbor_match: NeighborMatch
+    at_ns: int
+    remote_device: str = ""
+    remote_port: str = ""
+    moved_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCount:
+    kind: str
+    vendor: str
+    model: str
+    source: Source
+    version: str
+    devices: int = 0
+    parts: int = 0
+    changed_ns: int = 0
+    members: tuple[str, ...] = ()
+    since_ns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VersionCensus:
+    shard: int
+    at_ns: int
+    versions: tuple[VersionCount, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotChunk:
+    stage: str
+    partition: int
+    epoch: int
+    sequence: int
+    chunk: int
+    chunks: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    schema: int
+    epoch: int
+    next_offset: dict[str, int]
+    upstream_watermark_ns: dict[str, int]
+    watermark_ns: int
+    inventory_digest: str
+    state: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryChunk:
+    digest: str
+    effective_ns: int
+    chunk: int
+    chunks: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    job: str
+    device: str
+    start_ns: int
+    end_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    topic: str
+    partition: int
+    offset: int
+    stage: str
+    reason: str
+    at_ns: int
+    value: bytes
