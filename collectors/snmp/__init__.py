@@ -1,1 +1,1 @@
-"""The SNMP collector: many devices in one process, by GETBULK, and what they tell of themselves by traps."""
+"""The SNMP collector: polls many devices in one process by GETBULK, and receives their traps."""

@@ -1,7 +1,7 @@
-"""As much of BER (X.690) as an SNMP response's varbinds need. Pure; every length is held against what is there.
+"""Decodes the part of BER (X.690) that the varbinds of an SNMP response need. Pure; every length is checked.
 
-pyasn1 builds an object for every varbind, which is most of what pysnmp costs; this loop takes 1 µs for each
-(`railsight bench snmp` has the whole). What the shape of SNMP does not allow is a Reject, whoever sent it.
+pyasn1 builds an object for every varbind, which is most of the cost of pysnmp; this loop takes 1 µs for each
+(`railsight bench snmp` measures the whole). Encodings that SNMP does not allow raise Reject, from any sender.
 """
 
 from collections.abc import Iterable
@@ -27,11 +27,11 @@ Column = dict[bytes, Value]
 
 
 Varbind = tuple[bytes, int, Value]
-"""The content of the OID as it is on the wire, the tag, and a number or the bytes of anything else."""
+"""The content of the OID as encoded, the tag, and a number, or the bytes of any other value."""
 
 
 class Span(NamedTuple):
-    """The content of one element of a message."""
+    """The position of one element's content in a message."""
 
     start: int
     end: int
@@ -40,77 +40,77 @@ class Span(NamedTuple):
 def varbinds(  # noqa: C901 — one loop without calls: calls would double its cost
     data: bytes, start: int, end: int
 ) -> list[Varbind]:
-    """The varbinds of a list's content. Raises Reject."""
+    """Return the varbinds in a list's content. Raises Reject."""
     found: list[Varbind] = []
     take, number = found.append, int.from_bytes
     if end > len(data):
-        raise Reject("a list longer than its message")
+        raise Reject("varbind list longer than its message")
     i = start
     try:
         while i < end:
             if data[i] != SEQUENCE:
-                raise Reject("no varbind")
+                raise Reject("not a varbind")
             size = data[i + 1]
             i += 2
             if size > 127:
                 size, i = _long(data, i, size)
             stop = i + size
             if stop > end or data[i] != OID:
-                raise Reject("a varbind longer than its list, or without a name")
+                raise Reject("varbind longer than its list, or without an OID")
             size = data[i + 1]
             i += 2
             if size > 127:
                 size, i = _long(data, i, size)
             if not 0 < size <= _LONGEST_OID:
-                raise Reject("a name of impossible length")
+                raise Reject("OID of invalid length")
             at = i + size
             oid, tag, size = data[i:at], data[at], data[at + 1]
             at += 2
             if size > 127:
                 size, at = _long(data, at, size)
             if at + size != stop:
-                raise Reject("a value of another length than its varbind")
+                raise Reject("value length differs from its varbind's")
             value: Value = data[at:stop]
             if tag in _UNSIGNED:
                 if not 0 < size <= _LONGEST_INTEGER:
-                    raise Reject("a number of impossible length")
+                    raise Reject("number of invalid length")
                 value = number(data[at:stop], "big")
             elif tag == INTEGER:
                 if not 0 < size <= _LONGEST_INTEGER:
-                    raise Reject("a number of impossible length")
+                    raise Reject("number of invalid length")
                 value = number(data[at:stop], "big", signed=True)
             take((oid, tag, value))
             i = stop
     except IndexError as error:
-        raise Reject("the message ends within a varbind") from error
+        raise Reject("message ends within a varbind") from error
     return found
 
 
 def _long(data: bytes, i: int, first: int) -> tuple[int, int]:
-    """A length in more than one byte and where the content begins; the indefinite form is not allowed in SNMP."""
+    """Return a length of several bytes and the start of the content; SNMP does not allow the indefinite form."""
     count = first & 127
     if not 0 < count <= 4:
-        raise Reject("a length of impossible length")
+        raise Reject("length field of invalid length")
     return int.from_bytes(data[i : i + count], "big"), i + count
 
 
 def element(data: bytes, i: int, end: int, tag: int | None = None) -> Span:
-    """The content of the element that begins at `i`, within `end`. Raises Reject."""
+    """Return the content of the element that begins at `i`, within `end`. Raises Reject."""
     if i + 2 > end or end > len(data):
-        raise Reject("the message ends too early")
+        raise Reject("message ends too early")
     if tag is not None and data[i] != tag:
-        raise Reject(f"tag {data[i]:#x} where {tag:#x} is due")
+        raise Reject(f"tag {data[i]:#x} instead of {tag:#x}")
     size = data[i + 1]
     i += 2
     if size > 127:
         size, i = _long(data, i, size)
     if i + size > end:
-        raise Reject("an element longer than what holds it")
+        raise Reject("element longer than its container")
     return Span(i, i + size)
 
 
 def encoded(tag: int, content: bytes) -> bytes:
-    """An element."""
+    """Encode an element."""
     size = len(content)
     if size < 128:
         return bytes((tag, size)) + content
@@ -119,12 +119,12 @@ def encoded(tag: int, content: bytes) -> bytes:
 
 
 def integer(number: int) -> bytes:
-    """The content of a number that is not negative."""
+    """Encode the content of a number that is not negative."""
     return number.to_bytes(number.bit_length() // 8 + 1, "big")
 
 
 def oid_bytes(oid: Iterable[int]) -> bytes:
-    """The content of an OID on the wire."""
+    """Encode the content of an OID."""
     first, second, *rest = oid
     found = bytearray()
     for number in (40 * first + second, *rest):
@@ -136,27 +136,27 @@ def oid_bytes(oid: Iterable[int]) -> bytes:
 
 
 def oid_of(text: str) -> tuple[int, ...]:
-    """`1.3.6` as numbers."""
+    """Parse `1.3.6` to numbers."""
     return tuple(int(part) for part in text.split("."))
 
 
 def sub_identifiers(content: bytes) -> tuple[int, ...]:
-    """The numbers of an OID's tail, as an index is. Raises Reject where it ends within one, or is over 32 bits."""
+    """Return the numbers of an OID's tail, such as an index. Raises Reject if one is incomplete, or over 32 bits."""
     found, number = [], 0
     for byte in content:
         number = number << 7 | byte & 127
         if number >> 32:
-            raise Reject("a sub-identifier over 32 bits")
+            raise Reject("sub-identifier over 32 bits")
         if byte < 128:
             found.append(number)
             number = 0
     if content and content[-1] > 127:
-        raise Reject("a name that ends within a sub-identifier")
+        raise Reject("OID ends within a sub-identifier")
     return tuple(found)
 
 
 def oid_numbers(content: bytes) -> tuple[int, ...]:
-    """All numbers of an OID. Raises Reject."""
+    """Return all numbers of an OID. Raises Reject."""
     first, *rest = sub_identifiers(content)
     top = min(first // 40, 2)
     return (top, first - 40 * top, *rest)

@@ -1,20 +1,20 @@
-"""How much a request asks for: as few requests as are needed, and none whose answer gets lost. Pure.
+"""Sizes GETBULK requests: as few as possible, and none whose answer is lost. Pure.
 
-Each request has a cost of its own, so large ones are cheap; but an answer beyond one frame comes in fragments, and
-there are networks that drop fragments. Where a large answer does not come, a small one is asked for, and large ones are
-left alone for a while, each time for twice as long.
+Each request has a cost of its own, so large ones are cheap; but an answer larger than one frame is fragmented, and
+some networks drop fragments. If a large answer does not arrive, a small one is requested, and large ones are not used
+for a while, each time for twice as long.
 """
 
 ONE_FRAME = 50
-"""Values whose answer stays near one Ethernet frame: some 24 bytes each (measured on ifTable and ifXTable)."""
+"""Values whose answer is about one Ethernet frame: some 24 bytes each (measured on ifTable and ifXTable)."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 8, 1024
-"""Of walks. A poll is some 10: after a single loss one poll is dearer, where fragments never come 1 in 100 waits."""
+"""Numbers of walks. A poll is some 10: a single loss costs one poll more; if fragments never arrive, 1 in 100 waits."""
 _COLUMNS, _WIDEST = 5, 10
-"""Of a group. Wider ones bring fewer rows a request, and more in vain where columns differ in length."""
+"""Columns of a group. Wider ones return fewer rows per request, and more unused cells if columns differ in length."""
 
 
 class BulkSize:
-    """Of the requests to one device."""
+    """The request size of one device."""
 
     def __init__(self, wanted: int) -> None:
         self._wanted = wanted
@@ -22,28 +22,28 @@ class BulkSize:
 
     @property
     def values(self) -> int:
-        """How many values to ask for."""
+        """The number of values to request."""
         return min(self._wanted, ONE_FRAME) if self._left else self._wanted
 
     def was_lost(self) -> None:
-        """No answer came to a request of more than one frame, but one to a smaller."""
+        """Record that a request of more than one frame had no answer, but a smaller one had."""
         if not self._left:
             self._left = self._pause
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     def walked(self) -> None:
-        """A walk is through."""
+        """Record that a walk has finished."""
         self._left = max(0, self._left - 1)
 
     def was_too_big(self, values: int) -> None:
-        """The device says so: as many are not asked for again."""
+        """Record that the device refused so many values; fewer are requested from now on."""
         self._wanted = min(self._wanted, max(1, values // 2))
 
 
 def repetitions(rows: int, most: int) -> int:
-    """How many rows to ask for, where so many are expected and a request may bring `most`.
+    """Return the number of rows to request, if so many are expected and a request may return `most`.
 
-    As even as it goes: of 65 rows by 20, four requests of 17 bring 3 in vain, four of 20 would bring 15.
+    As even as possible: of 65 rows by 20, four requests of 17 return 3 unused rows, four of 20 would return 15.
     """
     if rows <= 0:
         return most
@@ -51,10 +51,10 @@ def repetitions(rows: int, most: int) -> int:
 
 
 def columns(count: int, rows: int, most: int) -> int:
-    """How many of so many columns to ask for at once, for the fewest requests; `rows` is 0 where nobody knows.
+    """Return the number of columns to request together for the fewest requests; `rows` is 0 if unknown.
 
-    31 columns of 65 rows by 100 are 22 requests by 3 columns, 28 by 5, 31 by 1. Of equals the narrowest: it brings
-    least in vain.
+    31 columns of 65 rows by 100 are 22 requests by 3 columns, 28 by 5, 31 by 1. Of equals the narrowest is chosen: it
+    returns the fewest unused cells.
     """
     if not rows:
         return _COLUMNS

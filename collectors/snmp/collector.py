@@ -1,4 +1,4 @@
-"""The SNMP collector: many devices in one process, and one ear for their traps. Wiring only."""
+"""The SNMP collector: many devices in one process, and one receiver for their traps. Wiring only."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ _RETRY = Backoff.constant(1.0)
 
 
 class TargetSession(NamedTuple):
-    """One device and all that decides how it is asked."""
+    """One device and all settings that affect its polling."""
 
     target: Target
     params: Params
@@ -36,13 +36,13 @@ class TargetSession(NamedTuple):
 
 
 def target_sessions(params: Params) -> dict[str, TargetSession]:
-    """The devices by name; raises Misconfigured before anything is asked."""
+    """Return the devices by name; raises Misconfigured before any request is sent."""
     login = params.login()
     return {target.name: TargetSession(target, params, login) for target in params.all_targets()}
 
 
 class Readers:
-    """Makes the readers of a process. Those that log in alike share what engines can share."""
+    """Creates the readers of a process. Those with the same login share parts of their engines."""
 
     def __init__(self, context: CollectorContext) -> None:
         self._context = context
@@ -50,7 +50,7 @@ class Readers:
         self._engines: Engines | None = None
 
     def reader(self, one: TargetSession) -> DeviceReader:
-        """Of one device; nothing is asked yet."""
+        """Return the reader of one device; it sends no request yet."""
         if self._engines is None or self._engines.login != one.login:
             self._engines = Engines(one.login)
         context, rng = self._context, random.Random(self._context.rng.random())  # noqa: S311 — jitter
@@ -60,7 +60,7 @@ class Readers:
 
 
 async def collect(params: Params, context: CollectorContext) -> None:
-    """Read every target that is this process's, and hear its traps where that is wanted, until cancelled."""
+    """Read every target that is assigned to this process, and receive traps if configured, until cancelled."""
     readers, senders = Readers(context), TrapSenders()
 
     async def read(one: TargetSession) -> None:
@@ -77,11 +77,11 @@ async def collect(params: Params, context: CollectorContext) -> None:
 async def _receive_traps(
     address: tuple[str, int], params: Params, senders: TrapSenders, context: CollectorContext
 ) -> None:
-    def heard(sender: str, said: dict[bytes, Value]) -> bool:
+    def on_trap(sender: str, trap: dict[bytes, Value]) -> bool:
         reader = senders.reader(sender)
-        return reader is not None and reader.on_trap(said)
+        return reader is not None and reader.on_trap(trap)
 
-    async with Traps(address, params.login(), senders.reader_of, heard, context.metrics, params.max_traps_per_s):
+    async with Traps(address, params.login(), senders.reader_of, on_trap, context.metrics, params.max_traps_per_s):
         await asyncio.Event().wait()
 
 
@@ -91,7 +91,7 @@ async def run(params: Params, core: Core) -> None:
 
 
 async def _collect_first(params: Params, context: CollectorContext) -> None:
-    """One reading of each device as soon as it gives one, then nothing."""
+    """Read each device once, retrying until it succeeds, then wait."""
     readers = Readers(context)
 
     async def first(reader: DeviceReader) -> None:
@@ -111,7 +111,7 @@ async def _collect_first(params: Params, context: CollectorContext) -> None:
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """One reading of every interface of every target as lines of JSON; raises Retry naming those that gave none."""
+    """Yield one reading of every interface of every target as lines of JSON; raises Retry with those that gave none."""
     names = list(target_sessions(params))
     bound_s = params.deadline_s + params.facts_deadline_s
     whole = params.model_copy(update={"every_interface": not params.if_types})

@@ -1,7 +1,7 @@
-"""One device: look it over, poll it, take its traps, and begin again where it went away.
+"""Reads one device: discover its ports, poll it, process its traps, and reconnect when it fails.
 
-Composes reading (I/O) and parsing (pure). The poll never waits for what is only good to know: who the device is,
-what is in its ports and whose its sensors are is asked for beside it, over another socket.
+Combines reading (I/O) and parsing (pure). The poll never waits for the facts: the device's identity, the modules in
+its ports and the owners of its sensors are requested concurrently, over another socket.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from streams.wire.models import CollectorStatus, EventKind, Facts, Samples
 Kind = TypeVar("Kind")
 _log = structlog.get_logger("railsight.snmp")
 
-_AT_FIRST = (*mib.INTERFACES, *mib.STATES, *mib.EVERY_COUNTER)
+_DISCOVERY = (*mib.INTERFACES, *mib.STATES, *mib.EVERY_COUNTER)
 _SCALARS = (mib.SYS_UP_TIME, mib.ENGINE_BOOTS, mib.ENGINE_TIME)
 _IDENTITY = (mib.SYS_DESCR, mib.SYS_OBJECT_ID)
 _FACTS = (
@@ -40,12 +40,12 @@ _FACTS = (
     mib.SENSORS,
     (*mib.LLDP_REMOTE, *mib.LLDP_LOCAL),
 )
-_FACTS_AGAIN_S = 60.0
-"""A device that changes all the time is looked over no more often than that."""
+_MIN_FACTS_INTERVAL_S = 60.0
+"""The minimum interval of facts for a device that changes all the time."""
 
 
 class DeviceReader:
-    """Reads one device for ever. Chance and time are given; nothing here ends because a device misbehaves."""
+    """Reads one device until cancelled. Randomness and time are arguments; a misbehaving device never ends it."""
 
     def __init__(
         self, target: Target, params: Params, engines: Engines, emitter: Emitter, metrics: CollectorMetrics,
@@ -55,7 +55,7 @@ class DeviceReader:
         self.name = target.name
         self._where = target.host_and_port
         self.address = literal(self._where[0])
-        """Where it is; what its name was resolved to last."""
+        """The last resolved address of its name."""
         self._params = params
         self._engines = engines
         self._emitter = emitter
@@ -63,21 +63,21 @@ class DeviceReader:
         self._clock = clock
         self._rng = rng
         self._agent: Agent | None = None
-        self._boots = RestartDetection()
+        self._restarts = RestartDetection()
         self._composer = Composer()
         self._ports: port_index.PortIndex | None = None
         self._interfaces: dict[bytes, Column] = {}
         self._sensors: tuple[Sensor, ...] = ()
         self._sensor_rows: frozenset[bytes] = frozenset()
         self._optics_due_s = float("-inf")
-        self._look_over_facts = asyncio.Event()
+        self._facts_wanted = asyncio.Event()
         self._disabled: set[str] = set()
         self._statuses = StatusSchedule(target.name, params.cadence_s, params.status_every_s)
-        self._reachable, self._error = False, "not reached yet"
+        self._reachable, self._error = False, "not read yet"
         self._last_sample_ns = 0
 
     async def run(self) -> None:
-        """Poll at each cadence; ask for facts beside it."""
+        """Poll at each cadence, and request facts concurrently."""
         pace = Pace(self._params.cadence_s, self._params.deadline_s)
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -87,44 +87,46 @@ class DeviceReader:
             self.close()
 
     async def read(self) -> Samples:
-        """One reading. Raises Retry and Reject."""
+        """Read the device once. Raises Retry and Reject."""
         agent = await self._connected()
-        await self._note_boot(agent)
-        ports, cells, began_ns = await self._cells(agent)
+        await self._check_restart(agent)
+        ports, cells, started_ns = await self._cells(agent)
         ended_ns = self._clock.now_ns()
         cells |= await self._optics(agent)
         reading = self._composer.compose(
-            ports, cells, self._sensors, (began_ns + ended_ns) // 2, ended_ns, self._boots.boot_id
+            ports, cells, self._sensors, (started_ns + ended_ns) // 2, ended_ns, self._restarts.boot_id
         )
         self._metrics.add("updates", self.name, sum(len(column) for column in cells.values()))
         samples = self._emitter.samples(self.name, reading)
         self._last_sample_ns = samples.sampled_at_ns
         self._statuses.sampled(asyncio.get_running_loop().time())
-        self._now(reachable=True)
+        self._set_reachable(reachable=True)
         return samples
 
     async def _cells(self, agent: Agent) -> tuple[port_index.PortIndex, dict[bytes, Column], int]:
-        """The ports, all that they say, and since when it was asked for."""
+        """Return the ports, their cells, and the time at which these were requested."""
         cells: dict[bytes, Column] = {}
         for _ in range(2):
             ports = self._ports or await self._inspect(agent)
-            began_ns = self._clock.now_ns()
+            started_ns = self._clock.now_ns()
             cells = await agent.columns(ports.columns)
             if frozenset(cells.get(mib.IF_OPER_STATUS, ())) == ports.everything:
                 break
-            self._ports = None  # ports came or went: their numbers may mean others now
-        return ports, cells, began_ns
+            self._ports = None  # ports were added or removed: their indexes may now name others
+        return ports, cells, started_ns
 
     async def read_whole(self) -> Samples:
-        """One reading with all that there is: facts first, so that the optics are in it. Raises Retry and Reject."""
+        """Read the device once with facts first, so that the optics are included. Raises Retry and Reject."""
         agent = await self._connected()
-        await self._note_boot(agent)
+        await self._check_restart(agent)
         await self._inspect(agent)
         try:
             async with asyncio.timeout(self._params.facts_deadline_s):
                 await self._request_facts()
         except (TimeoutError, Retry, Reject) as why:
-            _log.warning("no facts", device=self.name, why=str(why))
+            _log.warning(
+                "no facts", device=self.name, why=str(why) or f"no answer in {self._params.facts_deadline_s:g} s"
+            )
         return await self.read()
 
     async def _connected(self) -> Agent:
@@ -142,7 +144,7 @@ class DeviceReader:
         )  # fmt: skip
 
     def close(self) -> None:
-        """Let go of the socket; the next reading resolves the name and opens one anew."""
+        """Close the socket; the next reading resolves the name again and opens a new one."""
         agent, self._agent = self._agent, None
         if agent is not None:
             agent.close()
@@ -150,37 +152,37 @@ class DeviceReader:
     def _missed(self, why: str) -> None:
         self._metrics.add("reconnects", self.name)
         self.close()
-        self._now(reachable=False, error=why)
+        self._set_reachable(reachable=False, error=why)
 
-    async def _note_boot(self, agent: Agent) -> None:
+    async def _check_restart(self, agent: Agent) -> None:
         try:
-            said = await agent.get(_SCALARS)
-        except Reject:  # an agent that refuses all where it has not got one
-            said = await agent.get((mib.SYS_UP_TIME,))
-        ticks, counted, engine_s = (whole(said.get(oid)) for oid in _SCALARS)
+            scalars = await agent.get(_SCALARS)
+        except Reject:  # some agents refuse the whole request if they lack one object
+            scalars = await agent.get((mib.SYS_UP_TIME,))
+        ticks, counted, engine_s = (whole(scalars.get(oid)) for oid in _SCALARS)
         if ticks is None:
-            raise Reject("does not tell its sysUpTime")
+            raise Reject("does not report its sysUpTime")
         now_ns = self._clock.now_ns()
-        if self._boots.observe(ticks, counted, engine_s, now_ns):
+        if self._restarts.observe(ticks, counted, engine_s, now_ns):
             self._composer.restarted()
             self._ports = None
-            self._look_over_facts.set()
+            self._facts_wanted.set()
             detail = f"sysUpTime {ticks / 100:.0f} s"
             self._emitter.event(
-                self.name, DeviceEvent(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._boots.boot_id), now_ns
+                self.name, DeviceEvent(EventKind.DEVICE_REBOOT, "", now_ns, detail, self._restarts.boot_id), now_ns
             )
 
     async def _inspect(self, agent: Agent) -> port_index.PortIndex:
-        cells = await agent.columns(_AT_FIRST)
+        cells = await agent.columns(_DISCOVERY)
         types = None if self._params.every_interface else frozenset(self._params.if_types) or mib.PHYSICAL
         ports = self._ports = port_index.port_index(cells, types, self._params.cadence_s, self._params.max_ports)
         self._interfaces = {column: cells[column] for column in mib.INTERFACES}
-        self._look_over_facts.set()
-        _log.info("looked over", device=self.name, ports=len(ports.name))
+        self._facts_wanted.set()
+        _log.info("ports discovered", device=self.name, ports=len(ports.name))
         return ports
 
     async def _optics(self, agent: Agent) -> dict[bytes, Column]:
-        """The sensors' values where they are due; another set of sensors is looked over anew."""
+        """Return the sensors' values if they are due; if the set of sensors has changed, request the facts again."""
         now_s = asyncio.get_running_loop().time()
         if not self._sensors or now_s < self._optics_due_s:
             return {}
@@ -188,34 +190,36 @@ class DeviceReader:
         try:
             async with asyncio.timeout(self._params.deadline_s / 2):
                 cells = await agent.columns((mib.SENSOR_VALUE, mib.SENSOR_STATUS))
-        except (TimeoutError, Retry, Reject) as why:  # what was read of the ports is worth telling without them
+        except (TimeoutError, Retry, Reject) as why:  # the ports' values are emitted without them
             self._metrics.add("overdue" if isinstance(why, TimeoutError) else "unreadable", self.name)
             return {}
         if frozenset(cells[mib.SENSOR_VALUE]) != self._sensor_rows:
-            self._look_over_facts.set()
+            self._facts_wanted.set()
         return cells
 
     async def _run_facts(self) -> None:
-        """Ask for what the device is: at first, where it changed, and now and then."""
+        """Request the facts at first, after changes, and at intervals."""
         while True:
             try:
                 async with asyncio.timeout(self._params.facts_every_s):
-                    await self._look_over_facts.wait()
+                    await self._facts_wanted.wait()
             except TimeoutError:
                 pass
-            self._look_over_facts.clear()
-            wait_s = min(_FACTS_AGAIN_S, self._params.facts_every_s)
+            self._facts_wanted.clear()
+            wait_s = min(_MIN_FACTS_INTERVAL_S, self._params.facts_every_s)
             try:
                 async with asyncio.timeout(self._params.facts_deadline_s):
                     await self._request_facts()
             except (TimeoutError, Retry, Reject) as why:
-                _log.warning("no facts", device=self.name, why=str(why) or "not told in time")
-                self._look_over_facts.set()
+                _log.warning(
+                    "no facts", device=self.name, why=str(why) or f"no answer in {self._params.facts_deadline_s:g} s"
+                )
+                self._facts_wanted.set()
                 wait_s = min(wait_s, self._params.cadence_s)
             await asyncio.sleep(wait_s)
 
     async def _request_facts(self) -> None:
-        """Raises Retry where the device does not answer; a part of it that makes no sense is left out."""
+        """Request the facts; raises Retry if the device does not answer. A part that cannot be decoded is left out."""
         if self._ports is None:
             return
         cells: dict[bytes, Column] = {}
@@ -225,18 +229,20 @@ class DeviceReader:
             for group in _FACTS:
                 if group is not mib.SENSORS or self._params.optics_every_s:
                     cells |= await self._part(agent.columns(group))
-        self._take_facts(self._ports, {column: cells.get(column, {}) for group in _FACTS for column in group}, scalars)
+        self._apply_facts(self._ports, {column: cells.get(column, {}) for group in _FACTS for column in group}, scalars)
 
-    async def _part(self, asked: Awaitable[dict[bytes, Kind]]) -> dict[bytes, Kind]:
+    async def _part(self, request: Awaitable[dict[bytes, Kind]]) -> dict[bytes, Kind]:
         try:
-            return await asked
+            return await request
         except Reject as why:
             self._metrics.add("unreadable", self.name)
-            _log.warning("facts left out", device=self.name, why=str(why))
+            _log.warning("part of the facts refused", device=self.name, why=str(why))
             return {}
 
-    def _take_facts(self, ports: port_index.PortIndex, told: dict[bytes, Column], scalars: dict[bytes, Value]) -> None:
-        cells = told | self._interfaces
+    def _apply_facts(
+        self, ports: port_index.PortIndex, tables: dict[bytes, Column], scalars: dict[bytes, Value]
+    ) -> None:
+        cells = tables | self._interfaces
         entities = facts.entities(cells, ports)
         owners = Owners(entities, ports.labels)
         self._sensors = sensors(cells, entities, owners)
@@ -245,27 +251,27 @@ class DeviceReader:
         self._emitter.facts(
             Facts(
                 self.name, self._clock.now_ns(), self._emitter.source, vendor, model, os_version,
-                self._boots.booted_ns, serial, facts.components(cells, ports, owners), facts.neighbors(cells, ports),
+                self._restarts.booted_ns, serial, facts.components(cells, ports, owners), facts.neighbors(cells, ports),
             )
         )  # fmt: skip
 
-    def on_trap(self, said: dict[bytes, Value]) -> bool:
-        """Take a trap of this device; False where it is about a port that nobody knows."""
-        if (told := notification(said)) is None:
+    def on_trap(self, varbinds: dict[bytes, Value]) -> bool:
+        """Process a trap of this device; return False if it names an unknown port."""
+        if (trap := notification(varbinds)) is None:
             return True
         now_ns = self._clock.now_ns()
-        if told.kind is EventKind.DEVICE_REBOOT:
-            self._emitter.event(self.name, DeviceEvent(told.kind, "", now_ns, told.detail), now_ns)
+        if trap.kind is EventKind.DEVICE_REBOOT:
+            self._emitter.event(self.name, DeviceEvent(trap.kind, "", now_ns, trap.detail), now_ns)
             return True
-        name = told.name if self._ports is None else self._ports.name.get(told.row, "")
+        name = trap.name if self._ports is None else self._ports.name.get(trap.row, "")
         if not name:
-            return self._ports is not None and told.row in self._ports.everything  # a VLAN, or such
-        for kind in self._kinds(told.kind, name, admin_up=told.admin_up):
-            self._emitter.event(self.name, DeviceEvent(kind, name, now_ns, told.detail), now_ns)
+            return self._ports is not None and trap.row in self._ports.everything  # such as a VLAN
+        for kind in self._kinds(trap.kind, name, admin_up=trap.admin_up):
+            self._emitter.event(self.name, DeviceEvent(kind, name, now_ns, trap.detail), now_ns)
         return True
 
     def _kinds(self, kind: EventKind, port: str, *, admin_up: bool | None) -> Sequence[EventKind]:
-        """A port that a person shut is said to be shut before it is said to be down, and the other way back."""
+        """Return the events: a port that was shut is reported as shut before down, and enabled before up."""
         if kind is EventKind.LINK_DOWN and admin_up is False:
             self._disabled.add(port)
             return EventKind.ADMIN_DOWN, kind
@@ -274,7 +280,7 @@ class DeviceReader:
             return EventKind.ADMIN_UP, kind
         return (kind,)
 
-    def _now(self, *, reachable: bool, error: str = "") -> None:
+    def _set_reachable(self, *, reachable: bool, error: str = "") -> None:
         if reachable != self._reachable:
             (_log.info if reachable else _log.warning)("reached" if reachable else "lost", device=self.name, why=error)
         self._reachable, self._error = reachable, error

@@ -1,8 +1,8 @@
-"""A pysnmp engine for each device: its own socket, security state and request numbers, so that none harms another.
+"""Creates a pysnmp engine for each device: its own socket, security state and request numbers, isolated from others.
 
 The engines share the MIB modules, which are nearly all of an engine's cost (under 1 ms and 0.1 MB each instead of
-89 ms and 0.8 MB). The socket is connected, so the kernel drops what others than the device send; a request allows a few
-datagrams as its answer, and what comes beyond is dropped unread.
+89 ms and 0.8 MB). The socket is connected, so the kernel drops datagrams of others than the device; a request allows a
+few datagrams as its answer, and any more are dropped unread.
 """
 
 import asyncio
@@ -29,17 +29,17 @@ GARBAGE = (
     Reject, PyAsn1Error, PySnmpError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
     RecursionError, AssertionError,
 )  # fmt: skip
-"""What pysnmp and pyasn1 raise over packets that make no sense."""
+"""The exceptions that pysnmp and pyasn1 raise for malformed packets."""
 
 V2C, V3 = 1, 3
 """Numbers of the message processing models, and of the version in a message."""
 _TICK_S = 2.0
 _EXPIRY_S = 30
-"""When pysnmp forgets a request; we stop waiting for it long before."""
+"""The time after which pysnmp drops a request; its caller times out long before."""
 _SECURITY_NAME = "railsight"
 _LEVELS = {"noAuthNoPriv": 1, "authNoPriv": 2, "authPriv": 3}
 _DATAGRAMS_A_REQUEST = 6
-"""The answer, for v3 up to three reports before it, and copies by the network."""
+"""The answer, for v3 up to three reports before it, and duplicates by the network."""
 
 Refused = Callable[[str], None]
 
@@ -62,7 +62,7 @@ PRIVACY: dict[str, Any] = {
 
 
 class Login(NamedTuple):
-    """How to log in: a community where `version` is V2C, else a user. Never logged."""
+    """The credentials: a community if `version` is V2C, else a user. Never logged."""
 
     version: int
     community: str = ""
@@ -78,14 +78,14 @@ class Login(NamedTuple):
 
     @property
     def level(self) -> str:
-        """In pysnmp's words."""
+        """The security level by pysnmp's name."""
         if self.privacy != "none":
             return "authPriv"
         return "authNoPriv" if self.authentication != "none" else "noAuthNoPriv"
 
 
 class Engines:
-    """Makes engines that log in alike."""
+    """Creates engines with the same login."""
 
     def __init__(self, login: Login) -> None:
         self.login = login
@@ -98,12 +98,12 @@ class Engines:
         )  # fmt: skip
 
     def open(self, refused: Refused) -> "Connection":
-        """An engine with no socket yet; `refused` hears why a datagram was."""
+        """Return an engine without a socket; `refused` receives the reason of each refused datagram."""
         return Connection(self._mibs, self.login, refused)
 
 
 def add_login(engine: Any, login: Login, engine_id: Any = None) -> None:
-    """Make an engine's MIB know a community or a user."""
+    """Add a community or a user to an engine's MIB."""
     if login.version == V2C:
         config.add_v1_system(engine, _SECURITY_NAME, login.community)
         return
@@ -114,18 +114,18 @@ def add_login(engine: Any, login: Login, engine_id: Any = None) -> None:
 
 
 class _Loaded:
-    """Stands for MIB modules that are loaded: pysnmp would read and compile their files again, to find that out."""
+    """Replaces the builder of MIB modules that are loaded: pysnmp would read and compile their files again to check."""
 
     def get_mib_builder(self) -> "_Loaded":
         """See pysnmp."""
         return self
 
     def load_modules(self, *names: str) -> None:
-        """They are."""
+        """Do nothing: they are loaded."""
 
 
 class Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
-    """pysnmp's dispatcher; a datagram that it makes nothing of is refused by name and counted, and never raises."""
+    """pysnmp's dispatcher; a datagram without a valid answer is counted as refused, and never raises."""
 
     def __init__(self, mibs: Any, version: int, refused: Refused) -> None:
         super().__init__(_Loaded())
@@ -135,7 +135,7 @@ class Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
         self.has_understood = False
 
     def understood(self) -> None:
-        """The message that is being read belongs to a request of ours."""
+        """Record that the present message answers a request."""
         self.has_understood = True
 
     def receive_message(self, engine: Any, domain: Any, address: Any, message: bytes) -> None:
@@ -145,36 +145,36 @@ class Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
             body = ber.element(message, 0, len(message), ber.SEQUENCE)
             version = ber.element(message, body.start, body.end, ber.INTEGER)
             if message[version.start : version.end] != bytes((self._version,)):
-                raise Reject("another version than asked for")
+                raise Reject("another version than requested")
             super().receive_message(engine, domain, address, message)
         except GARBAGE as why:
             self._refused(f"{type(why).__name__}: {why}")
         else:
             if not self.has_understood:
-                self._refused("no answer to a request of ours, or not by who was asked")
+                self._refused("no answer to a pending request, or not from its device")
 
 
 class _ReceivedV2c(SlicedV2c):
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
-        said = super().prepare_data_elements(engine, domain, address, message)
+        elements = super().prepare_data_elements(engine, domain, address, message)
         engine.message_dispatcher.understood()
-        return said
+        return elements
 
 
 class _ReceivedV3(SlicedV3):
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         try:
-            said = super().prepare_data_elements(engine, domain, address, message)
+            elements = super().prepare_data_elements(engine, domain, address, message)
         except StatusInformation as report:
-            if "sendPduHandle" in report:  # a Report that answers a request, as engine discovery begins
+            if "sendPduHandle" in report:  # a Report that answers a request, as at the begin of engine discovery
                 engine.message_dispatcher.understood()
             raise
         engine.message_dispatcher.understood()
-        return said
+        return elements
 
 
 class _Guarded:
-    """A transport that lets in as many datagrams as were allowed."""
+    """A transport that accepts only as many datagrams as are allowed."""
 
     def __init__(self, refused: Refused, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -184,15 +184,15 @@ class _Guarded:
     def datagram_received(self, data: bytes, address: Any) -> None:
         """See asyncio."""
         if self.allowed <= 0:
-            self._refused("more datagrams than were asked for")
+            self._refused("more datagrams than allowed")
             return
         self.allowed -= 1
         if self._callback_function is not None:  # type: ignore[attr-defined]
-            # At once, where pysnmp would have the loop go round before it reads.
+            # Directly, because pysnmp would wait for the next iteration of the loop.
             self._callback_function(self, address, data)  # type: ignore[attr-defined]
 
     def error_received(self, why: Exception) -> None:
-        """An ICMP error; the request's own time-out ends the wait."""
+        """Ignore an ICMP error; the request's own timeout ends the wait."""
 
 
 class _Udp(_Guarded, udp.UdpAsyncioTransport):  # type: ignore[misc]
@@ -204,7 +204,7 @@ class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
 
 
 class Connection:
-    """One engine and the device that it talks to. Use `connect` before, and `close` after."""
+    """One engine and its device. Call `connect` before, and `close` after use."""
 
     def __init__(self, mibs: Any, login: Login, refused: Refused) -> None:
         version = login.version
@@ -226,7 +226,7 @@ class Connection:
         self._address = ("", 0)
 
     async def connect(self, host: str, port: int) -> str:
-        """Resolve the name and open the socket; the address. Raises OSError."""
+        """Resolve the name, open the socket and return the address. Raises OSError."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, _, _, _, (ip, *_) = found[0]
@@ -243,10 +243,10 @@ class Connection:
         self._transport = transport
         return address[0]
 
-    def request(self, question: Request, answered: Callable[..., None], context: Any) -> None:
-        """Send a request, and let in what answers it. `answered` is called as pysnmp calls its applications.
+    def request(self, request: Request, answered: Callable[..., None], context: Any) -> None:
+        """Send a request, and accept its answer. `answered` is called as pysnmp calls its applications.
 
-        Without a target in pysnmp's tables: all engines share them, and each indexes them anew after each change.
+        pysnmp's target tables are not used: all engines share them, and each rebuilds its index after each change.
         """
         assert self._transport is not None, "not connected"
         self._transport.allowed = _DATAGRAMS_A_REQUEST
@@ -254,16 +254,16 @@ class Connection:
         self.engine.message_dispatcher.send_pdu(
             self.engine, self._domain, self._address, self._version, 2 if is_v2c else 3,
             self._security_name, _LEVELS[self._login.level], None, self._context, 1,
-            question, True, _EXPIRY_S / _TICK_S, answered, context,
+            request, True, _EXPIRY_S / _TICK_S, answered, context,
         )  # fmt: skip
 
     def shut(self) -> None:
-        """Nothing is expected any more."""
+        """Accept no more datagrams."""
         if self._transport is not None:
             self._transport.allowed = 0
 
     def close(self) -> None:
-        """Close the socket and forget the device."""
+        """Close the socket and release the engine."""
         if self._transport is None:
             return
         self.engine.close_dispatcher()

@@ -1,4 +1,4 @@
-"""What a device says that it is, what is in its ports, and who is at the other end: Facts. Pure."""
+"""Extracts a device's identity, the components in its ports, and its LLDP neighbors: Facts. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -22,11 +22,11 @@ _VENDORS = {
     33049: "NVIDIA", 40310: "Cumulus", 47196: "Aruba", 674: "Dell", 4413: "Broadcom", 26543: "Lenovo",
     22420: "Accton", 259: "Edgecore", 27282: "Edgecore", 6527: "Nokia", 12356: "Fortinet", 14988: "MikroTik",
 }  # fmt: skip
-"""IANA's private enterprise numbers, of those that make switches."""
+"""IANA's private enterprise numbers of switch vendors."""
 
 
 class Identity(NamedTuple):
-    """Of a device; empty what it does not say."""
+    """The identity of a device; empty where it reports none."""
 
     vendor: str = ""
     model: str = ""
@@ -35,20 +35,20 @@ class Identity(NamedTuple):
 
 
 def entities(cells: Mapping[bytes, Column], ports: PortIndex) -> Entities:
-    """ENTITY-MIB, with the ports that it maps to interfaces."""
+    """Return ENTITY-MIB, with the ports that it maps to interfaces."""
     rows = set(cells[mib.ENTITY_DESCR]) | set(cells[mib.ENTITY_NAME])
-    called = {row: f"{text(cells[mib.ENTITY_DESCR].get(row))} {text(cells[mib.ENTITY_NAME].get(row))}" for row in rows}
+    names = {row: f"{text(cells[mib.ENTITY_DESCR].get(row))} {text(cells[mib.ENTITY_NAME].get(row))}" for row in rows}
     parent = {row: oid_tail(whole(value)) for row, value in cells[mib.ENTITY_PARENT].items()}
-    return Entities(called, parent, dict(_aliases(cells[mib.ENTITY_ALIAS], ports)))
+    return Entities(names, parent, dict(_aliases(cells[mib.ENTITY_ALIAS], ports)))
 
 
 def oid_tail(number: int | None) -> bytes:
-    """A number as it ends an OID; empty for none."""
+    """Encode a number as the end of an OID; empty for none."""
     return oid_bytes((0, 0, number))[1:] if number is not None and number > 0 else b""
 
 
 def _aliases(column: Column, ports: PortIndex) -> Iterator[tuple[bytes, str]]:
-    """A row is entity.logical; the value an instance of ifIndex."""
+    """Yield entities with their port; a row is entity.logical, the value an instance of ifIndex."""
     for row, value in column.items():
         if not isinstance(value, bytes) or not value.startswith(mib.IF_INDEX):
             continue
@@ -62,16 +62,16 @@ def _aliases(column: Column, ports: PortIndex) -> Iterator[tuple[bytes, str]]:
 
 
 def identity(cells: Mapping[bytes, Column], scalars: Mapping[bytes, Value]) -> Identity:
-    """The first chassis' own words (a stack's, where there is one, has none of them), else the vendor by its number."""
+    """Return the values of the first chassis (a stack entity has none of them), else the vendor by its number."""
     chassis = [row for row, kind in cells[mib.ENTITY_CLASS].items() if kind == _CHASSIS]
     row = min(chassis, key=lambda row: (len(row), row), default=b"")
 
-    def said(column: bytes) -> str:
+    def name(column: bytes) -> str:
         return text(cells[column].get(row))
 
     descr = text(scalars.get(mib.SYS_DESCR))
-    vendor = _vendor(scalars.get(mib.SYS_OBJECT_ID)) or said(mib.ENTITY_MAKER)
-    return Identity(vendor, said(mib.ENTITY_MODEL), said(mib.ENTITY_SERIAL), said(mib.ENTITY_SOFTWARE) or descr)
+    vendor = _vendor(scalars.get(mib.SYS_OBJECT_ID)) or name(mib.ENTITY_MAKER)
+    return Identity(vendor, name(mib.ENTITY_MODEL), name(mib.ENTITY_SERIAL), name(mib.ENTITY_SOFTWARE) or descr)
 
 
 def _vendor(value: Value | None) -> str:
@@ -85,14 +85,14 @@ def _vendor(value: Value | None) -> str:
 
 
 def components(cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners) -> tuple[Component, ...]:
-    """A port each with its other names, and what is in it and has a part or serial number.
+    """Return each port with its other names, and the modules in it that have a part or serial number.
 
-    Of which class that is devices disagree: an Arista's transceivers are containers.
+    Devices disagree about a module's class: an Arista's transceivers are containers.
     """
     others: dict[str, list[str]] = {}
-    for said, port in ports.labels.items():
-        if said != port:
-            others.setdefault(port, []).append(said)
+    for name, port in ports.labels.items():
+        if name != port:
+            others.setdefault(port, []).append(name)
     for row, port in ports.name.items():
         if mac := address(cells[mib.IF_PHYS_ADDRESS].get(row)):
             others.setdefault(port, []).append(mac)
@@ -107,7 +107,7 @@ def components(cells: Mapping[bytes, Column], ports: PortIndex, owners: Owners) 
 
 
 def neighbors(cells: Mapping[bytes, Column], ports: PortIndex) -> tuple[Neighbor, ...]:
-    """Who LLDP heard at each port, where both its device and its port are said."""
+    """Return the LLDP neighbors of each port that advertised both their device and their port."""
     found: set[tuple[str, str, str]] = set()
     for row, kind in cells[mib.LLDP_PORT_KIND].items():
         try:
@@ -134,16 +134,16 @@ def _id(kind: Value, value: Value | None) -> str:
 
 
 def _local_port(cells: Mapping[bytes, Column], ports: PortIndex, local: int) -> str:
-    """By the names of LLDP's own port, else its number is the ifIndex, as the standard means it to be."""
+    """Return the port by the names of LLDP's local port, else its number is the ifIndex, as the standard intends."""
     row = oid_tail(local)
     kind = cells[mib.LLDP_LOCAL_KIND].get(row, 0)
-    for said in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), text(cells[mib.LLDP_LOCAL_DESCR].get(row))):
-        if kind != _LOCAL and said in ports.labels:
-            return ports.labels[said]
-    if kind == _LOCAL:  # a number that means the ifIndex on most, or a name
-        said = text(cells[mib.LLDP_LOCAL_ID].get(row))
-        if said.isdigit() and (port := ports.name.get(oid_tail(int(said[:9])))) is not None:
+    for name in (_id(kind, cells[mib.LLDP_LOCAL_ID].get(row)), text(cells[mib.LLDP_LOCAL_DESCR].get(row))):
+        if kind != _LOCAL and name in ports.labels:
+            return ports.labels[name]
+    if kind == _LOCAL:  # the ifIndex on most devices, or a name
+        name = text(cells[mib.LLDP_LOCAL_ID].get(row))
+        if name.isdigit() and (port := ports.name.get(oid_tail(int(name[:9])))) is not None:
             return port
-        if said in ports.labels:
-            return ports.labels[said]
+        if name in ports.labels:
+            return ports.labels[name]
     return ports.name.get(row, "")

@@ -1,4 +1,4 @@
-"""The columns and objects that are read, and which metric each is: a table of facts, and nothing else.
+"""The columns and objects that are read, and the metric of each: a table of facts only.
 
 Sources: RFC 2863 (IF-MIB), RFC 3635 (EtherLike-MIB), IEEE 802.1Qbb (IEEE8021-PFC-MIB), RFC 3433 and RFC 6933
 (ENTITY-SENSOR-MIB, ENTITY-MIB), IEEE 802.1AB (LLDP-MIB), RFC 3411 (SNMP-FRAMEWORK-MIB), RFC 3418 (SNMPv2-MIB).
@@ -11,7 +11,7 @@ from streams.fabric.catalogue import Metric
 
 
 def oid(text: str) -> bytes:
-    """The bytes of an OID in dots."""
+    """Encode an OID in dotted form."""
     return oid_bytes(oid_of(text))
 
 
@@ -50,15 +50,15 @@ TRAP_OID = oid("1.3.6.1.6.3.1.1.4.1.0")
 IF_INDEX = oid(f"{_IF}.1")
 
 PHYSICAL = frozenset({6, 26, 62, 69, 117, 199})
-"""ifType of a port that has a cable: ethernetCsmacd and its obsolete kin (RFC 3635, 2.1), infiniband (199)."""
+"""ifType of a port with a cable: ethernetCsmacd and its obsolete variants (RFC 3635, 2.1), infiniband (199)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """Columns that together say one metric, and how wide they are.
+    """The columns whose sum is one metric, and their width.
 
-    `bytes_each` is the fewest bytes on the wire that one step stands for, where the counter follows traffic: a 32-bit
-    one may then wrap too fast to be followed. 84 is the smallest frame with its preamble and gap.
+    `bytes_each` is the fewest bytes on the wire per step, if the counter follows traffic: a 32-bit counter may then
+    wrap too fast to be followed. 84 is the smallest frame with its preamble and gap.
     """
 
     columns: tuple[bytes, ...]
@@ -95,15 +95,15 @@ COUNTERS: dict[Metric, tuple[Counter, ...]] = {
     Metric.RX_SYMBOL_ERRORS: (_of(f"{_DOT3_HC}.6", 64), _of(f"{_DOT3}.18")),
     Metric.PAUSE_RX_FRAMES: (_of(f"{_PAUSE}.5", 64), _of(f"{_PAUSE}.3")),
     Metric.PAUSE_TX_FRAMES: (_of(f"{_PAUSE}.6", 64), _of(f"{_PAUSE}.4")),
-    # A request is a PFC frame that this port sends, an indication one that it gets. The MIB does not say of which
-    # priority: the index is left out, and the value is over all of them.
+    # A request is a PFC frame that this port sends, an indication one that it receives. The MIB has no priority:
+    # the index is left out, and the value is over all of them.
     Metric.PFC_TX_FRAMES: (_of(f"{_PFC}.2"),),
     Metric.PFC_RX_FRAMES: (_of(f"{_PFC}.3"),),
 }
 """The counters of a port, the best first. 64-bit ones before 32-bit ones: these wrap in 86 ms at 400 Gb/s."""
 
 INTERFACES = (IF_DESCR, IF_TYPE, IF_SPEED, IF_PHYS_ADDRESS, IF_NAME)
-"""What is read of a port once; its states and counters are read at every poll."""
+"""The columns of a port that are read once; its states and counters are read at every poll."""
 STATES = (IF_ADMIN_STATUS, IF_OPER_STATUS, IF_HIGH_SPEED, IF_SPEED, IF_DISCONTINUITY)
 EVERY_COUNTER = tuple(dict.fromkeys(c for found in COUNTERS.values() for one in found for c in one.columns))
 SENSORS = (SENSOR_TYPE, SENSOR_SCALE, SENSOR_PRECISION, SENSOR_UNITS, SENSOR_VALUE, SENSOR_STATUS)

@@ -1,9 +1,8 @@
-"""pysnmp's message processing and security, of which pyasn1 does not see a varbind.
+"""Adapts pysnmp's message processing and security so that pyasn1 never decodes a varbind.
 
-These are subclasses of its own parts, given to an engine of ours; nothing of pysnmp is changed for anybody else. What
-is asked is a Question, what comes back an Answer. Of v2c, which has neither digest nor header, nothing is left for
-pyasn1. Of v3 the digest is checked, and the clock, on the message as it came; what is cut away is cut after that, or
-handed around it.
+These are subclasses of pysnmp's parts, used by railsight's engines only; pysnmp itself is not changed. A request is a
+Request, its response an Answer. A v2c message, which has neither digest nor header, never reaches pyasn1. For v3 the
+digest and the clock are checked on the message as received; its varbinds are cut out afterwards, or passed around it.
 """
 
 from collections.abc import Callable
@@ -29,28 +28,28 @@ from collectors.snmp.response_slicing import (
 from streams.wire.errors import Reject
 
 _PDU = 7
-"""The place of the PDU in what `prepare_data_elements` returns."""
+"""The index of the PDU in the result of `prepare_data_elements`."""
 _VERSION_2C = b"\x02\x01\x01"
 _USM, _AUTH_PRIV = 3, 3
 
 
 class Community(SnmpV2cSecurityModel):  # type: ignore[misc]
-    """The community-based security model, for messages that are not pyasn1's."""
+    """The community-based security model, for messages that pyasn1 does not decode."""
 
     def __init__(self) -> None:
         super().__init__()
         self.known: bytes | None = None
-        """None until something was asked."""
+        """None until the first request."""
 
     def of(self, engine: Any, name: Any) -> bytes:
-        """The community of a security name: an engine of ours has one, which does not change."""
+        """Return the community of a security name; an engine has one, which does not change."""
         if self.known is None:
             self.known = bytes(self._sec2com(engine, name, engine.snmpEngineID, b""))
         return self.known
 
 
 class SlicedV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
-    """Message processing of v2c: sends a Question and returns an Answer. On the wire each has a number of pysnmp's."""
+    """Message processing of v2c: sends a Request and returns an Answer. On the wire each has a number of pysnmp's."""
 
     def __init__(self, security: Community) -> None:
         super().__init__()
@@ -65,7 +64,7 @@ class SlicedV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
         community = self._security.of(engine, name)
         inside = ber.encoded(ber.OCTETS, community) + ber.encoded(pdu.tag, pdu.content(number))
         self._cache.push_by_message_id(
-            number, sendPduHandle=handle, asked=pdu.number, about=(security_model, name, level)
+            number, sendPduHandle=handle, number=pdu.number, login=(security_model, name, level)
         )
         return domain, address, ber.encoded(ber.SEQUENCE, _VERSION_2C + inside)
 
@@ -75,20 +74,20 @@ class SlicedV2c(SnmpV2cMessageProcessingModel):  # type: ignore[misc]
         if community != self._security.known:
             raise error.StatusInformation(errorIndication=errind.unknownCommunityName)
         try:
-            asked = self._cache.pop_by_message_id(answer.number)
+            request = self._cache.pop_by_message_id(answer.number)
         except error.ProtocolError as why:
             raise error.StatusInformation(errorIndication=errind.dataMismatch) from why
-        security_model, name, level = asked["about"]
+        security_model, name, level = request["login"]
         return (
-            1, security_model, name, level, engine.snmpEngineID, b"", 1, answer._replace(number=asked["asked"]), None,
-            asked["sendPduHandle"], None, None, None,
+            1, security_model, name, level, engine.snmpEngineID, b"", 1,
+            answer._replace(number=request["number"]), None, request["sendPduHandle"], None, None, None,
         )  # fmt: skip
 
 
 class SlicedV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
-    """Message processing of v3: sends a Question and returns an Answer.
+    """Message processing of v3: sends a Request and returns an Answer.
 
-    What its security model cut out of the same message is that message's, nothing older.
+    The parts that its security model cut out always belong to the same message, never to an older one.
     """
 
     def __init__(self, security: "SlicedUsm") -> None:
@@ -102,28 +101,28 @@ class SlicedV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
 
     def prepare_data_elements(self, engine: Any, domain: Any, address: Any, message: bytes) -> Any:
         """See pysnmp. Raises Reject."""
-        sealed = encrypted_v3(message)
-        if sealed is not None and (said := self._opened(engine, message, sealed)) is not None:
-            return said
-        found = None if sealed else slice_v3(message)
+        outer = encrypted_v3(message)
+        if outer is not None and (elements := self._opened(engine, message, outer)) is not None:
+            return elements
+        found = None if outer else slice_v3(message)
         self._security.begin(message, found)
         try:
-            said = super().prepare_data_elements(engine, domain, address, found.rest if found else message)
+            elements = super().prepare_data_elements(engine, domain, address, found.rest if found else message)
             if (found := self._security.found) is None:
-                return said
-            return (*said[:_PDU], found.answer, *said[_PDU + 1 :])
+                return elements
+            return (*elements[:_PDU], found.answer, *elements[_PDU + 1 :])
         finally:
             self._security.begin(b"", None)
 
-    def _opened(self, engine: Any, message: bytes, sealed: EncryptedMessage) -> Any:
-        """A Response whose PDU was encrypted (RFC 3412, 7.2); None where it is none. Raises Reject."""
-        if sealed.flags & 3 != _AUTH_PRIV:
-            raise Reject("encrypted, and does not say so")
+    def _opened(self, engine: Any, message: bytes, outer: EncryptedMessage) -> Any:
+        """Process a Response with an encrypted PDU (RFC 3412, 7.2); return None for any other. Raises Reject."""
+        if outer.flags & 3 != _AUTH_PRIV:
+            raise Reject("encrypted without the privacy flag")
         security = self._security
         security.begin(message, None)
         try:
             _, name, _, largest, state = security.process_incoming_message(
-                engine, _USM, sealed.largest, sealed.security, _USM, _AUTH_PRIV, message, _Parts(sealed.encrypted)
+                engine, _USM, outer.largest, outer.security, _USM, _AUTH_PRIV, message, _Parts(outer.encrypted)
             )
             found = security.found
         except error.StatusInformation as why:
@@ -136,22 +135,23 @@ class SlicedV3(SnmpV3MessageProcessingModel):  # type: ignore[misc]
         if found is None:
             return None
         try:
-            asked = self._cache.pop_by_message_id(sealed.number)
+            request = self._cache.pop_by_message_id(outer.number)
         except error.ProtocolError as why:
             raise error.StatusInformation(errorIndication=errind.dataMismatch) from why
         if (
-            asked["securityModel"] != _USM or asked["securityLevel"] != _AUTH_PRIV or asked["securityName"] != name
-            or asked["contextEngineId"] != found.context_engine or asked["contextName"] != found.context
+            request["securityModel"] != _USM or request["securityLevel"] != _AUTH_PRIV
+            or request["securityName"] != name or request["contextEngineId"] != found.context_engine
+            or request["contextName"] != found.context
         ):  # fmt: skip
             raise error.StatusInformation(errorIndication=errind.dataMismatch)
         return (
             _USM, _USM, name, _AUTH_PRIV, found.context_engine, found.context, 1, found.answer, None,
-            asked["sendPduHandle"], largest, None, None,
+            request["sendPduHandle"], largest, None, None,
         )  # fmt: skip
 
 
 class _Parts:
-    """As much of a message as the security model looks at: an encrypted PDU, and that it is not to be taken apart."""
+    """The parts of a message that the security model reads: an encrypted PDU, in a form that it does not decode."""
 
     _AS_IT_IS = univ.Any()
 
@@ -159,29 +159,29 @@ class _Parts:
         self._parts = {0: self._AS_IT_IS, 1: univ.OctetString(encrypted), 3: self}
 
     def getComponentByPosition(self, place: int) -> Any:  # noqa: N802 — pyasn1's name
-        """The message's data is at 3, of which the encrypted PDU is at 1."""
+        """Return the message's data at 3, whose encrypted PDU is at 1."""
         return self._parts[place]
 
     def setComponentByPosition(self, _place: int) -> "_Parts":  # noqa: N802 — pyasn1's name
-        """It is what it is."""
+        """Ignore the change."""
         return self
 
 
 class SlicedUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
-    """The user-based security model: checks the message as it came, and cuts what it decrypts."""
+    """The user-based security model: checks the message as received, and slices what it decrypts."""
 
     def __init__(self) -> None:
         super().__init__()
         self._whole = b""
         self.found: SlicedMessage | None = None
         services: dict[Any, Any] = SnmpUSMSecurityModel.PRIV_SERVICES
-        self.PRIV_SERVICES = {name: _Private(each, self._keep) for name, each in services.items()}
+        self.PRIV_SERVICES = {name: _Private(each, self._set_found) for name, each in services.items()}
 
     def begin(self, whole: bytes, found: SlicedMessage | None) -> None:
-        """Forget what was; `whole` is the message that is to be checked."""
+        """Reset the state; `whole` is the message to check."""
         self._whole, self.found = whole, found
 
-    def _keep(self, found: SlicedMessage | None) -> None:
+    def _set_found(self, found: SlicedMessage | None) -> None:
         self.found = found
 
     def process_incoming_message(
@@ -195,11 +195,11 @@ class SlicedUsm(SnmpUSMSecurityModel):  # type: ignore[misc]
 
 
 class _Private:
-    """A privacy protocol whose plain text is without its varbinds."""
+    """A privacy protocol that removes the varbinds from its plain text."""
 
-    def __init__(self, service: Any, keep: Callable[[SlicedMessage | None], None]) -> None:
+    def __init__(self, service: Any, on_decrypted: Callable[[SlicedMessage | None], None]) -> None:
         self._service = service
-        self._keep = keep
+        self._set_found = on_decrypted
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._service, name)
@@ -211,5 +211,5 @@ class _Private:
             found = slice_scoped(data, 0, len(data))
         except Reject as why:
             raise error.StatusInformation(errorIndication=errind.decryptionError) from why
-        self._keep(found)
+        self._set_found(found)
         return found.rest if found else data

@@ -1,4 +1,4 @@
-"""What a trap or inform means: linkDown, linkUp, coldStart, warmStart (RFC 2863, RFC 3418). Pure."""
+"""Interprets traps and informs: linkDown, linkUp, coldStart, warmStart (RFC 2863, RFC 3418). Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _ABOUT_A_PORT = (mib.IF_INDEX, mib.IF_ADMIN_STATUS, mib.IF_OPER_STATUS, mib.IF_D
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """`row` is the port's ifIndex as it ends an OID, empty for none; `name` what the trap itself calls the port."""
+    """A trap's event; `row` is the port's ifIndex as the end of an OID, empty for none; `name` is the port's."""
 
     kind: EventKind
     detail: str
@@ -31,7 +31,7 @@ class Notification:
 
 
 def notification(varbinds: Mapping[bytes, Value]) -> Notification | None:
-    """What a trap's varbinds mean; None where it is nothing to us."""
+    """Return the event in a trap's varbinds; None for other traps."""
     trap = varbinds.get(mib.TRAP_OID)
     if not isinstance(trap, bytes) or (known := _KINDS.get(trap)) is None:
         return None
@@ -44,12 +44,12 @@ def notification(varbinds: Mapping[bytes, Value]) -> Notification | None:
     return Notification(kind, detail, row, name, admin)
 
 
-def _row(said: Mapping[bytes, Value]) -> bytes:
-    """By the value of ifIndex, else by what the other objects are instances of."""
-    for name, value in said.items():
+def _row(varbinds: Mapping[bytes, Value]) -> bytes:
+    """Return the row in the value of ifIndex, else in the instance of the other objects."""
+    for name, value in varbinds.items():
         if name.startswith(mib.IF_INDEX) and isinstance(value, int):
             return oid_tail(value)
-    for name in said:
+    for name in varbinds:
         for column in _ABOUT_A_PORT:
             if name.startswith(column):
                 return name[len(column) :]

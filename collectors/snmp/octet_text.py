@@ -1,4 +1,4 @@
-"""What the octets of SNMP say as words: names, addresses. Pure."""
+"""Converts SNMP octets to text: names, addresses. Pure."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -9,32 +9,32 @@ _LONGEST = 255
 
 
 def text(value: Value | None) -> str:
-    """An octet string as one line of text; empty where there is none."""
+    """Return an octet string as one line of text; empty if there is none."""
     if not isinstance(value, bytes):
         return ""
-    said = value[:_LONGEST].split(b"\0", 1)[0].decode("utf-8", "replace")
-    return " ".join("".join(c if c.isprintable() else " " for c in said).split())
+    decoded = value[:_LONGEST].split(b"\0", 1)[0].decode("utf-8", "replace")
+    return " ".join("".join(c if c.isprintable() else " " for c in decoded).split())
 
 
 def address(value: Value | None) -> str:
-    """A hardware address, `44:4c:a8:31:3e:df`; empty where there is none."""
+    """Return a hardware address, `44:4c:a8:31:3e:df`; empty if there is none."""
     if not isinstance(value, bytes) or len(value) not in (6, 8, 20) or not any(value):
         return ""
     return ":".join(f"{byte:02x}" for byte in value)
 
 
 def whole(value: Value | None) -> int | None:
-    """A number, or None where there is none."""
+    """Return a number, or None if there is none."""
     return value if isinstance(value, int) else None
 
 
 def port_names(
     names: Mapping[bytes, str], descriptions: Mapping[bytes, str], index: Mapping[bytes, int]
 ) -> dict[bytes, str]:
-    """What each row is called: its ifName, else its ifDescr, else `if<ifIndex>`.
+    """Return the name of each row: its ifName, else its ifDescr, else `if<ifIndex>`.
 
-    Of 517 real devices 48 have an ifName twice and 4 have none (DETECTION 2). A name that two rows have is nobody's:
-    both get `#<ifIndex>` behind it.
+    Of 517 real devices 48 have a duplicate ifName and 4 have none (DETECTION 2). A duplicate name is
+    ambiguous: both get the suffix `#<ifIndex>`.
     """
     wanted = {row: names.get(row) or descriptions.get(row) or f"if{number}" for row, number in index.items()}
     seen: dict[str, int] = {}
@@ -43,7 +43,7 @@ def port_names(
     found = {row: name if seen[name] == 1 else f"{name}#{index[row]}" for row, name in wanted.items()}
     if len(set(found.values())) == len(found):
         return found
-    return {row: f"{name}#{index[row]}" for row, name in wanted.items()}  # a device that names ports `x` and `x#7`
+    return {row: f"{name}#{index[row]}" for row, name in wanted.items()}  # a device with ports named `x` and `x#7`
 
 
 def literal(host: str) -> str:

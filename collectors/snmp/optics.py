@@ -1,7 +1,7 @@
-"""Which sensor of ENTITY-SENSOR-MIB tells what of which port's module, and in which unit. Pure.
+"""Maps the sensors of ENTITY-SENSOR-MIB to metrics of ports' modules, with their units. Pure.
 
-The MIB does not say whose a sensor is. entAliasMapping does on some devices, by an entity that holds the sensor; on
-others only the words do: `DOM RX Power Sensor for Ethernet5`, inside `Lane 0 for Xcvr for Ethernet5`.
+The MIB does not name the port of a sensor. entAliasMapping does on some devices, for an entity that contains the
+sensor; on others only descriptions do: `DOM RX Power Sensor for Ethernet5`, inside `Lane 0 for Xcvr for Ethernet5`.
 """
 
 import math
@@ -20,7 +20,7 @@ _VOLTS_AC, _VOLTS_DC, _AMPERES, _WATTS, _CELSIUS, _DBM = 3, 4, 5, 6, 8, 14
 _EXPONENT = dict(enumerate((-24, -21, -18, -15, -12, -9, -6, -3, 0, 3, 6, 9, 12, 18, 15, 21, 24), start=1))
 """EntitySensorDataScale, yocto to yotta; RFC 3433 puts exa before peta."""
 _UNREAL = 1_000_000_000
-"""What a sensor says past the ends of its scale (EntitySensorValue)."""
+"""The value of a sensor past the ends of its scale (EntitySensorValue)."""
 _OK = 1
 _DEEPEST = 16
 _LANE = re.compile(r"\b(?:lane|channel)[ #:]*(\d{1,2})\b", re.IGNORECASE)
@@ -30,7 +30,7 @@ _BIAS = re.compile(r"\bbias\b|\blaser\b.*\bcurrent\b", re.IGNORECASE)
 
 
 class Unit(Enum):
-    """How a sensor's number becomes the metric's."""
+    """The conversions from a sensor's unit to the metric's."""
 
     PLAIN = auto()
     MILLI = auto()
@@ -41,15 +41,15 @@ class Unit(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sensor:
-    """One sensor of a port's module: what it tells, and the power of ten of its numbers."""
+    """One sensor of a port's module: its cell, and the power of ten of its values."""
 
     row: bytes
-    place: CellKey
+    cell: CellKey
     unit: Unit
     exponent: int
 
     def read(self, value: Value | None, status: Value | None) -> float | None:
-        """What it says; None where it says nothing, and for light that is too little to have a logarithm."""
+        """Return the value; None if there is none, or if the light is too weak for a logarithm."""
         if not isinstance(value, int) or abs(value) >= _UNREAL or (status is not None and status != _OK):
             return None
         if self.unit is Unit.PLAIN:
@@ -61,20 +61,20 @@ class Sensor:
 
 
 def _scaled(value: int, exponent: int) -> float:
-    """Divided by a power of ten where that is exact: 509 hundredths are 5.09."""
+    """Scale by division where that is exact: 509 hundredths are 5.09."""
     return value / 10**-exponent if exponent < 0 else float(value * 10**exponent)
 
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """ENTITY-MIB: what each entity is called, what holds it, and which port some are (by entAliasMapping)."""
+    """ENTITY-MIB: the name and the container of each entity, and the port of some (by entAliasMapping)."""
 
     name: Mapping[bytes, str]
     parent: Mapping[bytes, bytes]
     port: Mapping[bytes, str]
 
     def line(self, row: bytes) -> Iterator[bytes]:
-        """The entity, what holds it, what holds that."""
+        """Yield the entity, its container, the container of that, and so on."""
         seen: set[bytes] = set()
         while row in self.name and row not in seen and len(seen) < _DEEPEST:
             seen.add(row)
@@ -83,15 +83,15 @@ class Entities:
 
 
 class Owners:
-    """Finds the port that an entity belongs to."""
+    """Finds the port of an entity."""
 
     def __init__(self, entities: Entities, labels: Mapping[str, str]) -> None:
-        """`labels` are the names of each port, to what it is called here."""
+        """Create it with the names of each port, mapped to the port's name in railsight."""
         self._entities = entities
         self._labels = labels
 
     def port(self, row: bytes) -> str | None:
-        """By the alias of what holds it, else by a port's name among its words, or those of what holds it."""
+        """Return the port by the alias of a container, else by a port name in the entity's name or a container's."""
         line = list(self._entities.line(row))
         for each in line:
             if each in self._entities.port:
@@ -101,21 +101,23 @@ class Owners:
                 return port
         return None
 
-    def _named(self, said: str) -> str | None:
-        """A number alone is nobody's name here: `Lane 1` is not port 1."""
+    def _named(self, description: str) -> str | None:
+        """Return the port that a text names. A number alone is no port name: `Lane 1` is not port 1."""
         found = {
-            self._labels[word] for word in re.split(r"[\s,;()]+", said) if word in self._labels and not word.isdigit()
+            self._labels[word]
+            for word in re.split(r"[\s,;()]+", description)
+            if word in self._labels and not word.isdigit()
         }
         return found.pop() if len(found) == 1 else None
 
 
 def sensors(cells: Mapping[bytes, Column], entities: Entities, owners: Owners) -> tuple[Sensor, ...]:
-    """The sensors of ports' modules, one for each place; lanes count from 0 as elsewhere."""
+    """Return the sensors of ports' modules, one for each cell; lanes count from 0."""
     found: dict[CellKey, Sensor] = {}
     for row in cells[mib.SENSOR_TYPE]:
         if (port := owners.port(row)) is None or (sensor := _sensor(cells, entities, row, port)) is None:
             continue
-        found.setdefault(sensor.place, sensor)
+        found.setdefault(sensor.cell, sensor)
     return tuple(_from_zero(list(found.values())))
 
 
@@ -123,10 +125,10 @@ def _sensor(cells: Mapping[bytes, Column], entities: Entities, row: bytes, port:
     kind, scale, precision = (
         whole(cells[column].get(row)) for column in (mib.SENSOR_TYPE, mib.SENSOR_SCALE, mib.SENSOR_PRECISION)
     )
-    said = entities.name.get(row, "")
-    if (judged := _metric(kind, text(cells[mib.SENSOR_UNITS].get(row)), said)) is None:
+    description = entities.name.get(row, "")
+    if (mapped := _metric(kind, text(cells[mib.SENSOR_UNITS].get(row)), description)) is None:
         return None
-    metric, unit = judged
+    metric, unit = mapped
     if scale not in _EXPONENT or precision is None or not -8 <= precision <= 9:
         return None
     lane = -1 if metric in (Metric.MODULE_TEMPERATURE_C, Metric.MODULE_VOLTAGE_V) else _lane(entities, row)
@@ -152,20 +154,20 @@ def _metric(kind: int | None, units: str, text: str) -> tuple[Metric, Unit] | No
 
 def _lane(entities: Entities, row: bytes) -> int:
     for each in entities.line(row):
-        if said := _LANE.search(entities.name[each]):
-            return int(said[1])
+        if description := _LANE.search(entities.name[each]):
+            return int(description[1])
     return 0
 
 
 def _from_zero(found: list[Sensor]) -> Iterator[Sensor]:
-    """Some count lanes from 1: of a port whose every kind of sensor begins with 1 they are moved down."""
+    """Renumber lanes from 0: some devices count from 1, recognizable if 1 is a port's lowest lane."""
     lowest: dict[str, int] = {}
     for sensor in found:
-        row, lane = sensor.place.row, sensor.place.lane
+        row, lane = sensor.cell.row, sensor.cell.lane
         if lane >= 0:
             lowest[row] = min(lowest.get(row, lane), lane)
     for sensor in found:
-        row, metric, lane = sensor.place
+        row, metric, lane = sensor.cell
         if lane >= 1 and lowest[row] == 1:
             yield Sensor(sensor.row, CellKey(row, metric, lane - 1), sensor.unit, sensor.exponent)
         else:

@@ -1,4 +1,4 @@
-"""What the SNMP collector is told: its targets, how often, and how to log in to them."""
+"""Settings of the SNMP collector: its targets, cadence and login."""
 
 import re
 from pathlib import Path
@@ -26,7 +26,7 @@ _SHORTEST_SECRET = 8
 
 
 class Target(BaseModel):
-    """One device: its name in the inventory, and where its agent listens: `host`, `host:port` or `[v6]:port`."""
+    """One device: its name in the inventory, and the address of its agent: `host`, `host:port` or `[v6]:port`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -35,7 +35,7 @@ class Target(BaseModel):
 
     @property
     def host_and_port(self) -> tuple[str, int]:
-        """The port is 161 where none is said."""
+        """The host and the port; 161 by default."""
         return _host_and_port(self.address, 161)
 
 
@@ -46,15 +46,15 @@ def _host_and_port(text: str, port: int) -> tuple[str, int]:
 
 
 def _targets(value: object) -> object:
-    """Targets may be given as JSON text."""
+    """Parse targets that are given as JSON text."""
     return orjson.loads(value) if isinstance(value, str) else value
 
 
 class Params(TargetParams):
     """Settings of `[collect.snmp]`.
 
-    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. All are logged in to
-    alike; where sites differ, a collector each. A secret is given itself (so that it may come from the environment)
+    Devices come from `targets`, `targets_file` (JSON: a list of {"name", "address"}) or both. All use the same login;
+    if sites differ, run a collector for each. A secret is given as a value (so that it may come from the environment)
     or as a file.
     """
 
@@ -64,23 +64,23 @@ class Params(TargetParams):
     targets_file: Path | None = None
     cadence_s: float = Field(default=30.0, ge=0.1, le=3600)
     deadline_s: float = Field(default=20.0, gt=0, le=600)
-    """A poll that is not through by then is given up."""
+    """A poll that has not finished by then is cancelled."""
     timeout_s: float = Field(default=2.0, ge=0.05, le=60)
     tries: int = Field(default=3, ge=1, le=10)
-    """How often a request is sent; UDP loses some."""
+    """The number of transmissions of a request; UDP loses some."""
     varbinds_per_request: int = Field(default=100, ge=1, le=1000)
-    """Two frames; where the network drops fragments it finds that out by itself and asks for less (size.py)."""
+    """Two frames; on a network that drops fragments, requests become smaller automatically (bulk_sizing.py)."""
     optics_every_s: float = Field(default=60.0, ge=0)
-    """Reading a module's sensors is slow on many switches; 0 leaves them alone."""
+    """Reading a module's sensors is slow on many switches; 0 disables it."""
     facts_every_s: float = Field(default=3600.0, ge=1)
     facts_deadline_s: float = Field(default=120.0, gt=0)
     if_types: Annotated[tuple[int, ...], Field(min_length=0)] = ()
-    """The ifTypes that are read. Ports with a cable where none is said; `--once --print` shows every interface."""
+    """The ifTypes that are read; by default those of ports with a cable. `--once --print` shows every interface."""
     every_interface: bool = False
-    """Read VLANs, loopbacks and port channels as if they were ports."""
+    """Read VLANs, loopbacks and port channels like ports."""
     max_ports: int = Field(default=4096, ge=1)
     max_varbinds: int = Field(default=200_000, ge=1000)
-    """What one walk of a device may bring."""
+    """The maximum of one walk of a device."""
 
     version: Literal["2c", "3"] = "2c"
     community: SecretStr | None = None
@@ -95,17 +95,17 @@ class Params(TargetParams):
     context: str = ""
 
     traps: str = Field(default="", pattern=rf"^({_ADDRESS.pattern})?$")
-    """Where to listen for traps and informs (`0.0.0.0:162`); nowhere where nothing is said."""
+    """The address for traps and informs (`0.0.0.0:162`); they are not received if it is empty."""
     max_traps_per_s: int = Field(default=200, ge=1)
-    """Of one device; more are refused and counted."""
+    """The limit of one device; more are refused and counted."""
 
     def files(self) -> tuple[Path, ...]:
-        """Read again when they change."""
+        """Return the files to reload when they change."""
         named = (self.targets_file, self.community_file, self.auth_secret_file, self.privacy_secret_file)
         return tuple(path for path in named if path is not None)
 
     def traps_address(self) -> tuple[str, int] | None:
-        """Where to listen for traps; None for nowhere."""
+        """Return the address for traps; None if they are not received."""
         return _host_and_port(self.traps, 162) if self.traps else None
 
     @model_validator(mode="after")
@@ -113,32 +113,32 @@ class Params(TargetParams):
         if self.version == "2c":
             for name in ("username", "auth_secret", "auth_secret_file", "privacy_secret", "privacy_secret_file"):
                 if getattr(self, name):
-                    raise ValueError(f"{name} needs version = 3")
+                    raise ValueError(f"{name} requires version = 3")
         elif self.community is not None or self.community_file is not None:
-            raise ValueError("community needs version = 2c")
+            raise ValueError("community requires version = 2c")
         if self.privacy != "none" and self.auth == "none":
-            raise ValueError("privacy needs auth")
+            raise ValueError("privacy requires auth")
         if self.deadline_s < self.timeout_s:
-            raise ValueError("deadline_s is less than timeout_s")
+            raise ValueError("deadline_s must not be less than timeout_s")
         return self
 
     def all_targets(self) -> tuple[Target, ...]:
-        """Every device to read; raises Misconfigured where there is none, one is there twice, or a file is no good."""
+        """Return the configured devices; raises Misconfigured if there are none or duplicates, or a file is invalid."""
         targets = self.targets + (read_json("snmp", self.targets_file, _TARGETS) if self.targets_file else ())
         names = [target.name for target in targets]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        duplicates = sorted({name for name in names if names.count(name) > 1})
         if not targets:
-            raise Misconfigured("collect.snmp: no targets: give targets or targets_file")
-        if twice:
-            raise Misconfigured(f"collect.snmp: targets named twice: {', '.join(twice)}")
+            raise Misconfigured("collect.snmp: no targets; set targets or targets_file")
+        if duplicates:
+            raise Misconfigured(f"collect.snmp: duplicate targets: {', '.join(duplicates)}")
         return targets
 
     def login(self) -> Login:
-        """How to log in; raises Misconfigured where a secret is missing, given twice, too short, or cannot be read."""
+        """Return the credentials; raises Misconfigured if a secret is missing, given twice, too short or unreadable."""
         if self.version == "2c":
             return Login(V2C, community=self._secret("community", shortest=1))
         if not self.username:
-            raise Misconfigured("collect.snmp: version 3 needs a username")
+            raise Misconfigured("collect.snmp: version 3 requires username")
         return Login(
             V3,
             user=self.username,
@@ -153,17 +153,17 @@ class Params(TargetParams):
         given: SecretStr | None = getattr(self, name)
         file: Path | None = getattr(self, f"{name}_file")
         if (given is None) == (file is None):
-            raise Misconfigured(f"collect.snmp: give one of {name} and {name}_file")
-        said = (
+            raise Misconfigured(f"collect.snmp: set exactly one of {name} and {name}_file")
+        secret = (
             read_file("snmp", file).decode().rstrip("\r\n")
             if file is not None
             else given.get_secret_value()
             if given
             else ""
         )
-        if len(said) < shortest:
+        if len(secret) < shortest:
             raise Misconfigured(f"collect.snmp: {name} is shorter than {shortest} characters")
-        return said
+        return secret
 
 
 _TARGETS = TypeAdapter(tuple[Target, ...])

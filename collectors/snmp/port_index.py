@@ -1,7 +1,7 @@
-"""What a device's tables say of its ports, once: rows, names, and which column tells each metric of each row. Pure.
+"""Selects the ports of a device from its tables: rows, names, and the column of each metric and row. Pure.
 
-A column is chosen when the device is looked over and kept until the next time: to change from one that wraps to one
-that does not would be a burst that never was.
+Columns are chosen when the ports are discovered, and stay until the next discovery: a change from a column that wraps
+to one that does not would look like a burst of traffic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,30 +20,32 @@ _NO_SPEED = {0, 2**32 - 1}
 
 @dataclass(frozen=True, slots=True)
 class PortIndex:
-    """The rows that are read, by ifIndex as it is on the wire."""
+    """The rows that are read, by ifIndex as encoded."""
 
     name: dict[bytes, str]
     index: dict[bytes, int]
     labels: dict[str, str]
-    """Every name of a port that is no other's, to what it is called here."""
+    """Every unique name of a port, mapped to the port's name in railsight."""
     chosen: dict[tuple[Metric, Counter], tuple[bytes, ...]]
-    """The rows of which a metric is told by these columns."""
+    """The rows whose metric is in these columns."""
     everything: frozenset[bytes]
-    """Every row that has a state, read or not: where there are others, the device has to be looked over again."""
+    """Every row with a state, read or not: if it changes, the ports must be discovered again."""
     columns: tuple[bytes, ...]
-    """What has to be read at each poll."""
+    """The columns to read at each poll."""
 
 
-def port_index(cells: Mapping[bytes, Column], types: frozenset[int] | None, cadence_s: float, most: int) -> PortIndex:
-    """Look a device over. `types` are the ifTypes that are read, None for all. Raises Reject."""
+def port_index(
+    cells: Mapping[bytes, Column], types: frozenset[int] | None, cadence_s: float, max_ports: int
+) -> PortIndex:
+    """Select the ports. `types` are the ifTypes that are read, None for all. Raises Reject."""
     index: dict[bytes, int] = {}
     for row in frozenset(cells[mib.IF_OPER_STATUS]) | frozenset(cells[mib.IF_NAME]):
         numbers = sub_identifiers(row)
         kind = whole(cells[mib.IF_TYPE].get(row))
         if len(numbers) == 1 and (types is None or kind is None or kind in types):
             index[row] = numbers[0]
-    if len(index) > most:
-        raise Reject(f"has {len(index)} ports, more than {most}")
+    if len(index) > max_ports:
+        raise Reject(f"has {len(index)} ports, more than max_ports = {max_ports}")
     index = dict(sorted(index.items(), key=lambda item: item[1]))
     named = {row: text(value) for row, value in cells[mib.IF_NAME].items()}
     described = {row: text(value) for row, value in cells[mib.IF_DESCR].items()}
@@ -57,12 +59,12 @@ def port_index(cells: Mapping[bytes, Column], types: frozenset[int] | None, cade
 
 
 def _labels(name: Mapping[bytes, str], others: Iterable[Mapping[bytes, str]]) -> dict[str, str]:
-    claimed: dict[str, set[str]] = {}
+    ports_by_label: dict[str, set[str]] = {}
     for names in (name, *others):
-        for row, said in names.items():
-            if said and row in name:
-                claimed.setdefault(said, set()).add(name[row])
-    return {said: port for said, whose in claimed.items() if len(whose) == 1 for port in whose}
+        for row, label in names.items():
+            if label and row in name:
+                ports_by_label.setdefault(label, set()).add(name[row])
+    return {label: port for label, ports in ports_by_label.items() if len(ports) == 1 for port in ports}
 
 
 def _choose(
@@ -70,29 +72,29 @@ def _choose(
 ) -> dict[tuple[Metric, Counter], tuple[bytes, ...]]:
     found: dict[tuple[Metric, Counter], tuple[bytes, ...]] = {}
     for metric, counters in mib.COUNTERS.items():
-        left = list(index)
+        remaining = list(index)
         for counter in counters:
-            mine = [
+            usable = [
                 row
-                for row in left
+                for row in remaining
                 if all(row in cells[column] for column in counter.columns)
                 and _can_follow(counter, speed_bps(cells, row), cadence_s)
             ]
-            if mine:
-                found[metric, counter] = tuple(mine)
-                left = [row for row in left if row not in set(mine)]
+            if usable:
+                found[metric, counter] = tuple(usable)
+                remaining = [row for row in remaining if row not in set(usable)]
     return found
 
 
 def _can_follow(counter: Counter, speed: float | None, cadence_s: float) -> bool:
-    """Whether it cannot get half around between two polls, which would look like another way around."""
+    """Return True if it cannot advance by half its range between two polls, which would look like a reset."""
     if counter.bits == 64 or not counter.bytes_each:
         return True
     return speed is None or speed / 8 / counter.bytes_each * cadence_s < _HALF
 
 
 def speed_bps(cells: Mapping[bytes, Column], row: bytes) -> float | None:
-    """By ifHighSpeed in Mb/s, which is 0 on many a device that has a speed, else ifSpeed unless that is at its end."""
+    """Return ifHighSpeed, in Mb/s, unless it is 0, as on many devices; else ifSpeed unless it is at its limit."""
     if (mega := _number(cells.get(mib.IF_HIGH_SPEED, {}).get(row))) not in (None, 0):
         return float(mega or 0) * 1e6
     plain = _number(cells.get(mib.IF_SPEED, {}).get(row))

@@ -1,6 +1,6 @@
-"""Asks one device, by GET and GETBULK. I/O only: what the values mean is decided elsewhere.
+"""Reads one device by GET and GETBULK. I/O only: the values are interpreted elsewhere.
 
-Each request is tried a few times and then given up; a device that answers nonsense, or without end, is refused.
+Each request is tried a few times; a device whose answers are malformed or endless is refused.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from collectors.snmp.response_slicing import Answer
 from streams.wire.errors import Reject, Retry
 
 _TOO_BIG = 1
-_ASK_AGAIN = (errind.notInTimeWindow, errind.unknownEngineID)
+_REPEATABLE = (errind.notInTimeWindow, errind.unknownEngineID)
 
 
 class Agent:
-    """One device. Use as an async context manager, or `connect` and `close` it."""
+    """The SNMP agent of one device. Use as an async context manager, or call `connect` and `close`."""
 
     def __init__(
         self, name: str, address: tuple[str, int], engines: Engines, metrics: CollectorMetrics, *,
@@ -38,10 +38,10 @@ class Agent:
         self._metrics = metrics
         self._timeout_s = timeout_s
         self._tries = tries
-        self._most = max_varbinds
+        self._max_varbinds = max_varbinds
         self._size = BulkSize(at_once)
         self._rows: dict[bytes, int] = {}
-        """How many rows a column had when it was last read."""
+        """The number of rows of each column at its last reading."""
         self._connection: Connection | None = None
         self.last_refusal = ""
 
@@ -53,7 +53,7 @@ class Agent:
         self.close()
 
     async def connect(self) -> str:
-        """Resolve its name and open a socket; the address. Raises Retry."""
+        """Resolve its name, open a socket and return the address. Raises Retry."""
         connection = self._engines.open(self._refused)
         try:
             address = await connection.connect(*self._address)
@@ -63,7 +63,7 @@ class Agent:
         return address
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the socket."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -73,15 +73,15 @@ class Agent:
         self._metrics.add("unreadable", self.name)
 
     async def get(self, oids: Sequence[bytes]) -> dict[bytes, Value]:
-        """The values of single instances; what is not there is left out. Raises Retry and Reject."""
+        """Return the values of single instances, without those that do not exist. Raises Retry and Reject."""
         status, found = await self._request(request(GET, v2c.getNextRequestID(), oids))
         if status:
-            raise Reject(f"answers GET with error {status}")
+            raise Reject(f"GET failed with error status {status}")
         wanted = set(oids)
         return {oid: value for oid, tag, value in found if tag not in ber.NOTHING and oid in wanted}
 
     async def columns(self, prefixes: Iterable[bytes]) -> dict[bytes, Column]:
-        """Every cell of these columns, or subtrees; one that the device has not is empty. Raises Retry and Reject."""
+        """Return every cell of these columns or subtrees; an unknown one is empty. Raises Retry and Reject."""
         wanted = list(dict.fromkeys(prefixes))
         found: dict[bytes, Column] = {prefix: {} for prefix in wanted}
         known = [self._rows[prefix] + 1 for prefix in wanted if prefix in self._rows]
@@ -95,89 +95,89 @@ class Agent:
     async def _walk(self, group: list[bytes], found: dict[bytes, Column]) -> None:
         last = {prefix: prefix for prefix in group}
         while last:
-            asked = list(last)
-            most = max(1, self._size.values // len(asked))
-            # One row more than there were tells that there are no others.
-            left = max(self._rows.get(prefix, -1) + 1 - len(found[prefix]) for prefix in asked)
-            rows = repetitions(left, most)
-            status, said = await self._bulk([last[prefix] for prefix in asked], rows)
+            prefixes = list(last)
+            max_rows = max(1, self._size.values // len(prefixes))
+            # One row more than last time shows that there are no others.
+            remaining = max(self._rows.get(prefix, -1) + 1 - len(found[prefix]) for prefix in prefixes)
+            rows = repetitions(remaining, max_rows)
+            status, varbinds = await self._bulk([last[prefix] for prefix in prefixes], rows)
             if status == _TOO_BIG and rows > 1:
-                self._size.was_too_big(rows * len(asked))
+                self._size.was_too_big(rows * len(prefixes))
                 continue
-            if status and len(asked) > 1:
-                for prefix in asked:  # one of them is the device's trouble
+            if status and len(prefixes) > 1:
+                for prefix in prefixes:  # one of them causes the error
                     found[prefix].clear()
                     await self._walk([prefix], found)
                 return
             if status:
-                self._refused(f"answers GETBULK with error {status}")
+                self._refused(f"GETBULK failed with error status {status}")
                 return
-            if not said:
-                raise Reject("answers GETBULK with nothing")
-            self._absorb(asked, said, last, found)
-            if sum(len(column) for column in found.values()) > self._most:
-                raise Reject(f"more than {self._most} values")
+            if not varbinds:
+                raise Reject("GETBULK returned no values")
+            self._absorb(prefixes, varbinds, last, found)
+            if sum(len(column) for column in found.values()) > self._max_varbinds:
+                raise Reject(f"more than {self._max_varbinds} values; raise max_varbinds if the device is that large")
 
     @staticmethod
     def _absorb(
-        asked: list[bytes], said: Sequence[Varbind], last: dict[bytes, bytes],
+        prefixes: list[bytes], varbinds: Sequence[Varbind], last: dict[bytes, bytes],
         found: dict[bytes, Column],
     ) -> None:  # fmt: skip
-        """Take what belongs to each column; a column is over where another begins."""
-        for place, prefix in enumerate(asked):
+        """Add the cells of each column; a column ends where another begins."""
+        for place, prefix in enumerate(prefixes):
             column, size = found[prefix], len(prefix)
-            mine = said[place :: len(asked)]
-            for oid, tag, value in mine:
+            own_varbinds = varbinds[place :: len(prefixes)]
+            for oid, tag, value in own_varbinds:
                 if not oid.startswith(prefix) or tag in ber.NOTHING:
                     del last[prefix]
                     break
                 row = oid[size:]
                 if row in column:
-                    raise Reject("answers GETBULK in circles")
+                    raise Reject("GETBULK returned a row twice")
                 column[row] = value
             else:
-                if mine:
-                    last[prefix] = mine[-1][0]
+                if own_varbinds:
+                    last[prefix] = own_varbinds[-1][0]
 
     async def _bulk(self, oids: Sequence[bytes], rows: int) -> tuple[int, list[Varbind]]:
-        asked = request(GETBULK, v2c.getNextRequestID(), oids, rows)
-        status, found = await self._request(asked, min(rows, max(1, ONE_FRAME // len(oids))))
+        wanted = request(GETBULK, v2c.getNextRequestID(), oids, rows)
+        status, found = await self._request(wanted, min(rows, max(1, ONE_FRAME // len(oids))))
         if len(found) > len(oids) * rows:
-            raise Reject("answers GETBULK with more than was asked for")
+            raise Reject("GETBULK returned more values than requested")
         return status, found
 
-    async def _request(self, asked: Request, rows: int = 0) -> tuple[int, list[Varbind]]:
-        """The error status and the varbinds of the answer. Only `rows` are asked for where no answer came in time."""
-        sent = asked
+    async def _request(self, wanted: Request, rows: int = 0) -> tuple[int, list[Varbind]]:
+        """Return the answer's error status and varbinds. After a timeout only `rows` are requested."""
+        sent = wanted
         for _ in range(self._tries):
             try:
                 async with asyncio.timeout(self._timeout_s):
                     answer = await self._request_once(sent)
             except TimeoutError:
                 if sent.repetitions > rows:
-                    sent = asked._replace(number=v2c.getNextRequestID(), repetitions=rows)
+                    sent = wanted._replace(number=v2c.getNextRequestID(), repetitions=rows)
                 continue
-            if sent is not asked:
+            if sent is not wanted:
                 self._size.was_lost()
             return answer
         why = f"; refused: {self.last_refusal}" if self.last_refusal else ""
         raise Retry(f"no answer within {self._tries} x {self._timeout_s:g} s{why}")
 
-    async def _request_once(self, asked: Request) -> tuple[int, list[Varbind]]:
-        assert self._connection is not None, "entered before"
+    async def _request_once(self, wanted: Request) -> tuple[int, list[Varbind]]:
+        assert self._connection is not None, "not connected"
         connection = self._connection
         answer: asyncio.Future[tuple[int, list[Varbind]]] = asyncio.get_running_loop().create_future()
         try:
-            connection.request(asked, _answered, _Request(connection, asked, answer))
+            connection.request(wanted, _answered, _Request(connection, wanted, answer))
             return await answer
         except PySnmpError as error:
-            raise Retry(f"cannot be asked: {error}") from error
+            raise Retry(f"cannot send the request: {error}") from error
         finally:
             connection.shut()
 
 
 class _Request(NamedTuple):
-    """What waits for an answer; and how often the device may still say that it needs to be asked otherwise."""
+    """A pending request, and the number of reports after which it may still be repeated."""
 
     connection: Connection
     request: Request
@@ -185,27 +185,27 @@ class _Request(NamedTuple):
     reports: int = 2
 
 
-def _answered(*said: Any) -> None:
-    """What pysnmp calls, within its reading of the answer, or much later where none came."""
-    *_, given, trouble, _handle, request = said
+def _answered(*arguments: Any) -> None:
+    """Handle the call by pysnmp, while it reads the answer, or much later if none came."""
+    *_, response, error_info, _handle, request = arguments
     answer = request.answer
     if answer.done():
         return
-    if trouble:
-        why = trouble["errorIndication"]
-        if why in _ASK_AGAIN and request.reports:  # engine discovery, and the device's clock (RFC 3414, 4)
-            again = request._replace(reports=request.reports - 1)
+    if error_info:
+        why = error_info["errorIndication"]
+        if why in _REPEATABLE and request.reports:  # engine discovery, and the device's clock (RFC 3414, 4)
+            repeated = request._replace(reports=request.reports - 1)
             try:
-                request.connection.request(request.request, _answered, again)
+                request.connection.request(request.request, _answered, repeated)
             except PySnmpError as error:
-                answer.set_exception(Retry(f"cannot be asked: {error}"))
+                answer.set_exception(Retry(f"cannot send the request: {error}"))
             return
         answer.set_exception(Retry(str(why)))
         return
-    if not isinstance(given, Answer) or given.number != request.request.number:
-        answer.set_exception(Reject("an answer to another request"))
+    if not isinstance(response, Answer) or response.number != request.request.number:
+        answer.set_exception(Reject("answer to another request"))
         return
     try:
-        answer.set_result((given.status, given.varbinds()))
+        answer.set_result((response.status, response.varbinds()))
     except Reject as error:
         answer.set_exception(error)

@@ -1,6 +1,6 @@
-"""From one poll's cells to one reading of the device. Pure; time is an argument.
+"""Builds a reading of the device from the cells of one poll. Pure; time is an argument.
 
-A cell that is not there, or makes no sense, is absent. 32-bit counters are carried on past their end.
+A cell that is missing or invalid is absent. 32-bit counters continue past their end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,43 +15,43 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER
 
 _WRAP = 1 << 32
-_TOLD = {1: 1.0, 2: 0.0, 3: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}
-"""ifOperStatus: only `up` carries; `unknown` (4) says nothing. notPresent (6) is down: there is no module in it."""
+_OPER = {1: 1.0, 2: 0.0, 3: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}
+"""ifOperStatus: only `up` carries traffic; `unknown` (4) is absent. notPresent (6) is down: it has no module."""
 _STATES = (Metric.OPER_UP, Metric.ADMIN_UP, Metric.SPEED_BPS)
 _ADMIN = {1: 1.0, 2: 0.0, 3: 0.0}
 
 
 class LastValues:
-    """32-bit counters made 64 bits wide, as long as this process lives."""
+    """Extends 32-bit counters to 64 bits, as long as the process runs."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[bytes, bytes], tuple[int, int]] = {}
 
     def value(self, column: bytes, row: bytes, raw: int) -> int:
-        """What it has counted since it was first read here, and before. Down by less than half is a new beginning."""
-        last, carried = self._last.get((column, row), (raw, 0))
+        """Return the extended value of a counter. A decrease by less than half the range is a reset."""
+        last, offset = self._last.get((column, row), (raw, 0))
         if raw < last:
-            carried = carried + _WRAP if (raw - last) % _WRAP < _WRAP // 2 else 0
-        self._last[column, row] = raw, carried
-        return carried + raw
+            offset = offset + _WRAP if (raw - last) % _WRAP < _WRAP // 2 else 0
+        self._last[column, row] = raw, offset
+        return offset + raw
 
     def forget(self, row: bytes | None = None) -> None:
-        """A row's counters begin anew, or all."""
+        """Reset the counters of a row, or all."""
         self._last = {key: last for key, last in self._last.items() if row is not None and key[1] != row}
 
 
 class Composer:
-    """Keeps what has to be known of the last reading, and two layouts: of polls with optics, and without."""
+    """Builds readings from the last counters and two layouts: of polls with optics, and without."""
 
     def __init__(self) -> None:
-        self._carried = LastValues()
+        self._last_values = LastValues()
         self._discontinuity: dict[bytes, Value] = {}
-        self._of: tuple[PortIndex | None, Sequence[Sensor]] = None, ()
+        self._layout_for: tuple[PortIndex | None, Sequence[Sensor]] = None, ()
         self._layouts: dict[bool, Layout] = {}
 
     def restarted(self) -> None:
-        """Every counter begins anew."""
-        self._carried.forget()
+        """Reset every counter."""
+        self._last_values.forget()
         self._discontinuity = {}
 
     def compose(
@@ -59,32 +59,32 @@ class Composer:
         ended_ns: int,
         boot_id: int,
     ) -> Reading:  # fmt: skip
-        """One row for each port of which anything was read."""
+        """Return a reading with one row for each port that has any value."""
         self._note_discontinuities(cells.get(mib.IF_DISCONTINUITY, {}))
         values: list[float | None] = []
         for (_, counter), rows in ports.chosen.items():
             values += self._counters(counter, rows, cells)
         for row in ports.name:
             values += (
-                _TOLD.get(_number(cells, mib.IF_OPER_STATUS, row)),
+                _OPER.get(_number(cells, mib.IF_OPER_STATUS, row)),
                 _ADMIN.get(_number(cells, mib.IF_ADMIN_STATUS, row)),
                 speed_bps(cells, row),
             )
-        said, status = cells.get(mib.SENSOR_VALUE, {}), cells.get(mib.SENSOR_STATUS, {})
-        has_optics = bool(said)
+        sensor_values, status = cells.get(mib.SENSOR_VALUE, {}), cells.get(mib.SENSOR_STATUS, {})
+        has_optics = bool(sensor_values)
         if has_optics:
-            values += [sensor.read(said.get(sensor.row), status.get(sensor.row)) for sensor in sensors]
+            values += [sensor.read(sensor_values.get(sensor.row), status.get(sensor.row)) for sensor in sensors]
         layout = self._layout(ports, sensors, has_optics=has_optics)
         return Reading(sampled_ns, ended_ns, boot_id, layout.row, layout.rows_digest, *layout.tables(values))
 
     def _layout(self, ports: PortIndex, sensors: Sequence[Sensor], *, has_optics: bool) -> Layout:
-        """The places of the values above, in their order; the same until the device is looked over again."""
-        if ports is not self._of[0] or sensors is not self._of[1]:
-            self._of, self._layouts = (ports, sensors), {}
+        """Return the cells of the values above, in their order; the same until the ports are discovered again."""
+        if ports is not self._layout_for[0] or sensors is not self._layout_for[1]:
+            self._layout_for, self._layouts = (ports, sensors), {}
         if has_optics not in self._layouts:
             places = [CellKey(ports.name[row], metric) for (metric, _), rows in ports.chosen.items() for row in rows]
             places += [CellKey(name, metric) for name in ports.name.values() for metric in _STATES]
-            places += [sensor.place for sensor in sensors] if has_optics else []
+            places += [sensor.cell for sensor in sensors] if has_optics else []
             self._layouts[has_optics] = Layout(places)
         return self._layouts[has_optics]
 
@@ -105,14 +105,14 @@ class Composer:
             if bits == 32:
                 if value >= _WRAP:
                     return None
-                value = self._carried.value(column, row, value)
+                value = self._last_values.value(column, row, value)
             total += value
         return total if total < ABSENT_COUNTER else None
 
     def _note_discontinuities(self, now: Column) -> None:
         for row, value in now.items():
             if row in self._discontinuity and self._discontinuity[row] != value:
-                self._carried.forget(row)
+                self._last_values.forget(row)
         self._discontinuity = dict(now)
 
 

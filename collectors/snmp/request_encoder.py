@@ -1,6 +1,6 @@
-"""A request as it stands on the wire. pyasn1 would build an object for each of its names, and again encode them.
+"""Encodes requests without pyasn1, which would build and encode an object for each name.
 
-Pure; what is sent as which version is decided in cut.py.
+Pure; models.py decides on the message around a request.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _NULL = b"\x05\x00"
 
 
 class Request(NamedTuple):
-    """GET or GETBULK of some names. Of two that are sent, no two have the same number."""
+    """GET or GETBULK of some names. No two requests have the same number."""
 
     tag: int
     number: int
@@ -27,33 +27,33 @@ class Request(NamedTuple):
     """The list of names, encoded."""
 
     def content(self, number: int) -> bytes:
-        """What is in the PDU, under another number where the wire needs one. Numbers are below 2^31."""
+        """Return the content of the PDU, under another number if the message needs one. Numbers are below 2^31."""
         repetitions = ber.encoded(ber.INTEGER, ber.integer(self.repetitions))
         return ber.encoded(ber.INTEGER, ber.integer(number)) + _ZERO + repetitions + self.varbinds
 
 
 def request(tag: int, number: int, names: Iterable[bytes], repetitions: int = 0) -> Request:
-    """Ask for these OIDs, as they are on the wire."""
-    asked = b"".join([ber.encoded(ber.SEQUENCE, ber.encoded(ber.OID, name) + _NULL) for name in names])
-    return Request(tag, number, repetitions, ber.encoded(ber.SEQUENCE, asked))
+    """Return a request of these encoded OIDs."""
+    encoded = b"".join([ber.encoded(ber.SEQUENCE, ber.encoded(ber.OID, name) + _NULL) for name in names])
+    return Request(tag, number, repetitions, ber.encoded(ber.SEQUENCE, encoded))
 
 
 class EncodedPdu(univ.Any):  # type: ignore[misc]
-    """A PDU that pyasn1 puts into a message as it is."""
+    """A PDU that pyasn1 copies into a message unchanged."""
 
     def clone(self, *_: Any, **__: Any) -> Any:
-        """An empty one of pysnmp's: what it asks while it does not know the device's engine yet (RFC 3414, 4)."""
+        """Return an empty PDU of pysnmp's: it is sent to discover the device's engine (RFC 3414, 4)."""
         return rfc1905.GetRequestPDU()
 
 
-class _WrittenGet(EncodedPdu):
+class _EncodedGet(EncodedPdu):
     tagSet = rfc1905.GetRequestPDU.tagSet  # noqa: N815 — pyasn1's name
 
 
-class _WrittenBulk(EncodedPdu):
+class _EncodedBulk(EncodedPdu):
     tagSet = rfc1905.GetBulkRequestPDU.tagSet  # noqa: N815 — pyasn1's name
 
 
-def encoded_pdu(asked: Request) -> EncodedPdu:
-    """For pysnmp to encrypt, sign and send."""
-    return (_WrittenBulk if asked.tag == GETBULK else _WrittenGet)(asked.content(asked.number))
+def encoded_pdu(pdu: Request) -> EncodedPdu:
+    """Return the PDU for pysnmp to encrypt, sign and send."""
+    return (_EncodedBulk if pdu.tag == GETBULK else _EncodedGet)(pdu.content(pdu.number))

@@ -1,7 +1,7 @@
-"""Where the parts of a message are, and what is left of it without its varbinds. Pure; raises Reject alone.
+"""Finds the varbinds of a message, and the message without them. Pure; raises only Reject.
 
-What is left is what pyasn1 would have written without them. Every length is held against what holds it, and nothing
-may follow where SNMP has nothing.
+The rest is what pyasn1 would have encoded without varbinds. Every length is checked against its container, and bytes
+after the end of an SNMP element are refused.
 """
 
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from collectors.snmp import ber
 from streams.wire.errors import Reject
 
 _LARGEST_REPORT = 2048
-"""A Report holds one counter; pyasn1 reads it, so it shall not be given more than that."""
+"""A Report has one counter; pyasn1 decodes it, so larger ones are refused."""
 _USM = b"\x03"
 _NO_VARBINDS = b"\x30\x00"
 
 
 class Answer(NamedTuple):
-    """A Response: the number that it answers, its error status, and where its varbinds are in what came."""
+    """A Response: the number of its request, its error status, and the position of its varbinds in the message."""
 
     number: int
     status: int
@@ -24,12 +24,12 @@ class Answer(NamedTuple):
     span: ber.Span
 
     def varbinds(self) -> list[ber.Varbind]:
-        """Raises Reject."""
+        """Return the varbinds. Raises Reject."""
         return ber.varbinds(self.data, *self.span)
 
 
 class SlicedMessage(NamedTuple):
-    """A message without its varbinds, what was cut out, and whose it is."""
+    """A message without its varbinds, the answer that was cut out, and its context."""
 
     rest: bytes
     answer: Answer
@@ -41,9 +41,9 @@ class EncryptedMessage(NamedTuple):
     """A v3 message whose PDU is encrypted."""
 
     number: int
-    """The message's own, which is not the PDU's."""
+    """The message id, which is not the PDU's."""
     largest: int
-    """What its sender takes."""
+    """The largest message that its sender accepts."""
     flags: int
     security: bytes
     """The security parameters, encoded."""
@@ -51,7 +51,7 @@ class EncryptedMessage(NamedTuple):
 
 
 def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
-    """The community and the Response. Raises Reject for anything but one whole v2c Response."""
+    """Return the community and the Response. Raises Reject for anything but one complete v2c Response."""
     body, version = _opened(message)
     community = ber.element(message, version.end, body.end, ber.OCTETS)
     _, answer = _response(message, community.end, body.end)
@@ -59,7 +59,7 @@ def answer_v2c(message: bytes) -> tuple[bytes, Answer]:
 
 
 def slice_v3(message: bytes) -> SlicedMessage | None:
-    """None where there is nothing to cut: the PDU is encrypted, or a Report. Raises Reject."""
+    """Return the sliced message; None if there is nothing to cut: the PDU is encrypted, or a Report. Raises Reject."""
     body, _, security = _opened_v3(message)
     if message[security.end : security.end + 1] == bytes((ber.OCTETS,)):
         return None
@@ -69,7 +69,7 @@ def slice_v3(message: bytes) -> SlicedMessage | None:
 
 
 def encrypted_v3(message: bytes) -> EncryptedMessage | None:
-    """None where the PDU is not encrypted. Raises Reject."""
+    """Return the parts of a message with an encrypted PDU; None if it is not encrypted. Raises Reject."""
     body, header, security = _opened_v3(message)
     if message[security.end : security.end + 1] != bytes((ber.OCTETS,)):
         return None
@@ -81,7 +81,7 @@ def encrypted_v3(message: bytes) -> EncryptedMessage | None:
     flags = ber.element(message, largest.end, header.end, ber.OCTETS)
     model = ber.element(message, flags.end, header.end, ber.INTEGER)
     if model.end != header.end or message[model.start : model.end] != _USM or flags.end - flags.start != 1:
-        raise Reject("a header of another kind")
+        raise Reject("header of another kind")
     return EncryptedMessage(
         _whole(message, number), _whole(message, largest), message[flags.start],
         message[security.start : security.end], message[sealed.start : sealed.end],
@@ -89,7 +89,7 @@ def encrypted_v3(message: bytes) -> EncryptedMessage | None:
 
 
 def _opened(message: bytes) -> tuple[ber.Span, ber.Span]:
-    """A whole message, and its version. Raises Reject."""
+    """Return a complete message, and its version. Raises Reject."""
     body = ber.element(message, 0, len(message), ber.SEQUENCE)
     if body.end != len(message):
         raise Reject("bytes after the message")
@@ -97,27 +97,27 @@ def _opened(message: bytes) -> tuple[ber.Span, ber.Span]:
 
 
 def _opened_v3(message: bytes) -> tuple[ber.Span, ber.Span, ber.Span]:
-    """A whole message of v3, its header and its security parameters. Raises Reject."""
+    """Return a complete v3 message, its header and its security parameters. Raises Reject."""
     body, version = _opened(message)
     header = ber.element(message, version.end, body.end, ber.SEQUENCE)
     return body, header, ber.element(message, header.end, body.end, ber.OCTETS)
 
 
 def _whole(data: bytes, number: ber.Span) -> int:
-    """A number of 31 bits."""
+    """Return a number of 31 bits."""
     if not 0 < number.end - number.start <= 4 or data[number.start] > 127:
-        raise Reject("a number of impossible length")
+        raise Reject("number of invalid length")
     return int.from_bytes(data[number.start : number.end], "big")
 
 
 def slice_scoped(data: bytes, start: int, end: int) -> SlicedMessage | None:
-    """A scoped PDU; None where it holds a Report. What follows it is padding. Raises Reject."""
+    """Slice a scoped PDU; None if it is a Report. Bytes after it are padding. Raises Reject."""
     body = ber.element(data, start, end, ber.SEQUENCE)
     engine = ber.element(data, body.start, body.end, ber.OCTETS)
     context = ber.element(data, engine.end, body.end, ber.OCTETS)
     if data[context.end : context.end + 1] == bytes((ber.REPORT,)):
         if end - start > _LARGEST_REPORT:
-            raise Reject("a report of impossible length")
+            raise Reject("report of invalid length")
         return None
     numbers, answer = _response(data, context.end, body.end)
     pdu = ber.encoded(ber.RESPONSE, data[numbers.start : numbers.end] + _NO_VARBINDS)
@@ -128,7 +128,7 @@ def slice_scoped(data: bytes, start: int, end: int) -> SlicedMessage | None:
 
 
 def _response(data: bytes, start: int, end: int) -> tuple[ber.Span, Answer]:
-    """Where the numbers of the PDU are, and the PDU."""
+    """Return the position of the PDU's numbers, and the PDU."""
     pdu = ber.element(data, start, end, ber.RESPONSE)
     if pdu.end != end:
         raise Reject("bytes after the PDU")
@@ -136,7 +136,7 @@ def _response(data: bytes, start: int, end: int) -> tuple[ber.Span, Answer]:
     for _ in ("request-id", "error-status", "error-index"):
         number = ber.element(data, i, pdu.end, ber.INTEGER)
         if not 0 < number.end - number.start <= 4:
-            raise Reject("a number of impossible length")
+            raise Reject("number of invalid length")
         numbers.append(int.from_bytes(data[number.start : number.end], "big", signed=True))
         i = number.end
     span = ber.element(data, i, pdu.end, ber.SEQUENCE)

@@ -1,6 +1,6 @@
-"""When a device began to count anew, by sysUpTime and snmpEngineBoots. Pure.
+"""Detects restarts of a device, by sysUpTime and snmpEngineBoots. Pure.
 
-sysUpTime counts hundredths of a second in 32 bits: it comes back to zero after 497 days, which is no boot.
+sysUpTime counts hundredths of a second in 32 bits: it wraps to zero after 497 days, which is no restart.
 """
 
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ from dataclasses import dataclass
 _TICK_NS = 10_000_000
 _WRAP = 1 << 32
 _SLACK = 1000
-"""10 s in ticks: agents answer from caches, and their clocks run apart from ours."""
+"""10 s in ticks: agents answer from caches, and their clocks drift."""
 _DRIFT = 0.01
 _JITTER = 300
-"""3 s in ticks: an agent of several processes may answer a little out of order; none boots in so short a time."""
+"""3 s in ticks: an agent of several processes may answer slightly out of order; none boots in so short a time."""
 _QUANTUM_S = 64
-"""A boot's number where no agent counts them is its time in 64 s, so that two runs mostly find the same."""
+"""Without a boot counter, the boot id is the boot time in units of 64 s, so that two runs mostly agree."""
 
 
 @dataclass
 class RestartDetection:
-    """One for each device. `boot_id` is 0 until the device has told its sysUpTime."""
+    """The restart detection of one device. `boot_id` is 0 until the device has sent its sysUpTime."""
 
     boot_id: int = 0
     booted_ns: int = 0
@@ -27,9 +27,9 @@ class RestartDetection:
     _counted: int = 0
 
     def observe(self, ticks: int | None, counted: int | None, engine_s: int | None, at_ns: int) -> bool:
-        """Take what the device says now; True where it has booted since it last said so.
+        """Record the device's present values; return True if it has restarted since the last ones.
 
-        `counted` is snmpEngineBoots, `engine_s` snmpEngineTime: the seconds since, which do not come back to zero.
+        `counted` is snmpEngineBoots, `engine_s` snmpEngineTime: the seconds since the boot, which do not wrap.
         """
         if ticks is None or not 0 <= ticks < _WRAP:
             return False
@@ -45,7 +45,7 @@ class RestartDetection:
         return has_booted
 
     def _number(self, counted: int, *, is_recount: bool) -> int:
-        """The agent's own count, which two runs of ours agree on; where it stood still over a boot, the time too."""
+        """Return the agent's boot counter, equal in all runs; with the time if it did not change at a restart."""
         seconds = self.booted_ns // 10**9
         if not counted:
             return max(1, seconds // _QUANTUM_S)

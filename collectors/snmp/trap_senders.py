@@ -1,4 +1,4 @@
-"""Whose address a trap comes from: that of a device which is read here. An address that two have is nobody's."""
+"""Finds the device that a trap's address belongs to; an address of two devices belongs to none."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ class TrapSenders:
 
     @contextmanager
     def known(self, reader: DeviceReader) -> Iterator[None]:
-        """A device is known for as long as it is read."""
+        """Register a device while it is read."""
         self._readers.add(reader)
         try:
             yield
@@ -23,12 +23,12 @@ class TrapSenders:
             self._readers.discard(reader)
 
     def reader(self, address: str) -> DeviceReader | None:
-        """The device that has this address."""
-        said = literal(address)
-        found = [reader for reader in self._readers if reader.address == said]
+        """Return the reader of the device with this address."""
+        wanted = literal(address)
+        found = [reader for reader in self._readers if reader.address == wanted]
         return found[0] if len(found) == 1 else None
 
     def reader_of(self, address: str) -> str | None:
-        """Its name."""
+        """Return the name of the device with this address."""
         reader = self.reader(address)
         return None if reader is None else reader.name

@@ -1,7 +1,7 @@
-"""Hears traps and informs: pysnmp's receiver behind a door that knows who may speak, and how often. I/O only.
+"""Receives traps and informs: pysnmp's receiver, limited to known senders and to a rate. I/O only.
 
-A community is no secret on the wire, and an address is easily forged within a site: a v2c trap is believed as far as
-the management network is. Version 3 proves who speaks.
+A community is readable on the wire, and an address is easily forged within a site: a v2c trap is as trustworthy as
+the management network. Version 3 authenticates the sender.
 """
 
 import asyncio
@@ -23,38 +23,38 @@ from collectors.snmp.engine import GARBAGE, V2C, Login, add_login
 from streams.wire.errors import Misconfigured, Reject
 
 _LARGEST = 8192
-"""A linkDown is some 200 bytes; pyasn1 takes its time over large ones."""
+"""A linkDown is some 200 bytes; pyasn1 is slow for large messages."""
 _TICK_S = 2.0
 _MOST_ENGINES = 4
-"""Of one device: a chassis may have a supervisor or two, and making the keys for one takes some milliseconds."""
+"""Per device: a chassis may have one or two supervisors, and making the keys for one takes some milliseconds."""
 _V3 = b"\x03"
 
 OnTrap = Callable[[str, dict[bytes, Value]], bool]
-"""Is given the sender's address and the varbinds; False where it is about a port that nobody knows."""
+"""Receives the sender's address and the varbinds; returns False if they name an unknown port."""
 
 
 class Traps:
-    """Listens at one address. Use as an async context manager; entering raises Misconfigured."""
+    """Receives traps at one address. Use as an async context manager; entering raises Misconfigured."""
 
     def __init__(
-        self, address: tuple[str, int], login: Login, senders: Callable[[str], str | None], heard: OnTrap,
+        self, address: tuple[str, int], login: Login, senders: Callable[[str], str | None], on_trap: OnTrap,
         metrics: CollectorMetrics, max_per_s: int,
     ) -> None:  # fmt: skip
-        """`senders` says whose an address is."""
+        """Create it; `senders` returns the device of an address."""
         self._address = address
         self._login = login
         self._senders = senders
-        self._heard = heard
+        self._on_trap = on_trap
         self._metrics = metrics
-        self._most = max_per_s
-        self._second, self._spoken = -1, dict[str, int]()
+        self._max_per_s = max_per_s
+        self._second, self._counts = -1, dict[str, int]()
         self._engines_of: dict[str, set[bytes]] = {}
         self.engine: Any = None
         self.port = 0
 
     async def __aenter__(self) -> "Traps":
         loop = asyncio.get_running_loop()
-        engine = SnmpEngine(msgAndPduDsp=_Dispatcher(self._refused, self._introduce))
+        engine = SnmpEngine(msgAndPduDsp=_Dispatcher(self._refused, self._add_engine))
         add_login(engine, self._login)
         is_v6 = ":" in self._address[0]
         transport: Any = (_Udp6 if is_v6 else _Udp)(self, loop=loop)
@@ -75,57 +75,57 @@ class Traps:
         self.engine.close_dispatcher()
 
     def is_allowed(self, data: bytes, address: tuple[Any, ...]) -> bool:
-        """Whether to read it at all."""
+        """Return True if a datagram of this size and sender is accepted."""
         device = self._senders(address[0])
         if device is None or len(data) > _LARGEST:
             self._metrics.add("unreadable", device or "traps")
             return False
         second = int(asyncio.get_running_loop().time())
         if second != self._second:
-            self._second, self._spoken = second, {}
-        self._spoken[device] = self._spoken.get(device, 0) + 1
-        if self._spoken[device] > self._most:
+            self._second, self._counts = second, {}
+        self._counts[device] = self._counts.get(device, 0) + 1
+        if self._counts[device] > self._max_per_s:
             self._metrics.add("throttled", device)
             return False
         return True
 
-    def _introduce(self, address: str, message: bytes) -> bool:
-        """Learn the engine that sends a v3 trap, for its keys are made with its engine's id; True for a discovery.
+    def _add_engine(self, address: str, message: bytes) -> bool:
+        """Add the engine that sends a v3 trap, because its keys depend on its engine id; return True for a discovery.
 
-        An inform is protected by our engine, which its sender asks for first. Raises Reject.
+        An inform is protected by the receiver's engine, which its sender discovers first. Raises Reject.
         """
-        if self._login.version == V2C or (said := _sender_engine(message)) is None:
+        if self._login.version == V2C or (sender := _sender_engine(message)) is None:
             return False
-        speaker, user = said
-        if user != self._login.user.encode() or not 5 <= len(speaker) <= 32:
-            return not speaker
+        engine_id, user = sender
+        if user != self._login.user.encode() or not 5 <= len(engine_id) <= 32:
+            return not engine_id
         known = self._engines_of.setdefault(self._senders(address) or "", set())
-        if speaker not in known and speaker != bytes(self.engine.snmpEngineID):
+        if engine_id not in known and engine_id != bytes(self.engine.snmpEngineID):
             if len(known) >= _MOST_ENGINES:
-                raise Reject("one device with many engines")
-            known.add(speaker)
-            add_login(self.engine, self._login, OctetString(speaker))
+                raise Reject("too many engines of one device")
+            known.add(engine_id)
+            add_login(self.engine, self._login, OctetString(engine_id))
         return False
 
     def _refused(self, address: str) -> None:
         self._metrics.add("unreadable", self._senders(address) or "traps")
 
-    def _received(self, engine: Any, _reference: Any, _engine: Any, _context: Any, said: Any, _: Any) -> None:
-        """What pysnmp calls, within its reading of the message."""
+    def _received(self, engine: Any, _reference: Any, _engine: Any, _context: Any, varbinds: Any, _: Any) -> None:
+        """Handle the call by pysnmp, while it reads the message."""
         address = engine.message_dispatcher.sender
         engine.message_dispatcher.has_understood = True
-        varbinds = {ber.oid_bytes(tuple(name)): _value(value) for name, value in said}
-        if not self._heard(address, varbinds):
+        varbinds = {ber.oid_bytes(tuple(name)): _value(value) for name, value in varbinds}
+        if not self._on_trap(address, varbinds):
             self._metrics.add("unnamed", self._senders(address) or "traps")
 
 
 class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
-    """pysnmp's dispatcher; it knows who is speaking, and what makes no sense is refused and never raises."""
+    """pysnmp's dispatcher; it records the sender, and a malformed message is refused and never raises."""
 
-    def __init__(self, refused: Callable[[str], None], introduce: Callable[[str, bytes], bool]) -> None:
+    def __init__(self, refused: Callable[[str], None], add_engine: Callable[[str, bytes], bool]) -> None:
         super().__init__()
         self._refused = refused
-        self._introduce = introduce
+        self._add_engine = add_engine
         self.sender = ""
         self.has_understood = False
 
@@ -133,7 +133,7 @@ class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
         """See pysnmp."""
         self.sender, self.has_understood = address[0], False
         try:
-            self.has_understood = self._introduce(self.sender, message)
+            self.has_understood = self._add_engine(self.sender, message)
             super().receive_message(engine, domain, address, message)
         except GARBAGE:
             self.has_understood = False
@@ -142,13 +142,13 @@ class _Dispatcher(MsgAndPduDispatcher):  # type: ignore[misc]
 
 
 class _Guarded:
-    def __init__(self, door: Traps, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, traps: Traps, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._door = door
+        self._traps = traps
 
     def datagram_received(self, data: bytes, address: Any) -> None:
         """See asyncio."""
-        if self._door.is_allowed(data, address):
+        if self._traps.is_allowed(data, address):
             super().datagram_received(data, address)  # type: ignore[misc]
 
 
@@ -161,7 +161,7 @@ class _Udp6(_Guarded, udp6.Udp6AsyncioTransport):  # type: ignore[misc]
 
 
 def _sender_engine(message: bytes) -> tuple[bytes, bytes] | None:
-    """The engine's id and the user of a v3 message; None for other versions. Raises Reject."""
+    """Return the engine id and the user of a v3 message; None for other versions. Raises Reject."""
     body = ber.element(message, 0, len(message), ber.SEQUENCE)
     version = ber.element(message, body.start, body.end, ber.INTEGER)
     if message[slice(*version)] != _V3:
@@ -169,15 +169,15 @@ def _sender_engine(message: bytes) -> tuple[bytes, bytes] | None:
     header = ber.element(message, version.end, body.end, ber.SEQUENCE)
     security = ber.element(message, header.end, body.end, ber.OCTETS)
     inner = ber.element(message, security.start, security.end, ber.SEQUENCE)
-    speaker = ber.element(message, inner.start, inner.end, ber.OCTETS)
-    boots = ber.element(message, speaker.end, inner.end, ber.INTEGER)
+    engine_id = ber.element(message, inner.start, inner.end, ber.OCTETS)
+    boots = ber.element(message, engine_id.end, inner.end, ber.INTEGER)
     time = ber.element(message, boots.end, inner.end, ber.INTEGER)
     user = ber.element(message, time.end, inner.end, ber.OCTETS)
-    return message[slice(*speaker)], message[slice(*user)]
+    return message[slice(*engine_id)], message[slice(*user)]
 
 
 def _value(value: Any) -> Value:
-    """A pyasn1 value as a number, or as bytes; an OID as it is on the wire."""
+    """Convert a pyasn1 value to a number or bytes; an OID to its encoding."""
     if hasattr(value, "getComponent"):
         return _value(value.getComponent())
     if hasattr(value, "asOctets"):

@@ -1,9 +1,9 @@
-"""An SNMP agent to measure against: a switch of as many ports as wanted, every column of ifTable and ifXTable.
+"""An SNMP agent for measurements: a switch of any number of ports, with every column of ifTable and ifXTable.
 
     python -m collectors.snmp.bench.agent PORTS
 
-pysnmp's own engine and responders, v2c (`public`) and v3 authPriv (`rail`, SHA-256 and AES-128), on a free port of
-loopback, which it says on standard output. It runs in a process of its own, so that its CPU is nobody's.
+Uses pysnmp's engine and responders, v2c (`public`) and v3 authPriv (`rail`, SHA-256 and AES-128), on a free port of
+loopback, which it prints on standard output. It runs in its own process, so that its CPU is not counted.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from pysnmp.smi.instrum import AbstractMibInstrumController
 
 COMMUNITY, USER, AUTH_SECRET, PRIVACY_SECRET = "public", "rail", "authentic-secret", "private-secret"
 CLEAR_USER = "clear"
-"""One that proves who speaks, and hides nothing (authNoPriv)."""
+"""A user with authentication and without encryption (authNoPriv)."""
 IF_TABLE, IFX_TABLE = (1, 3, 6, 1, 2, 1, 2, 2, 1), (1, 3, 6, 1, 2, 1, 31, 1, 1, 1)
 _COUNTER32 = (*range(10, 21),), (2, 3, 4, 5)
 _COUNTER64 = tuple(range(6, 14))
 
 
 def cell(table: tuple[int, ...], column: int, port: int) -> Any:
-    """One value, of the type that its MIB gives it and of the length that it has on a switch that has run a while."""
+    """Return one value, of the type in its MIB and of the length that it has on a switch in use."""
     if table == IF_TABLE:
         if column in (2, 6, 22):
             if column == 22:
@@ -70,7 +70,7 @@ class Columns(AbstractMibInstrumController):  # type: ignore[misc]
         self._values = [cells[name] for name in self._names]
 
     def read_variables(self, *asked: Any, **_: Any) -> list[Any]:
-        """GET."""
+        """Answer GET."""
         found = []
         for name, _value in asked:
             i = bisect_left(self._names, tuple(name))
@@ -79,7 +79,7 @@ class Columns(AbstractMibInstrumController):  # type: ignore[misc]
         return found
 
     def read_next_variables(self, *asked: Any, **_: Any) -> list[Any]:
-        """GETNEXT, and each step of GETBULK."""
+        """Answer GETNEXT, and each step of GETBULK."""
         found = []
         for name, _value in asked:
             i = bisect_right(self._names, tuple(name))

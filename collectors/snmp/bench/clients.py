@@ -1,7 +1,7 @@
-"""The clients that are measured: each opens a way to poll the switch, and a poll says how many values it read.
+"""The clients that are measured: each polls the switch, and a poll returns the number of values that it read.
 
-A poll is every cell of ifTable and ifXTable, 41 columns. `COLLECTOR` is a poll as it is really done: the columns that
-mean something, made into Samples and encoded.
+A poll is every cell of ifTable and ifXTable, 41 columns. `collected` is a poll as the collector does it: the columns
+with metrics, converted to Samples and encoded.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ LOGINS = {
     "v3 authPriv": Login(V3, "", USER, "sha256", AUTH_SECRET, "aes128", PRIVACY_SECRET),
 }
 _PATIENCE_S = 10.0
-"""The switch shares the machine with the clients: what is measured is CPU, and nothing shall be asked twice."""
+"""The switch shares the machine with the clients: CPU is measured, and no request should be repeated."""
 
 Poll = Callable[[], Awaitable[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The switch, and how it is asked."""
+    """The switch, and the login and size of requests."""
 
     port: int
     login: Login
@@ -52,7 +52,7 @@ Way = Callable[[Asked], AbstractAsyncContextManager[Poll]]
 
 @asynccontextmanager
 async def walked(asked: Asked) -> AsyncIterator[Poll]:
-    """Ours: a walk of both tables."""
+    """Walk both tables with the collector's agent."""
     metrics, engines = CollectorMetrics(), Engines(asked.login)
     address = "127.0.0.1", asked.port
     async with Agent(
@@ -68,7 +68,7 @@ async def walked(asked: Asked) -> AsyncIterator[Poll]:
 
 @asynccontextmanager
 async def collected(asked: Asked) -> AsyncIterator[Poll]:
-    """Ours: a reading of the collector, to encoded Samples."""
+    """Read with the collector, to encoded Samples."""
     metrics = CollectorMetrics()
     target = Target(name="bench", address=f"127.0.0.1:{asked.port}")
     params = Params(
@@ -89,7 +89,7 @@ async def collected(asked: Asked) -> AsyncIterator[Poll]:
 
 
 def by_pysnmp(*, looks_up: bool) -> Way:
-    """Plain pysnmp; `looks_up` is as it comes: the names of what it reads."""
+    """Return a client of plain pysnmp; `looks_up` resolves the names of the values, pysnmp's default."""
 
     @asynccontextmanager
     async def way(asked: Asked) -> AsyncIterator[Poll]:
@@ -125,7 +125,7 @@ def by_pysnmp(*, looks_up: bool) -> Way:
 
 
 def by_snmpbulkwalk(program: str) -> Way:
-    """net-snmp's walk of both tables, a process for each; `program` is where it is."""
+    """Return a client that walks both tables by net-snmp, a process for each; `program` is its path."""
 
     @asynccontextmanager
     async def way(asked: Asked) -> AsyncIterator[Poll]:

@@ -1,4 +1,4 @@
-"""`railsight bench snmp`: ours, plain pysnmp and net-snmp's snmpbulkwalk against the same switch, in one run."""
+"""`railsight bench snmp`: the collector, plain pysnmp and net-snmp's snmpbulkwalk on the same switch, in one run."""
 
 from typing import Annotated
 
@@ -8,12 +8,12 @@ _MANY, _WHAT = 100_000, "values"
 
 
 def snmp(
-    ports: Annotated[int, typer.Option(min=1, max=4096, help="How many ports the switch has.")] = 64,
-    polls: Annotated[int, typer.Option(min=1, help="How often each client reads both interface tables.")] = 20,
-    at_once: Annotated[int, typer.Option(min=1, max=1000, help="Values that a request asks for.")] = 100,
+    ports: Annotated[int, typer.Option(min=1, max=4096, help="The number of the switch's ports.")] = 64,
+    polls: Annotated[int, typer.Option(min=1, help="The number of times that each client reads both tables.")] = 20,
+    at_once: Annotated[int, typer.Option(min=1, max=1000, help="The number of values per request.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """CPU of reading a switch by SNMP, v2c and v3 authPriv, beside plain pysnmp and snmpbulkwalk."""
+    """Measure the CPU of reading a switch by SNMP, v2c and v3 authPriv, beside plain pysnmp and snmpbulkwalk."""
     import orjson
 
     from collectors.core.costs import as_dict, lines

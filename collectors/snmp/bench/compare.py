@@ -1,7 +1,7 @@
-"""CPU of reading a switch by SNMP, client after client, in one run.
+"""Compares the CPU of reading a switch by SNMP between clients, in one run.
 
-All ask the same agent, which runs in a process of its own; what is counted is the client's CPU, user and system.
-snmpbulkwalk is a process for each table, whose start is in its figure.
+All read the same agent, which runs in its own process; the client's CPU is counted, user and system. snmpbulkwalk is a
+process for each table, and its start is part of its figure.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from streams.wire.errors import Retry
 
 _NET_SNMP = "snmpbulkwalk"
 _SLOW = 5
-"""Plain pysnmp takes so many times as long, and is polled the less often."""
+"""The factor by which plain pysnmp is slower; it makes fewer polls."""
 
 
 class _Client(NamedTuple):
     name: str
     way: Way | None
-    """None where it cannot be measured here."""
+    """None if it cannot be measured here."""
     slow: int = 1
     who: int = resource.RUSAGE_SELF
 
@@ -43,15 +43,15 @@ def _clients() -> tuple[_Client, ...]:
 
 @contextmanager
 def switch(ports: int) -> Iterator[int]:
-    """A simulated switch of so many ports; the UDP port that it answers at. Raises Retry."""
+    """Run a simulated switch of so many ports, and yield its UDP port. Raises Retry."""
     command = [sys.executable, "-m", "collectors.snmp.bench.agent", str(ports)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        said = process.stdout.readline()
-        if not said:
+        line = process.stdout.readline()
+        if not line:
             raise Retry("the simulated switch did not start")
-        yield int(said)
+        yield int(line)
     finally:
         process.terminate()
         process.wait(10)
@@ -60,7 +60,7 @@ def switch(ports: int) -> Iterator[int]:
 
 
 def compare(ports: int, polls: int, at_once: int) -> list[Cost]:
-    """What each client took for its polls, after one that is not counted. Raises Retry."""
+    """Return the cost of each client for its polls, after one that is not counted. Raises Retry."""
     return asyncio.run(_compared(ports, polls, at_once))
 
 

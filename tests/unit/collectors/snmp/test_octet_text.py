@@ -27,7 +27,7 @@ def found(entities: dict[bytes, dict[int | tuple[int, ...], Value]]) -> dict[Cel
     told |= {column: values for column, values in cells(entities).items() if values}
     known = port_index(told, mib.PHYSICAL, 30, 100)
     owners = Owners(facts.entities(told, known), known.labels)
-    return {sensor.place: sensor for sensor in sensors(told, facts.entities(told, known), owners)}
+    return {sensor.cell: sensor for sensor in sensors(told, facts.entities(told, known), owners)}
 
 
 def sensor(kind: int, said: bytes, scale: int = MILLI, precision: int = 1, units: bytes = b"") -> dict[
@@ -129,10 +129,10 @@ def test_a_trap_is_about_the_port_that_its_objects_are_of() -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"username": "x"}, "username needs version = 3"),
-        ({"version": "3", "community": "x"}, "community needs version = 2c"),
-        ({"version": "3", "auth": "none", "privacy": "aes128"}, "privacy needs auth"),
-        ({"deadline_s": 1, "timeout_s": 2}, "deadline_s is less"),
+        ({"username": "x"}, "username requires version = 3"),
+        ({"version": "3", "community": "x"}, "community requires version = 2c"),
+        ({"version": "3", "auth": "none", "privacy": "aes128"}, "privacy requires auth"),
+        ({"deadline_s": 1, "timeout_s": 2}, "deadline_s must not be less"),
         ({"targets": [{"name": "a", "address": "a:b:c"}]}, "pattern"),
         ({"nobody_knows_this": 1}, "nobody_knows_this"),
     ],
@@ -160,7 +160,7 @@ def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:
     [
         ({}, "one of community and community_file"),
         ({"community_file": "/nonesuch"}, "No such file"),
-        ({"version": "3"}, "needs a username"),
+        ({"version": "3"}, "requires username"),
         ({"version": "3", "username": "u", "auth_secret": "short", "privacy": "none"}, "shorter than 8"),
     ],
 )
