@@ -1,4 +1,4 @@
-"""The files that a simulated fabric leaves for others: its inventory, where its devices answer, its truth."""
+"""Writes the files of a simulated fabric: its inventory, the addresses of its devices, its ground truth."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from streams.simulation.placed_fault import TruthRow
 
 
 class HostFiles(NamedTuple):
-    """What a collector of one host is given: `root` for sysfs and procfs, `ethtool_dir`, and `kernel_log`."""
+    """The paths for the collectors of one host: `root` for sysfs and procfs, `ethtool_dir`, and `kernel_log`."""
 
     root: Path | None = None
     ethtool_dir: Path | None = None
@@ -20,7 +20,7 @@ class HostFiles(NamedTuple):
 
 
 class Endpoints(NamedTuple):
-    """Where devices answer, by name; nothing where a face was not started."""
+    """The addresses of devices by name; empty for an interface that was not started."""
 
     gnmi: Mapping[str, str] = {}
     snmp: Mapping[str, str] = {}
@@ -28,7 +28,7 @@ class Endpoints(NamedTuple):
 
 
 class Files(NamedTuple):
-    """Where they are."""
+    """The paths of the files."""
 
     inventory: Path
     targets: Path
@@ -37,8 +37,8 @@ class Files(NamedTuple):
     truth: Path
 
 
-def write(folder: Path, inventory: Inventory, faces: Endpoints, truth: Sequence[TruthRow]) -> Files:
-    """Write all of them; the targets last, so that whoever waits for those finds the rest."""
+def write(folder: Path, inventory: Inventory, endpoints: Endpoints, truth: Sequence[TruthRow]) -> Files:
+    """Write all files; the targets last, so that a process that waits for them finds the others."""
     files = Files(
         folder / "inventory", folder / "targets.json", folder / "snmp-targets.json", folder / "hosts.json",
         folder / "truth.csv",
@@ -47,10 +47,10 @@ def write(folder: Path, inventory: Inventory, faces: Endpoints, truth: Sequence[
     _write_csv(files.truth, list(TruthRow._fields), [row._asdict() for row in truth])
     _write_json(files.hosts, [
         {"name": name} | {key: str(path.resolve()) for key, path in host._asdict().items() if path is not None}
-        for name, host in faces.hosts.items()
+        for name, host in endpoints.hosts.items()
     ])  # fmt: skip
-    _write_json(files.snmp_targets, _targets(faces.snmp))
-    _write_json(files.targets, _targets(faces.gnmi))
+    _write_json(files.snmp_targets, _targets(endpoints.snmp))
+    _write_json(files.targets, _targets(endpoints.gnmi))
     return files
 
 
@@ -58,9 +58,9 @@ def _targets(addresses: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"name": name, "address": address} for name, address in addresses.items()]
 
 
-def _write_json(path: Path, said: object) -> None:
+def _write_json(path: Path, content: object) -> None:
     fresh = path.with_suffix(".new")
-    fresh.write_bytes(orjson.dumps(said))
+    fresh.write_bytes(orjson.dumps(content))
     fresh.replace(path)
 
 

@@ -1,4 +1,4 @@
-"""From a switch's leaves to gNMI notifications, in each encoding. Pure."""
+"""Encodes the leaves of a switch as gNMI notifications, in each encoding. Pure."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -11,21 +11,21 @@ from collectors.sim.gnmi_model import Identity, Leaf, Value
 
 ENCODINGS = (gnmi_pb2.JSON, gnmi_pb2.JSON_IETF, gnmi_pb2.PROTO)
 _SPLIT = 2
-"""Notifications are grouped by the first two steps: an interface, the chassis, the system."""
+"""Notifications are grouped by the first two path elements: an interface, the chassis, the system."""
 
 LeafValue = tuple[Leaf, Value | Identity]
 Tree = dict[str, "Tree | list[Tree] | str | int | bool"]
 
 
 def notifications(
-    said: Iterable[LeafValue], at_ns: int, encoding: int, prefix: gnmi_pb2.Path, *, blob_depth: int | None = None
+    values: Iterable[LeafValue], at_ns: int, encoding: int, prefix: gnmi_pb2.Path, *, blob_depth: int | None = None
 ) -> list[gnmi_pb2.Notification]:
-    """One notification for each interface or other subtree. `prefix` is the request's: its target and origin come back.
+    """Return one notification for each interface or other subtree, with the target and origin of the request's prefix.
 
-    With `blob_depth`, for JSON, what lies below that many steps comes as one JSON value, as Get answers.
+    With `blob_depth`, for JSON, everything below that many path elements is one JSON value, as in a Get response.
     """
     out = []
-    for whole, group in groupby(said, key=lambda pair: pair[0].elems[:_SPLIT]):
+    for whole, group in groupby(values, key=lambda pair: pair[0].elems[:_SPLIT]):
         base = whole[:blob_depth]
         notification = gnmi_pb2.Notification(
             timestamp=at_ns, prefix=to_message(base, origin=prefix.origin, target=prefix.target)
@@ -41,9 +41,9 @@ def notifications(
 
 
 def _add_blobs(
-    notification: gnmi_pb2.Notification, said: Iterable[LeafValue], base: int, depth: int, encoding: int
+    notification: gnmi_pb2.Notification, values: Iterable[LeafValue], base: int, depth: int, encoding: int
 ) -> None:
-    for at, group in groupby(said, key=lambda pair: pair[0].elems[:depth]):
+    for at, group in groupby(values, key=lambda pair: pair[0].elems[:depth]):
         update = notification.update.add(path=to_message(at[base:]))
         pairs = [(leaf.elems[depth:], _plain(value, encoding)) for leaf, value in group]
         whole = pairs[0][1] if len(pairs) == 1 and not pairs[0][0] else _tree(pairs)
@@ -75,7 +75,7 @@ def _enter(place: Tree, step: Elem) -> Tree:
 
 
 def _plain(value: Value | Identity, encoding: int) -> str | int | bool:
-    """RFC 7951: 64-bit integers are strings and identities carry their module; plain JSON does neither."""
+    """Return a value for an encoding; by RFC 7951 64-bit integers are strings and identities have their module."""
     if isinstance(value, Identity):
         return f"{value.module}:{value.name}" if encoding == gnmi_pb2.JSON_IETF else value.name
     if encoding == gnmi_pb2.JSON_IETF and isinstance(value, int) and not isinstance(value, bool):

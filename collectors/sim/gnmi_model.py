@@ -1,4 +1,4 @@
-"""A simulated switch in OpenConfig's words: its leaves, what each says at a moment, which a path asks for. Pure."""
+"""Models a simulated switch in OpenConfig: its leaves, their values at a moment, the leaves of a path. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One leaf of one switch. `port` is what it is about, if any; `reports` says whether ON_CHANGE serves it."""
+    """One leaf of one switch. `port` is its port, if any; `reports` is whether ON_CHANGE is supported."""
 
     elems: Elems
     port: str
@@ -67,7 +67,7 @@ def _speed(port: PortState) -> Identity:
 
 
 class GnmiModel:
-    """The leaves of one switch; the tree never changes, only what it says."""
+    """The leaves of one switch; the tree never changes, only the values."""
 
     def __init__(self, world: DemoWorld, device: str) -> None:
         self._world = world
@@ -89,18 +89,18 @@ class GnmiModel:
         yield Leaf((*base, Elem("current-datetime")), "", _rfc3339, is_counter=True, reports=False)
 
     def _components(self) -> Iterable[Leaf]:
-        known = next(device for device in self._world.inventory.devices if device.name == self.device)
+        row = next(device for device in self._world.inventory.devices if device.name == self.device)
         base = (Elem("components"), Elem("component", (("name", "Chassis"),)))
-        said: dict[str, Value | Identity] = {
+        constants: dict[str, Value | Identity] = {
             "name": "Chassis",
             "type": Identity("openconfig-platform-types", "CHASSIS"),
-            "mfg-name": known.vendor,
-            "part-no": known.model,
-            "serial-no": known.serial,
+            "mfg-name": row.vendor,
+            "part-no": row.model,
+            "serial-no": row.serial,
         }
         yield Leaf((*base, Elem("name")), "", _constant("Chassis"))
         yield Leaf((*base, Elem("state"), Elem("software-version")), "", self._software)
-        for name, value in said.items():
+        for name, value in constants.items():
             yield Leaf((*base, Elem("state"), Elem(name)), "", _constant(value))
 
     def _all_ports(self) -> Iterable[Leaf]:
@@ -132,30 +132,30 @@ class GnmiModel:
         return self._world.version(self.device, SOFTWARE, at_ns)
 
     def matching_leaves(self, query: Elems) -> list[Leaf]:
-        """The leaves at or below a path, which may hold wildcards."""
+        """Return the leaves at or below a path, which may contain wildcards."""
         return [leaf for leaf in self.leaves if matches(query, leaf.elems)]
 
     def has(self, query: Elems) -> bool:
-        """Whether the path is in the model, whichever keys it names."""
+        """Return whether the path is in the model, regardless of its keys."""
         bare = tuple(Elem(step.name) for step in query)
         return any(matches(bare, leaf.elems) for leaf in self.leaves)
 
     def values(self, leaves: Iterable[Leaf], at_ns: int) -> list[tuple[Leaf, Value | Identity]]:
-        """What the leaves say at a moment; each port is looked at once."""
+        """Return the values of leaves at a moment; the state of each port is computed once."""
         states: dict[str, PortState] = {}
-        said = []
+        values = []
         for leaf in leaves:
             if leaf.port and leaf.elems[0].name == "interfaces":
                 if leaf.port not in states:
                     states[leaf.port] = self._world.port(self.device, leaf.port, at_ns)
-                said.append((leaf, leaf.read(states[leaf.port])))
+                values.append((leaf, leaf.read(states[leaf.port])))
             else:
-                said.append((leaf, leaf.read(at_ns)))
-        return said
+                values.append((leaf, leaf.read(at_ns)))
+        return values
 
 
 def matches(query: Sequence[Elem], elems: Sequence[Elem]) -> bool:
-    """Whether a path is a prefix of these steps; `*` stands for a name or key, `...` for any number of steps."""
+    """Return whether a path is a prefix of these elements; `*` matches a name or key, `...` any number of elements."""
     for i, step in enumerate(query):
         if step.name == "...":
             return any(matches(query[i + 1 :], elems[j:]) for j in range(i, len(elems) + 1))

@@ -1,6 +1,6 @@
-"""The switches of the world as real gNMI servers, each on a loopback port of its own. I/O only.
+"""Serves the switches of the world over gNMI, each on a loopback port of its own. I/O only.
 
-While a switch reboots its port is closed and its streams are cut.
+While a switch is unreachable its port is closed and its streams are cut.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from streams.wire.errors import Misconfigured
 _VERSION = "0.10.0"
 _OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.so_reuseport", 0),
-    # Collectors ask for life signs every few seconds; gRPC's own default would cut them off for that.
+    # Collectors send keepalives every few seconds; gRPC's default would close their connections for that.
     ("grpc.http2.min_ping_interval_without_data_ms", 1000),
     ("grpc.http2.max_ping_strikes", 0),
 )
@@ -37,16 +37,16 @@ _LONGEST_SLEEP_S = 3600.0
 
 
 class _Service:
-    """gNMI of one switch."""
+    """The gNMI service of one switch."""
 
     def __init__(self, world: DemoWorld, device: str, clock: Clock) -> None:
         self._model = GnmiModel(world, device)
-        # A switch that goes away does not first say that its own ports went.
+        # A switch that reboots does not report its own ports down first.
         self._changes = [moment for moment in world.changes(device) if world.device(device, moment).is_up]
         self._clock = clock
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """The three calls under the names that they have on the wire."""
+        """Return the handlers of the three calls."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Capabilities": grpc.unary_unary_rpc_method_handler(
                 self._capabilities, gnmi_pb2.CapabilityRequest.FromString, gnmi_pb2.CapabilityResponse.SerializeToString
@@ -84,9 +84,9 @@ class _Service:
                 if not leaves:
                     raise RefusedRequest(Refusal.NOT_FOUND, f"no such path: {'/'.join(step.name for step in elems)}")
                 depth = len(elems) if request.encoding != gnmi_pb2.PROTO else None
-                said = [] if request.type == gnmi_pb2.GetRequest.CONFIG else self._model.values(leaves, at_ns)
+                values = [] if request.type == gnmi_pb2.GetRequest.CONFIG else self._model.values(leaves, at_ns)
                 response.notification.extend(
-                    notifications(said, at_ns, request.encoding, request.prefix, blob_depth=depth)
+                    notifications(values, at_ns, request.encoding, request.prefix, blob_depth=depth)
                 )
         except RefusedRequest as error:
             await context.abort(grpc.StatusCode[error.code.name], str(error))
@@ -107,7 +107,7 @@ class _Service:
             await context.abort(grpc.StatusCode[error.code.name], str(error))
         match wanted.mode:
             case gnmi_pb2.SubscriptionList.POLL:
-                # As OpenConfig's own server does, and its client waits for: the first answer comes unasked.
+                # OpenConfig's own server sends the first answer without a poll, and its client waits for it.
                 for response in self._snapshot(subscriptions):
                     yield response
                 async for request in requests:
@@ -138,7 +138,7 @@ class _Service:
             await self._until(min((m for m in (due_ns, change_ns) if m is not None), default=None))
             now_ns = self._clock.now_ns()
             while change_ns is not None and change_ns <= now_ns:
-                # Each change is told as of its own moment, also where two fell into one turn.
+                # Each change is sent with its own time, even if two are handled in one iteration.
                 for notification in subscriptions.changed(change_ns):
                     yield gnmi_pb2.SubscribeResponse(update=notification)
                 change_ns = next(coming, None)
@@ -152,7 +152,7 @@ class _Service:
 
 
 class GnmiServers:
-    """All switches of a world, with TLS where credentials are given; `addresses` is known once it has been entered."""
+    """The servers of all switches, with TLS if credentials are given; `addresses` is set once entered."""
 
     def __init__(
         self, world: DemoWorld, clock: Clock, host: str = "127.0.0.1", tls: grpc.ServerCredentials | None = None
@@ -182,7 +182,7 @@ class GnmiServers:
         await asyncio.gather(*(self.close(device) for device in list(self._servers)))
 
     async def open(self, device: str) -> None:
-        """Start to answer, on the port that the switch had before, if it had one."""
+        """Start a switch's server, on the port that it had before if there was one."""
         server = grpc.aio.server(options=_OPTIONS)
         server.add_generic_rpc_handlers((_Service(self._world, device, self._clock).handler(),))
         wanted = self.addresses.get(device, f"{self._host}:0")
@@ -195,20 +195,22 @@ class GnmiServers:
         self._servers[device] = server
 
     async def close(self, device: str) -> None:
-        """Stop to answer, at once: streams are cut."""
+        """Stop a switch's server at once; its streams are cut."""
         server = self._servers.pop(device, None)
         if server is not None:
             await server.stop(None)
 
     async def _follow(self, device: str) -> None:
-        """Be away when the world says so."""
-        for span in self._world.unreachable(device):
-            if span.end_ns <= self._clock.now_ns():
+        """Close and open a switch's server when the world makes it unreachable."""
+        for interval in self._world.unreachable(device):
+            if interval.end_ns <= self._clock.now_ns():
                 continue
-            await self._sleep_until(span.start_ns)
+            await self._sleep_until(interval.start_ns)
             await self.close(device)
-            await self._sleep_until(span.end_ns)
-            with contextlib.suppress(Misconfigured):  # the port may have been taken meanwhile: then it stays away
+            await self._sleep_until(interval.end_ns)
+            with contextlib.suppress(
+                Misconfigured
+            ):  # the port may be in use meanwhile: then the switch stays unreachable
                 await self.open(device)
 
     async def _sleep_until(self, at_ns: int) -> None:

@@ -1,7 +1,7 @@
-"""What a gNMI Subscribe asks of a switch, checked, and what is due when. Pure; time is an argument.
+"""Checks the subscriptions of a gNMI stream, and decides which values are due when. Pure; time is an argument.
 
-Follows gnmi-specification 3.5: a path outside the model, an encoding or an interval that is not served is refused; a
-path in the model that names no instance is awaited in silence.
+Follows gnmi-specification 3.5: a path outside the model and an unsupported encoding or interval are refused; a path in
+the model without an instance sends nothing until there is one.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ _ORIGINS = {"", "openconfig"}
 
 
 class Refusal(Enum):
-    """Why a request is refused, as gRPC names it."""
+    """The gRPC status of a refused request."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
@@ -31,7 +31,7 @@ class Refusal(Enum):
 
 
 class RefusedRequest(Reject):
-    """A request that is not served; `code` is the status that says so."""
+    """Raised for a request that is not supported; `code` is its status."""
 
     def __init__(self, code: Refusal, why: str) -> None:
         super().__init__(why)
@@ -39,7 +39,7 @@ class RefusedRequest(Reject):
 
 
 def check_encoding(encoding: int, models: object) -> None:
-    """Refuse an encoding, or a model, that the switch does not speak."""
+    """Refuse an encoding or a model that the switch does not support."""
     if encoding not in ENCODINGS:
         raise RefusedRequest(Refusal.UNIMPLEMENTED, f"encoding {gnmi_pb2.Encoding.Name(encoding)} is not supported")  # type: ignore[arg-type]
     known = {name for name, _ in MODELS}
@@ -49,7 +49,7 @@ def check_encoding(encoding: int, models: object) -> None:
 
 
 def requested_path(prefix: gnmi_pb2.Path, path: gnmi_pb2.Path) -> Elems:
-    """The whole path that is asked for; refuses an origin that is not OpenConfig's."""
+    """Return the whole requested path; refuse an origin other than OpenConfig's."""
     origin = path.origin or prefix.origin
     if origin not in _ORIGINS and not origin.startswith("openconfig-"):
         raise RefusedRequest(Refusal.INVALID_ARGUMENT, f"origin {origin} is not served")
@@ -57,8 +57,8 @@ def requested_path(prefix: gnmi_pb2.Path, path: gnmi_pb2.Path) -> Elems:
 
 
 @dataclass
-class _Watch:
-    """One subscription: its leaves, how often it is due, and what was last said of each leaf."""
+class _Subscription:
+    """One subscription: its leaves, how often it is due, and the value last sent of each leaf."""
 
     leaves: list[Leaf]
     interval_ns: int
@@ -69,12 +69,12 @@ class _Watch:
     heartbeat_due_ns: int = 0
     last: dict[Elems, Value | Identity] = field(default_factory=dict)
 
-    def take(self, said: list[LeafValue], *, only_changed: bool = False) -> list[LeafValue]:
-        """What of it is to be told; it is remembered as told."""
+    def record(self, values: list[LeafValue], *, only_changed: bool = False) -> list[LeafValue]:
+        """Return the values to send, and record them as sent."""
         if only_changed:
-            said = [(leaf, value) for leaf, value in said if self.last.get(leaf.elems) != value]
-        self.last.update((leaf.elems, value) for leaf, value in said)
-        return said
+            values = [(leaf, value) for leaf, value in values if self.last.get(leaf.elems) != value]
+        self.last.update((leaf.elems, value) for leaf, value in values)
+        return values
 
 
 class Subscriptions:
@@ -86,8 +86,8 @@ class Subscriptions:
         self._prefix = wanted.prefix
         self._encoding = wanted.encoding
         self._updates_only = wanted.updates_only
-        self._samples: list[_Watch] = []
-        self._changes: list[_Watch] = []
+        self._samples: list[_Subscription] = []
+        self._changes: list[_Subscription] = []
         if not wanted.subscription:
             raise RefusedRequest(Refusal.INVALID_ARGUMENT, "a subscription without paths")
         for subscription in wanted.subscription:
@@ -103,69 +103,77 @@ class Subscriptions:
         leaves, mode = self._model.matching_leaves(elems), wanted.mode
         if stream and mode == gnmi_pb2.ON_CHANGE and any(not leaf.reports for leaf in leaves):
             raise RefusedRequest(Refusal.INVALID_ARGUMENT, "ON_CHANGE is not supported for counters")
-        watch = _Watch(
+        subscription = _Subscription(
             leaves, interval or _DEFAULT_NS, len(elems), wanted.suppress_redundant, wanted.heartbeat_interval
         )
         match mode:
             case gnmi_pb2.ON_CHANGE:
-                self._changes.append(watch)
+                self._changes.append(subscription)
             case gnmi_pb2.SAMPLE:
-                self._samples.append(watch)
-            case _:  # TARGET_DEFINED: what counts is sampled, what stands is told when it changes
+                self._samples.append(subscription)
+            case _:  # TARGET_DEFINED: counters are sampled, states are sent when they change
                 counters = [leaf for leaf in leaves if leaf.is_counter]
                 states = [leaf for leaf in leaves if leaf.reports]
                 if counters:
-                    self._samples.append(_Watch(counters, watch.interval_ns, watch.depth))
-                self._changes.append(_Watch(states, watch.interval_ns, watch.depth, heartbeat_ns=watch.heartbeat_ns))
+                    self._samples.append(_Subscription(counters, subscription.interval_ns, subscription.depth))
+                self._changes.append(
+                    _Subscription(
+                        states, subscription.interval_ns, subscription.depth, heartbeat_ns=subscription.heartbeat_ns
+                    )
+                )
 
     def initial(self, at_ns: int) -> list[gnmi_pb2.Notification]:
-        """Everything that is subscribed to, as it stands; starts the clocks of the samples."""
-        told: list[LeafValue] = []
-        for watch in (*self._changes, *self._samples):
-            watch.due_ns = at_ns + watch.interval_ns
-            watch.heartbeat_due_ns = at_ns + watch.heartbeat_ns
-            told += watch.take(self._model.values(watch.leaves, at_ns))
-        return [] if self._updates_only else self._leaf_by_leaf(told, at_ns)
+        """Return all subscribed values now, and start the schedules of the samples."""
+        values: list[LeafValue] = []
+        for subscription in (*self._changes, *self._samples):
+            subscription.due_ns = at_ns + subscription.interval_ns
+            subscription.heartbeat_due_ns = at_ns + subscription.heartbeat_ns
+            values += subscription.record(self._model.values(subscription.leaves, at_ns))
+        return [] if self._updates_only else self._leaf_by_leaf(values, at_ns)
 
     def due_ns(self) -> int | None:
-        """When the next sample or heartbeat is due, None where only changes are awaited."""
-        moments = [watch.due_ns for watch in self._samples]
+        """Return when the next sample or heartbeat is due, None if only changes are subscribed."""
+        moments = [subscription.due_ns for subscription in self._samples]
         moments += [w.heartbeat_due_ns for w in (*self._samples, *self._changes) if w.heartbeat_ns]
         return min(moments, default=None)
 
     def due(self, at_ns: int) -> list[gnmi_pb2.Notification]:
-        """The samples and heartbeats that are due.
+        """Return the samples and heartbeats that are due.
 
-        JSON comes as one value a container, as many devices send it; all else leaf by leaf.
+        JSON is sent as one value for each container, as many devices do; all else leaf by leaf.
         """
         leaves: list[LeafValue] = []
         blobs: list[gnmi_pb2.Notification] = []
-        for watch in (*self._samples, *self._changes):
-            beats = watch.heartbeat_ns > 0 and at_ns >= watch.heartbeat_due_ns
+        for subscription in (*self._samples, *self._changes):
+            beats = subscription.heartbeat_ns > 0 and at_ns >= subscription.heartbeat_due_ns
             if beats:
-                watch.heartbeat_due_ns = at_ns + watch.heartbeat_ns
-            is_sample = watch in self._samples and at_ns >= watch.due_ns
+                subscription.heartbeat_due_ns = at_ns + subscription.heartbeat_ns
+            is_sample = subscription in self._samples and at_ns >= subscription.due_ns
             if not (beats or is_sample):
                 continue
             if is_sample:
-                # Missed intervals are not made up for.
-                watch.due_ns += watch.interval_ns * (1 + (at_ns - watch.due_ns) // watch.interval_ns)
-            said = watch.take(self._model.values(watch.leaves, at_ns), only_changed=watch.suppress and not beats)
+                # Missed intervals are skipped.
+                subscription.due_ns += subscription.interval_ns * (
+                    1 + (at_ns - subscription.due_ns) // subscription.interval_ns
+                )
+            values = subscription.record(
+                self._model.values(subscription.leaves, at_ns), only_changed=subscription.suppress and not beats
+            )
             if self._encoding == gnmi_pb2.PROTO or not is_sample:
-                leaves += said
+                leaves += values
             else:
-                depth = max(watch.depth, 1)
-                blobs += notifications(said, at_ns, self._encoding, self._prefix, blob_depth=depth)
+                depth = max(subscription.depth, 1)
+                blobs += notifications(values, at_ns, self._encoding, self._prefix, blob_depth=depth)
         return [*self._leaf_by_leaf(leaves, at_ns), *blobs]
 
     def changed(self, at_ns: int) -> list[gnmi_pb2.Notification]:
-        """What is another value now than when it was last said, of what is to be told when it changes."""
-        told: list[LeafValue] = []
-        for watch in self._changes:
-            told += watch.take(self._model.values(watch.leaves, at_ns), only_changed=True)
-        return self._leaf_by_leaf(told, at_ns)
+        """Return the ON_CHANGE values that differ from those last sent."""
+        values: list[LeafValue] = []
+        for subscription in self._changes:
+            values += subscription.record(self._model.values(subscription.leaves, at_ns), only_changed=True)
+        return self._leaf_by_leaf(values, at_ns)
 
-    def _leaf_by_leaf(self, said: list[LeafValue], at_ns: int) -> list[gnmi_pb2.Notification]:
-        """One notification an interface, whichever subscriptions its leaves came from."""
-        said.sort(key=lambda pair: pair[0].elems[:2])
-        return notifications(said, at_ns, self._encoding, self._prefix)
+    def _leaf_by_leaf(self, values: list[LeafValue], at_ns: int) -> list[gnmi_pb2.Notification]:
+        """Return one notification for each interface, with the leaves of all subscriptions."""
+        values.sort(key=lambda pair: pair[0].elems[:2])
+        return notifications(values, at_ns, self._encoding, self._prefix)

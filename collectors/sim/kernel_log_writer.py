@@ -1,8 +1,8 @@
-"""The kernel logs of the world's hosts, a file each, as `dmesg` would write them: the same world, the same faults.
+"""Writes the kernel logs of the world's hosts, one file each, in the format of `dmesg`.
 
-What a host's NICs say of links that go and come, its GPUs of their faults, and of a boot. A host that is away writes
-nothing, and begins at 0 when it is back. `lines` is pure; KernelLogFace writes what it says, as it happens.
-The PCI functions and netdevs are those of the sysfs face, so that both are of one machine.
+The lines report links that go down and up, GPU faults and boots. A rebooting host writes nothing, and its timestamps
+begin at 0 afterwards. `kernel_log_lines` is pure; KernelLogWriter writes its lines when they are due.
+The PCI functions and netdevs are those of sysfs_writer.py, so that both describe one machine.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from streams.simulation.demo_world import DemoWorld
 
 
 def kernel_log_lines(world: DemoWorld, host: str, from_ns: int, until_ns: int) -> Iterator[str]:
-    """What the host's kernel says after one moment and until another, in order."""
-    boots = [span.end_ns for span in world.reboots(host) if from_ns < span.end_ns <= until_ns]
-    told = [(at_ns, line) for boot_ns in boots for at_ns, line in _boot(world, host, boot_ns)]
-    told += _links(world, host, from_ns, until_ns)
-    told += [(at_ns, says) for at_ns, says in _gpus(world, host) if from_ns < at_ns <= until_ns]
-    for at_ns, says in sorted(told):
+    """Yield the lines of a host's kernel after one moment and until another, in order."""
+    boots = [interval.end_ns for interval in world.reboots(host) if from_ns < interval.end_ns <= until_ns]
+    lines = [(at_ns, line) for boot_ns in boots for at_ns, line in _boot(world, host, boot_ns)]
+    lines += _links(world, host, from_ns, until_ns)
+    lines += [(at_ns, text) for at_ns, text in _gpus(world, host) if from_ns < at_ns <= until_ns]
+    for at_ns, text in sorted(lines):
         if world.device(host, at_ns).is_up:
             since_us = (at_ns - world.device(host, at_ns).boot_ns) // 1000
-            yield f"<6>[{since_us // 1_000_000:5d}.{since_us % 1_000_000:06d}] {says}"
+            yield f"<6>[{since_us // 1_000_000:5d}.{since_us % 1_000_000:06d}] {text}"
 
 
 def _boot(world: DemoWorld, host: str, boot_ns: int) -> Iterator[tuple[int, str]]:
@@ -35,7 +35,7 @@ def _boot(world: DemoWorld, host: str, boot_ns: int) -> Iterator[tuple[int, str]
 
 
 def _links(world: DemoWorld, host: str, from_ns: int, until_ns: int) -> Iterator[tuple[int, str]]:
-    """Each moment at which a port of the host goes up or down."""
+    """Yield a line for each moment at which a port of the host goes up or down."""
     moments = [at_ns for at_ns in world.changes(host) if from_ns < at_ns <= until_ns]
     for number, port in enumerate(world.ports.get(host, ())):
         for at_ns in moments:
@@ -58,7 +58,7 @@ def _gpus(world: DemoWorld, host: str) -> Iterator[tuple[int, str]]:
 
 
 class KernelLogWriter:
-    """The logs of all hosts of a world, one file each below `folder`; written on every `every_s` until left."""
+    """Writes the logs of all hosts, one file each below `folder`, every `every_s`."""
 
     def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float = 0.1) -> None:
         self._world = world
@@ -70,18 +70,18 @@ class KernelLogWriter:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts of the world."""
+        """Return the hosts of the world."""
         return self._world.hosts
 
     def file(self, host: str) -> Path:
-        """What the host agent is given as its kernel log."""
+        """Return the path of a host's kernel log."""
         return self._folder / f"{host}.kern.log"
 
     async def __aenter__(self) -> "KernelLogWriter":
         self._folder.mkdir(parents=True, exist_ok=True)
         for host in self.hosts:
-            self.file(host).write_text("", encoding="ascii")  # an earlier run's lines are of another world
-        self._task = asyncio.create_task(self._keep())
+            self.file(host).write_text("", encoding="ascii")  # lines of an earlier run belong to another world
+        self._task = asyncio.create_task(self._write_periodically())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -90,16 +90,16 @@ class KernelLogWriter:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _keep(self) -> None:
+    async def _write_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
             self.write(self._clock.now_ns())
 
     def write(self, until_ns: int) -> None:
-        """Write what was said since it was called last."""
+        """Write the lines since the last call."""
         from_ns, self._written_ns = self._written_ns, until_ns
         for host in self.hosts:
-            said = [*kernel_log_lines(self._world, host, from_ns, until_ns)]
-            if said:
+            lines = [*kernel_log_lines(self._world, host, from_ns, until_ns)]
+            if lines:
                 with self.file(host).open("a", encoding="ascii") as file:
-                    file.write("\n".join(said) + "\n")
+                    file.write("\n".join(lines) + "\n")

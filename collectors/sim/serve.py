@@ -1,8 +1,8 @@
-"""Runs a whole simulated fabric: its devices show their faces, its inventory is published, its faults come and go.
+"""Runs a whole simulated fabric: serves its devices, publishes its inventory, and plays its faults.
 
-All faces are of one world, so a fault is seen in each of them: gNMI and SNMP of the switches, the kernel's trees and
-log of the hosts.
-Writes three files into its folder (see files.py) and says on standard output, as one line of JSON, where they are.
+All interfaces read one world, so that a fault shows in each of them: gNMI and SNMP of the switches, the sysfs trees and
+kernel logs of the hosts.
+Writes files into its folder (see files.py) and prints their paths on standard output as one line of JSON.
 """
 
 import asyncio
@@ -28,9 +28,13 @@ from collectors.sim.sysfs_writer import SysfsWriter
 from streams.fabric.inventory import Inventory
 from streams.instrument.clock import Clock
 from streams.simulation import demo_fabric
-from streams.simulation.demo_scenario import plan
+from streams.simulation.demo_scenario import inject, plan
 from streams.simulation.demo_world import DemoWorld
-from streams.simulation.placed_fault import truth_rows
+from streams.simulation.effects import Interval
+from streams.simulation.fault_placement import NoRoom
+from streams.simulation.faults import FAULT_OF
+from streams.simulation.placed_fault import Fault, truth_rows
+from streams.wire.errors import Misconfigured
 from streams.wire.inventory_topic import to_chunks
 from streams.wire.models import Job
 from streams.wire.topics import INVENTORY, JOBS, encode
@@ -41,8 +45,8 @@ Interface = Literal["gnmi", "snmp", "sysfs", "kernel-log"]
 class Params(BaseModel):
     """Settings of `[collect.sim]`.
 
-    `faults_s` is how long the faults are spread over, 0 for none; the first begins `settle_s` after the start. SNMP
-    agents have an address of loopback each, whatever `host` is.
+    The faults are spread over `faults_s`, 0 for none; the first begins `settle_s` after the start. SNMP agents have a
+    loopback address each, regardless of `host`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -56,20 +60,30 @@ class Params(BaseModel):
     interfaces: tuple[Interface, ...] = ("gnmi", "snmp", "sysfs", "kernel-log")
     community: str = Field(default="public", min_length=1)
     trap_address: str = Field(default="", pattern=r"^([^:]+:\d{1,5})?$")
-    """Where the SNMP agents send their traps; nowhere where nothing is said."""
+    """Host and port to which the SNMP agents send traps; empty for none."""
+    inject: tuple[str, ...] = ()
+    """Faults to inject besides those of the scenario, by detector, as `link/down`; each within `inject_s`."""
+    inject_s: float = Field(default=1800.0, gt=0, le=86_400)
 
     def trap_host_and_port(self) -> tuple[str, int] | None:
-        """Host and port of `traps`."""
+        """Return host and port of `trap_address`."""
         host, _, port = self.trap_address.partition(":")
         return (host, int(port)) if host else None
 
 
 def world_of(params: Params, now_ns: int) -> DemoWorld:
-    """The world that these settings describe, from now on."""
+    """Return the world of these settings, which begins now; raise Misconfigured for unknown faults."""
     inventory = demo_fabric.inventory(params.shape, now_ns)
     begin_ns = now_ns + int(params.settle_s * 1e9)
-    chance = random.Random(params.seed)  # noqa: S311 — a simulated world
-    faults = plan(inventory, begin_ns, params.faults_s, chance) if params.faults_s else ()
+    rng = random.Random(params.seed)  # noqa: S311 — a simulated world
+    faults: list[Fault] = [*plan(inventory, begin_ns, params.faults_s, rng)] if params.faults_s else []
+    if unknown := [slug for slug in params.inject if slug not in FAULT_OF]:
+        raise Misconfigured(f"inject: unknown fault {', '.join(unknown)}; known: {', '.join(FAULT_OF)}")
+    within = Interval(begin_ns, begin_ns + int(params.inject_s * 1e9))
+    try:
+        faults += inject(inventory, params.inject, within, params.seed)
+    except NoRoom as error:
+        raise Misconfigured(f"inject: {error}") from error
     return DemoWorld(inventory, faults, params.seed, now_ns)
 
 
@@ -87,7 +101,7 @@ def _unix_ns(at: datetime) -> int:
 
 
 async def running(params: Params, world: DemoWorld, clock: Clock, stack: contextlib.AsyncExitStack) -> files.Endpoints:
-    """Show the faces that are wanted until the stack is unwound."""
+    """Serve the configured interfaces until the stack is unwound."""
     gnmi = snmp = sysfs = log = None
     if "gnmi" in params.interfaces:
         gnmi = await stack.enter_async_context(GnmiServers(world, clock, params.host))
@@ -116,15 +130,15 @@ async def run(params: Params, core: Core) -> None:
     now_ns = clock.now_ns()
     world = world_of(params, now_ns)
     async with contextlib.AsyncExitStack() as stack:
-        faces = await running(params, world, clock, stack)
+        endpoints = await running(params, world, clock, stack)
         if core.client_options is not None:
             async with KafkaPublisher(core, CollectorMetrics()) as publisher:
                 publish(world.inventory, publisher, now_ns)
                 await publisher.flushed()
-        written = files.write(params.folder, world.inventory, faces, truth_rows(world.faults))
-        said: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
-        said |= {"switches": len(world.switches), "hosts_shown": len(faces.hosts)}
-        sys.stdout.write(orjson.dumps(said).decode() + "\n")
+        written = files.write(params.folder, world.inventory, endpoints, truth_rows(world.faults))
+        output: dict[str, Any] = {name: str(path) for name, path in written._asdict().items()}
+        output |= {"switches": len(world.switches), "hosts_shown": len(endpoints.hosts)}
+        sys.stdout.write(orjson.dumps(output).decode() + "\n")
         sys.stdout.flush()
         await asyncio.Event().wait()
 

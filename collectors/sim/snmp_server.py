@@ -1,7 +1,7 @@
-"""The switches of the world as SNMP agents: v2c on a loopback address each, and traps as things happen. I/O only.
+"""Serves the switches of the world over SNMP v2c, each on a loopback address of its own, and sends traps. I/O only.
 
-An agent has an address of its own because a trap says who speaks by where it comes from. While a switch reboots its
-agent says nothing; when it is back it sends a coldStart.
+Each agent has an address of its own because the source address of a trap identifies its sender. While a switch reboots
+its agent does not answer; afterwards it sends a coldStart.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from streams.wire.errors import Misconfigured, Reject
 
 
 class _Protocol(asyncio.DatagramProtocol):
-    def __init__(self, face: "SnmpServers", agent: SnmpAgent) -> None:
-        self._face = face
+    def __init__(self, servers: "SnmpServers", agent: SnmpAgent) -> None:
+        self._servers = servers
         self._agent = agent
         self._transport: Any = None
 
@@ -25,13 +25,13 @@ class _Protocol(asyncio.DatagramProtocol):
         self._transport = transport
 
     def datagram_received(self, data: bytes, address: Any) -> None:
-        said = self._face.answer(self._agent, data)
-        if said is not None:
-            self._transport.sendto(said, address)
+        response = self._servers.answer(self._agent, data)
+        if response is not None:
+            self._transport.sendto(response, address)
 
 
 class SnmpServers:
-    """All switches of a world; `addresses` is known once it has been entered. Traps go to `trap_to`, if anywhere."""
+    """The agents of all switches; `addresses` is set once entered. Traps go to `trap_to` if given."""
 
     def __init__(
         self, world: DemoWorld, clock: Clock, community: str = "public", trap_to: tuple[str, int] | None = None,
@@ -48,7 +48,7 @@ class SnmpServers:
         self.addresses: dict[str, str] = {}
 
     def answer(self, agent: SnmpAgent, data: bytes) -> bytes | None:
-        """What a switch answers now; nothing while it is away, or to nonsense."""
+        """Return the response of a switch now, None while it is unreachable or if the request is malformed."""
         now_ns = self._clock.now_ns()
         if not self._world.device(agent.device, now_ns).is_up:
             return None
@@ -70,7 +70,7 @@ class SnmpServers:
             self._transports[device] = transport
             self.addresses[device] = f"{host}:{transport.get_extra_info('sockname')[1]}"
         if self._trap_to is not None:
-            self._tasks = [asyncio.create_task(self._speak(agent)) for agent in self.agents.values()]
+            self._tasks = [asyncio.create_task(self._send_traps(agent)) for agent in self.agents.values()]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -81,7 +81,7 @@ class SnmpServers:
             transport.close()
         self._transports = {}
 
-    async def _speak(self, agent: SnmpAgent) -> None:
+    async def _send_traps(self, agent: SnmpAgent) -> None:
         """Send each trap at its moment."""
         boots = [span.end_ns for span in self._world.reboots(agent.device)]
         moments = sorted({*self._world.changes(agent.device), *boots})

@@ -1,8 +1,8 @@
-"""The hosts of the world as the kernel's trees: sysfs, procfs and `ethtool -S` of each, in a folder, kept up to date.
+"""Writes the hosts of the world as kernel trees: sysfs, procfs and `ethtool -S` of each, in a folder, kept up to date.
 
-What a host's eight RoCE ports count and how they stand is the world's, so a fault is seen from both ends of its link;
-beside them each host has a management port that no fault touches. While a host is away its sysfs is not there.
-`host_tree` is pure; SysfsFace writes what it says, each file as a whole.
+The counters and states of a host's eight RoCE ports are the world's, so that a fault shows at both ends of its link;
+each host also has a management port that no fault affects. While a host is unreachable its sysfs is missing.
+`host_tree` is pure; SysfsWriter writes it, each file as a whole.
 """
 
 import asyncio
@@ -43,30 +43,30 @@ _ZERO_TRANSPORT_COUNTERS = (
 
 @dataclass(frozen=True, slots=True)
 class HostTree:
-    """One host at a moment: what each file says, and where each link leads, by path below the host's folder."""
+    """One host at a moment: the content of each file and the target of each symbolic link, by path below its folder."""
 
     files: dict[str, str] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
 
 
 def guid(host: str, port: str) -> str:
-    """The GUID of a port's card."""
+    """Return the GUID of a port's card."""
     digits = hashlib.blake2b(f"{host}/{port}".encode(), digest_size=8).hexdigest()
     return ":".join(digits[i : i + 4] for i in range(0, 16, 4))
 
 
 def pci_address(number: int) -> str:
-    """The PCI function of a host's port by its place, from 0."""
+    """Return the PCI function of a host's port by its position, from 0."""
     return f"0000:{0x18 + 8 * number:02x}:00.0"
 
 
 def netdev(number: int) -> str:
-    """The netdev of a host's port by its place, from 0."""
+    """Return the netdev of a host's port by its position, from 0."""
     return f"ens{number + 1}np0"
 
 
 def host_tree(world: DemoWorld, host: str, at_ns: int) -> HostTree:
-    """The trees of one host at a moment."""
+    """Return the trees of one host at a moment."""
     tree = HostTree()
     boot_ns = world.device(host, at_ns).boot_ns
     firmware = world.version(host, _FIRMWARE, at_ns)
@@ -94,10 +94,10 @@ def _add_port(tree: HostTree, host: str, number: int, port: PortState, pcie: dic
         f"{device}/net/{net}/device": f"../../../{address}",
         f"{device}/driver": "../../../bus/pci/drivers/mlx5_core",
     })  # fmt: skip
-    says = {"vendor": "0x15b3", "device": "0x1021", **pcie}
-    says |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net, firmware).items()}
-    says |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
-    tree.files.update({f"{device}/{path}": text for path, text in says.items()})
+    files = {"vendor": "0x15b3", "device": "0x1021", **pcie}
+    files |= {f"infiniband/{port.name}/{k}": v for k, v in _rdma(port, name, net, firmware).items()}
+    files |= {f"net/{net}/{k}": v for k, v in _netdev(port, name).items()}
+    tree.files.update({f"{device}/{path}": text for path, text in files.items()})
     tree.files[f"{_ETHTOOL}/{net}.statistics"] = "\n".join(
         ["NIC statistics:", *(f"     {key}: {value}" for key, value in _statistics(port).items())]
     )
@@ -113,7 +113,7 @@ def _pcie(world: DemoWorld, port: Port, at_ns: int) -> dict[str, str]:
 
 
 def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]:
-    says = {
+    files = {
         "fw_ver": firmware, "hca_type": _MODEL, "board_id": _BOARD, "node_guid": name,
         "ports/1/link_layer": "Ethernet",
         "ports/1/state": "4: ACTIVE" if port.oper_up else "1: DOWN",
@@ -132,18 +132,18 @@ def _rdma(port: PortState, name: str, net: str, firmware: str) -> dict[str, str]
         "ports/1/hw_counters/lifespan": "10",
     }  # fmt: skip
     for counter, metric in _TRANSPORT_COUNTERS.items():
-        says[f"ports/1/hw_counters/{counter}"] = str(port.counter(metric))
-    return says | {f"ports/1/hw_counters/{counter}": "0" for counter in _ZERO_TRANSPORT_COUNTERS}
+        files[f"ports/1/hw_counters/{counter}"] = str(port.counter(metric))
+    return files | {f"ports/1/hw_counters/{counter}": "0" for counter in _ZERO_TRANSPORT_COUNTERS}
 
 
 def _mac(name: str) -> str:
-    """A locally administered address made from a GUID."""
+    """Return a locally administered address derived from a GUID."""
     digits = name.replace(":", "")
     return ":".join(["02", *(digits[i : i + 2] for i in range(6, 16, 2))])
 
 
 def _downs(port: PortState) -> int:
-    """A port is up when its device has booted."""
+    """Return how often a port went down; it is up when its device has booted."""
     return (port.transitions + 1) // 2
 
 
@@ -158,17 +158,17 @@ def _netdev(port: PortState, name: str) -> dict[str, str]:
 
 
 def _plain_netdev(mac: str, *, is_up: bool, is_enabled: bool) -> dict[str, str]:
-    says = {
+    files = {
         "address": mac, "type": "1", "dev_port": "0", "dev_id": "0x0", "phys_port_name": "",
         "operstate": "up" if is_up else "down", "flags": _UP if is_enabled else _DISABLED,
         "carrier_changes": "0", "carrier_down_count": "0", "carrier_up_count": "0",
     }  # fmt: skip
     counters = ("bytes", "packets", "errors", "dropped")
-    return says | {f"statistics/{way}_{what}": "0" for way in ("rx", "tx") for what in counters}
+    return files | {f"statistics/{direction}_{what}": "0" for direction in ("rx", "tx") for what in counters}
 
 
 def _statistics(port: PortState) -> dict[str, int]:
-    """The physical layer, and the flow control of the one lossless priority."""
+    """Return the counters of the physical layer and of flow control of the one lossless priority."""
     return {
         "rx_bytes_phy": port.rx_bytes, "tx_bytes_phy": port.tx_bytes,
         "rx_packets_phy": port.rx_packets, "tx_packets_phy": port.tx_packets,
@@ -196,14 +196,14 @@ def _add_management(tree: HostTree, host: str, up_s: int) -> None:
         f"sys/class/net/{_MANAGEMENT}": f"../../devices/pci0000:00/{address}/net/{_MANAGEMENT}",
         f"{device}/net/{_MANAGEMENT}/device": f"../../../{address}",
     })  # fmt: skip
-    says = _plain_netdev(_mac(guid(host, _MANAGEMENT)), is_up=True, is_enabled=True)
-    says |= {"speed": "10000", "statistics/rx_bytes": str(40_000 * up_s), "statistics/tx_bytes": str(90_000 * up_s)}
-    tree.files.update({f"{device}/net/{_MANAGEMENT}/{path}": text for path, text in says.items()})
+    files = _plain_netdev(_mac(guid(host, _MANAGEMENT)), is_up=True, is_enabled=True)
+    files |= {"speed": "10000", "statistics/rx_bytes": str(40_000 * up_s), "statistics/tx_bytes": str(90_000 * up_s)}
+    tree.files.update({f"{device}/net/{_MANAGEMENT}/{path}": text for path, text in files.items()})
     tree.files.update({f"{device}/vendor": "0x14e4", f"{device}/device": "0x165f"})
 
 
 class SysfsWriter:
-    """The trees of all hosts of a world, one folder each; written anew every `every_s` until left."""
+    """Writes the trees of all hosts, one folder each, every `every_s`."""
 
     def __init__(self, world: DemoWorld, clock: Clock, folder: Path, every_s: float = 1.0) -> None:
         self._world = world
@@ -215,20 +215,20 @@ class SysfsWriter:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The hosts of the world."""
+        """Return the hosts of the world."""
         return self._world.hosts
 
     def root(self, host: str) -> Path:
-        """What the NIC collector is given as its root."""
+        """Return the root for the NIC collector."""
         return self._folder / host
 
     def ethtool_dir(self, host: str) -> Path:
-        """What the NIC collector is given for `ethtool -S`."""
+        """Return the directory for the output of `ethtool -S`."""
         return self._folder / host / _ETHTOOL
 
     async def __aenter__(self) -> "SysfsWriter":
         self.write(self._clock.now_ns())
-        self._task = asyncio.create_task(self._keep())
+        self._task = asyncio.create_task(self._write_periodically())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -237,34 +237,34 @@ class SysfsWriter:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
 
-    async def _keep(self) -> None:
+    async def _write_periodically(self) -> None:
         while True:
             await asyncio.sleep(self._every_s)
             self.write(self._clock.now_ns())
 
     def write(self, at_ns: int) -> None:
-        """Make the folders say what the world is at this moment; only what changed is written."""
+        """Write the state of the world at a moment into the folders; only changed files are written."""
         for host in self.hosts:
             root = self.root(host)
             if not self._world.device(host, at_ns).is_up:
-                self._take_away(root)
+                self._remove(root)
                 continue
             tree = host_tree(self._world, host, at_ns)
             for path, text in tree.files.items():
-                self._say(root / path, text)
-            for path, target in tree.links.items():  # last, so that who finds a device finds all of it
+                self._write(root / path, text)
+            for path, target in tree.links.items():  # last, so that a reader that finds a device finds all its files
                 if not (link := root / path).is_symlink():
                     link.parent.mkdir(parents=True, exist_ok=True)
                     link.symlink_to(target)
 
-    def _take_away(self, root: Path) -> None:
-        """A host that boots makes its devices anew."""
+    def _remove(self, root: Path) -> None:
+        """Remove the devices of a host that is unreachable; it creates them again when it boots."""
         if (root / "sys").exists():
             shutil.rmtree(root / "sys")
             self._written = {path: text for path, text in self._written.items() if root not in path.parents}
 
-    def _say(self, path: Path, text: str) -> None:
-        """As a whole: a reader sees what was or what is, never half of it."""
+    def _write(self, path: Path, text: str) -> None:
+        """Replace a file atomically, so that a reader sees the old or the new content."""
         if self._written.get(path) == text:
             return
         if path not in self._written:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from collectors.sim import files
+from collectors.sim.serve import Params, world_of
 from streams.fabric.inventory import read_folder
 from streams.simulation import demo_fabric
 from streams.simulation.demo_congestion import Collapse, Imbalance
@@ -22,6 +23,7 @@ from streams.simulation.demo_faults import (
 )
 from streams.simulation.demo_scenario import plan
 from streams.simulation.placed_fault import truth_rows
+from streams.wire.errors import Misconfigured
 
 START = 1_700_000_000_000_000_000
 S = 1_000_000_000
@@ -89,3 +91,11 @@ def test_the_files_are_read_back_as_what_was_written(tmp_path: Path) -> None:
     head, *rows = written.truth.read_text().splitlines()
     assert head == "start,end,condition,device,port,tolerance_s"
     assert len(rows) == len(truth_rows(faults))
+
+
+def test_faults_of_the_list_are_injected_by_name() -> None:
+    """`inject` adds them to the scenario; an unknown name is refused with the known ones."""
+    world = world_of(Params(faults_s=0, inject=("link/down", "host/gpu-fault")), START)
+    assert {row.condition for row in truth_rows(world.faults)} == {"link_down", "host_gpu_fault"}
+    with pytest.raises(Misconfigured, match="link/down"):
+        world_of(Params(inject=("link/lost",)), START)
