@@ -268,8 +268,8 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     world = FactsWorld()
     outputs = [o for t in (0, 60, 120) for d in TOP.links_of for o in stage.process([world.facts(d, t)])]
     assert not [o for o in outputs if isinstance(o.message, CablingReport)]
-    kept = stage._facts._neighbors._said
-    assert all(said.expected is None and not said.others for said in kept.values())
+    sources = stage._facts._neighbors._sources
+    assert all(own.expected is None and not own.others for own in sources.values())
 
 
 def test_what_changed_is_told_once() -> None:

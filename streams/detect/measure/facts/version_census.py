@@ -1,7 +1,7 @@
-"""Which versions run in the devices of one partition, by cohorts: counted from Facts, told when a count changed.
+"""Counts the versions that the devices of one partition run, by cohort, from Facts; emits the counts that changed.
 
-A device is counted by the first of its sources that names versions of a kind: two sources call one version by two
-names. Devices that run the same share what is kept of them; a fact that says nothing new costs a comparison.
+A device is counted by the first of its sources that names versions of a kind: two sources may spell one version
+differently. Devices with the same versions share their state; Facts without news cost one comparison.
 """
 
 import heapq
@@ -18,14 +18,14 @@ from streams.fabric.reported_identity import with_reported_fields
 from streams.fabric.topology import Topology
 from streams.wire.models import IDLE_NS, Facts, Source, VersionCensus, VersionCount
 
-_MOST_WAITING = 16
-"""Words of one device that wait: they come hourly, and what is dated far ahead would wait for ever."""
-_MOST_PARTS = 4096
-"""Parts of one device that are looked at."""
+_MAX_PENDING = 16
+"""Facts of one device that are pending: they come hourly, and one dated far ahead would stay pending for ever."""
+_MAX_PARTS = 4096
+"""Parts of one device that are counted."""
 
 
 class RunningVersion(NamedTuple):
-    """Of one device: so many parts of a cohort run this version."""
+    """The number of parts of a cohort that run a version in one device."""
 
     kind: str
     vendor: str
@@ -36,14 +36,14 @@ class RunningVersion(NamedTuple):
 
 @dataclass(slots=True)
 class SourceVersions:
-    """What one source of a device said: its versions, and since when each."""
+    """The versions that one source of a device reported, and since when each."""
 
     runs: tuple[RunningVersion, ...]
     since_ns: tuple[int, ...]
 
 
 class VersionCounter:
-    """The devices of one partition. What they say counts in the order of event time, once nothing earlier can come."""
+    """The devices of one partition. Facts count in the order of event time, once no earlier ones can come."""
 
     def __init__(self, params: DriftParams, lateness_s: float, shard: int) -> None:
         self._params = params
@@ -52,55 +52,55 @@ class VersionCounter:
         self._known: dict[str, dict[Source, SourceVersions]] = {}
         self._shared: dict[tuple[RunningVersion, ...], tuple[RunningVersion, ...]] = {}
         self._changed: dict[tuple[Source, str, str, str, str], int] = {}
-        self._waiting: dict[tuple[int, str, Source], tuple[RunningVersion, ...]] = {}
-        """What is not counted yet, by when who said it by which source."""
+        self._pending: dict[tuple[int, str, Source], tuple[RunningVersion, ...]] = {}
+        """Versions that are not counted yet, by time, device and source."""
         self._busy: Counter[str] = Counter()
-        """Devices of which something waits."""
+        """Devices with pending versions, and how many."""
         self._newest_ns = self._counted_ns = 0
-        self._is_gone = False
+        self._has_removed = False
         self.has_pending = False
-        """Something waits to be counted."""
+        """Versions are pending, or devices are gone."""
 
     def on_facts(self, facts: Facts, topology: Topology) -> None:
-        """What a device says that it runs."""
+        """Process the versions that a device reports."""
         runs = tuple(_runs(self._params.kinds, topology.devices.get(facts.device), facts))
         known = self._known.get(facts.device, {}).get(facts.source)
         self._newest_ns = max(self._newest_ns, facts.observed_at_ns)
         if facts.device not in self._busy and (not runs if known is None else runs == known.runs):
             return
-        at_ns = max(facts.observed_at_ns, self._counted_ns + 1)  # what is late counts from now on
+        at_ns = max(facts.observed_at_ns, self._counted_ns + 1)  # late Facts count from now on
         key = at_ns, facts.device, facts.source
-        if key not in self._waiting:
-            if self._busy[facts.device] >= _MOST_WAITING:
+        if key not in self._pending:
+            if self._busy[facts.device] >= _MAX_PENDING:
                 return
             self._busy[facts.device] += 1
-        self._waiting[key] = self._shared.setdefault(runs, runs)
+        self._pending[key] = self._shared.setdefault(runs, runs)
         self.has_pending = True
 
     def due(self, watermark_ns: int) -> list[VersionCensus]:
-        """The counts at the end of each minute of event time in which one changed, once it is final."""
+        """Return the counts at the end of each minute of event time in which one changed, once it is final."""
         now_ns = self._newest_ns if watermark_ns == IDLE_NS else watermark_ns - self._late_ns
         until_ns = now_ns // self._width_ns * self._width_ns
-        if until_ns <= self._counted_ns or not (self._waiting or self._is_gone):
+        if until_ns <= self._counted_ns or not (self._pending or self._has_removed):
             return []
         found: list[VersionCensus] = []
         minutes: dict[int, list[tuple[int, str, Source]]] = defaultdict(list)
-        for key in sorted(self._waiting):
+        for key in sorted(self._pending):
             if key[0] <= until_ns:
                 minutes[-(-key[0] // self._width_ns) * self._width_ns].append(key)
-        if self._is_gone:
+        if self._has_removed:
             minutes.setdefault(until_ns, [])
         for end_ns, keys in minutes.items():
             changes = [self._count(*key) for key in keys]
-            if any(changes) or self._is_gone:
-                found.append(VersionCensus(self._shard, end_ns, tuple(self._counts(end_ns))))
-                self._is_gone = False
-        self._counted_ns, self.has_pending = until_ns, bool(self._waiting)
+            if any(changes) or self._has_removed:
+                found.append(VersionCensus(self._shard, end_ns, tuple(self._version_counts(end_ns))))
+                self._has_removed = False
+        self._counted_ns, self.has_pending = until_ns, bool(self._pending)
         return found
 
     def _count(self, at_ns: int, device: str, source: Source) -> bool:
-        """Let what waits count; whether that changes anything."""
-        runs = self._waiting.pop((at_ns, device, source))
+        """Count pending versions; return whether that changes a count."""
+        runs = self._pending.pop((at_ns, device, source))
         self._busy[device] -= 1
         if not self._busy[device]:
             del self._busy[device]
@@ -119,16 +119,16 @@ class VersionCounter:
         return True
 
     def set_topology(self, topology: Topology) -> None:
-        """Let go of devices that the inventory has no more."""
+        """Remove devices that are no longer in the inventory."""
         if not topology.devices:
             return
-        gone = self._known.keys() - topology.devices.keys()
-        for device in gone:
+        removed = self._known.keys() - topology.devices.keys()
+        for device in removed:
             del self._known[device]
-        self._is_gone |= bool(gone)
-        self.has_pending |= self._is_gone
+        self._has_removed |= bool(removed)
+        self.has_pending |= self._has_removed
 
-    def _counts(self, now_ns: int) -> Iterable[VersionCount]:
+    def _version_counts(self, now_ns: int) -> Iterable[VersionCount]:
         devices: dict[tuple[Source, str, str, str, str], list[tuple[str, int, int]]] = defaultdict(list)
         for device, by_source in self._known.items():
             counted: set[str] = set()
@@ -145,37 +145,37 @@ class VersionCounter:
         self._changed = {key: at_ns for key, at_ns in self._changed.items() if at_ns > horizon_ns}
         for key, own in sorted(devices.items()):
             source, kind, vendor, model, version = key
-            # Names are for comparing what runs different versions; a cohort that is of one mind needs none.
+            # Names are for comparing devices with different versions; a cohort with one version needs none.
             named = several[key[:4]] > 1 or len(own) <= self._params.members
-            some = sorted(heapq.nsmallest(self._params.members, own, key=_lot)) if named else []
+            some = sorted(heapq.nsmallest(self._params.members, own, key=_sample_order)) if named else []
             yield VersionCount(
                 kind, vendor, model, source, version, len(own), sum(parts for _, _, parts in own),
                 self._changed.get(key, 0), tuple(device for device, _, _ in some), tuple(at for _, at, _ in some),
             )  # fmt: skip
 
     def dump(self) -> dict[str, Any]:
-        """As JSON holds it; what many devices run stands there once."""
+        """Return the state for a snapshot, as JSON holds it; versions that many devices share are written once."""
         place: dict[tuple[RunningVersion, ...], int] = {}
 
-        def placed(runs: tuple[RunningVersion, ...]) -> int:
+        def place_of(runs: tuple[RunningVersion, ...]) -> int:
             return place.setdefault(runs, len(place))
 
         known = [
-            [device, int(source), placed(own.runs), own.since_ns]
+            [device, int(source), place_of(own.runs), own.since_ns]
             for device, by_source in self._known.items()
             for source, own in by_source.items()
         ]
-        waiting = [
-            [at_ns, device, int(source), placed(runs)] for (at_ns, device, source), runs in self._waiting.items()
+        pending = [
+            [at_ns, device, int(source), place_of(runs)] for (at_ns, device, source), runs in self._pending.items()
         ]
         return {
-            "known": known, "waiting": waiting, "runs": [[list(run) for run in runs] for runs in place],
+            "known": known, "waiting": pending, "runs": [[list(run) for run in runs] for runs in place],
             "changed": [[*key, at_ns] for key, at_ns in self._changed.items()],
-            "newest_ns": self._newest_ns, "counted_ns": self._counted_ns, "gone": self._is_gone,
+            "newest_ns": self._newest_ns, "counted_ns": self._counted_ns, "gone": self._has_removed,
         }  # fmt: skip
 
     def load(self, data: dict[str, Any]) -> None:
-        """Fill it from what `dump` gave."""
+        """Restore what `dump` returned."""
         shared = [tuple(RunningVersion(*run) for run in runs) for runs in data["runs"]]
         self._shared = {runs: runs for runs in shared}
         for device, source, place, since_ns in data["known"]:
@@ -183,22 +183,22 @@ class VersionCounter:
                 shared[place], tuple(map(int, since_ns))
             )
         for at_ns, device, source, place in data["waiting"]:
-            self._waiting[int(at_ns), device, Source(source)] = shared[place]
+            self._pending[int(at_ns), device, Source(source)] = shared[place]
             self._busy[device] += 1
         for source, kind, vendor, model, version, at_ns in data["changed"]:
             self._changed[Source(source), kind, vendor, model, version] = int(at_ns)
-        self._newest_ns, self._counted_ns, self._is_gone = data["newest_ns"], data["counted_ns"], bool(data["gone"])
-        self.has_pending = self._is_gone or bool(self._waiting)
+        self._newest_ns, self._counted_ns, self._has_removed = data["newest_ns"], data["counted_ns"], bool(data["gone"])
+        self.has_pending = self._has_removed or bool(self._pending)
 
 
-def _lot(of: tuple[str, int, int]) -> tuple[int, str]:
-    """An order that has nothing to do with where a device stands."""
+def _sample_order(of: tuple[str, int, int]) -> tuple[int, str]:
+    """Return an order that is independent of the place of a device."""
     return crc32(of[0].encode()), of[0]
 
 
 def _runs(kinds: Iterable[str], device: Device | None, facts: Facts) -> Iterable[RunningVersion]:
     counts: dict[tuple[str, str, str, str], int] = defaultdict(int)
-    for part in facts.components[:_MOST_PARTS]:
+    for part in facts.components[:_MAX_PARTS]:
         if part.kind in kinds and part.firmware and part.part_number:
             counts[part.kind, "", part.part_number, part.firmware] += 1
     if "os" in kinds and facts.os_version and device is not None and device.kind == "switch":

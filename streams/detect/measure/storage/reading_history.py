@@ -1,6 +1,6 @@
 """Stores what was read of one source within the lateness: times of readings, and transitions of cells that changed.
 
-It tells which readings are before and after a reading that comes late. A cell without a transition was as it is now, so
+It finds the readings before and after one that comes late. A cell without a transition was as it is now, so
 that a healthy port needs no memory; a device retains the times at which it was read.
 """
 
