@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from streams.detect.evidence.device_evidence import DeviceEvidence
 from streams.detect.evidence.episodes import PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Cause, Condition, Endpoint, Episode, Finding, Message, Source
 
@@ -153,8 +154,9 @@ class FabricEvaluator:
     """Takes a message into the state; ignores those of other types."""
     on_published: Callable[[Any, Finding], None]
     """Takes a published finding of any detector into the state."""
-    evaluate: Callable[[Any, Any, int], list[Episode]]
-    """Returns the episodes that changed up to a watermark; takes all parameters, the state and the watermark."""
+    evaluate: Callable[[Any, SharedSettings, Any, int], list[Episode]]
+    """Returns the episodes that changed up to a watermark; takes the detector's parameters, the shared settings, the
+    state and the watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +200,11 @@ class FabricSide:
     child_cause: Callable[[Finding, Finding], Cause | None] | None = None
     """Returns the cause that a parent of this detector gives to a child; None: the child keeps its own."""
 
-    evaluate_device: Callable[[Any, Mapping[str, PublishedEpisodes], DeviceEvidence, int], DeviceEvaluation] | None = (
-        None
-    )
-    """Evaluates a device from all evidence on it; takes all parameters, what was published, and the watermark."""
+    evaluate_device: (
+        Callable[[Any, SharedSettings, Mapping[str, PublishedEpisodes], DeviceEvidence, int], DeviceEvaluation] | None
+    ) = None
+    """Evaluates a device from all evidence on it; takes the detector's parameters, the shared settings, the published
+    episodes, the evidence and the watermark."""
 
     evaluator: FabricEvaluator | None = None
 

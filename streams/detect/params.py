@@ -1,54 +1,28 @@
-"""Thresholds of the detectors, each with its source; configuration composes them as `[detect.…]`."""
+"""The configuration of detection: shared thresholds, and one section for each detector of DETECTORS."""
 
 import hashlib
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
-from pydantic import model_validator
+from pydantic import create_model, model_validator
 
-from streams.detect.detectors.congestion_collapse.params import CollapseParams
-from streams.detect.detectors.congestion_imbalance.params import ImbalanceParams
-from streams.detect.detectors.congestion_incast.params import IncastParams
-from streams.detect.detectors.congestion_pfc_storm.params import StormParams
-from streams.detect.detectors.device_down.params import DeviceDownParams
-from streams.detect.detectors.fleet_version_drift.params import DriftParams
-from streams.detect.detectors.host_gpu_fault.params import GpuParams
-from streams.detect.detectors.host_pcie_degraded.params import PcieParams
-from streams.detect.detectors.link_degrading.params import DegradingParams
-from streams.detect.detectors.link_down.params import DownParams
-from streams.detect.detectors.link_flap.params import FlapParams
-from streams.detect.detectors.link_miscabled.params import MiscabledParams
-from streams.detect.detectors.rail_degraded.params import RailParams
-from streams.detect.detectors.telemetry_stale.params import StaleParams
-from streams.detect.evidence.params import GroupingParams, LinkParams, WindowParams
+from streams.detect.detector import Detector, P
+from streams.detect.detectors import DETECTORS
+from streams.detect.evidence.params import GroupingParams, LinkParams, SharedSettings, WindowParams
 from streams.detect.thresholds import Ratio, Seconds, Thresholds
 
 
-class DetectParams(Thresholds):
-    """All detectors' thresholds."""
+class SharedParams(Thresholds):
+    """`[detect]`: thresholds that several detectors and stages share."""
 
     lateness_s: Seconds = 30
-    """A window is final when the watermark is so far behind its end (DESIGN 2.1)."""
+    """A window is final when the watermark is this far behind its end (DESIGN 2.1)."""
 
     capacity_floor: Ratio = 0.75
     """The share of its paths upwards that a switch must keep; CorrOpt (SIGCOMM'17) evaluated 50 % and 75 %."""
 
     link: LinkParams = LinkParams()
-    flap: FlapParams = FlapParams()
-    down: DownParams = DownParams()
-    device_down: DeviceDownParams = DeviceDownParams()
-    stale: StaleParams = StaleParams()
     grouping: GroupingParams = GroupingParams()
     window: WindowParams = WindowParams()
-    degrading: DegradingParams = DegradingParams()
-    rail: RailParams = RailParams()
-    storm: StormParams = StormParams()
-    imbalance: ImbalanceParams = ImbalanceParams()
-    incast: IncastParams = IncastParams()
-    collapse: CollapseParams = CollapseParams()
-    miscabled: MiscabledParams = MiscabledParams()
-    drift: DriftParams = DriftParams()
-    gpu: GpuParams = GpuParams()
-    pcie: PcieParams = PcieParams()
 
     @model_validator(mode="after")
     def _late_is_within_one_window(self) -> Self:
@@ -56,7 +30,43 @@ class DetectParams(Thresholds):
             raise ValueError("lateness_s is longer than a window of [detect.window] width_s")
         return self
 
+
+if TYPE_CHECKING:
+    _Sections = SharedParams
+else:
+    _Sections = create_model(
+        "_Sections",
+        __base__=SharedParams,
+        **{detector.section: (detector.params, detector.params()) for detector in DETECTORS},
+    )
+
+
+class DetectParams(_Sections):
+    """All thresholds of detection. Each detector's own are in the field of its section."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **sections: Any) -> None: ...
+
+        def __getattr__(self, section: str) -> Any: ...
+
     @property
     def digest(self) -> str:
         """Names these settings in every finding: the first 12 digits of SHA-256 over their JSON."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:12]
+
+    def section(self, detector: Detector[P]) -> P:
+        """Return the thresholds of one detector."""
+        return cast("P", getattr(self, detector.section))
+
+    @property
+    def shared(self) -> SharedSettings:
+        """The settings that every detector may read."""
+        retentions = (
+            detector.pod.link_retention_ns(self.section(detector), self.lateness_s)
+            for detector in DETECTORS
+            if detector.pod is not None and detector.pod.link_retention_ns is not None
+        )
+        return SharedSettings(
+            self.digest, self.lateness_s, self.link, self.window, self.grouping, max(retentions, default=0)
+        )

@@ -1,4 +1,4 @@
-"""What all thresholds have in common: frozen, unknown keys refused; and seconds as event time counts them."""
+"""Base of all thresholds: frozen, with unknown keys refused; and seconds in the unit of event time."""
 
 from typing import Annotated
 
@@ -15,5 +15,5 @@ class Thresholds(BaseModel):
 
 
 def ns(seconds: float) -> int:
-    """Seconds as the nanoseconds that event time counts in."""
+    """Return seconds as the nanoseconds in which event time counts."""
     return round(seconds * 1_000_000_000)

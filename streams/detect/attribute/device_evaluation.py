@@ -26,6 +26,7 @@ class DeviceEvaluator:
 
     def __init__(self, params: DetectParams, state: AttributeState, cases: CaseIndex, topology: Topology) -> None:
         self._params = params
+        self._settings = params.shared
         self._state = state
         self._cases = cases
         self._topology = topology
@@ -85,8 +86,10 @@ class DeviceEvaluator:
         )
         episodes: list[Episode] = []
         state.due_ns = FOREVER
-        for slug, evaluate in DEVICE_EVALUATORS:
-            evaluation = evaluate(self._params, state.published.get(slug, {}), evidence, self._state.watermark_ns)
+        for detector, evaluate in DEVICE_EVALUATORS:
+            slug, own = detector.slug, self._params.section(detector)
+            published = state.published.get(slug, {})
+            evaluation = evaluate(own, self._settings, published, evidence, self._state.watermark_ns)
             state.published[slug] = evaluation.published
             state.due_ns = min(state.due_ns, evaluation.due_ns)
             episodes += evaluation.episodes

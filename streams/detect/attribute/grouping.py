@@ -52,7 +52,7 @@ class GroupIndex:
 
     def __init__(self, params: DetectParams, topology: Topology, finding_of: Callable[[str], Finding]) -> None:
         self._params = params.grouping
-        self._min_silent_ratio = params.stale.unseen_ratio
+        self._min_silent_ratio: float = params.stale.unseen_ratio
         self._topology = topology
         self._finding_of = finding_of
         self._clusters: dict[GroupKey, ClusterIndex] = {}

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable
 
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.sides import fabric_side
-from streams.detect.evidence.link_history import FOREVER, Interval
+from streams.detect.evidence.link_history import FOREVER
 from streams.detect.fabric_side import Loss
-from streams.fabric.intervals import clip, max_overlap, merge_intervals
+from streams.fabric.intervals import Interval, clip, max_overlap, merge_intervals
 from streams.fabric.topology import Topology, TopologyLink
 from streams.wire.models import Finding
 

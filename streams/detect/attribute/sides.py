@@ -2,30 +2,27 @@
 
 from typing import Any
 
-from streams.detect.detectors.fabric_sides import SIDES
+from streams.detect.detectors import DETECTORS
 from streams.detect.fabric_side import FabricSide
 from streams.detect.params import DetectParams
 from streams.wire.models import Condition, Finding
 
+_BY_NUMBER = {detector.condition: detector for detector in DETECTORS}
 _DEFAULT = FabricSide()
-_BY_CONDITION = tuple(SIDES[c].side if c in SIDES else _DEFAULT for c in sorted(Condition))
+_BY_CONDITION = tuple(_BY_NUMBER[c].fabric if c in _BY_NUMBER else _DEFAULT for c in sorted(Condition))
 """By number, not by dict: the hash of an IntEnum is a Python function, and these are looked up for every case."""
 
 DEVICE_EVALUATORS = tuple(
-    (condition.slug, side.evaluate_device)
-    for condition in SIDES
-    if (side := SIDES[condition].side).evaluate_device is not None
+    (detector, detector.fabric.evaluate_device) for detector in DETECTORS if detector.fabric.evaluate_device is not None
 )
 """The detectors that evaluate whole devices."""
 
 FABRIC_EVALUATORS = tuple(
-    (condition.slug, side.evaluator) for condition in SIDES if (side := SIDES[condition].side).evaluator is not None
+    (detector, detector.fabric.evaluator) for detector in DETECTORS if detector.fabric.evaluator is not None
 )
 """The detectors that evaluate the whole fabric."""
 
-EFFECTS = tuple(
-    side.affected_by for side in (SIDES[condition].side for condition in SIDES) if side.affected_by is not None
-)
+EFFECTS = tuple(d.fabric.affected_by for d in DETECTORS if d.fabric.affected_by is not None)
 """The hooks that name the findings of a detector that change with another finding."""
 
 
@@ -38,7 +35,9 @@ class DetectorParams:
     """The parameters of each detector, for its hooks."""
 
     def __init__(self, params: DetectParams) -> None:
-        self._by_condition = tuple(SIDES[c].params_of(params) if c in SIDES else None for c in sorted(Condition))
+        self._by_condition = tuple(
+            params.section(_BY_NUMBER[c]) if c in _BY_NUMBER else None for c in sorted(Condition)
+        )
 
     def of(self, finding: Finding) -> Any:
         """Return the parameters of the detector of a finding."""

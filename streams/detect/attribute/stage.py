@@ -48,6 +48,7 @@ class Attribute:
 
     def __init__(self, params: DetectParams) -> None:
         self._params = params
+        self._settings = params.shared
         self._state = AttributeState()
         self._revisions = itertools.count(1)
         self._deadlines = Deadlines()
@@ -57,9 +58,9 @@ class Attribute:
     def _evaluator_states(self) -> None:
         """Make the states of the fabric-wide detectors, or read them from a restored snapshot."""
         states = self._state.evaluators
-        for slug, evaluator in FABRIC_EVALUATORS:
-            known = states.get(slug)
-            states[slug] = (
+        for detector, evaluator in FABRIC_EVALUATORS:
+            known = states.get(detector.slug)
+            states[detector.slug] = (
                 evaluator.new_state() if known is None else TypeAdapter(evaluator.new_state).validate_python(known)
             )
 
@@ -103,8 +104,8 @@ class Attribute:
                 if self._devices.add_symptom(message):
                     outputs += self._publish(self._evaluate_devices([message.device]))
             else:
-                for slug, evaluator in FABRIC_EVALUATORS:
-                    evaluator.on_message(self._state.evaluators[slug], message)
+                for detector, evaluator in FABRIC_EVALUATORS:
+                    evaluator.on_message(self._state.evaluators[detector.slug], message)
         return outputs
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
@@ -133,8 +134,13 @@ class Attribute:
     def _evaluate_fabric(self) -> dict[str, None]:
         """Run the fabric-wide detectors; return the ids of the cases that changed."""
         ids: dict[str, None] = {}
-        for slug, evaluator in FABRIC_EVALUATORS:
-            for episode in evaluator.evaluate(self._params, self._state.evaluators[slug], self._state.watermark_ns):
+        for detector, evaluator in FABRIC_EVALUATORS:
+            for episode in evaluator.evaluate(
+                self._params.section(detector),
+                self._settings,
+                self._state.evaluators[detector.slug],
+                self._state.watermark_ns,
+            ):
                 self._set_episode(episode)
                 ids[episode.finding.id] = None
         return ids
@@ -201,8 +207,8 @@ class Attribute:
             finding = self._new_revision(case)
             if finding is not None:
                 case.published = finding
-                for slug, evaluator in FABRIC_EVALUATORS:
-                    evaluator.on_published(self._state.evaluators[slug], finding)
+                for detector, evaluator in FABRIC_EVALUATORS:
+                    evaluator.on_published(self._state.evaluators[detector.slug], finding)
                 outputs.append(Output(FINDINGS, finding))
                 outputs.append(Output(FINDINGS_OPEN, None if finding.is_closed else finding, key=finding.id))
             self._schedule(identity, case)

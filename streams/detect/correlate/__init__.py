@@ -1,1 +1,1 @@
-"""Per pod: both ends of a link become one subject, and its episodes."""
+"""Evaluates, per pod, the detectors of DETECTORS that have a pod side."""

@@ -1,45 +1,47 @@
-"""correlate: symptoms of one partition's pods to episodes of links, each link one subject whichever end told.
+"""correlate: turns what `measure` emits of one partition's pods into episodes.
 
-Decides which symptoms concern the same link and when its detectors look at it again. What concerns a whole device is
-passed on to `attribute`, which sees the fabric.
+Gives each observation to the detectors that declare it as an input, and evaluates a detector when an observation
+requires it or its deadline passes. Symptoms of whole devices are forwarded to `attribute`, which receives the fabric.
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any, NamedTuple
 
-from streams.detect.correlate import crowds, links, parts, pod_rails, senders, stifles, storms, uplinks, wires
-from streams.detect.correlate.kept import Kept, restored, snapshot
-from streams.detect.detectors.congestion_collapse import evaluate as congestion_collapse
-from streams.detect.detectors.congestion_incast import evaluate as congestion_incast
-from streams.detect.detectors.congestion_incast.attribution import NO_CONCURRENT, ConcurrentSpells
-from streams.detect.detectors.congestion_pfc_storm import evaluate as congestion_pfc_storm
-from streams.detect.evidence import subjects
+from streams.detect.correlate.state import CorrelateState, restore, snapshot
+from streams.detect.detector import NOW, Context, Detector, Observation, Observed, PodSide, Scope, input_key, input_of
+from streams.detect.detectors import DETECTORS
 from streams.detect.evidence.deadlines import Deadlines
-from streams.detect.evidence.link_history import FOREVER, Interval
-from streams.detect.evidence.window_history import training_intervals
+from streams.detect.evidence.link_history import FOREVER, LINK_KINDS
 from streams.detect.params import DetectParams
 from streams.fabric.ids import Port
 from streams.fabric.inventory import Inventory
 from streams.fabric.topology import Topology
-from streams.wire.models import (
-    CablingReport,
-    Episode,
-    Message,
-    PeerGroup,
-    PeerWindow,
-    Subject,
-    Symptom,
-    SymptomsReplaced,
-    VersionCensus,
-    Window,
-)
+from streams.wire.models import Episode, Message, PeerWindow, Symptom, VersionCensus
 from streams.wire.stage import Output
-from streams.wire.symptoms import Congestion, CongestionState, SymptomKind
+from streams.wire.symptoms import SymptomKind
 from streams.wire.topics import EPISODES
 
-Looked = tuple[list[Episode], int]
-"""What was concluded on a name, and when to look again."""
+
+class _Bound(NamedTuple):
+    """The pod side of a detector with its thresholds."""
+
+    slug: str
+    side: PodSide[Any, Any]
+    params: Any
+
+
+class _Unit(NamedTuple):
+    """Detectors that are evaluated together, under one deadline for each key."""
+
+    name: str
+    members: tuple[_Bound, ...]
+
+
+_LINK = "link-history"
+"""The unit of the detectors that follow the history of a link."""
 
 
 class Correlate:
@@ -48,197 +50,225 @@ class Correlate:
     name = "correlate"
 
     def __init__(self, params: DetectParams) -> None:
-        self._params = params
-        self._topology = Topology(Inventory())
-        self._hosts = pod_rails.hosts_by_pod(self._topology)
-        self._kept = Kept()
-        self._due = Deadlines()
+        self._settings = params.shared
+        self._index_topology(Topology(Inventory()))
+        self._state = CorrelateState()
+        self._deadlines = Deadlines()
         self._revisions = itertools.count(1)
-        self._kinds: tuple[tuple[str, Callable[[str, int], Looked]], ...] = (
-            (pod_rails.NAME, self._rails),
-            (parts.NAME, self._part),
-            (uplinks.NAME, self._uplinks),
-            (crowds.NAME, self._crowd),
-            (stifles.NAME, self._stifles),
-            (storms.NAME, self._storm),
-            (wires.NAME, self._wire),
-            ("", self._link),
-        )
+        bound = [_bind(params, detector) for detector in DETECTORS if detector.pod is not None]
+        followers = tuple(one for one in bound if one.side.follows_link_history)
+        single = (_Unit(one.slug, (one,)) for one in bound if not one.side.follows_link_history)
+        self._units = {unit.name: unit for unit in (_Unit(_LINK, followers), *single)}
+        self._consumers: dict[tuple[type, Any], list[tuple[_Bound, _Unit]]] = defaultdict(list)
+        for unit in self._units.values():
+            for one in unit.members:
+                for value in one.side.inputs:
+                    self._consumers[input_key(value)].append((one, unit))
 
     @property
     def watermark_ns(self) -> int:
-        return self._kept.watermark_ns
+        return self._state.watermark_ns
 
     def start_epoch(self, epoch: int) -> None:
         self._revisions = itertools.count((epoch << 32) + 1)
 
     def set_topology(self, topology: Topology) -> list[Output]:
-        """What has ends keeps its episodes under another inventory."""
-        self._topology, self._hosts = topology, pod_rails.hosts_by_pod(topology)
-        kept = self._kept
-        renamed = links.rename(kept.links, self._subject)
-        renamed += wires.rename(kept.wired, self._subject, kept.watermark_ns)
-        renamed += storms.rename(kept.held, self._subject)
-        for name in renamed:
-            self._due.schedule(name, kept.watermark_ns)
+        """Take over an inventory; subjects keep their episodes under their new names."""
+        self._index_topology(topology)
+        context = self._context()
+        for old, new in self._state.evidence.rebase(context.subject_at).items():
+            for one in self._units[_LINK].members:
+                self._move(one, old, new)
+            self._deadlines.schedule(f"{_LINK} {new}", self._state.watermark_ns)
+        for unit in self._units.values():
+            for one in unit.members:
+                if one.side.rebase is not None:
+                    self._rebase(unit, one, context)
         return []
 
+    def _index_topology(self, topology: Topology) -> None:
+        self._topology = topology
+        self._hosts_by_pod: dict[str, list[str]] = defaultdict(list)
+        for device in topology.devices.values():
+            if device.kind == "host":
+                self._hosts_by_pod[topology.pod_of(device.name)].append(device.name)
+
+    def _rebase(self, unit: _Unit, one: _Bound, context: Context) -> None:
+        """Give the states of one detector the subjects that the inventory names."""
+        assert one.side.rebase is not None
+        assert one.side.subject_of is not None
+        states = self._states(one)
+        for key, state in list(states.items()):
+            subject = one.side.subject_of(state)
+            end = subject.a or subject.z
+            if end is None:
+                continue
+            now = context.subject_at(Port(end.device, end.port))
+            former_ids = subject.former_ids if now.id == key else (*subject.former_ids, key)
+            rebased = one.side.rebase(state, replace(now, former_ids=former_ids), context)
+            states[key] = rebased.state
+            self._move(one, key, now.id)
+            if rebased.evaluate_at_ns is not None:
+                self._schedule(unit, now.id, rebased.evaluate_at_ns)
+
+    def _move(self, one: _Bound, old: str, new: str) -> None:
+        """Hold the state of a key under another one, joined with the state that is there."""
+        states = self._states(one)
+        if old == new or old not in states:
+            return
+        moved = states.pop(old)
+        if new in states and one.side.merge is not None:
+            moved = one.side.merge(moved, states[new])
+        states[new] = moved
+
     def process(self, batch: Sequence[Message]) -> list[Output]:
-        """One by one, so that how records were fetched does not decide which revisions there are."""
-        return [output for message in batch for output in self._told(message)]
+        """Process one message after the other, so that revisions do not depend on how records were fetched."""
+        return [output for message in batch for output in self._process(message)]
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
-        """Each link is looked at when it asked to be, however far time jumps: what it said must not depend on that."""
-        until_ns = max(self._kept.watermark_ns, watermark_ns)
+        """Evaluate each key at its own deadlines, so that the size of a step of the watermark changes no finding."""
+        until_ns = max(self._state.watermark_ns, watermark_ns)
         outputs: list[Output] = []
-        while (due := self._due.pop_due(until_ns)) is not None:
+        while (due := self._deadlines.pop_due(until_ns)) is not None:
             at_ns, name = due
-            self._kept.watermark_ns = max(self._kept.watermark_ns, at_ns)
-            outputs += self._look((name,))
-        self._kept.watermark_ns = until_ns
+            self._state.watermark_ns = max(self._state.watermark_ns, at_ns)
+            unit, _, key = name.partition(" ")
+            outputs += self._evaluate(self._units[unit], key)
+        self._state.watermark_ns = until_ns
         return outputs
 
     def snapshot(self) -> bytes:
-        return snapshot(self._kept)
+        return snapshot(self._state)
 
     def restore(self, data: bytes) -> None:
-        self._kept = kept = restored(data)
-        named: tuple[tuple[str, Iterable[str]], ...] = (
-            ("", kept.links),
-            (pod_rails.NAME, kept.rails),
-            (storms.NAME, kept.held),
-            (uplinks.NAME, kept.uneven),
-            (crowds.NAME, kept.crowded),
-            (stifles.NAME, kept.stifled),
-            (wires.NAME, kept.wired),
-            (parts.NAME, {*kept.parts.gpus, *kept.parts.pcie}),
-        )
-        for prefix, names in named:
-            for name in names:
-                self._due.schedule(prefix + name, kept.watermark_ns)
+        self._state = restore(data)
+        for unit in self._units.values():
+            keys: Iterable[str] = self._state.evidence.links if unit.name == _LINK else self._states(unit.members[0])
+            for key in keys:
+                self._schedule(unit, key, self._state.watermark_ns)
 
-    def _told(self, message: Message) -> list[Output]:
-        kept = self._kept
-        if isinstance(message, Symptom):
-            return self._symptom(message) if message.port else self._of_device(message)
-        if isinstance(message, SymptomsReplaced):
-            subject = self._subject(Port(message.device, message.port))
-            return self._congestion(message.state, subject, message)
-        if isinstance(message, Window):
-            state = links.state_of(kept.links, self._subject(Port(message.device, message.port)))
-            return self._look((state.history.subject.id,) if state.minutes.add(message) else ())
-        if isinstance(message, PeerWindow) and message.group is PeerGroup.SWITCH_UPLINKS:
-            return self._look(uplinks.observe(self._params, kept.uneven, self._topology, self._unsettled, message))
-        if isinstance(message, PeerWindow):
-            later = pod_rails.observe(self._params, kept.rails, self._topology.pod_of(message.device), message)
-            self._look_later(later)
-        elif isinstance(message, CablingReport):
-            subject = self._subject(Port(message.device, message.port))
-            return self._look(wires.observe(kept.wired, subject, message))
-        elif isinstance(message, VersionCensus):
+    def _process(self, message: Message) -> list[Output]:
+        if isinstance(message, VersionCensus):
             return [Output(EPISODES, message, key="fleet")]
-        return []
-
-    def _of_device(self, symptom: Symptom) -> list[Output]:
-        kept = self._kept
-        kept.hear(symptom)
-        outputs = [Output(EPISODES, symptom, key=f"device:{symptom.device}")]
-        if symptom.kind is SymptomKind.RESTARTED and kept.restarted(symptom, links.remember_ns(self._params)):
-            outputs += self._look(links.ending_at(kept.links, symptom.device))
-            outputs += self._look(parts.NAME + part for part in kept.parts.of(symptom.device))
-        return outputs
-
-    def _symptom(self, symptom: Symptom) -> list[Output]:
-        kept, subject = self._kept, self._subject(Port(symptom.device, symptom.port))
-        if isinstance(symptom.payload, Congestion):
-            return self._congestion(symptom.payload.state, subject, symptom)
-        if symptom.kind in parts.KINDS:
-            part = kept.parts.add(symptom, subject)
-            return self._look((parts.NAME + part,) if part else ())
-        state = links.state_of(kept.links, subject)
-        return self._look((subject.id,) if state.history.add(symptom) else ())
-
-    def _congestion(
-        self, state: CongestionState, subject: Subject, observed: Symptom | SymptomsReplaced
-    ) -> list[Output]:
-        kept = self._kept
-        if state in congestion_pfc_storm.STATES:
-            return self._look(storms.observe(kept.held, subject, observed))
-        if state is congestion_incast.STATE:
-            self._look_later(crowds.observe(kept.crowded, subject, observed, kept.watermark_ns))
-        elif state is congestion_collapse.STATE:
-            self._look_later(stifles.observe(kept.stifled, subject, observed, kept.watermark_ns))
-            self._blame_again(subject.pod)
-        elif state is senders.STATE:
-            needed = subject.pod in kept.crowded
-            if senders.observe(self._params, kept.slowed, subject, observed, kept.watermark_ns, needed=needed):
-                self._blame_again(subject.pod)
-        return []
-
-    def _blame_again(self, pod: str) -> None:
-        """Who is slowed or stifled beside a crowded port is a part of what is said of it."""
-        if pod in self._kept.crowded:
-            self._look_later(crowds.again(pod, self._kept.watermark_ns))
-
-    def _look_later(self, later: tuple[str, int] | None) -> None:
-        if later is not None:
-            name, due_ns = later
-            self._due.schedule(name, max(due_ns, self._kept.watermark_ns))
-
-    def _look(self, names: Iterable[str]) -> list[Output]:
-        """Let what has each name conclude; what is said, in that order."""
+        if isinstance(message, Symptom):
+            if not message.port:
+                return self._device_symptom(message)
+            if message.kind in LINK_KINDS:
+                return self._link_symptom(message)
         outputs: list[Output] = []
-        for name in names:
-            prefix, look = next(kind for kind in self._kinds if name.startswith(kind[0]))
-            episodes, due_ns = look(name.removeprefix(prefix), self._kept.watermark_ns)
-            if due_ns != FOREVER:
-                self._due.schedule(name, due_ns)
-            else:
-                self._due.cancel(name)
-            outputs += [self._output(episode) for episode in episodes]
+        for one, unit in self._consumers.get(input_of(message), ()):  # type: ignore[arg-type]
+            outputs += self._observe(one, unit, message)  # type: ignore[arg-type]
         return outputs
 
-    def _link(self, name: str, watermark_ns: int) -> Looked:
-        return links.look(self._params, self._kept.links, name, self._topology, self._kept.restarts, watermark_ns)
+    def _device_symptom(self, symptom: Symptom) -> list[Output]:
+        """Forward a symptom of a device; a restart is evaluated at its links and parts."""
+        evidence = self._state.evidence
+        evidence.set_silence(symptom)
+        outputs = [Output(EPISODES, symptom, key=f"device:{symptom.device}")]
+        is_restart = symptom.kind is SymptomKind.RESTARTED
+        if is_restart and evidence.add_restart(symptom, self._context().retained_since_ns):
+            for key in evidence.links_of_device(symptom.device):
+                outputs += self._evaluate(self._units[_LINK], key)
+            for unit in self._units.values():
+                for one in unit.members:
+                    device_of = one.side.device_of
+                    states = self._states(one).items() if device_of is not None else ()
+                    for key in [key for key, state in states if device_of and device_of(state) == symptom.device]:
+                        outputs += self._evaluate(unit, key)
+        return outputs
 
-    def _storm(self, name: str, watermark_ns: int) -> Looked:
-        return storms.look(self._params, self._kept.held, name, watermark_ns)
+    def _link_symptom(self, symptom: Symptom) -> list[Output]:
+        """Add a symptom to the history of its link."""
+        subject = self._context().subject_at(Port(symptom.device, symptom.port))
+        is_new = self._state.evidence.link(subject).add(symptom)
+        return self._evaluate(self._units[_LINK], subject.id) if is_new else []
 
-    def _wire(self, name: str, watermark_ns: int) -> Looked:
-        return wires.look(self._params, self._kept.wired, self._topology, name, watermark_ns)
+    def _observe(self, one: _Bound, unit: _Unit, observation: Observation) -> list[Output]:
+        context = self._context()
+        key = self._key(one.side, observation, context)
+        states = self._states(one)
+        assert one.side.observe is not None
+        observed: Observed[Any] = one.side.observe(one.params, states.get(key), observation, context)
+        if observed.state is None:
+            states.pop(key, None)
+        else:
+            states[key] = observed.state
+        if observed.evaluate_at_ns is None:
+            return []
+        if observed.evaluate_at_ns == NOW:
+            return self._evaluate(unit, key)
+        self._schedule(unit, key, observed.evaluate_at_ns)
+        return []
 
-    def _crowd(self, pod: str, watermark_ns: int) -> Looked:
-        kept, beside = self._kept, NO_CONCURRENT
-        if pod in kept.slowed or pod in kept.stifled:
-            beside = ConcurrentSpells(kept.slowed.get(pod, {}), kept.stifled[pod].links if pod in kept.stifled else {})
-        return crowds.look(self._params, kept.crowded, self._topology, pod, beside, watermark_ns)
+    def _key(self, side: PodSide[Any, Any], observation: Observation, context: Context) -> str:
+        """Return the key of an observation; the pod of a port is that of its link."""
+        scope = side.scope
+        if scope is Scope.DEVICE:
+            return observation.device
+        if isinstance(observation, PeerWindow):
+            return self._topology.pod_of(observation.device)
+        if scope is Scope.PORT:
+            return f"{observation.device}/{observation.port}"
+        subject = context.subject_at(Port(observation.device, observation.port))
+        if side.follows_link_history:
+            self._state.evidence.link(subject)
+        return subject.pod if scope is Scope.POD else subject.id
 
-    def _stifles(self, pod: str, watermark_ns: int) -> Looked:
-        keep = pod in self._kept.crowded
-        return stifles.look(self._params, self._kept.stifled, self._topology, pod, watermark_ns, keep=keep)
+    def _schedule(self, unit: _Unit, key: str, at_ns: int) -> None:
+        self._deadlines.schedule(f"{unit.name} {key}", max(at_ns, self._state.watermark_ns))
 
-    def _uplinks(self, switch: str, watermark_ns: int) -> Looked:
-        is_read = not self._kept.silent.get(switch)
-        return uplinks.look(self._params, self._kept.uneven, switch, watermark_ns, is_read=is_read)
+    def _evaluate(self, unit: _Unit, key: str) -> list[Output]:
+        """Evaluate all detectors of a unit, and schedule the next evaluation."""
+        context = self._context()
+        due_ns = FOREVER
+        outputs: list[Output] = []
+        history = None
+        if unit.name == _LINK:
+            history = self._state.evidence.links.get(key)
+            if history is None:
+                return []
+            history.prune_before(context.retained_since_ns)
+        for one in unit.members:
+            states = self._states(one)
+            evaluation = one.side.evaluate(one.params, key, states.get(key), context)
+            if evaluation.state is None:
+                states.pop(key, None)
+            else:
+                states[key] = evaluation.state
+            due_ns = min(due_ns, evaluation.evaluate_at_ns)
+            outputs += [self._output(episode) for episode in evaluation.episodes]
+        if history is not None:
+            due_ns = self._retain(key, due_ns)
+        if due_ns != FOREVER:
+            self._deadlines.schedule(f"{unit.name} {key}", due_ns)
+        else:
+            self._deadlines.cancel(f"{unit.name} {key}")
+        return outputs
 
-    def _part(self, part: str, watermark_ns: int) -> Looked:
-        return self._kept.parts.look(self._params, part, self._kept.restarts, watermark_ns)
-
-    def _rails(self, pod: str, watermark_ns: int) -> Looked:
-        """Let a pod's rails be compared, as far as all of them were read."""
-        own = self._kept.rails.get(pod)
-        if own is None:
-            return [], FOREVER
-        read = [host for host in self._hosts.get(pod, ()) if not self._kept.silent.get(host)]
-        return own.look(self._params, self._topology, self._subject, self._unsettled, read, watermark_ns)
-
-    def _unsettled(self, port: Port) -> list[Interval]:
-        state = self._kept.links.get(self._topology.subject_id(port))
-        return training_intervals(self._params.link, state.history, self._kept.restarts) if state is not None else []
-
-    def _subject(self, port: Port) -> Subject:
-        return subjects.port_subject(self._topology, port)
+    def _retain(self, key: str, due_ns: int) -> int:
+        """Return the deadline of a link, at which its history is pruned at the latest; drop one that is blank."""
+        history = self._state.evidence.links[key]
+        if due_ns != FOREVER:
+            return due_ns
+        if history.symptoms:
+            return history.symptoms[0].at_ns + self._settings.link_retention_ns + 1
+        if history.is_blank and not any(key in self._states(one) for one in self._units[_LINK].members):
+            del self._state.evidence.links[key]
+        return FOREVER
 
     def _output(self, episode: Episode) -> Output:
         finding = replace(episode.finding, revision=next(self._revisions), inventory_digest=self._topology.digest[:12])
         return Output(EPISODES, replace(episode, finding=finding))
+
+    def _context(self) -> Context:
+        state = self._state
+        return Context(self._settings, self._topology, state.watermark_ns, state.evidence, self._hosts_by_pod)
+
+    def _states(self, one: _Bound) -> dict[str, Any]:
+        """Return the states of a detector by key."""
+        return self._state.detectors.setdefault(one.slug, {})
+
+
+def _bind(params: DetectParams, detector: Detector[Any]) -> _Bound:
+    assert detector.pod is not None
+    return _Bound(detector.slug, detector.pod, params.section(detector))

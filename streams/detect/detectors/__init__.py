@@ -1,1 +1,38 @@
-"""Detectors: one package for each condition."""
+"""All detectors. A new one is added here, and nowhere else in the stages."""
+
+from typing import Any
+
+from streams.detect.detector import Detector
+from streams.detect.detectors import (
+    congestion_collapse,
+    congestion_imbalance,
+    congestion_incast,
+    congestion_pfc_storm,
+    device_down,
+    fleet_version_drift,
+    host_gpu_fault,
+    host_pcie_degraded,
+    link_degrading,
+    link_down,
+    link_flap,
+    link_miscabled,
+    rail_degraded,
+    telemetry_stale,
+)
+
+DETECTORS: tuple[Detector[Any], ...] = (
+    link_flap.DETECTOR,
+    link_down.DETECTOR,
+    link_degrading.DETECTOR,
+    link_miscabled.DETECTOR,
+    rail_degraded.DETECTOR,
+    congestion_incast.DETECTOR,
+    congestion_pfc_storm.DETECTOR,
+    congestion_imbalance.DETECTOR,
+    congestion_collapse.DETECTOR,
+    telemetry_stale.DETECTOR,
+    fleet_version_drift.DETECTOR,
+    device_down.DETECTOR,
+    host_pcie_degraded.DETECTOR,
+    host_gpu_fault.DETECTOR,
+)

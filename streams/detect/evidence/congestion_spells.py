@@ -1,15 +1,15 @@
-"""Spells of an end of a link in which something went on, as `measure` told that they began and were over.
+"""Spells of congestion: intervals in which an end of a link was in one state, as `measure` reported them.
 
-What it was is for the detectors: held by pause (congestion_pfc_storm.py), more comes than goes in
-(congestion_incast.py), or much less goes out than before (congestion_collapse.py).
+The states are paused without traffic (link held by pause), incast, throttled by pause, and throttled by CNPs; which
+ones a detector retains is its own decision.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
-from streams.detect.evidence.episodes import PublishedEpisodes
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.subjects import subject_ends
 from streams.wire.models import Endpoint, Source, Subject, Symptom, SymptomsReplaced
 from streams.wire.symptoms import (
     CnpThrottledBegan,
@@ -24,15 +24,15 @@ from streams.wire.symptoms import (
 )
 
 _CAPACITY = 64
-"""Spells kept of one link: what comes and goes for hours fills it."""
+"""Spells retained of one link: a state that comes and goes for hours fills it."""
 
 Began = TypeVar("Began", bound=CongestionBegan)
 """The payload with which the spells of a detector begin."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Spell(Generic[Began]):
-    """One end as one source reads it was in the state of `began` from `begin_ns` to `end_ns`."""
+    """One end, as one source reads it, was in the state of `began` from `begin_ns` to `end_ns`."""
 
     reporter: Endpoint
     source: Source
@@ -45,35 +45,37 @@ class Spell(Generic[Began]):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the far end pauses; else the reporting end does, or pause is not what it is about."""
+        """The far end pauses; otherwise the reporting end does, or the spell is not about pause."""
         return self.began.state is CongestionState.PAUSE_RECEIVED
 
     @property
     def is_instant(self) -> bool:
-        """A watchdog told of it: that it is so is known of that moment, and of no time."""
+        """A watchdog reported it: the state is known at that moment, and has no duration."""
         return isinstance(self.began, PfcWatchdogStorm)
 
+    @property
+    def key(self) -> tuple[Endpoint, Source, CongestionState]:
+        """Spells of one key follow each other."""
+        return self.reporter, self.source, self.began.state
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class LinkSpells(Generic[Began]):
-    """One link: what was told of its ends, and what was said; by the device that pauses."""
+    """The spells of one link, in order of time."""
 
     subject: Subject
-    spells: list[Spell[Began]] = field(default_factory=list)
-    published: dict[str, PublishedEpisodes] = field(default_factory=dict)
+    spells: tuple[Spell[Began], ...] = ()
 
-    def add(self, observed: Symptom | SymptomsReplaced) -> bool:
-        """Take an observation in; False where it was known already, or is over before it was known."""
+    def observe(self, observed: Symptom | SymptomsReplaced) -> "LinkSpells[Began]":
+        """Return the spells after an observation; itself where it adds nothing."""
         if isinstance(observed, SymptomsReplaced):
             return self._replace_since(observed)
         payload, reporter = observed.payload, Endpoint(observed.device, observed.port)
         match payload:
             case PcieStall():
-                own = self._own(reporter, observed.source, payload.state)
-                for spell in own:
-                    if spell.begin_ns == payload.began_ns:
-                        spell.stalls = payload.stalled_ratio
-                return bool(own)
+                key = (reporter, observed.source, payload.state)
+                changes = {s: payload.stalled_ratio for s in self._of(key) if s.begin_ns == payload.began_ns}
+                return self._with(tuple(replace(s, stalls=changes.get(s, s.stalls)) for s in self.spells), changes)
             case PfcWatchdogStorm():
                 at_ns = observed.at_ns
                 return self._begin(Spell(reporter, observed.source, cast("Began", payload), at_ns, at_ns, at_ns))
@@ -81,84 +83,85 @@ class LinkSpells(Generic[Began]):
                 began, begin_ns = cast("Began", payload), payload.began_ns
                 return self._begin(Spell(reporter, observed.source, began, begin_ns, observed.at_ns))
             case CongestionEnded():
-                last_ns = payload.last_active_ns
-                own = self._own(reporter, observed.source, payload.state)
-                ended = [s for s in own if s.end_ns == FOREVER and s.begin_ns <= last_ns]
-                for spell in ended:
-                    spell.end_ns = last_ns
-                return bool(ended)
+                last_ns, key = payload.last_active_ns, (reporter, observed.source, payload.state)
+                ended = {s for s in self._of(key) if s.end_ns == FOREVER and s.begin_ns <= last_ns}
+                spells = tuple(replace(s, end_ns=last_ns) if s in ended else s for s in self.spells)
+                return self._with(spells, ended)
             case _:
-                return False
+                return self
 
-    def _own(self, reporter: Endpoint, source: Source, state: CongestionState) -> list[Spell[Began]]:
-        return [s for s in self.spells if (s.reporter, s.source, s.began.state) == (reporter, source, state)]
+    def retain(self, is_retained: Callable[[Spell[Began]], bool]) -> "LinkSpells[Began]":
+        """Return only the spells that are retained."""
+        return replace(self, spells=tuple(filter(is_retained, self.spells)))
 
-    def _begin(self, fresh: Spell[Began]) -> bool:
-        own = self._own(fresh.reporter, fresh.source, fresh.began.state)
+    def _with(self, spells: tuple[Spell[Began], ...], changed: Collection[object]) -> "LinkSpells[Began]":
+        return replace(self, spells=spells) if changed else self
+
+    def _of(self, key: tuple[Endpoint, Source, CongestionState]) -> list[Spell[Began]]:
+        return [spell for spell in self.spells if spell.key == key]
+
+    def _begin(self, fresh: Spell[Began]) -> "LinkSpells[Began]":
+        own = self._of(fresh.key)
         if any(spell.begin_ns == fresh.begin_ns and spell.is_instant == fresh.is_instant for spell in own):
-            return False
-        self.spells.append(fresh)
-        self.spells.sort(key=_order)
-        self._bound()
-        return True
+            return self
+        return replace(self, spells=_bounded(sorted([*self.spells, fresh], key=_order)))
 
-    def _replace_since(self, replaced: SymptomsReplaced) -> bool:
-        """Take back what was told of later readings, and take in what replaces it."""
-        own = self._own(Endpoint(replaced.device, replaced.port), replaced.source, replaced.state)
-        timed = [spell for spell in own if not spell.is_instant]
-        gone = [spell for spell in timed if spell.reported_ns > replaced.since_ns]
-        self.spells = [spell for spell in self.spells if spell not in gone]
-        reopened = [spell for spell in timed if spell not in gone and replaced.since_ns <= spell.end_ns < FOREVER]
-        for spell in reopened:
-            spell.end_ns = FOREVER
-        added = [self.add(symptom) for symptom in replaced.replacements]
-        return bool(gone or reopened) or any(added)
-
-    def _bound(self) -> None:
-        """The oldest two are one where there are too many, so that when it began is kept."""
-        if len(self.spells) > _CAPACITY and self.spells[1].end_ns != FOREVER:
-            gone = self.spells.pop(1)
-            self.spells[0].end_ns = max(self.spells[0].end_ns, gone.end_ns)
+    def _replace_since(self, replaced: SymptomsReplaced) -> "LinkSpells[Began]":
+        """Take back later symptoms, and apply those that replace them."""
+        key = (Endpoint(replaced.device, replaced.port), replaced.source, replaced.state)
+        timed = [spell for spell in self._of(key) if not spell.is_instant]
+        gone = {spell for spell in timed if spell.reported_ns > replaced.since_ns}
+        reopened = {spell for spell in timed if spell not in gone and replaced.since_ns <= spell.end_ns < FOREVER}
+        spells = (spell for spell in self.spells if spell not in gone)
+        result = self._with(
+            tuple(replace(spell, end_ns=FOREVER) if spell in reopened else spell for spell in spells), gone | reopened
+        )
+        for symptom in replaced.replacements:
+            result = result.observe(symptom)
+        return result
 
     def pause_origin(self, spell: Spell[Began]) -> Endpoint:
-        """The end that pauses: the teller, or the end beyond it."""
+        """Return the end that pauses: the reporter, or the end beyond it."""
         if not spell.is_paused:
             return spell.reporter
-        ends = [end for end in (self.subject.a, self.subject.z) if end is not None]
+        ends = subject_ends(self.subject)
         return next((end for end in ends if end.device != spell.reporter.device), Endpoint("the far end"))
 
-    @property
-    def is_closed(self) -> bool:
-        """Nothing is left of it."""
-        return not self.spells and all(s.episode.finding.final for state in self.published.values() for s in state)
+
+def _bounded(spells: list[Spell[Began]]) -> tuple[Spell[Began], ...]:
+    """Return the spells with the oldest two joined where there are too many, so that the begin is retained."""
+    if len(spells) > _CAPACITY and spells[1].end_ns != FOREVER:
+        gone = spells.pop(1)
+        spells[0] = replace(spells[0], end_ns=max(spells[0].end_ns, gone.end_ns))
+    return tuple(spells)
 
 
 def _order(spell: Spell[Any]) -> tuple[int, str, str, Source, bool]:
     return spell.begin_ns, spell.reporter.device, spell.reporter.port, spell.source, spell.is_paused
 
 
-def ends_at_ns(quiet_ns: int, run: Sequence[Spell[Any]]) -> int:
-    """When it is over if nothing follows; FOREVER while an end is still so."""
-    end_ns = max(spell.end_ns for spell in run)
-    return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + report_delay_ns(quiet_ns, run)
+def ends_at_ns(quiet_ns: int, spells: Sequence[Spell[Any]]) -> int:
+    """Return when a group of spells is over if none follows; FOREVER while an end is in the state."""
+    end_ns = max(spell.end_ns for spell in spells)
+    return FOREVER if end_ns == FOREVER else end_ns + quiet_ns + report_delay_ns(quiet_ns, spells)
 
 
-def report_delay_ns(quiet_ns: int, run: Iterable[Spell[Any]]) -> int:
-    """How much later than it begins the next will be told, as these were: what begins within `quiet_ns` is part of it.
+def report_delay_ns(quiet_ns: int, spells: Iterable[Spell[Any]]) -> int:
+    """Return how long after its begin a next spell is reported, as these were; it belongs to them within `quiet_ns`.
 
-    A hole in the readings makes that seem long; it is at most twice `quiet_ns`.
+    A gap in the readings makes the delay seem long; it is at most twice `quiet_ns`.
     """
-    return min(2 * quiet_ns, min((spell.reported_ns - spell.begin_ns for spell in run), default=0))
+    return min(2 * quiet_ns, min((spell.reported_ns - spell.begin_ns for spell in spells), default=0))
 
 
 def group_spells(quiet_ns: int, spells: Sequence[Spell[Began]]) -> Iterator[list[Spell[Began]]]:
-    """Spells between which the link was never free for long."""
-    run: list[Spell[Began]] = []
+    """Yield groups of spells between which the link was never free of the state for `quiet_ns`."""
+    group: list[Spell[Began]] = []
     for spell in spells:
-        end_ns = max((s.end_ns for s in run), default=FOREVER)
-        if run and end_ns != FOREVER and spell.begin_ns > end_ns + quiet_ns:
-            yield run
-            run = []
-        run.append(spell)
-    if run:
-        yield run
+        end_ns = max((s.end_ns for s in group), default=FOREVER)
+        if group and end_ns != FOREVER and spell.begin_ns > end_ns + quiet_ns:
+            yield group
+            group = []
+        group.append(spell)
+    if group:
+        yield group

@@ -1,8 +1,8 @@
-"""Windows judged one by one, as runs: bad ones in a row are a case, enough good ones after it are its end.
+"""Groups windows of one device into bad periods: bad windows in a row begin one, enough good ones after it end it.
 
-`measure` tells the windows that may be bad and some after each (`detect.window` watch). Where those after the last bad
-one say nothing, because a link was down meanwhile or a device was not read, the case is over once they have passed: it
-would have been told again. As long as the device is silent nobody would know, and it is not.
+`measure` emits windows that may be bad, and some after each (`[detect.window] watch`). Where no window follows the last
+bad one, because a link was down or a device was not read, the period ends once those windows have passed: a bad one
+would have been emitted. While the device is silent that is not known, and the period goes on.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.params import DetectParams
+from streams.detect.evidence.params import SharedSettings
 from streams.detect.thresholds import ns
 
 
 class _Window(Protocol):
-    """What a mark is of."""
+    """The window that a mark is of."""
 
     @property
     def begin_ns(self) -> int: ...
@@ -28,7 +28,7 @@ Mark = TypeVar("Mark", bound=_Window)
 
 @dataclass(frozen=True, slots=True)
 class BadPeriod(Generic[Mark]):
-    """The bad windows of a case, and the end of those that ended it; None where it is not over."""
+    """The bad windows of a period, and the end of the windows that ended it; None while it goes on."""
 
     bad: list[Mark]
     ended_at_ns: int | None
@@ -36,20 +36,20 @@ class BadPeriod(Generic[Mark]):
 
 @dataclass(frozen=True, slots=True)
 class WatchWindow:
-    """For how long after a bad window others are told, and up to when all were that are told."""
+    """How long after a bad window others are emitted, and up to when all of them have arrived."""
 
     duration_ns: int
     reported_until_ns: int
 
     def ends_at_ns(self, last: _Window) -> int:
-        """When what was bad last is over, if nothing more is said."""
+        """Return when a period ends if no window follows its last bad one."""
         return last.end_ns + self.duration_ns
 
 
-def watch_window(params: DetectParams, watermark_ns: int, *, is_read: bool) -> WatchWindow:
-    """As of a watermark; of a device that is silent nothing is told."""
-    lasts_ns = params.window.watch * ns(params.window.width_s)
-    return WatchWindow(lasts_ns, watermark_ns - ns(params.lateness_s) if is_read else 0)
+def watch_window(settings: SharedSettings, watermark_ns: int, *, is_read: bool) -> WatchWindow:
+    """Return the watch window at a watermark; of a silent device no window arrives."""
+    duration_ns = settings.window.watch * ns(settings.window.width_s)
+    return WatchWindow(duration_ns, watermark_ns - ns(settings.lateness_s) if is_read else 0)
 
 
 def bad_periods(
@@ -59,9 +59,9 @@ def bad_periods(
     enough_good: int,
     watch: WatchWindow,
 ) -> Iterator[BadPeriod[Mark]]:
-    """The cases of a device's windows, in their order.
+    """Yield the bad periods of a device's windows, in order of time.
 
-    A good mark unmakes what is no case yet, and parts nothing that is one.
+    A good mark discards bad ones that are no case yet, and does not divide those that are one.
     """
     bad: list[Mark] = []
     good = 0
@@ -80,11 +80,15 @@ def bad_periods(
                 yield BadPeriod(bad, mark.end_ns)
                 bad, good = [], 0
     if is_case(bad):
-        over_ns = watch.ends_at_ns(bad[-1])
-        yield BadPeriod(bad, over_ns if over_ns <= watch.reported_until_ns else None)
+        ended_at_ns = watch.ends_at_ns(bad[-1])
+        yield BadPeriod(bad, ended_at_ns if ended_at_ns <= watch.reported_until_ns else None)
 
 
-def next_check_ns(params: DetectParams, runs: Iterable[BadPeriod[Mark]], watch: WatchWindow, watermark_ns: int) -> int:
-    """The watermark at which a case that goes on may be over; where its device is silent, a window later each time."""
-    due = (watch.ends_at_ns(run.bad[-1]) + ns(params.lateness_s) for run in runs if run.ended_at_ns is None)
-    return min((at if at > watermark_ns else watermark_ns + ns(params.window.width_s) for at in due), default=FOREVER)
+def next_check_ns(
+    settings: SharedSettings, periods: Iterable[BadPeriod[Mark]], watch: WatchWindow, watermark_ns: int
+) -> int:
+    """Return the watermark at which a period may end; while its device is silent, one window later each time."""
+    due = (
+        watch.ends_at_ns(period.bad[-1]) + ns(settings.lateness_s) for period in periods if period.ended_at_ns is None
+    )
+    return min((at if at > watermark_ns else watermark_ns + ns(settings.window.width_s) for at in due), default=FOREVER)

@@ -1,7 +1,7 @@
-"""What was observed of one link, from both its ends and all sources, and what follows from it whatever the order.
+"""The history of one link: observations of both ends by all sources, and the intervals that follow from them.
 
-Everything here is a pure function of the set of observations: link/flap and link/down draw their conclusions from it
-anew each time, so that late and repeated ones change what they should and nothing else.
+Everything here is a pure function of the set of observations, whatever their order. Detectors conclude from all of it
+each time, so that late and repeated observations change only what they should.
 """
 
 from bisect import insort
@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from streams.detect.evidence.params import LinkParams
+from streams.detect.evidence.subjects import subject_ends
 from streams.detect.thresholds import ns
-from streams.fabric.intervals import merge_intervals
+from streams.fabric.intervals import Interval, merge_intervals
 from streams.wire.models import (
     IDLE_NS,
     Coverage,
@@ -21,23 +22,29 @@ from streams.wire.models import (
 )
 from streams.wire.symptoms import CounterGrowth, SymptomKind
 
-Interval = tuple[int, int]
-"""[begin, end) in event time, ns; FOREVER as end while it lasts."""
-
 FOREVER = IDLE_NS
+"""The end of an interval that goes on."""
 
 _CAPACITY = 256
-"""Observations kept of one link: a port that flaps each second fills it in two minutes and stays a flap.
+"""Observations retained of one link: a port that flaps each second fills it in two minutes and stays a flap.
 
-A look at all of them takes 2 ms."""
+An evaluation of all of them takes 2 ms."""
+
+LINK_KINDS = frozenset({
+    SymptomKind.WENT_DOWN, SymptomKind.CAME_UP, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED,
+    SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED,
+})  # fmt: skip
+"""The symptoms of a port that belong to the history of its link."""
+
+_DOWNS = frozenset({SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED, SymptomKind.TRANSITIONS_COUNTED})
 
 
 @dataclass(slots=True)
 class LinkHistory:
-    """The observations of one link, ordered by event time, and what older ones left behind.
+    """The observations of one link, ordered by event time, and the state that older ones left.
 
-    `down_since` and `off_since` hold, by device, since when an end has been down or disabled according to
-    observations that were dropped.
+    `down_since` and `disabled_since` have, by device, the time since which an end has been down or disabled according
+    to observations that were pruned.
     """
 
     subject: Subject
@@ -45,10 +52,10 @@ class LinkHistory:
     down_since: dict[str, int] = field(default_factory=dict)
     disabled_since: dict[str, int] = field(default_factory=dict)
     pruned_until_ns: int = 0
-    """When the newest observation was made that was dropped."""
+    """The time of the newest observation that was pruned."""
 
     def add(self, symptom: Symptom) -> bool:
-        """Take an observation in; False where it was known already, or is known better."""
+        """Insert an observation; return False where it is known already, or a more precise one is."""
         if symptom in self.symptoms:
             return False
         if not symptom.by_event:
@@ -61,7 +68,7 @@ class LinkHistory:
         return True
 
     def prune_before(self, at_ns: int) -> None:
-        """Drop what is older, but keep which state it left."""
+        """Drop older observations, and retain the state that they left."""
         self._drop(sum(1 for symptom in self.symptoms if symptom.at_ns < at_ns))
 
     def _drop(self, count: int) -> None:
@@ -71,20 +78,33 @@ class LinkHistory:
             _follow(self.disabled_since, symptom, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
         del self.symptoms[:count]
 
+    def merge(self, other: "LinkHistory") -> None:
+        """Insert the observations that were made of the same link under another name."""
+        for symptom in other.symptoms:
+            self.add(symptom)
+        self.down_since |= other.down_since
+        self.disabled_since |= other.disabled_since
+        self.pruned_until_ns = max(self.pruned_until_ns, other.pruned_until_ns)
+
+    @property
+    def is_blank(self) -> bool:
+        """Nothing is retained that could begin or prolong an episode."""
+        return not (self.symptoms or self.down_since or self.disabled_since)
+
     def ends(self) -> tuple[Endpoint, ...]:
-        """The ends that the inventory knows: two of a link, one of a port without a known link."""
-        return tuple(end for end in (self.subject.a, self.subject.z) if end is not None)
+        """Return the ends that the inventory knows."""
+        return subject_ends(self.subject)
 
     def at(self, end: Endpoint) -> Iterator[Symptom]:
-        """The observations of one end."""
+        """Return the observations of one end."""
         return (s for s in self.symptoms if s.device == end.device and s.port == end.port)
 
     def downs(self, end: Endpoint) -> list[Interval]:
-        """When this end was down."""
+        """Return when this end was down."""
         return self._spans(end, self.down_since, SymptomKind.WENT_DOWN, SymptomKind.CAME_UP)
 
     def disabled(self) -> list[Interval]:
-        """When either end was administratively down: from the last reading at which it was not, as far as known."""
+        """Return when either end was administratively down, since the last reading at which it was not."""
         spans = (
             self._spans(end, self.disabled_since, SymptomKind.ADMIN_DISABLED, SymptomKind.ADMIN_ENABLED)
             for end in self.ends()
@@ -103,30 +123,32 @@ class LinkHistory:
         return spans if begun is None else [*spans, (begun, FOREVER)]
 
     def coverage(self, reporters: Iterable[Endpoint]) -> Coverage:
-        """Which ends told of it: a link has two, and a port whose far end nobody knows still has one missing."""
-        told = {(end.device, end.port) for end in reporters}
-        missing = tuple(f"{e.device}/{e.port}" for e in self.ends() if (e.device, e.port) not in told)
-        return Coverage(seen=len(told), expected=2, missing=missing or (("far end",) if len(self.ends()) < 2 else ()))
+        """Return the coverage by reporting ends, of two; a far end that the inventory does not know is missing."""
+        reported = {(end.device, end.port) for end in reporters}
+        missing = tuple(f"{e.device}/{e.port}" for e in self.ends() if (e.device, e.port) not in reported)
+        return Coverage(
+            seen=len(reported), expected=2, missing=missing or (("far end",) if len(self.ends()) < 2 else ())
+        )
 
 
 def supersedes(fine: Symptom, wide: Symptom) -> bool:
-    """Whether what one source read of a port from one reading to another is known better: by one in between.
+    """Return whether one step between two readings of a source is dated more precisely by another one.
 
-    Steps between readings that follow each other never hold one another. One that holds another of its kind was told
-    before a reading came that lies in it, and that says in which part it was.
+    Steps between successive readings never contain one another. A step that contains another of its kind was emitted
+    before a late reading arrived that lies within it and shows in which part the change was.
     """
     if fine.kind is not wide.kind or fine.by_event or wide.by_event or fine.source is not wide.source:
         return False
     if (fine.device, fine.port) != (wide.device, wide.port):
         return False
-    if not wide.since_ns:  # met so first, as it seemed
+    if not wide.since_ns:  # emitted as the first reading of the port
         return fine.at_ns == wide.at_ns and fine.since_ns > 0
     spans = (fine.since_ns, fine.at_ns), (wide.since_ns, wide.at_ns)
     return wide.since_ns <= fine.since_ns and fine.at_ns <= wide.at_ns and spans[0] != spans[1]
 
 
 def growth_of(symptom: Symptom) -> int:
-    """Return by how much a counter grew; 0 where the symptom is none of a counter."""
+    """Return by how much a counter grew; 0 where the symptom is not of a counter."""
     return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
 
 
@@ -138,7 +160,7 @@ def _order(symptom: Symptom) -> tuple[int, int, str, str, Source, bool, int, int
 
 
 def _since(symptom: Symptom) -> int:
-    """From when on it was so. A port that a person shuts goes down at once, and readings tell of why when they come."""
+    """Return since when it applies: a port that is shut goes down at once, and a later reading shows the reason."""
     return (symptom.since_ns if symptom.kind is SymptomKind.ADMIN_DISABLED else 0) or symptom.at_ns
 
 
@@ -152,13 +174,28 @@ def _follow(since: dict[str, int], symptom: Symptom, on: SymptomKind, off: Sympt
 def excused_intervals(
     params: LinkParams, history: LinkHistory, restarts: Mapping[str, list[Interval]]
 ) -> list[Interval]:
-    """When transitions say nothing of the link: a person disabled it, or a device at an end restarted.
+    """Return when transitions are no fault of the link: it was administratively down, or a device at an end restarted.
 
-    Widened on both sides of an administrative down, because the far end goes down before the reading that tells why
-    and trains after it; and after a restart, because ports train then.
+    Widened on both sides of an administrative down, because the far end goes down before the reading that shows the
+    reason and trains after it; and after a restart, because ports train then.
     """
     admin, restart = ns(params.admin_grace_s), ns(params.restart_grace_s)
     spans = [(begin - admin, FOREVER if end == FOREVER else end + admin) for begin, end in history.disabled()]
     for end in history.ends():
         spans += [(since, at + restart) for since, at in restarts.get(end.device, ())]
+    return merge_intervals(spans)
+
+
+def training_intervals(
+    params: LinkParams, history: LinkHistory, restarts: Mapping[str, list[Interval]]
+) -> list[Interval]:
+    """Return when errors and levels are no fault of the fiber: the link was excused, or was down or trained.
+
+    A link that goes down loses its last frames and trains for a while: that belongs to link/flap and link/down.
+    """
+    grace = ns(params.restart_grace_s)
+    spans = excused_intervals(params, history, restarts)
+    spans += [(s.since_ns or s.at_ns, s.at_ns + grace) for s in history.symptoms if s.kind in _DOWNS]
+    for end in history.ends():
+        spans += [(begin, until if until == FOREVER else until + grace) for begin, until in history.downs(end)]
     return merge_intervals(spans)

@@ -1,5 +1,6 @@
-"""Thresholds that several detectors share."""
+"""Thresholds that several detectors share, and the settings that every detector may read."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
@@ -8,32 +9,32 @@ from streams.detect.thresholds import Ratio, Seconds, Thresholds
 
 
 class LinkParams(Thresholds):
-    """What link detectors share: which observations say nothing of the link's health."""
+    """`[detect.link]`: which observations do not count against a link."""
 
     admin_grace_s: Seconds = 30
-    """An administrative down known within this of a transition explains it: the time in which link/down waits."""
+    """An administrative down known within this of a transition excuses it: the time in which link/down waits."""
 
     restart_grace_s: Seconds = 60
-    """Ports of a device that restarted train for so long after its first sign of life."""
+    """Ports of a device that restarted train for this long after its first sample."""
 
 
 class WindowParams(Thresholds):
-    """What `measure` tells of ports by windows of event time; see docs/writing-a-detector.md."""
+    """`[detect.window]`: the windows of event time that `measure` emits; see docs/writing-a-detector.md."""
 
     width_s: Seconds = 60
-    """Six readings at the usual cadence. Minutes decide nothing here, and a window is what a healthy port costs."""
+    """Six readings at the usual cadence. Detection in minutes suffices, and each window of a healthy port costs."""
 
     watch: Annotated[int, Field(ge=1)] = 10
-    """Windows of a port that are told after one in which something was notable: those in which it is well, too."""
+    """Windows of a port that are emitted after a notable one, including those in which it is healthy."""
 
     ber_step_decades: Annotated[float, Field(gt=0)] = 0.25
     """A step of the pre-FEC BER: about 1.8 times. At 400 Gb/s a minute counts 2.4e13 bits: 1e-8 is known to 0.2 %."""
 
     ber_report: Annotated[float, Field(gt=0, lt=1)] = 5e-6
-    """From here a pre-FEC BER is told each window: half of what DETECTION 3 calls failed."""
+    """From this pre-FEC BER on each window is emitted: half of what DETECTION 3 calls failed."""
 
     optics_step_db: Annotated[float, Field(gt=0)] = 0.5
-    """Power and SNR; modules read them to 0.1 dB, and a day's warmth moves them by some 0.3 dB."""
+    """Power and SNR; modules read them to 0.1 dB, and the temperature of a day moves them by some 0.3 dB."""
 
     heat_step_c: Annotated[float, Field(gt=0)] = 10
     """DETECTION 3: +10 degrees between readings."""
@@ -43,33 +44,33 @@ class WindowParams(Thresholds):
 
 
 class TrendParams(Thresholds):
-    """When a level's course carries a forecast."""
+    """When the course of a level is good enough for a forecast."""
 
     points: Annotated[int, Field(ge=3)] = 4
     """Steps in one direction: a decade of BER, two decibels."""
 
     span_s: Seconds = 600
-    """Over so long at least: a module that warms up after it was plugged moves for some minutes."""
+    """The least time they cover: a module that warms up after it was plugged in moves for some minutes."""
 
     r2: Ratio = 0.9
-    """Steps that are no line are no trend."""
+    """The least coefficient of determination: steps that do not lie on a line are no trend."""
 
     horizon_s: Seconds = 7 * 86_400
-    """What lies further is no news: parts and people are had within a week."""
+    """A forecast beyond this is not reported: spare parts and people are available within a week."""
 
 
 class GroupingParams(Thresholds):
-    """What began together has one cause: how close, and how many are too many for chance."""
+    """`[detect.grouping]`: how close in time findings begin that share a cause, and how many cannot be coincidence."""
 
     links_s: Seconds = 10
-    """Between one link of a device and the next. A cadence: neighbours read a device's loss at their own moments."""
+    """Between one link of a device and the next. A cadence: neighbors read the loss of a device at different times."""
 
     links: Annotated[int, Field(ge=2)] = 3
-    """A fault a day in a fabric (DETECTION 3, base rate): three at one device within seconds are no chance."""
+    """One fault a day in a fabric (DETECTION 3, base rate): three at one device within seconds are no coincidence."""
 
     device_ratio: Ratio = 0.8
-    """Of its links, lost together as their other ends tell: the device, whether or not anyone reads it. Above a half,
-    which a host loses with one plane of two, and a leaf with all that is above it."""
+    """Share of a device's links that were lost together, by their other ends: the device is down, whether or not it is
+    read. Above a half, which a host loses with one plane of two, and a leaf with all its uplinks."""
 
     devices_s: Seconds = 60
     """Between one device and the next: the last samples of slow cadences lie so far apart (as device_down.merge_s)."""
@@ -79,4 +80,18 @@ class GroupingParams(Thresholds):
     """Of a tier of a pod, or of a plane: a rack of several shares no more than power."""
 
     outlive_s: Seconds = 300
-    """A link that is still down so long after its device is back has a fault of its own; ports train within it."""
+    """A link that is still down this long after its device is back has a fault of its own; ports train within it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSettings:
+    """Settings that every detector may read beside its own params."""
+
+    digest: str
+    """Names all settings in every finding."""
+    lateness_s: float
+    link: LinkParams
+    window: WindowParams
+    grouping: GroupingParams
+    link_retention_ns: int
+    """Observations of links that are older are pruned: the longest that a detector needs."""

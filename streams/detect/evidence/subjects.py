@@ -1,4 +1,6 @@
-"""Subjects of findings: a link whichever of its ends is named, a port of no known link, a device."""
+"""Subjects of findings: a link, whichever of its ends is named; a port without a known link; a device."""
+
+from dataclasses import replace
 
 from streams.fabric.ids import Port, device_id, port_id
 from streams.fabric.topology import Topology
@@ -6,7 +8,7 @@ from streams.wire.models import Endpoint, Subject
 
 
 def port_subject(topology: Topology, port: Port) -> Subject:
-    """The link that ends there, where it belongs to its lower end; or the port."""
+    """Return the link at a port, with the pod, site and team of its lower end; the port where no link is known."""
     cable = topology.link_at(port)
     device = topology.devices.get(cable.lower.device if cable else port.device)
     site, team = (device.site, device.team) if device else ("", "")
@@ -18,9 +20,27 @@ def port_subject(topology: Topology, port: Port) -> Subject:
 
 
 def device_subject(topology: Topology, device: str) -> Subject:
-    """A device, whether or not the inventory knows it."""
+    """Return a device, whether or not the inventory knows it."""
     known = topology.devices.get(device)
     role = known.kind if known else "device"
     site, team, plane = (known.site, known.team, known.plane) if known else ("", "", None)
     pod = topology.pod_of(device)
     return Subject(device_id(device), Endpoint(device), role=role, plane=plane, pod=pod, site=site, team=team)
+
+
+def subject_ends(subject: Subject) -> tuple[Endpoint, ...]:
+    """Return the ends that the inventory knows: two of a link, one of a port without a known link."""
+    return tuple(end for end in (subject.a, subject.z) if end is not None)
+
+
+def link_name(subject: Subject) -> str:
+    """Return the ends of a link for people."""
+    return " -- ".join(f"{end.device}/{end.port}" for end in subject_ends(subject))
+
+
+def part_subject(topology: Topology, host: str, part: str, role: str) -> Subject:
+    """Return a part of a host, with the pod, site and team of its link, or of the host where it has none."""
+    port = Port(host, part)
+    return replace(
+        port_subject(topology, port), id=port_id(port), a=Endpoint(host, part), z=None, role=role, former_ids=()
+    )

@@ -1,4 +1,4 @@
-"""Every detector that there is has its module, its page, its runbook, and a labelled case in which it fires."""
+"""Every detector has its package, its page, its runbook, and a labelled case in which it fires."""
 
 import importlib
 import pkgutil
@@ -6,22 +6,29 @@ from pathlib import Path
 
 import pytest
 
-import streams.detect.detectors
+from streams.detect import detectors
+from streams.detect.detectors import DETECTORS
 from streams.replay.score import score
-from streams.wire.models import Condition
 from tests.contract.detect.cases import LABELLED, said
 
 ROOT = Path(__file__).parents[3]
-MODULES = {
-    module.SLUG: module
-    for name in (info.name for info in pkgutil.iter_modules(streams.detect.detectors.__path__) if info.ispkg)
-    if hasattr(module := importlib.import_module(f"streams.detect.detectors.{name}.evaluate"), "SLUG")
-}
+BY_SLUG = {detector.slug: detector for detector in DETECTORS}
+
+
+def test_every_package_is_registered() -> None:
+    """Each package of `streams.detect.detectors` has one DETECTOR, and all of them are in DETECTORS."""
+    found = {
+        importlib.import_module(f"{detectors.__name__}.{info.name}").DETECTOR.slug
+        for info in pkgutil.iter_modules(detectors.__path__)
+        if info.ispkg
+    }
+    assert found == set(BY_SLUG)
+    assert len(DETECTORS) == len(BY_SLUG)
 
 
 def test_every_detector_has_a_labelled_case() -> None:
-    """A module that concludes something without a case here could be one that never fires."""
-    assert set(MODULES) == set(LABELLED)
+    """A detector without a case could be one that never fires."""
+    assert set(BY_SLUG) == set(LABELLED)
 
 
 @pytest.mark.parametrize("slug", LABELLED)
@@ -32,13 +39,15 @@ def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
     assert slug in {f.detector for f in said(slug)}
 
 
-@pytest.mark.parametrize("slug", LABELLED)
-def test_its_name_is_that_of_its_condition_and_of_its_module(slug: str) -> None:
-    """Slug, enum and file differ only by case and punctuation."""
-    module = MODULES[slug]
-    assert module.__name__ == f"streams.detect.detectors.{slug.replace('/', '_').replace('-', '_')}.evaluate"
-    assert slug in {condition.slug for condition in Condition if condition}
-    assert module.__doc__ is not None and module.__doc__.startswith(f"{slug}: ")
+@pytest.mark.parametrize("slug", BY_SLUG)
+def test_its_name_is_that_of_its_condition_and_of_its_package(slug: str) -> None:
+    """Slug, enum and package differ only by case and punctuation; the docstrings of package and evaluation begin so."""
+    name = f"{detectors.__name__}.{slug.replace('/', '_').replace('-', '_')}"
+    assert importlib.import_module(name).DETECTOR is BY_SLUG[slug]
+    assert BY_SLUG[slug].condition.slug == slug
+    for module in (importlib.import_module(name), importlib.import_module(f"{name}.evaluate")):
+        assert module.__doc__ is not None
+        assert module.__doc__.startswith(f"{slug}: ")
 
 
 @pytest.mark.parametrize("slug", LABELLED)

@@ -75,7 +75,7 @@ def test_where_nobody_is_slowed_nobody_is_named() -> None:
     """The counters of a few CNPs here and there name nobody; where the others are is said."""
     found, text = said(TOP, host2=Does(slowed=300))
     assert (
-        "job train receives on pod1-host1: who sends to it are of its 4 other hosts; which of them is not known" in text
+        "job train receives on pod1-host1: the senders are among its 4 other hosts; which of them is not known" in text
     )
     assert "1 more are in other pods" in text
     assert "pod1-host2" not in text
@@ -86,9 +86,9 @@ def test_where_nobody_is_slowed_nobody_is_named() -> None:
 def test_without_a_job_those_that_are_slowed_are_said_and_not_blamed() -> None:
     """Nothing connects them with the receiver but the time."""
     _, text = said(placed(other=HOSTS[4:]), host2=SLOWED)
-    assert "no job is known on pod1-host1: who sends to it is not known" in text
-    assert "slowed at the same time on this rail: pod1-host2" in text
-    assert "senders, most likely" not in text
+    assert "no job is known on pod1-host1: its senders are not known" in text
+    assert "throttled at the same time on this rail: pod1-host2" in text
+    assert "most likely senders" not in text
 
 
 def test_what_is_slowed_on_another_rail_sends_elsewhere() -> None:
@@ -100,8 +100,8 @@ def test_what_is_slowed_on_another_rail_sends_elsewhere() -> None:
 def test_the_slowed_hosts_of_the_receiving_job_are_its_senders() -> None:
     """Named with how often they are told to slow down, and of how many they are."""
     found, text = said(TOP, host2=SLOWED, host4=SLOWED)
-    assert "job train receives on pod1-host1; senders, most likely: pod1-host2, pod1-host4, " in text
-    assert "up to 5020 times a second" in text
+    assert "job train receives on pod1-host1; most likely senders: pod1-host2, pod1-host4, " in text
+    assert "up to 5020 congestion notifications a second" in text
     (own,) = (e for e in found.evidence if e.metric == "cnp_handled")
     assert (own.observed, own.peers) == (2.0, 3)
     assert found.final
@@ -110,8 +110,8 @@ def test_the_slowed_hosts_of_the_receiving_job_are_its_senders() -> None:
 def test_a_slowed_host_of_another_job_is_no_sender() -> None:
     """It is said that it is slowed, for it has a reason of its own."""
     _, text = said(TOP, host2=SLOWED, host5=SLOWED)
-    assert "senders, most likely: pod1-host2, which" in text
-    assert "slowed as well, but of other, and so no senders to it: pod1-host5" in text
+    assert "most likely senders: pod1-host2, throttled" in text
+    assert "throttled as well, but no senders, because they run other: pod1-host5" in text
 
 
 def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_far_less() -> None:

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from streams.detect.correlate.stage import Correlate
-from streams.detect.detectors.congestion_imbalance.evaluate import SwitchUplinks, mark_of, step
+from streams.detect.detector import Context
+from streams.detect.detectors.congestion_imbalance.evaluate import ImbalanceState, evaluate, mark_of, with_mark
+from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -152,10 +154,11 @@ def test_two_sources_are_one_window() -> None:
     rows = [window(n, source, 2.9e12 if source is Source.SOURCE_GNMI else 2e12) for n in range(6)
             for source in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)]  # fmt: skip
     for order in (rows, rows[::-1]):
-        own = SwitchUplinks(Subject(f"device:{LEAF}", Endpoint(LEAF)))
+        own = ImbalanceState(Subject(f"device:{LEAF}", Endpoint(LEAF)))
         for row in order:
-            own.add(mark_of(params.imbalance, row))
-        said_, due = step(params, own, at(600))
+            own = with_mark(own, mark_of(params.imbalance, row))
+        context = Context(params.shared, topology(), at(600), SharedEvidence(), {})
+        _, said_, due = evaluate(params.imbalance, LEAF, own, context)
         told.append((said_, due))
     assert told[0] == told[1]
     assert len(told[0][0]) == 1

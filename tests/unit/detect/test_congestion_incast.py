@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
+from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric

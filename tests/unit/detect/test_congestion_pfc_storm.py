@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
+from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
@@ -272,8 +272,8 @@ def test_what_a_watchdog_tells_is_known_at_once() -> None:
         assert (found.status, after(found.resolved_at_ns)) == (Status.RESOLVED, 120)
         assert (found.cause, found.confidence) == (Cause.NIC, ONE_END)
         assert found.summary == (
-            "pod1-host1/mlx5_3 pauses pod1-leaf4/Ethernet1/1 (queue 3) without end, as its watchdog says,"
-            " nothing gets in"
+            "pod1-host1/mlx5_3 pauses pod1-leaf4/Ethernet1/1 (queue 3) without end, by its watchdog,"
+            " no traffic passes"
         )
         assert found.evidence[0].at is not None
         assert found.evidence[0].at.device == "pod1-host1"

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from streams.detect.correlate.links import remember_ns
 from streams.detect.correlate.stage import Correlate
 from streams.detect.params import DetectParams
 from streams.wire.models import Condition, Endpoint, Finding, Status, Symptom
@@ -114,7 +113,7 @@ def test_what_does_not_open_does_not_a_day_later_either() -> None:
         stage.start_epoch(1)
         stage.set_topology(topology())
         said = stage.process(symptoms)
-        old_ns = remember_ns(DetectParams())
+        old_ns = DetectParams().shared.link_retention_ns
         for watermark_ns in (at(HOUR), *(edge_ns + old_ns + more_ns for edge_ns in edges for more_ns in (0, 1, 2))):
             said += stage.advance_watermark(watermark_ns)
         assert [f for f in episodes(said) if f.condition is Condition.LINK_DOWN] == []
@@ -147,8 +146,8 @@ def test_both_ends_are_its_evidence() -> None:
     assert both.subject.id == LINK
     assert (both.confidence, both.coverage and (both.coverage.seen, both.coverage.missing)) == (0.95, (2, ()))
     assert (host.at, leaf.at) == (Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1"))
-    assert host.statement == f"{HOST} told as it happened that it is down"
-    assert leaf.statement == f"{LEAF} told by its state that it is down"
+    assert host.statement == f"{HOST} reported down by an event"
+    assert leaf.statement == f"{LEAF} reported down by its state"
     assert [(after(e.window_start_ns), after(e.window_end_ns), e.comparison) for e in both.evidence] == [
         (0, 30, "both-ends"), (4, 30, "both-ends"),
     ]  # fmt: skip

@@ -143,7 +143,7 @@ def test_a_rail_is_told() -> None:
     top = topology(replace(inventory(), links=links))
     (found,) = miscabled(play(with_facts(*again(HOST, "p1-l0/d2", 60, 1200)), top))
     assert (found.cause, found.evidence[0].statement) == (
-        Cause.WRONG_RAIL, "p1-h1/e0 hears p1-l0/d2 instead of p1-l0/d1 (rail 1 instead of 0)",
+        Cause.WRONG_RAIL, "p1-h1/e0 has the LLDP neighbor p1-l0/d2 instead of p1-l0/d1 (rail 1 instead of 0)",
     )  # fmt: skip
 
 

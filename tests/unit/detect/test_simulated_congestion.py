@@ -250,4 +250,4 @@ def test_the_senders_of_an_incast_are_named_and_none_of_another_job(seed: int) -
     assert len(found) == 1
     text = "\n".join(e.statement for f in found.values() for e in f.evidence)
     named = ", ".join(sorted(link.a_device for link in senders))
-    assert f"job {job} receives on {receiver.a_device}; senders, most likely: {named}, which" in text
+    assert f"job {job} receives on {receiver.a_device}; most likely senders: {named}, throttled" in text

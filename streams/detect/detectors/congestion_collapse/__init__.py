@@ -1,1 +1,24 @@
-"""congestion/collapse."""
+"""congestion/collapse: many hosts of a group are paused and send far less than just before, at the same time."""
+
+from streams.detect.detector import Detector, PodSide, Scope
+from streams.detect.detectors.congestion_collapse import evaluate, report
+from streams.detect.detectors.congestion_collapse.fabric import FABRIC
+from streams.detect.detectors.congestion_collapse.params import CollapseParams
+from streams.wire.models import Condition
+from streams.wire.symptoms import CongestionState
+
+DETECTOR = Detector(
+    slug=report.SLUG,
+    condition=Condition.CONGESTION_COLLAPSE,
+    version=report.VERSION,
+    params=CollapseParams,
+    section="collapse",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=evaluate.CollapseState,
+        scope=Scope.POD,
+        inputs=(CongestionState.THROTTLED_BY_PAUSE,),
+        observe=evaluate.observe,
+        evaluate=evaluate.evaluate,
+    ),
+)

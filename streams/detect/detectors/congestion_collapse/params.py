@@ -8,22 +8,22 @@ from streams.detect.thresholds import Ratio, Seconds, Thresholds
 
 
 class CollapseParams(Thresholds):
-    """congestion/collapse: pause up, throughput down, across a group (DETECTION 3).
+    """`[detect.collapse]`: pause up, throughput down, across a group (DETECTION 3).
 
-    No source gives numbers for it: each says what it keeps apart.
+    No source gives numbers for it: each says from which other condition it divides a collapse.
     """
 
     paused: Ratio = 0.3
-    """Of the time, by the network: three times what makes an incast of a host's own pause (`[detect.incast]`)."""
+    """Of the time, by the network: three times the pause by which a host itself makes an incast (`[detect.incast]`)."""
 
     max_tx_ratio: Ratio = 0.5
-    """Of what it sent before, at most: a rail is slow from 10 % less on (Greyhound); here whole collectives stand."""
+    """Of the traffic before it, at most: a rail is slow from 10 % less on (Greyhound); here whole collectives stop."""
 
     busy: Ratio = 0.1
-    """Of its speed that it sent before, at least: what sent hardly anything has nothing to fall from."""
+    """Of its speed that it sent before, at least: a port that hardly sent cannot collapse."""
 
     before_s: Seconds = 20
-    """Of traffic before it, at least, to compare with: the last whole window and what came since."""
+    """The least duration of the traffic to compare with: the last whole window and the time since."""
 
     hosts: Ratio = 0.5
     """Of the group's, at least, at the same time: fewer are the senders of an incast."""
@@ -32,10 +32,10 @@ class CollapseParams(Thresholds):
     """Hosts at least: two that wait for each other are no group."""
 
     sustained_s: Seconds = 60
-    """As an incast: what is over within a minute is a phase of the job."""
+    """As an incast: a change that is over within a minute is a phase of the job."""
 
     quiet_s: Seconds = 60
-    """Over when too few were stifled for so long."""
+    """Closes when too few were throttled for this long."""
 
     remember_s: Seconds = 600
-    """What is over is still compared with what began at the same time."""
+    """A closed one is retained this long to compare it with others that began at the same time."""

@@ -8,16 +8,16 @@ from streams.detect.thresholds import Ratio, Thresholds
 
 
 class ImbalanceParams(Thresholds):
-    """congestion/imbalance: uplinks of one switch that differ persistently (DETECTION 3)."""
+    """`[detect.imbalance]`: uplinks of one switch that differ persistently (DETECTION 3)."""
 
     uneven: Ratio = 0.15
-    """Off the mean of its uplinks: five times what a healthy fabric stays within (3 %, `a100-roce-leaf`)."""
+    """Off the mean of its uplinks: five times the deviation of a healthy fabric (3 %, `a100-roce-leaf`)."""
 
     busy: Ratio = 0.5
-    """Of its speed that the fullest must carry at least: where none is half full, unevenness delays nobody."""
+    """Of its speed that the fullest must carry at least: where none is half full, unevenness delays no traffic."""
 
     unused: Ratio = 0.01
-    """Of the fullest; what carries less is down, drained or a standby, and is not compared."""
+    """Of the fullest; an uplink that carries less is down, drained or a standby, and is not compared."""
 
     windows: Annotated[int, Field(ge=2)] = 5
-    """In a row, uneven to open and even to close: flows of a collective that ends and begins anew are hashed anew."""
+    """In a row, uneven to open and even to close: a new collective has new flows, and with them new hashes."""

@@ -1,8 +1,8 @@
-"""Who sends to a crowded port, and whose traffic waits for it, as far as counters and the placement of jobs say.
+"""Names the senders and the victims of an incast, as far as counters and the placement of jobs show them.
 
-A NIC does not count to whom it sends. Senders are hosts of the receiving job that the fabric slows at the same time;
-where no job is known there, or none of it is seen to be slowed, that is said and nobody is named for it. Victims are
-hosts of other jobs at the same leaf that are paused and send far less meanwhile.
+A NIC does not count to which host it sends. Senders are hosts of the receiving job that CNPs throttle at the same
+time; where no job is known there, or none of its hosts is throttled, the evidence names no sender. Victims are hosts
+of other jobs at the same leaf that are paused and send far less meanwhile.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,24 +14,18 @@ from streams.wire.models import Endpoint, Evidence
 from streams.wire.symptoms import CnpThrottledBegan, ThrottledByPauseBegan
 
 _NAMED = 8
-
-Slowed = Mapping[str, LinkSpells[CnpThrottledBegan]]
-Stifled = Mapping[str, LinkSpells[ThrottledByPauseBegan]]
-"""Subject id -> what is known of a host's link."""
+"""Hosts that a sentence names."""
 
 
 class ConcurrentSpells(NamedTuple):
-    """What else goes on in a pod that has a crowded port: links that are slowed, and that are stifled."""
+    """Hosts' links, by subject id, that are throttled in a pod with an incast."""
 
-    cnp_throttled: Slowed
-    pause_throttled: Stifled
-
-
-NO_CONCURRENT = ConcurrentSpells({}, {})
+    cnp_throttled: Mapping[str, LinkSpells[CnpThrottledBegan]]
+    pause_throttled: Mapping[str, LinkSpells[ThrottledByPauseBegan]]
 
 
 class IncastCause(NamedTuple):
-    """Names for the finding, and what it says about them."""
+    """Hosts to name, and the evidence for them."""
 
     senders: tuple[str, ...]
     victims: tuple[str, ...]
@@ -39,33 +33,37 @@ class IncastCause(NamedTuple):
 
 
 def attribute_incast(
-    topology: Topology, receiver: TopologyLink, span: tuple[int, int], beside: ConcurrentSpells
+    topology: Topology, receiver: TopologyLink, span: tuple[int, int], concurrent: ConcurrentSpells
 ) -> IncastCause:
-    """Of one crowded link in a time."""
+    """Return the senders and victims of an incast at one link during `span`."""
     host, pod = receiver.lower.device, receiver.pod
     own = set(topology.jobs_on([host], span[0]))
     others = {other for job in own for other in topology.placement.hosts_of(job, span[0])} - {host}
-    slowed = {
+    throttled = {
         cable.lower.device: max(spell.began.cnp_per_s for spell in spells)
-        for cable, spells in _during(topology, beside.cnp_throttled.values(), span)
+        for cable, spells in _during(topology, concurrent.cnp_throttled.values(), span)
         if cable.rail == receiver.rail and cable.lower.device != host
     }
-    senders = tuple(sorted(slowed.keys() & others))
+    senders = tuple(sorted(throttled.keys() & others))
     near = {
         cable.lower.device
-        for cable, _ in _during(topology, beside.pause_throttled.values(), span)
+        for cable, _ in _during(topology, concurrent.pause_throttled.values(), span)
         if cable.upper.device == receiver.upper.device
     }
     victims = tuple(sorted(v for v in near - others - {host} if set(topology.jobs_on([v], span[0])) - own))
     at = Endpoint(*receiver.lower)
     far = sum(topology.pod_of(other) != pod for other in others)
-    return IncastCause(senders, victims, tuple(_said(topology, at, span, (own, others, far), slowed, senders, victims)))
+    found = (
+        *_sender_evidence(topology, at, span, (own, others, far), throttled, senders),
+        *_victim_evidence(topology, at, span, victims),
+    )
+    return IncastCause(senders, victims, found)
 
 
 def _during(
     topology: Topology, links: Iterable[LinkSpells[Began]], span: tuple[int, int]
 ) -> Iterator[tuple[TopologyLink, list[Spell[Began]]]]:
-    """The links of which this was so at any time of a span, with the spells of then."""
+    """Yield the links with spells during `span`, and those spells."""
     for link in links:
         cable = topology.links.get(link.subject.id)
         spells = [s for s in link.spells if s.begin_ns <= span[1] and span[0] <= s.end_ns]
@@ -73,37 +71,41 @@ def _during(
             yield cable, spells
 
 
-def _said(
+def _sender_evidence(
     topology: Topology,
     at: Endpoint,
     span: tuple[int, int],
     group: tuple[set[str], set[str], int],
-    slowed: Mapping[str, int],
+    throttled: Mapping[str, int],
     senders: tuple[str, ...],
-    victims: tuple[str, ...],
 ) -> Iterator[Evidence]:
     own, others, far = group
     job = ", ".join(sorted(own))
     away = f"; {far} more are in other pods and not compared" if far else ""
     if not own:
-        seen = f"slowed at the same time on this rail: {_named(slowed)}" if slowed else "nobody is seen to be slowed"
-        yield Evidence(f"no job is known on {at.device}: who sends to it is not known; {seen}", at=at)
+        seen = f"throttled at the same time on this rail: {_named(throttled)}" if throttled else "no host is throttled"
+        yield Evidence(f"no job is known on {at.device}: its senders are not known; {seen}", at=at)
     elif senders:
-        most = max(slowed[sender] for sender in senders)
+        most = max(throttled[sender] for sender in senders)
         yield Evidence(
-            f"job {job} receives on {at.device}; senders, most likely: {_named(senders)}, "
-            f"which are told to slow down up to {most} times a second meanwhile{away}",
+            f"job {job} receives on {at.device}; most likely senders: {_named(senders)}, "
+            f"throttled by up to {most} congestion notifications a second meanwhile{away}",
             metric="cnp_handled", at=at, observed=float(len(senders)), comparison="peers", peers=len(others) - far,
         )  # fmt: skip
     else:
         yield Evidence(
-            f"job {job} receives on {at.device}: who sends to it are of its {len(others)} other hosts; "
-            f"which of them is not known, for none is seen to be slowed{away}",
+            f"job {job} receives on {at.device}: the senders are among its {len(others)} other hosts; "
+            f"which of them is not known, because none is throttled{away}",
             at=at, peers=len(others),
         )  # fmt: skip
-    if foreign := sorted(slowed.keys() - others) if own else []:
+    if foreign := sorted(throttled.keys() - others) if own else []:
         jobs = ", ".join(topology.jobs_on(foreign, span[0])) or "no job"
-        yield Evidence(f"slowed as well, but of {jobs}, and so no senders to it: {_named(foreign)}", at=at)
+        yield Evidence(f"throttled as well, but no senders, because they run {jobs}: {_named(foreign)}", at=at)
+
+
+def _victim_evidence(
+    topology: Topology, at: Endpoint, span: tuple[int, int], victims: tuple[str, ...]
+) -> Iterator[Evidence]:
     if victims:
         jobs = ", ".join(topology.jobs_on(victims, span[0]))
         yield Evidence(
@@ -114,5 +116,5 @@ def _said(
 
 def _named(hosts: Iterable[str]) -> str:
     names = sorted(hosts)
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    rest = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + rest

@@ -1,200 +1,156 @@
-"""congestion/incast: more comes to one host's port than goes in, for a minute or longer, and not to its peers.
+"""congestion/incast: more traffic arrives for one host's port than it drains, for a minute or longer, unlike its peers.
 
-Its link is full and the switch's queue before it marks or drops; or the host itself pauses the fabric, which is then
-not at fault. Where as many of its peers are crowded at the same time, it is the job's load and no incast.
+The link is full and the queue of the switch before it marks or drops; or the host itself pauses the fabric, which is
+then not at fault. Where as many of its peers are oversubscribed at the same time, it is load of the job and no incast.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells, attribute_incast
-from streams.detect.detectors.link_down.evaluate import BOTH_ENDS, ONE_END
-from streams.detect.evidence.congestion_spells import LinkSpells, Spell, ends_at_ns, group_spells
-from streams.detect.evidence.episodes import Conclusion, finding_defaults, next_final_ns, prune, reconcile
+from streams.detect.detector import Context, Evaluation, Observed
+from streams.detect.detectors.congestion_incast import report
+from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells
+from streams.detect.detectors.congestion_incast.params import IncastParams
+from streams.detect.detectors.congestion_incast.report import Incast
+from streams.detect.evidence.congestion_spells import Began, LinkSpells, ends_at_ns, group_spells
+from streams.detect.evidence.episodes import PublishedEpisodes, has_open, next_final_ns, prune, reconcile
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology
-from streams.wire.models import (
-    BlastRadius,
-    Cause,
-    Condition,
-    Coverage,
-    Episode,
-    Evidence,
-    Finding,
-    Severity,
-)
-from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason
+from streams.wire.models import Subject, Symptom, SymptomsReplaced
+from streams.wire.symptoms import CnpThrottledBegan, CongestionState, IncastBegan, ThrottledByPauseBegan
 
-SLUG = "congestion/incast"
-VERSION = "1"
-STATE = CongestionState.INCAST
-
-IncastSpells = LinkSpells[IncastBegan]
-
-_ALL = ""
-"""The one state of a link's: which end told does not matter."""
-
-_BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE)
-_METRICS = {
-    IncastReason.DROPPED: "tx_discards", IncastReason.PAUSED_BY_HOST: "pfc_tx_frames",
-    IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds",
-}  # fmt: skip
+_BATCH_NS = ns(10)
+"""The links of a pod are evaluated together at this interval; load that oversubscribes all of them would otherwise
+be evaluated once for each."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Crowd:
-    """One link for one time, and how many of its peers are crowded when it is told."""
+class IncastLink:
+    """One host's link, and its published episodes; either end may report it."""
 
-    link: IncastSpells
-    run: list[Spell[IncastBegan]]
-
-    @property
-    def begin_ns(self) -> int:
-        return self.run[0].begin_ns
+    spells: LinkSpells[IncastBegan]
+    published: PublishedEpisodes = ()
 
     @property
-    def told_ns(self) -> int:
-        return min(spell.reported_ns for spell in self.run)
-
-    @property
-    def end_ns(self) -> int:
-        return max(spell.end_ns for spell in self.run)
-
-    @property
-    def by_host(self) -> bool:
-        return any(spell.began.reason in _BY_HOST for spell in self.run)
+    def is_closed(self) -> bool:
+        """Nothing is retained that can change."""
+        return not self.spells.spells and not has_open(self.published)
 
 
-def step(
-    params: DetectParams,
-    topology: Topology,
-    pod: Mapping[str, IncastSpells],
-    beside: ConcurrentSpells,
+@dataclass(frozen=True, slots=True)
+class IncastState:
+    """The hosts' links of one pod, by subject id: those with an incast, and throttled ones that may explain it."""
+
+    links: dict[str, IncastLink] = field(default_factory=dict)
+    cnp_throttled: dict[str, LinkSpells[CnpThrottledBegan]] = field(default_factory=dict)
+    pause_throttled: dict[str, LinkSpells[ThrottledByPauseBegan]] = field(default_factory=dict)
+
+    def or_none(self) -> "IncastState | None":
+        """Return None where nothing is retained."""
+        return self if self.links or self.cnp_throttled or self.pause_throttled else None
+
+
+def observe(
+    params: IncastParams, state: IncastState | None, observed: Symptom | SymptomsReplaced, context: Context
+) -> Observed[IncastState]:
+    """Add an observation; evaluate with the next batch of the pod."""
+    state = state or IncastState()
+    subject = context.subject_at(Port(observed.device, observed.port))
+    batch_ns = (context.watermark_ns // _BATCH_NS + 1) * _BATCH_NS
+    match report.congestion_state(observed):
+        case CongestionState.INCAST:
+            known = state.links.get(subject.id) or IncastLink(LinkSpells(subject))
+            spells = known.spells.observe(observed)
+            if spells is known.spells:
+                return Observed(state.or_none())
+            links = state.links | {subject.id: replace(known, spells=spells)}
+            return Observed(replace(state, links=links), batch_ns)
+        case CongestionState.CNP_THROTTLED:
+            cnp, is_new = _add(params, state, state.cnp_throttled, subject, observed, context.watermark_ns)
+            state = replace(state, cnp_throttled=cnp)
+        case _:
+            paused, is_new = _add(params, state, state.pause_throttled, subject, observed, context.watermark_ns)
+            state = replace(state, pause_throttled=paused)
+    return Observed(state.or_none(), batch_ns if is_new and state.links else None)
+
+
+def _add(
+    params: IncastParams,
+    state: IncastState,
+    throttled: Mapping[str, LinkSpells[Began]],
+    subject: Subject,
+    observed: Symptom | SymptomsReplaced,
     watermark_ns: int,
-) -> tuple[list[Episode], int]:
-    """Conclude on all links of a pod that are crowded; answers what changed, and when to look again."""
-    quiet_ns = ns(params.incast.quiet_s)
-    crowds = {name: [_Crowd(own, run) for run in group_spells(quiet_ns, own.spells)] for name, own in pod.items()}
-    episodes: list[Episode] = []
+) -> tuple[dict[str, LinkSpells[Began]], bool]:
+    """Return the throttled links after an observation, and whether it is new.
+
+    Spells that ended long ago are dropped unless the pod has an incast that they may explain.
+    """
+    known = throttled.get(subject.id) or LinkSpells(subject)
+    spells = known.observe(observed)
+    is_new = spells is not known
+    links = {**throttled, subject.id: spells} if is_new else dict(throttled)
+    if not state.links:
+        old_ns = watermark_ns - ns(params.remember_s)
+        recent = {key: link.retain(lambda spell: spell.end_ns > old_ns) for key, link in links.items()}
+        links = {key: link for key, link in recent.items() if link.spells}
+    return links, is_new
+
+
+def evaluate(params: IncastParams, _: str, state: IncastState | None, context: Context) -> Evaluation[IncastState]:
+    """Conclude on all links of a pod."""
+    if state is None:
+        return Evaluation(None)
+    quiet_ns, now_ns = ns(params.quiet_s), context.watermark_ns
+    concurrent = ConcurrentSpells(state.cnp_throttled, state.pause_throttled)
+    incasts = {
+        key: [Incast(link.spells, run) for run in group_spells(quiet_ns, link.spells.spells)]
+        for key, link in state.links.items()
+    }
+    links: dict[str, IncastLink] = {}
+    episodes = []
     due_ns = FOREVER
-    for name, own in pod.items():
+    for key, link in state.links.items():
         alone = [
-            crowd
-            for crowd in crowds[name]
-            if not _was_decided(params, own, crowd, watermark_ns) and _is_alone(params, topology, crowd, crowds)
+            incast
+            for incast in incasts[key]
+            if not _was_rejected(params, context, link, incast) and _is_alone(params, context.topology, incast, incasts)
         ]
-        conclusions = [_conclusion(params, topology, crowd, beside, watermark_ns) for crowd in alone]
-        state, said = reconcile(own.published.get(_ALL, ()), conclusions, watermark_ns)
-        episodes += said
-        frees = [at_ns for crowd in crowds[name] if (at_ns := ends_at_ns(quiet_ns, crowd.run)) != FOREVER]
-        gone = [at_ns + ns(params.incast.remember_s) for at_ns in frees]
-        waits = (at_ns for at_ns in (*frees, *gone) if at_ns > watermark_ns)
-        due_ns = min(due_ns, next_final_ns(conclusions, watermark_ns), *waits)
-        keep_ns = max(
-            (crowd.end_ns for crowd, at_ns in zip(_ended(crowds[name]), gone, strict=True) if at_ns <= watermark_ns),
-            default=0,
-        )
-        own.spells = [spell for spell in own.spells if spell.end_ns > keep_ns]
-        own.published = {_ALL: prune(state, keep_ns + 1)}
-    return episodes, due_ns
+        conclusions = [report.conclusion(params, context, incast, concurrent) for incast in alone]
+        published, changed = reconcile(link.published, conclusions, now_ns)
+        episodes += changed
+        ended = [(incast.end_ns, ends_at_ns(quiet_ns, incast.run)) for incast in incasts[key]]
+        frees = [(end_ns, free_ns) for end_ns, free_ns in ended if free_ns != FOREVER]
+        gone = [(end_ns, free_ns + ns(params.remember_s)) for end_ns, free_ns in frees]
+        waits = (at_ns for _, at_ns in (*frees, *gone) if at_ns > now_ns)
+        due_ns = min(due_ns, next_final_ns(conclusions, now_ns), *waits)
+        gone_ns = max((end_ns for end_ns, at_ns in gone if at_ns <= now_ns), default=0)
+        left = IncastLink(link.spells.retain(lambda spell: spell.end_ns > gone_ns), prune(published, gone_ns + 1))  # noqa: B023 — called here
+        if not left.is_closed:
+            links[key] = left
+    return Evaluation(replace(state, links=links).or_none(), episodes, due_ns)
 
 
-def _was_decided(params: DetectParams, own: IncastSpells, crowd: _Crowd, watermark_ns: int) -> bool:
-    """Whether it is long over and was none: its peers of then may be forgotten before it is."""
-    final_ns = ends_at_ns(ns(params.incast.quiet_s), crowd.run) + ns(params.lateness_s)
-    was_one = any(said.overlaps(crowd.begin_ns, crowd.end_ns) for said in own.published.get(_ALL, ()))
-    return final_ns < watermark_ns and not was_one
+def _was_rejected(params: IncastParams, context: Context, link: IncastLink, incast: Incast) -> bool:
+    """Return whether it ended long ago and was no incast: the peers of that time may be pruned before it is."""
+    final_ns = ends_at_ns(ns(params.quiet_s), incast.run) + ns(context.settings.lateness_s)
+    was_one = any(known.overlaps(incast.begin_ns, incast.end_ns) for known in link.published)
+    return final_ns < context.watermark_ns and not was_one
 
 
-def _ended(crowds: Sequence[_Crowd]) -> list[_Crowd]:
-    return [crowd for crowd in crowds if crowd.end_ns != FOREVER]
-
-
-def _is_alone(params: DetectParams, topology: Topology, crowd: _Crowd, crowds: Mapping[str, Sequence[_Crowd]]) -> bool:
-    """Whether fewer than half of its peers, the same rail of the pod's other hosts, were crowded when it was told."""
-    at = crowd.link.subject.a
+def _is_alone(params: IncastParams, topology: Topology, incast: Incast, incasts: Mapping[str, list[Incast]]) -> bool:
+    """Return whether fewer than `peers` of its peers, the same rail of other hosts, had one when it was reported."""
+    at = incast.link.subject.a
     cable = topology.link_at(Port(at.device, at.port)) if at is not None else None
     if cable is None:
         return False
     peers = topology.peers_of(cable)
+    until_ns = incast.reported_ns + ns(params.sustained_s)
     others = sum(
-        any(
-            one.begin_ns <= crowd.told_ns + ns(params.incast.sustained_s) and one.end_ns >= crowd.begin_ns
-            for one in own
-        )
+        any(one.begin_ns <= until_ns and one.end_ns >= incast.begin_ns for one in own)
         for peer in peers
-        if (own := crowds.get(peer.id)) and peer.id != cable.id
+        if (own := incasts.get(peer.id)) and peer.id != cable.id
     )
-    return others < max(1.0, params.incast.peers * len(peers)) if peers else True
-
-
-def _conclusion(
-    params: DetectParams, topology: Topology, crowd: _Crowd, beside: ConcurrentSpells, watermark_ns: int
-) -> Conclusion:
-    own, run = crowd.link, crowd.run
-    free_ns = ends_at_ns(ns(params.incast.quiet_s), run)
-    resolved = free_ns <= watermark_ns
-    host, leaf = own.subject.a, own.subject.z
-    name = f"{host.device}/{host.port}" if host is not None else own.subject.id
-    tellers = list(dict.fromkeys(spell.reporter for spell in run))
-    ends = [end for end in (host, leaf) if end is not None]
-    last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
-    worst = max(run, key=lambda spell: (spell.began.reason in _BY_HOST, spell.began.ratio))
-    cable = topology.links.get(own.subject.id)
-    blamed = attribute_incast(topology, cable, (crowd.begin_ns, crowd.end_ns), beside) if cable is not None else None
-    cause = Cause.CONGESTION
-    headline = f"more comes to {name} than goes in: its link is full and {worst.began.ratio:.0%} of the packets are "
-    headline += "dropped" if worst.began.reason is IncastReason.DROPPED else "marked"
-    if crowd.by_host:
-        cause = Cause.PCIE if worst.began.reason is IncastReason.STALLED_ON_PCIE else Cause.NIC
-        headline = f"{name} pauses the fabric {worst.began.ratio:.0%} of the time: its host takes no more"
-    finding = Finding(
-        **finding_defaults(params, SLUG, VERSION),
-        condition=Condition.CONGESTION_INCAST,
-        severity=Severity.WARNING,
-        subject=own.subject,
-        started_at_ns=crowd.begin_ns,
-        observed_at_ns=last_ns,
-        resolved_at_ns=crowd.end_ns if resolved else None,
-        detected_at_ns=crowd.told_ns,
-        summary=headline,
-        cause=cause,
-        evidence=(
-            *_evidence(params, crowd, worst, headline, last_ns),
-            *(blamed.evidence if blamed is not None else ()),
-        ),
-        blast_radius=BlastRadius(hosts=blamed.victims) if blamed is not None and blamed.victims else None,
-        confidence=BOTH_ENDS if len(tellers) > 1 else ONE_END,
-        coverage=Coverage(
-            seen=len(tellers), expected=2, missing=tuple(f"{e.device}/{e.port}" for e in ends if e not in tellers)
-        ),
-    )
-    final_at = None if free_ns == FOREVER else free_ns + ns(params.lateness_s)
-    return Conclusion(crowd.begin_ns, min(crowd.end_ns, FOREVER - 1), finding, str(crowd.begin_ns), final_at)
-
-
-def _evidence(
-    params: DetectParams, crowd: _Crowd, worst: Spell[IncastBegan], headline: str, last_ns: int
-) -> Iterator[Evidence]:
-    limits = dict.fromkeys(_BY_HOST, params.incast.pauses)
-    default = "roce_ecn_marked_packets" if worst.reporter == crowd.link.subject.a else "port_ecn_marked_packets"
-    yield Evidence(
-        statement=f"{worst.reporter.device}/{worst.reporter.port} counts it: {headline}",
-        metric=_METRICS.get(worst.began.reason, default),
-        at=worst.reporter,
-        observed=worst.began.ratio,
-        expected=limits.get(worst.began.reason, params.incast.marked)
-        if worst.began.reason is not IncastReason.DROPPED
-        else None,
-        comparison="threshold",
-        window_start_ns=crowd.begin_ns,
-        window_end_ns=last_ns,
-    )
-    if worst.began.reason is IncastReason.STALLED_ON_PCIE:
-        yield Evidence(
-            f"its NIC waits for PCIe {params.incast.stalled:.0%} of the time and more: its host is the cause",
-            at=worst.reporter,
-        )
+    return others < max(1.0, params.peers * len(peers)) if peers else True

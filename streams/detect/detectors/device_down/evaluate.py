@@ -9,6 +9,7 @@ telemetry/stale. What fails at the device meanwhile becomes its child in `attrib
 from collections.abc import Mapping
 
 from streams.detect.detectors.device_down.outages import Outage, find_outages
+from streams.detect.detectors.device_down.params import DeviceDownParams
 from streams.detect.evidence.device_evidence import DeviceEvidence
 from streams.detect.evidence.episodes import (
     Conclusion,
@@ -18,8 +19,8 @@ from streams.detect.evidence.episodes import (
     reconcile,
 )
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
 from streams.detect.fabric_side import DeviceEvaluation
-from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity
 
@@ -34,21 +35,27 @@ _NEIGHBORS_ONLY = 0.8
 
 
 def evaluate(
-    params: DetectParams, published: Mapping[str, PublishedEpisodes], evidence: DeviceEvidence, watermark_ns: int
+    params: DeviceDownParams,
+    settings: SharedSettings,
+    published: Mapping[str, PublishedEpisodes],
+    evidence: DeviceEvidence,
+    watermark_ns: int,
 ) -> DeviceEvaluation:
     """Conclude on one device from all evidence on it."""
-    outages = find_outages(params.device_down, params.grouping, evidence)
-    conclusions = [_conclusion(params, evidence, outage) for outage in outages]
+    outages = find_outages(params, settings.grouping, evidence)
+    conclusions = [_conclusion(params, settings, evidence, outage) for outage in outages]
     current, episodes = reconcile(published.get(_WHOLE, ()), conclusions, watermark_ns)
     return DeviceEvaluation({_WHOLE: current}, episodes, next_final_ns(conclusions, watermark_ns))
 
 
-def _conclusion(params: DetectParams, evidence: DeviceEvidence, outage: Outage) -> Conclusion:
+def _conclusion(
+    params: DeviceDownParams, settings: SharedSettings, evidence: DeviceEvidence, outage: Outage
+) -> Conclusion:
     is_over = outage.end_ns != FOREVER
     device = evidence.subject.a.device if evidence.subject.a else ""
     state = "restarted" if outage.is_restart else "was down" if is_over else "is down"
     finding = Finding(
-        **finding_defaults(params, SLUG, VERSION),
+        **finding_defaults(settings, SLUG, VERSION),
         condition=Condition.DEVICE_DOWN,
         severity=Severity.WARNING,
         subject=evidence.subject,
@@ -62,7 +69,7 @@ def _conclusion(params: DetectParams, evidence: DeviceEvidence, outage: Outage) 
         confidence=1.0 if outage.is_restart else 0.9 if outage.is_silent else _NEIGHBORS_ONLY,
         coverage=Coverage(seen=0, expected=len(evidence.silences) or None),
     )
-    final_at_ns = outage.end_ns + ns(params.device_down.merge_s + params.lateness_s) if is_over else None
+    final_at_ns = outage.end_ns + ns(params.merge_s + settings.lateness_s) if is_over else None
     anchor = f"boot/{outage.boot_id}" if outage.boot_id else str(outage.begin_ns)
     return Conclusion(outage.begin_ns, outage.end_ns, finding, anchor, final_at_ns)
 

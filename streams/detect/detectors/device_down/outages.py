@@ -4,9 +4,10 @@ from dataclasses import dataclass, replace
 
 from streams.detect.detectors.device_down.params import DeviceDownParams
 from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence
-from streams.detect.evidence.link_history import FOREVER, Interval
+from streams.detect.evidence.link_history import FOREVER
 from streams.detect.evidence.params import GroupingParams
 from streams.detect.thresholds import ns
+from streams.fabric.intervals import Interval
 
 
 @dataclass(frozen=True, slots=True)

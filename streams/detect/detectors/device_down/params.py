@@ -4,10 +4,10 @@ from streams.detect.thresholds import Ratio, Seconds, Thresholds
 
 
 class DeviceDownParams(Thresholds):
-    """device/down: a silent device whose neighbours also lost it."""
+    """`[detect.device_down]`: a silent device that its neighbors lost as well."""
 
     links_down_ratio: Ratio = 0.5
-    """Of its links, at least this share is down as its neighbours see it. Half: a line card can take a quarter."""
+    """Of its links, at least this share is down at their other ends. Half: a line card can take a quarter."""
 
     merge_s: Seconds = 60
     """Two signs of a restart closer than this are one restart."""

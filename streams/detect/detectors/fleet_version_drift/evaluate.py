@@ -18,7 +18,7 @@ from streams.detect.detectors.fleet_version_drift.report import DriftFacts, evid
 from streams.detect.detectors.fleet_version_drift.state import Drift, FleetState
 from streams.detect.evidence.episodes import Conclusion, finding_defaults, reconcile
 from streams.detect.evidence.link_history import FOREVER
-from streams.detect.params import DetectParams
+from streams.detect.evidence.params import SharedSettings
 from streams.detect.thresholds import ns
 from streams.wire.models import (
     BlastRadius,
@@ -39,57 +39,57 @@ _MAX_NAMED = 16
 """Hosts that a finding names; the rest are in `facts`."""
 
 
-def evaluate(params: DetectParams, state: FleetState, watermark_ns: int) -> list[Episode]:
+def evaluate(params: DriftParams, settings: SharedSettings, state: FleetState, watermark_ns: int) -> list[Episode]:
     """Conclude at each time of a change, in order, once the census of all partitions can have arrived."""
     episodes: list[Episode] = []
-    while (at_ns := state.next_ns) + ns(params.lateness_s) <= watermark_ns:
+    while (at_ns := state.next_ns) + ns(settings.lateness_s) <= watermark_ns:
         for census in state.pending:
             if census.at_ns <= at_ns:
                 state.shards[str(census.shard)] = census
         state.pending = [census for census in state.pending if census.at_ns > at_ns]
-        drifting = _assess_cohorts(params, state, at_ns)
-        episodes += _close_and_reconcile(params, state, drifting, at_ns, watermark_ns)
+        drifting = _assess_cohorts(params, settings, state, at_ns)
+        episodes += _close_and_reconcile(params, settings, state, drifting, at_ns, watermark_ns)
     return episodes
 
 
-def _assess_cohorts(params: DetectParams, state: FleetState, now_ns: int) -> set[str]:
+def _assess_cohorts(params: DriftParams, settings: SharedSettings, state: FleetState, now_ns: int) -> set[str]:
     """Update the drift of each version that should not run; return their subjects."""
-    horizon_ns = now_ns - ns(params.drift.days * 86_400)
+    horizon_ns = now_ns - ns(params.days * 86_400)
     state.faults = {identity: fault for identity, fault in state.faults.items() if fault.at_ns >= horizon_ns}
     state.due_ns = FOREVER
     drifting: set[str] = set()
     for cohort, versions in merge_counts(state.shards.values()).items():
         first_ns = state.first_ns.setdefault("/".join(map(str, cohort)), now_ns)
-        settled_ns = first_ns + ns(params.drift.settle_s)
-        assessment = assess(params.drift, cohort, versions)
+        settled_ns = first_ns + ns(params.settle_s)
+        assessment = assess(params, cohort, versions)
         if assessment.drifting and now_ns < settled_ns:
             state.due_ns = min(state.due_ns, settled_ns)
             continue
         for version in assessment.drifting:
             subject_id = _subject_id(cohort, version)
             drifting.add(subject_id)
-            drift = _open_drift(params, state, subject_id, cohort, versions[version], now_ns)
-            rates = compare_fault_rates(params.drift, version, versions, state.faults.values(), now_ns)
+            drift = _open_drift(ns(settings.lateness_s), state, subject_id, cohort, versions[version], now_ns)
+            rates = compare_fault_rates(params, version, versions, state.faults.values(), now_ns)
             facts = DriftFacts(cohort, versions[version], versions, assessment, rates)
-            drift.finding = _finding(params, drift, facts, now_ns)
+            drift.finding = _finding(params, settings, drift, facts, now_ns)
     return drifting
 
 
 def _close_and_reconcile(
-    params: DetectParams, state: FleetState, drifting: set[str], now_ns: int, watermark_ns: int
+    params: DriftParams, settings: SharedSettings, state: FleetState, drifting: set[str], now_ns: int, watermark_ns: int
 ) -> list[Episode]:
     """Close the drifts that are over; return the episodes that changed."""
     episodes: list[Episode] = []
     for subject_id, drift in list(state.drifts.items()):
         if subject_id not in drifting and drift.end_ns == FOREVER:
             drift.end_ns = now_ns
-        episodes += _reconcile(params, drift, watermark_ns)
+        episodes += _reconcile(settings, drift, watermark_ns)
         if drift.end_ns == FOREVER:
-            state.due_ns = min(state.due_ns, now_ns + ns(params.drift.look_s))
+            state.due_ns = min(state.due_ns, now_ns + ns(params.look_s))
         elif all(one.episode.finding.final for one in drift.published):
             del state.drifts[subject_id]
         else:
-            state.due_ns = min(state.due_ns, now_ns + ns(params.lateness_s))
+            state.due_ns = min(state.due_ns, now_ns + ns(settings.lateness_s))
     return episodes
 
 
@@ -100,7 +100,7 @@ def _subject_id(cohort: Cohort, version: str) -> str:
 
 
 def _open_drift(
-    params: DetectParams, state: FleetState, subject_id: str, cohort: Cohort, version: RunningVersion, now_ns: int
+    lateness_ns: int, state: FleetState, subject_id: str, cohort: Cohort, version: RunningVersion, now_ns: int
 ) -> Drift:
     """Return the open drift of a version, a new one if there is none."""
     drift = state.drifts.get(subject_id)
@@ -111,17 +111,17 @@ def _open_drift(
         begin_ns = max(begin_ns, drift.end_ns)
     subject = Subject(subject_id, Endpoint(min(version.members, default="")), role=cohort.kind)
     published = drift.published if drift is not None else ()
-    state.drifts[subject_id] = Drift(subject, begin_ns, now_ns + ns(params.lateness_s), published=published)
+    state.drifts[subject_id] = Drift(subject, begin_ns, now_ns + lateness_ns, published=published)
     return state.drifts[subject_id]
 
 
-def _finding(params: DetectParams, drift: Drift, facts: DriftFacts, now_ns: int) -> Finding:
-    cause = _cause(params.drift, facts, now_ns)
+def _finding(params: DriftParams, settings: SharedSettings, drift: Drift, facts: DriftFacts, now_ns: int) -> Finding:
+    cause = _cause(params, facts, now_ns)
     is_faulty = cause is Cause.VERSION_FAULTY
     is_warning = is_faulty or cause is Cause.VERSION_NOT_ALLOWED
     hosts = tuple(sorted(facts.version.members)[:_MAX_NAMED]) if facts.cohort.kind == "nic" else ()
     return Finding(
-        **finding_defaults(params, SLUG, VERSION),
+        **finding_defaults(settings, SLUG, VERSION),
         condition=Condition.FLEET_VERSION_DRIFT,
         severity=Severity.WARNING if is_warning else Severity.INFO,
         subject=drift.subject,
@@ -130,7 +130,7 @@ def _finding(params: DetectParams, drift: Drift, facts: DriftFacts, now_ns: int)
         detected_at_ns=drift.detected_ns,
         summary=summary_of(facts, is_faulty=is_faulty),
         cause=cause,
-        evidence=tuple(evidence_of(facts, params.drift.confidence)),
+        evidence=tuple(evidence_of(facts, params.confidence)),
         confidence=0.9,
         coverage=Coverage(seen=facts.total, expected=facts.total),
         blast_radius=BlastRadius(hosts=hosts),
@@ -147,12 +147,12 @@ def _cause(params: DriftParams, facts: DriftFacts, now_ns: int) -> Cause:
     return Cause.VERSION_NOT_ALLOWED if facts.assessment.by_list else Cause.VERSION_DRIFT
 
 
-def _reconcile(params: DetectParams, drift: Drift, watermark_ns: int) -> list[Episode]:
+def _reconcile(settings: SharedSettings, drift: Drift, watermark_ns: int) -> list[Episode]:
     assert drift.finding is not None
     is_over, finding = drift.end_ns != FOREVER, drift.finding
     if is_over:
         finding = replace(finding, resolved_at_ns=drift.end_ns, observed_at_ns=drift.end_ns)
-    final_ns = drift.end_ns + ns(params.lateness_s) if is_over else None
+    final_ns = drift.end_ns + ns(settings.lateness_s) if is_over else None
     end_ns = drift.end_ns - 1 if is_over else FOREVER
     conclusion = Conclusion(drift.begin_ns, end_ns, finding, str(drift.begin_ns), final_ns)
     drift.published, episodes = reconcile(drift.published, [conclusion], watermark_ns)

@@ -1,77 +1,75 @@
-"""host/gpu-fault: a GPU of which the driver says that something of it broke.
+"""host/gpu-fault: a GPU of which the driver reports a fault.
 
-Opens at the first Xid that is not the program's own doing, or when uncorrectable ECC errors are counted. What was
-corrected or contained is over when nothing follows for `quiet_s`; what needs a reset lasts until the host restarts,
-the driver says that the GPU needs nothing any more, or `reset_quiet_s` have passed. What an Xid means is in xids.py.
+Opens at the first Xid that is not caused by a program, or when uncorrectable ECC errors are counted. A corrected or
+contained fault closes after `quiet_s` without another; one that needs a reset lasts until the host restarts, the
+driver reports that the GPU needs no action, or `reset_quiet_s` have passed. evidence/xids.py grades the Xids.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from streams.detect.detector import NOW, Context, Evaluation, Observed
+from streams.detect.detectors.host_gpu_fault import report
+from streams.detect.detectors.host_gpu_fault.params import GpuParams
+from streams.detect.detectors.host_gpu_fault.report import code_of
 from streams.detect.evidence import xids
-from streams.detect.evidence.episodes import Conclusion, PublishedEpisodes, finding_defaults, next_final_ns, reconcile
-from streams.detect.evidence.link_history import FOREVER, Interval, growth_of, supersedes
-from streams.detect.evidence.xids import Grade
-from streams.detect.params import DetectParams
-from streams.detect.thresholds import ns
-from streams.wire.models import (
-    Condition,
-    Coverage,
-    Endpoint,
-    Episode,
-    Evidence,
-    Finding,
-    Severity,
-    Subject,
-    Symptom,
+from streams.detect.evidence.episodes import (
+    Conclusion,
+    PublishedEpisodes,
+    has_open,
+    next_final_ns,
+    open_intervals,
+    prune,
+    reconcile,
 )
+from streams.detect.evidence.link_history import FOREVER, growth_of, supersedes
+from streams.detect.evidence.subjects import part_subject
+from streams.detect.evidence.xids import Grade
+from streams.detect.thresholds import ns
+from streams.wire.models import Subject, Symptom
 from streams.wire.symptoms import GpuXid
 
-SLUG = "host/gpu-fault"
-VERSION = "1"
-
 _CAPACITY = 64
-"""Xids kept of one GPU: a driver that repeats one each second says nothing new after a minute."""
-_MOST_EVIDENCE = 4
+"""Xids retained of one GPU: a driver that repeats one each second adds nothing after a minute."""
+
+_RETENTION_NS = ns(3600)
+"""A closed fault is retained this long: others of the same hour may be explained by it."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GpuState:
-    """One GPU that had a fault: what was told of it, in order, and what was said of it."""
+    """One GPU that had a fault: its symptoms in order, and its published episodes."""
 
     subject: Subject
-    symptoms: list[Symptom] = field(default_factory=list)
-    state: PublishedEpisodes = ()
-    forgotten_ns: int = 0
-
-    def add(self, symptom: Symptom) -> bool:
-        """Take one in; False where it says nothing, or was known already, or better."""
-        if not (is_relevant(symptom)) or symptom in self.symptoms:
-            return False
-        if any(supersedes(known, symptom) for known in self.symptoms):
-            return False
-        self.symptoms = [known for known in self.symptoms if not supersedes(symptom, known)]
-        self.symptoms = sorted([*self.symptoms, symptom], key=_order)
-        if len(self.symptoms) > _CAPACITY:
-            # The second newest of what is kept says least: the first tells since when, the last until when.
-            self.forgotten_ns = max(self.forgotten_ns, self.symptoms.pop(_CAPACITY // 2).at_ns)
-        return True
-
-    def forget(self, before_ns: int) -> None:
-        """Drop what is older and belongs to nothing that is open."""
-        spans = [(said.begin_ns, said.end_ns) for said in self.state if not said.episode.finding.final]
-        self.symptoms = [s for s in self.symptoms if s.at_ns >= before_ns or any(b <= s.at_ns <= e for b, e in spans)]
-        self.state = tuple(s for s in self.state if s.end_ns >= before_ns or not s.episode.finding.final)
+    symptoms: tuple[Symptom, ...] = ()
+    published: PublishedEpisodes = ()
+    pruned_until_ns: int = 0
 
 
-def is_relevant(symptom: Symptom) -> bool:
-    """Whether it says anything of the GPU."""
+def device_of(state: GpuState) -> str:
+    """Return the host of a GPU, whose restart ends a fault."""
+    return state.subject.a.device if state.subject.a is not None else ""
+
+
+def observe(_: GpuParams, state: GpuState | None, symptom: Symptom, context: Context) -> Observed[GpuState]:
+    """Add a symptom, unless it is irrelevant, known, or known more precisely."""
+    if not _is_relevant(symptom):
+        return Observed(state)
+    state = state or GpuState(part_subject(context.topology, symptom.device, symptom.port, "gpu"))
+    if symptom in state.symptoms or any(supersedes(known, symptom) for known in state.symptoms):
+        return Observed(state)
+    symptoms = [known for known in state.symptoms if not supersedes(symptom, known)]
+    symptoms = sorted([*symptoms, symptom], key=_order)
+    pruned_until_ns = state.pruned_until_ns
+    if len(symptoms) > _CAPACITY:
+        # One in the middle matters least: the first shows since when, the last until when.
+        pruned_until_ns = max(pruned_until_ns, symptoms.pop(_CAPACITY // 2).at_ns)
+    return Observed(replace(state, symptoms=tuple(symptoms), pruned_until_ns=pruned_until_ns), NOW)
+
+
+def _is_relevant(symptom: Symptom) -> bool:
+    """Return whether a symptom is of a fault of the GPU, or of its end."""
     return xids.grade(code_of(symptom)) is not Grade.NONE or _is_recovered(symptom)
-
-
-def code_of(symptom: Symptom) -> int:
-    """The Xid, or what stands for counted ECC errors."""
-    return symptom.payload.xid if isinstance(symptom.payload, GpuXid) else xids.ECC
 
 
 def _is_recovered(symptom: Symptom) -> bool:
@@ -85,27 +83,46 @@ def _order(symptom: Symptom) -> tuple[int, int, int, str]:
     return symptom.at_ns, symptom.kind, growth_of(symptom), ""
 
 
-def step(
-    params: DetectParams, own: GpuState, restarts: Iterable[Interval], watermark_ns: int
-) -> tuple[list[Episode], int]:
-    """Conclude from all that was told; answers what changed, and the watermark at which to look again."""
-    ends = [at for _, at in restarts]
+def evaluate(params: GpuParams, _: str, state: GpuState | None, context: Context) -> Evaluation[GpuState]:
+    """Conclude from all symptoms of a GPU."""
+    if state is None:
+        return Evaluation(None)
+    now_ns = context.watermark_ns
+    retention_ns = _RETENTION_NS + ns(params.quiet_s)
+    state = _prune(state, now_ns - retention_ns)
+    restarts = [at_ns for _, at_ns in context.restarts(device_of(state))]
     conclusions: list[Conclusion] = []
     due_ns = FOREVER
-    for run, over_ns, seen_ns in _runs(params, own.symptoms, ends):
-        over = seen_ns <= watermark_ns
-        if not over:
-            due_ns = min(due_ns, seen_ns)
-        conclusions.append(_conclusion(params, own.subject, run, over_ns if over else None, seen_ns))
-    own.state, episodes = reconcile(own.state, conclusions, watermark_ns, own.forgotten_ns)
-    return episodes, min(due_ns, next_final_ns(conclusions, watermark_ns))
+    for run, ended_ns, known_ns in _runs(params, state.symptoms, restarts):
+        is_over = known_ns <= now_ns
+        if not is_over:
+            due_ns = min(due_ns, known_ns)
+        conclusions.append(report.conclusion(context, state.subject, run, ended_ns if is_over else None, known_ns))
+    published, episodes = reconcile(state.published, conclusions, now_ns, state.pruned_until_ns)
+    state = replace(state, published=published)
+    due_ns = min(due_ns, next_final_ns(conclusions, now_ns), _prune_at_ns(state, retention_ns, now_ns))
+    return Evaluation(state if state.symptoms or state.published else None, episodes, due_ns)
 
 
-Run = tuple[list[Symptom], int, int]
-"""The symptoms of one fault, when it was over, and when that is known."""
+def _prune(state: GpuState, before_ns: int) -> GpuState:
+    """Return the state without older symptoms and episodes that belong to nothing that is open."""
+    spans = open_intervals(state.published)
+    symptoms = tuple(s for s in state.symptoms if s.at_ns >= before_ns or any(b <= s.at_ns <= e for b, e in spans))
+    return replace(state, symptoms=symptoms, published=prune(state.published, before_ns))
 
 
-def _runs(params: DetectParams, symptoms: Sequence[Symptom], restarts: Sequence[int]) -> list[Run]:
+def _prune_at_ns(state: GpuState, retention_ns: int, watermark_ns: int) -> int:
+    """Return when a closed fault can be pruned; FOREVER while it is open, and where nothing is left."""
+    if not state.symptoms or has_open(state.published):
+        return FOREVER
+    return max(state.symptoms[-1].at_ns + retention_ns + 1, watermark_ns + _RETENTION_NS // 60)
+
+
+_Run = tuple[list[Symptom], int, int]
+"""The symptoms of one fault, when it ended, and when that is known."""
+
+
+def _runs(params: GpuParams, symptoms: Sequence[Symptom], restarts: Sequence[int]) -> list[_Run]:
     runs: list[list[Symptom]] = []
     for symptom in symptoms:
         if _is_recovered(symptom):
@@ -118,68 +135,13 @@ def _runs(params: DetectParams, symptoms: Sequence[Symptom], restarts: Sequence[
 
 
 def _end(
-    params: DetectParams, run: Sequence[Symptom], symptoms: Sequence[Symptom], restarts: Sequence[int]
+    params: GpuParams, run: Sequence[Symptom], symptoms: Sequence[Symptom], restarts: Sequence[int]
 ) -> tuple[int, int]:
-    """When a fault was over, and when that is known: by a restart, the driver's word, or quiet."""
+    """Return when a fault ended, and when that is known: by a restart, by the driver, or without another."""
     last = run[-1].at_ns
-    told = [s.at_ns for s in symptoms if _is_recovered(s) and s.at_ns >= last]
-    told += [at_ns for at_ns in restarts if at_ns > last]
-    own = params.gpu
+    ends = [s.at_ns for s in symptoms if _is_recovered(s) and s.at_ns >= last]
+    ends += [at_ns for at_ns in restarts if at_ns > last]
     needs_reset = max(xids.grade(code_of(symptom)) for symptom in run) >= Grade.UNCORRECTABLE
-    quiet_ns = last + ns(own.reset_quiet_s if needs_reset else own.quiet_s)
-    first = min(told, default=FOREVER)
+    quiet_ns = last + ns(params.reset_quiet_s if needs_reset else params.quiet_s)
+    first = min(ends, default=FOREVER)
     return (first, first) if first < quiet_ns else (last, quiet_ns)
-
-
-def _conclusion(
-    params: DetectParams, subject: Subject, run: Sequence[Symptom], over_ns: int | None, seen_ns: int
-) -> Conclusion:
-    first, last = run[0], run[-1]
-    worst = max(run, key=lambda symptom: (xids.grade(code_of(symptom)), -symptom.at_ns))
-    code = code_of(worst)
-    at = subject.a or Endpoint("")
-    finding = Finding(
-        **finding_defaults(params, SLUG, VERSION),
-        condition=Condition.HOST_GPU_FAULT,
-        severity=Severity.CRITICAL if xids.grade(code) >= Grade.UNCORRECTABLE else Severity.WARNING,
-        subject=subject,
-        started_at_ns=first.at_ns,
-        observed_at_ns=over_ns or last.at_ns,
-        resolved_at_ns=over_ns,
-        detected_at_ns=first.at_ns,
-        summary=f"GPU {at.port} of {at.device}: {_headline(code, growth_of(worst))}",
-        cause=xids.cause(code),
-        evidence=tuple(_evidence(at, run)),
-        confidence=1.0,
-        coverage=Coverage(seen=1, expected=1),
-    )
-    final_at = seen_ns + ns(params.lateness_s) if over_ns is not None else None
-    return Conclusion(first.at_ns, last.at_ns, finding, str(first.at_ns), final_at)
-
-
-def _headline(code: int, count: int) -> str:
-    if code == xids.ECC:
-        return f"{count} uncorrectable ECC errors"
-    said = xids.name(code)
-    return f"Xid {code}, {said}" if said else f"Xid {code}, which is in no catalogue"
-
-
-def _evidence(at: Endpoint, run: Sequence[Symptom]) -> Iterable[Evidence]:
-    """One for each Xid, the gravest first: how often it was told, from when to when."""
-    by_code: dict[int, list[Symptom]] = {}
-    for symptom in run:
-        by_code.setdefault(code_of(symptom), []).append(symptom)
-    graded = sorted(by_code.items(), key=lambda item: (-xids.grade(item[0]), item[1][0].at_ns, item[0]))
-    for code, told in graded[:_MOST_EVIDENCE]:
-        count = sum(map(growth_of, told)) if code == xids.ECC else len(told)
-        said = _headline(code, count)
-        yield Evidence(
-            statement=f"{said}, told {len(told)} times" if len(told) > 1 and code != xids.ECC else said,
-            metric="gpu_ecc_uncorrected" if code == xids.ECC else "xid",
-            at=at,
-            observed=float(count),
-            expected=0.0,
-            comparison="threshold",
-            window_start_ns=told[0].at_ns,
-            window_end_ns=told[-1].at_ns,
-        )

@@ -1,1 +1,24 @@
-"""host/pcie-degraded."""
+"""host/pcie-degraded: the PCIe link of a NIC or GPU trained below what it and its slot support."""
+
+from streams.detect.detector import Detector, PodSide, Scope
+from streams.detect.detectors.host_pcie_degraded import evaluate, report
+from streams.detect.detectors.host_pcie_degraded.fabric import FABRIC
+from streams.detect.detectors.host_pcie_degraded.params import PcieParams
+from streams.wire.models import Condition
+from streams.wire.symptoms import SymptomKind
+
+DETECTOR = Detector(
+    slug=report.SLUG,
+    condition=Condition.HOST_PCIE_DEGRADED,
+    version=report.VERSION,
+    params=PcieParams,
+    section="pcie",
+    fabric=FABRIC,
+    pod=PodSide(
+        state=evaluate.PcieState,
+        scope=Scope.PORT,
+        inputs=(SymptomKind.PCIE_DEGRADED, SymptomKind.PCIE_RESTORED),
+        observe=evaluate.observe,
+        evaluate=evaluate.evaluate,
+    ),
+)

@@ -9,13 +9,13 @@ from streams.detect.thresholds import Ratio, Seconds, Thresholds
 
 
 class DegradingParams(Thresholds):
-    """link/degrading: DETECTION 3, "Degradation"."""
+    """`[detect.degrading]`: DETECTION 3, "Degradation"."""
 
     span_s: Seconds = 600
-    """Looks so far back for the windows that make a case."""
+    """The windows within this time make a case together."""
 
     windows: Annotated[int, Field(ge=2)] = 3
-    """Windows within it that must be bad: a single error, or burst, is none."""
+    """Windows within it that must be bad: a single error or burst is no case."""
 
     errors: Annotated[int, Field(ge=2)] = 5
     """Lost frames in them: a single CRC error on a busy link must not alert."""
@@ -27,7 +27,7 @@ class DegradingParams(Thresholds):
     """Raw BER fails here (DETECTION 3)."""
 
     ber_clear: Ratio = 5e-6
-    """And is well again below this: the hysteresis."""
+    """The BER is healthy again below this: the hysteresis."""
 
     symbols_per_min: Annotated[float, Field(gt=0)] = 2
     """IBTA's 120 an hour, where no BER is known: PAM4 links always have raw errors."""
@@ -40,13 +40,13 @@ class DegradingParams(Thresholds):
 
     drop_clear_db: Annotated[float, Field(gt=0)] = 2
     one_lane: Ratio = 0.75
-    """Of raw errors on one lane of several: one fibre or laser. A real bad cable in `data/nic` has 99.8 %."""
+    """Of raw errors on one lane of several: one fiber or laser. A real bad cable in `data/nic` has 99.8 %."""
 
     follows_load: Ratio = 0.7
-    """Correlation of the share lost with the load: loss that follows utilisation is congestion (CorrOpt)."""
+    """Correlation of the share lost with the load: loss that follows utilization is congestion (CorrOpt)."""
 
     quiet_s: Seconds = 600
-    """Over when the port was seen well for so long: the windows that `measure` tells after the last bad one."""
+    """Closes after this time without a bad window, if the port was read: the windows that follow the last bad one."""
 
     trend: TrendParams = TrendParams()
     trend_over_s: Seconds = 86_400

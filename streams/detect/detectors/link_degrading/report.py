@@ -1,23 +1,125 @@
-"""How a link that degrades is told: its headline, its evidence, and which lane is the bad one."""
+"""The finding of link/degrading: its cause, headline, evidence and forecast."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from streams.detect.detector import Context
 from streams.detect.detectors.link_degrading.params import DegradingParams
-from streams.detect.detectors.link_degrading.rules import LEVELS, TREND, RuleHit
+from streams.detect.detectors.link_degrading.rules import LEVELS, LOSSES, TREND, RuleHit
+from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
+from streams.detect.evidence.episodes import Conclusion, finding_defaults
+from streams.detect.evidence.link_history import FOREVER, LinkHistory
+from streams.detect.evidence.subjects import link_name
 from streams.detect.evidence.trend import uncorrectable_probability
-from streams.detect.evidence.window_history import WindowHistory, indexed_values, side_endpoint
+from streams.detect.evidence.window_history import indexed_values, side_endpoint
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
-from streams.wire.models import Endpoint, Evidence, Window
+from streams.fabric.inventory_rows import HOST_LINK
+from streams.wire.models import Cause, Condition, Endpoint, Evidence, Finding, Forecast, Severity, Window
+
+SLUG = "link/degrading"
+VERSION = "1"
+
+HINTS = {
+    Cause.CABLE: "transceiver or cable: clean or reseat both ends, then replace",
+    Cause.OPTIC: "one lane: fiber or laser",
+    Cause.NIC: "good optical levels but errors: the NIC's port",
+    Cause.SWITCH: "good optical levels but errors: the switch's port",
+    Cause.UNKNOWN: "clean or reseat, then transceiver or cable",
+}
+"""Repair hints by cause (DETECTION 4)."""
 
 _ORDER = ("losing", "noisy", "rx_symbol_errors", "link_error_recoveries", "fading", TREND)
 
 
-def strongest_hits(cases: Sequence[RuleHit]) -> list[RuleHit]:
-    """Of each rule and end the sign that says most, whichever source told it; the gravest rule first.
+@dataclass(frozen=True, slots=True)
+class BadRun:
+    """Hits between which the link was never healthy for long."""
 
-    Of forecasts it is the newest.
-    """
+    hits: list[RuleHit]
+    ends_at_ns: int
+    """When it ends if no hit follows; FOREVER while an end was not read after its last hit."""
+
+    @property
+    def cases(self) -> list[RuleHit]:
+        """The hits that suffice for an episode."""
+        return [hit for hit in self.hits if hit.is_case]
+
+
+def conclusion(
+    params: DegradingParams, context: Context, link: LinkHistory, windows: Sequence[Window], run: BadRun
+) -> Conclusion:
+    """Return the episode of a run. `windows` are all that are retained of the link."""
+    first, last = run.cases[0], run.hits[-1]
+    lateness_ns = ns(context.settings.lateness_s)
+    begin = _begin_ns(params, run, first)
+    ports = {(hit.side[0], hit.side[1]) for hit in run.hits if hit.rule != TREND or hit.is_case}
+    reporters = [end for end in link.ends() if (end.device, end.port) in ports]
+    resolved = run.ends_at_ns != FOREVER and context.watermark_ns >= run.ends_at_ns
+    best = strongest_hits(run.cases)
+    cause = _cause(params, link, run, windows)
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.LINK_DEGRADING,
+        severity=Severity.INFO if all(case.rule in (TREND, "fading") for case in run.cases) else Severity.WARNING,
+        subject=link.subject,
+        started_at_ns=begin,
+        observed_at_ns=last.window.at_ns,
+        resolved_at_ns=last.window.end_ns if resolved else None,
+        detected_at_ns=first.window.end_ns + lateness_ns,
+        summary=f"{link_name(link.subject)} {headline(best[0])}; {HINTS[cause]}",
+        cause=cause,
+        evidence=tuple(_evidence(params, best, run.hits, windows)),
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=link.coverage(reporters),
+        forecast=None if resolved else _forecast(run),
+    )
+    final_at = None if run.ends_at_ns == FOREVER else run.ends_at_ns + lateness_ns
+    return Conclusion(run.hits[0].window.begin_ns, last.window.end_ns, finding, str(begin), final_at)
+
+
+def _begin_ns(params: DegradingParams, run: BadRun, case: RuleHit) -> int:
+    """Return the begin of the first window that made the first case."""
+    since = case.window.end_ns - ns(params.span_s)
+    return min(hit.window.begin_ns for hit in run.hits if hit.window.end_ns > since)
+
+
+def _forecast(run: BadRun) -> Forecast | None:
+    """Return the nearest crossing by the newest steps; None once the limit is reached."""
+    if any(case.rule == "noisy" for case in run.cases):
+        return None
+    newest = {(case.side, case.metric, case.index): case.forecast for case in run.cases if case.forecast is not None}
+    crossings = [crossing for crossing in newest.values() if crossing is not None]
+    if not crossings:
+        return None
+    nearest = min(crossings, key=lambda crossing: crossing.at_ns)
+    return Forecast(nearest.at_ns, nearest.earliest_ns, nearest.latest_ns)
+
+
+def _cause(params: DegradingParams, link: LinkHistory, run: BadRun, windows: Sequence[Window]) -> Cause:
+    """Return the part at fault, by the symptoms of DETECTION 4."""
+    ends = {(case.side[0], case.side[1]) for case in run.cases}
+    begin_ns = run.hits[0].window.begin_ns
+    own = [w for w in windows if (w.device, w.port) in ends and w.end_ns > begin_ns]
+    if any(worst_lane(params, [w for w in own if (w.device, w.port) == end]) for end in ends):
+        return Cause.OPTIC
+    if len(ends) > 1 or any(case.metric in LEVELS for case in run.cases):
+        return Cause.CABLE
+    if not any(metric in LEVELS for window in own for metric in window.metric):
+        return Cause.UNKNOWN
+    lower = link.subject.a
+    at_host = lower is not None and (lower.device, lower.port) in ends and link.subject.role == HOST_LINK
+    return Cause.NIC if at_host else Cause.SWITCH
+
+
+def loses_traffic(finding: Finding) -> bool:
+    """Return whether frames are lost, and not only corrected or expected to be lost."""
+    names = {metric.name.lower() for metric in LOSSES}
+    return any(evidence.metric in names for evidence in finding.evidence)
+
+
+def strongest_hits(cases: Sequence[RuleHit]) -> list[RuleHit]:
+    """Return the largest hit of each rule and end, of any source, and of forecasts the newest; worst rule first."""
     best: dict[tuple[str, Metric | None, str, str], RuleHit] = {}
     for case in cases:
         at = (case.rule, case.metric if case.rule in ("fading", TREND) else None, *case.side[:2])
@@ -27,7 +129,7 @@ def strongest_hits(cases: Sequence[RuleHit]) -> list[RuleHit]:
 
 
 def headline(case: RuleHit) -> str:
-    """What its strongest sign says, in half a sentence."""
+    """Return the strongest hit as the predicate of a sentence."""
     end = f"{case.side[0]}/{case.side[1]}"
     match case.rule:
         case "losing":
@@ -52,14 +154,14 @@ def _limit(case: RuleHit) -> str:
     return f"{case.expected:.1f}" if case.metric in LEVELS else f"{case.expected:.0e}"
 
 
-def evidence_of(
-    params: DegradingParams, best: Sequence[RuleHit], signs: Sequence[RuleHit], minutes: WindowHistory
+def _evidence(
+    params: DegradingParams, best: Sequence[RuleHit], hits: Sequence[RuleHit], all_windows: Sequence[Window]
 ) -> Iterator[Evidence]:
-    """The best sign of each rule and end, then what lanes and FEC bins say there; `signs` are all of the episode."""
+    """Yield the strongest hits, then the lanes and FEC bins of their ends; `hits` are all of the episode."""
     for case in best:
         begin_ns = case.window.end_ns - ns(params.span_s)
         if case.forecast is not None:
-            begin_ns = min(s.window.begin_ns for s in signs if s.is_case and s.rule == TREND and s.side == case.side)
+            begin_ns = min(s.window.begin_ns for s in hits if s.is_case and s.rule == TREND and s.side == case.side)
         yield Evidence(
             statement=f"{case.side[0]}/{case.side[1]}: {_statement(params, case)}",
             metric=case.metric.name.lower(),
@@ -71,7 +173,7 @@ def evidence_of(
             window_end_ns=case.window.end_ns,
         )
     for end in dict.fromkeys((case.side[0], case.side[1]) for case in best):
-        windows = [w for w in minutes.windows if (w.device, w.port) == end and w.end_ns > signs[0].window.begin_ns]
+        windows = [w for w in all_windows if (w.device, w.port) == end and w.end_ns > hits[0].window.begin_ns]
         yield from _of_lanes(params, Endpoint(*end), windows)
         yield from _of_bins(Endpoint(*end), windows)
 
@@ -107,7 +209,7 @@ def _lanes(windows: Sequence[Window]) -> dict[int, float]:
 
 
 def worst_lane(params: DegradingParams, windows: Sequence[Window]) -> tuple[int, float] | None:
-    """The lane that has most of the raw errors, and its share."""
+    """Return the lane that has most of the raw errors, and its share; None where they are spread."""
     lanes = _lanes(windows)
     whole = sum(lanes.values())
     if len(lanes) < 2 or not whole:
@@ -137,7 +239,7 @@ def _of_bins(end: Endpoint, windows: Sequence[Window]) -> Iterator[Evidence]:
     )
     if found is not None:
         yield Evidence(
-            f"{end.device}/{end.port}: its FEC bins foretell {found[0]:.1e} of codewords lost (R2 {found[1]:.2f})",
+            f"{end.device}/{end.port}: by its FEC bins {found[0]:.1e} of codewords will be lost (R2 {found[1]:.2f})",
             "fec_codewords_by_errors", end, observed=found[0], comparison="trend",
             window_start_ns=windows[0].begin_ns, window_end_ns=windows[-1].end_ns,
         )  # fmt: skip

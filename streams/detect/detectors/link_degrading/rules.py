@@ -1,7 +1,7 @@
-"""Which windows of one end of a link speak against it, and which make a case; for link_degrading.py.
+"""The rules of link/degrading: they find bad windows of one end of a link, and decide when those make a case.
 
-A sign is a window in which something was wrong; it is a case where enough of them came together. Loss that follows
-the load is congestion and no sign. Each rule is a line of DETECTION 3, as DegradingParams has it.
+A hit is a window in which something was wrong; it is a case where enough of them came together. Loss that follows
+the load is congestion and no hit. Each rule is a line of DETECTION 3, as DegradingParams has it.
 """
 
 import math
@@ -17,11 +17,11 @@ from streams.fabric.catalogue import Metric
 from streams.wire.models import NO_INDEX, Window
 
 LOSSES = (Metric.RX_FCS_ERRORS, Metric.PCS_SYMBOL_ERRORS, Metric.FEC_UNCORRECTED_CODEWORDS)
-"""Frames lost to the fibre, each its own count of them: the largest is taken, never their sum."""
+"""Counters of frames lost to the fiber. They count the same frames: the largest is taken, never their sum."""
 
 LEVELS = {
     Metric.RX_POWER_DBM: "receive power", Metric.TX_POWER_DBM: "transmit power",
-    Metric.MEDIA_SNR_DB: "SNR of the fibre", Metric.HOST_SNR_DB: "SNR towards the switch or host",
+    Metric.MEDIA_SNR_DB: "SNR of the fiber", Metric.HOST_SNR_DB: "SNR towards the switch or host",
 }  # fmt: skip
 
 TREND = "trend"
@@ -29,7 +29,7 @@ TREND = "trend"
 
 @dataclass(frozen=True, slots=True)
 class RuleHit:
-    """A window that speaks against a side. `rule` is what was wrong, `observed` how much over the last `span_s`."""
+    """A bad window of a side. `rule` names what was wrong, `observed` is how much over the last `span_s`."""
 
     side: Side
     window: Window
@@ -43,15 +43,15 @@ class RuleHit:
 
 
 def rule_hits(params: DegradingParams, side: Side, windows: Sequence[Window]) -> list[RuleHit]:
-    """All signs of one side, in order of event time."""
+    """Return all hits of one side, in order of event time."""
     found: list[RuleHit] = []
     for rule in _RULES:
         found += rule(params, side, windows)
-    return sorted(found, key=lambda sign: (sign.window.begin_ns, sign.rule, sign.index))
+    return sorted(found, key=lambda hit: (hit.window.begin_ns, hit.rule, hit.index))
 
 
 def loss(window: Window) -> tuple[Metric, float]:
-    """How many frames a window lost at least, and by which count; errors of any kind where none is better."""
+    """Return the counter that shows most lost frames of a window, and the number; any errors where none is read."""
     known = [(count, metric) for metric in LOSSES if (count := value(window, metric)) is not None]
     if known:
         count, metric = max(known)
@@ -84,9 +84,9 @@ def _losing(params: DegradingParams, side: Side, windows: Sequence[Window]) -> I
 
 
 def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
-    """Whether errors that may be drops follow the load: corruption is stable over time and does not (CorrOpt).
+    """Return whether errors that may be drops follow the load; corruption is stable over time (CorrOpt).
 
-    Where the load does not vary enough to tell, errors beside discards are taken for drops.
+    Where the load does not vary enough to decide, errors beside discards count as drops.
     """
     losing = [w for w in windows if loss(w)[1]]
     if not all(value(w, Metric.RX_DISCARDS) for w in losing):
@@ -97,7 +97,7 @@ def is_congestion(params: DegradingParams, windows: Sequence[Window]) -> bool:
 
 
 def _correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Pearson's; None of fewer than four pairs or where the load does not vary, 0 where the share lost does not."""
+    """Return Pearson's r; None of fewer than four pairs or without variation in load, 0 without variation in loss."""
     if len(pairs) < 4:
         return None
     means = [sum(p[i] for p in pairs) / len(pairs) for i in (0, 1)]
@@ -120,25 +120,25 @@ def _noisy(params: DegradingParams, side: Side, windows: Sequence[Window]) -> It
 
 
 def _counting(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
-    """Symbol errors where no BER is known, and link error recoveries."""
+    """Yield windows with symbol errors where no BER is read, and with link error recoveries."""
     limits = {
         Metric.RX_SYMBOL_ERRORS: params.symbols_per_min, Metric.LINK_ERROR_RECOVERIES: params.recoveries_per_min
     }  # fmt: skip
     for metric, limit in limits.items():
-        over = [w for w in windows if _a_minute(w, metric) >= limit]
+        over = [w for w in windows if _per_min(w, metric) >= limit]
         for window in over:
             if metric is Metric.RX_SYMBOL_ERRORS and value(window, Metric.PRE_FEC_BER) is not None:
                 continue
             case = len(_recent(params, over, window)) >= params.windows
-            yield RuleHit(side, window, metric.name.lower(), metric, _a_minute(window, metric), limit, case)
+            yield RuleHit(side, window, metric.name.lower(), metric, _per_min(window, metric), limit, case)
 
 
-def _a_minute(window: Window, metric: Metric) -> float:
+def _per_min(window: Window, metric: Metric) -> float:
     return (value(window, metric) or 0.0) * 60e9 / max(window.at_ns - window.since_ns, 1)
 
 
 def _fading(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
-    """Power and SNR against the best that they were."""
+    """Yield windows in which power or SNR is far below the best of the retained windows."""
     for metric, index in _levels(windows):
         best, dropped = -math.inf, []
         for window in windows:
@@ -159,7 +159,7 @@ def _levels(windows: Sequence[Window]) -> list[tuple[Metric, int]]:
 
 
 def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) -> Iterator[RuleHit]:
-    """Each step of a level towards its limit from which on a forecast stands."""
+    """Yield each step of a level towards its limit from which a forecast follows."""
     for metric, index in [(Metric.PRE_FEC_BER, NO_INDEX), *_levels(windows)]:
         points: list[Point] = []
         best = -math.inf
@@ -169,17 +169,17 @@ def _trending(params: DegradingParams, side: Side, windows: Sequence[Window]) ->
                     continue
                 best = max(best, now, before)
                 rises = metric is Metric.PRE_FEC_BER
-                level, was = (math.log10(now), math.log10(before)) if rises else (now, before)
-                if not _is_step(metric, level - was):
+                level, previous = (math.log10(now), math.log10(before)) if rises else (now, before)
+                if not _is_step(metric, level - previous):
                     continue
-                points = [*points, (window.at_ns, level)] if (level > was) is rises else []
+                points = [*points, (window.at_ns, level)] if (level > previous) is rises else []
                 limit = math.log10(params.ber) if rises else best - params.drop_db
                 if (found := forecast_crossing(params.trend, points, limit)) is not None:
                     yield RuleHit(side, window, TREND, metric, now, params.ber if rises else limit, True, index, found)
 
 
 def has_step(window: Window) -> bool:
-    """Whether a level moved in it by a step."""
+    """Return whether a level moved by a step in a window."""
     return any(
         _is_step(metric, math.log10(now / before) if metric is Metric.PRE_FEC_BER else now - before)
         for metric, now, before in zip(window.metric, window.value, window.before, strict=True)
@@ -188,7 +188,7 @@ def has_step(window: Window) -> bool:
 
 
 def _is_step(metric: Metric, moved: float) -> bool:
-    """`measure` tells a window for other reasons, too; a tenth less than its steps, for rounding."""
+    """Return whether a level moved by a step of `[detect.window]`; a tenth less, for rounding."""
     return abs(moved) >= (0.225 if metric is Metric.PRE_FEC_BER else 0.45)
 
 

@@ -4,7 +4,7 @@ from streams.detect.thresholds import Seconds, Thresholds
 
 
 class DownParams(Thresholds):
-    """link/down: DETECTION's defaults, 30 s down to open and 5 s up to resolve."""
+    """`[detect.down]`: DETECTION's defaults, 30 s down to open and 5 s up to resolve."""
 
     open_after_s: Seconds = 30
     hold_up_s: Seconds = 5

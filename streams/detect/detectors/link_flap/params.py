@@ -1,4 +1,4 @@
-"""What makes a port that comes back a flap: thresholds of link/flap, with its presets."""
+"""Thresholds of link/flap, with its presets."""
 
 from typing import Annotated, Self
 
@@ -10,7 +10,7 @@ from streams.detect.thresholds import Seconds, Thresholds
 class FlapPreset(Thresholds):
     """Opens when at least `downs` outages of at least `outage_s` begin within `window_s`.
 
-    With `recovered`, only outages that were over count; `boot_grace_s` leaves out what follows a restart by less.
+    With `recovered`, only outages that are over count. `boot_grace_s` excludes outages within that time of a restart.
     """
 
     downs: Annotated[int, Field(ge=1)]
@@ -37,14 +37,14 @@ FLAP_PRESETS: dict[str, FlapPreset] = {
 
 
 class FlapParams(Thresholds):
-    """link/flap: which presets apply (any of them opens), and when it is over."""
+    """`[detect.flap]`: which presets apply (any of them opens an episode), and when it closes."""
 
     presets: tuple[str, ...] = ("burst", "daily")
     quiet_s: Seconds = 600
-    """Over when no transition followed for so long: the window of the preset `burst`."""
+    """Closes after this time without a transition: the window of the preset `burst`."""
 
     repeats: Annotated[int, Field(ge=2)] = 3
-    """Findings of a link within 28 days that make it a repeat offender: one more than chance brings it in a year.
+    """Findings of a link within 28 days that make it a repeat offender: one more than coincidence brings in a year.
 
     A fault in 5 days on 400 servers (DETECTION 3) is one in five years a server.
     """

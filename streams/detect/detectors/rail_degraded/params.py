@@ -8,16 +8,16 @@ from streams.detect.thresholds import Ratio, Thresholds
 
 
 class RailParams(Thresholds):
-    """rail/degraded: DETECTION 3, "Rails, against peers"."""
+    """`[detect.rail]`: DETECTION 3, "Rails, against peers"."""
 
     slow: Ratio = 0.9
     """Of the median of both kinds of peers: Greyhound's 10 %. A healthy fabric stays within 3 % (`a100-roce-leaf`)."""
 
     sigmas: Annotated[float, Field(ge=0)] = 3
-    """And so many robust deviations (MAD) of its peers below them: peers that differ much say little."""
+    """And this many robust deviations (MAD) of its peers below them: peers that differ much prove little."""
 
     peers: Annotated[int, Field(ge=2)] = 3
-    """The same rail on so many other hosts at least: with two NICs under a switch one is always 50 %."""
+    """Other hosts with the same rail, at least: with two NICs under a switch one is always 50 %."""
 
     other_rails: Annotated[int, Field(ge=1)] = 2
     busy: Ratio = 0.05

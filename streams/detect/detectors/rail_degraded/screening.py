@@ -1,11 +1,11 @@
-"""Which hosts have a rail in doubt in one window, as far as the host alone shows it: of those `measure` tells.
+"""Screens hosts for rails that may be bad in one window, as far as the host alone shows it; `measure` emits those.
 
-What a window says of a rail (`Mark`), and by which limits, is here; whether a rail is bad, its peers at other hosts
-decide, in rail_peers.py.
+comparison.py decides whether a rail is bad, by its peers at other hosts.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -15,18 +15,30 @@ from streams.fabric.catalogue import Metric
 
 Values = npt.NDArray[np.float64]
 
-SLOW, TRAINED_LOW, RETRANSMITS, PCIE = "slow", "trained-low", "retransmits", "pcie"
 TRAINED_SHARE = 0.99
 """Below this share of its speed a port has trained low; devices round."""
+
+PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECONDS)
+"""Seconds in which a NIC stalled on PCIe."""
+
+
+class RailReason(IntEnum):
+    """Why a rail is bad in a window. A later reason replaces an earlier one."""
+
+    NONE = 0
+    SLOW = 1
+    TRAINED_LOW = 2
+    RETRANSMITS = 3
+    PCIE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class RailVerdict:
-    """What one window says of one rail of a host; `why` is empty where it was well."""
+    """One rail of a host in one window; `reason` is NONE where it was healthy."""
 
     begin_ns: int
     end_ns: int
-    reason: str = ""
+    reason: RailReason = RailReason.NONE
     observed: float = 0.0
     expected: float = 0.0
     peers: int = 0
@@ -34,7 +46,7 @@ class RailVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RailPort:
-    """Where a rail of a host is: its port, and what it should be trained to."""
+    """The port of a rail, and the speed that it should train to."""
 
     host: str
     rail: int
@@ -44,31 +56,31 @@ class RailPort:
 
 
 _MARGIN = 0.03
-"""`measure` doubts a rail so much earlier than it would be bad, so that peers that are nearly as slow are told of."""
+"""Share by which a rail is suspect before it is bad, so that peers that are nearly as slow are emitted as well."""
 
 
 def suspect_rails(
     params: RailParams, read: Mapping[Metric, Values], seconds: Values, speeds: Values
 ) -> npt.NDArray[np.bool_]:
-    """Which hosts have a rail in doubt; each value has shape (hosts, ports), `speeds` NaN where a port is no rail."""
+    """Return which hosts have a suspect rail; values have shape (hosts, ports), `speeds` NaN for ports without rail."""
     is_rail = ~np.isnan(speeds)
     none = np.full(speeds.shape, np.nan)
     rate = np.fmax(read.get(Metric.TX_BYTES, none), read.get(Metric.RX_BYTES, none)) * 8 / seconds[:, None]
     rate[~is_rail] = np.nan
     trained = read.get(Metric.SPEED_BPS, none)
-    line = np.fmax(speeds, trained)  # the inventory may not know it
+    line = np.fmax(speeds, trained)  # the inventory may not have the speed
     typical = median_of(rate)
     found = (rate < (params.slow + _MARGIN) * typical) & (typical >= params.busy * np.nan_to_num(line, nan=1.0))
     found |= (trained > 0) & (trained < TRAINED_SHARE * speeds)
     for metric, limit in limits_of(params).items():
         if metric in read:
             found |= read[metric] / seconds[:, None] >= limit / 2
-    doubts: npt.NDArray[np.bool_] = np.any(found & is_rail, axis=1)
-    return doubts
+    suspect: npt.NDArray[np.bool_] = np.any(found & is_rail, axis=1)
+    return suspect
 
 
 def median_of(values: Values) -> Values:
-    """Of each row, by what was read in it, as a column; NaN where nothing was."""
+    """Return the median of each row over the values that were read, as a column; NaN where there are none."""
     if not values.shape[1]:
         return np.full((len(values), 1), np.nan)
     ordered, rows = np.sort(values, axis=1), np.arange(len(values))  # NaN last
@@ -79,7 +91,7 @@ def median_of(values: Values) -> Values:
 
 
 def limits_of(params: RailParams) -> dict[Metric, float]:
-    """What is too much of a counter, a second."""
+    """Return the limit of each counter, per second."""
     return {
         Metric.LOCAL_ACK_TIMEOUTS: params.timeouts_per_s, Metric.ROCE_SLOW_RESTARTS: params.restarts_per_s,
         Metric.PCIE_STALLED_READ_SECONDS: params.stalled, Metric.PCIE_STALLED_WRITE_SECONDS: params.stalled,

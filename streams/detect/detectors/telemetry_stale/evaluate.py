@@ -7,6 +7,7 @@ neighbors lost as well is a finding of device/down and the parent of this one.
 
 from collections.abc import Mapping
 
+from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.evidence.device_evidence import DeviceEvidence, Silence
 from streams.detect.evidence.episodes import (
     Conclusion,
@@ -16,8 +17,8 @@ from streams.detect.evidence.episodes import (
     reconcile,
 )
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
 from streams.detect.fabric_side import DeviceEvaluation
-from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.wire.models import (
     Cause,
@@ -36,27 +37,31 @@ VERSION = "1"
 
 
 def evaluate(
-    params: DetectParams, published: Mapping[str, PublishedEpisodes], evidence: DeviceEvidence, watermark_ns: int
+    _: StaleParams,
+    settings: SharedSettings,
+    published: Mapping[str, PublishedEpisodes],
+    evidence: DeviceEvidence,
+    watermark_ns: int,
 ) -> DeviceEvaluation:
     """Conclude on each source of a device."""
     current: dict[str, PublishedEpisodes] = {}
     episodes: list[Episode] = []
     due_ns = FOREVER
     for source, silences in evidence.silences.items():
-        conclusions = [_conclusion(params, evidence.subject, silence) for silence in silences]
+        conclusions = [_conclusion(settings, evidence.subject, silence) for silence in silences]
         current[source], changed = reconcile(published.get(source, ()), conclusions, watermark_ns)
         episodes += changed
         due_ns = min(due_ns, next_final_ns(conclusions, watermark_ns))
     return DeviceEvaluation(current, episodes, due_ns)
 
 
-def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Conclusion:
+def _conclusion(settings: SharedSettings, subject: Subject, silence: Silence) -> Conclusion:
     is_over = silence.resumed_ns != FOREVER
     device = subject.a.device if subject.a else ""
     source = silence.source.label
     last_ns = silence.resumed_ns if is_over else silence.detected_ns
     finding = Finding(
-        **finding_defaults(params, SLUG, VERSION),
+        **finding_defaults(settings, SLUG, VERSION),
         condition=Condition.TELEMETRY_STALE,
         severity=Severity.WARNING,
         subject=subject,
@@ -70,7 +75,7 @@ def _conclusion(params: DetectParams, subject: Subject, silence: Silence) -> Con
         confidence=1.0,
         coverage=Coverage(silence.live_sources, silence.live_sources + 1, missing=(f"{device}/{source}",)),
     )
-    final_at_ns = silence.resumed_ns + ns(params.lateness_s) if is_over else None
+    final_at_ns = silence.resumed_ns + ns(settings.lateness_s) if is_over else None
     end_ns = silence.resumed_ns - 1 if is_over else FOREVER
     return Conclusion(silence.since_ns, end_ns, finding, f"{source}/{silence.since_ns}", final_at_ns)
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from streams.detect.evidence.uplinks import Values, deviations
 from streams.detect.measure.storage.window_store import ClosedWindows
 from streams.detect.measure.windows.selection_state import SelectedWindows
 from streams.detect.measure.windows.window_report import PeerWindowReport
@@ -16,26 +17,8 @@ from streams.detect.params import DetectParams
 from streams.fabric.catalogue import Metric
 from streams.wire.models import ABSENT_COUNTER, NO_INDEX
 
-Values = npt.NDArray[np.float64]
-
 MARGIN = 0.03
 """Of the mean: the deviation in a healthy fabric, by which a switch is sent before it reaches the threshold."""
-
-
-def deviations(rates: Values, speeds: Values, unused: float) -> tuple[Values, Values]:
-    """Return by which share each uplink deviates from the mean of those in use, and its utilization; NaN if not in use.
-
-    `rates` and `speeds` have shape (switches, ports), NaN where a port is no uplink or was not read. Uplinks of
-    different speeds are compared by their utilization.
-    """
-    fill = rates / speeds
-    with np.errstate(invalid="ignore"):
-        fill = np.where(fill > unused * np.nan_to_num(fill).max(axis=1, initial=0.0)[:, None], fill, np.nan)
-    count = (~np.isnan(fill)).sum(axis=1)
-    mean = np.nansum(fill, axis=1) / np.maximum(count, 1)
-    off: Values = fill / np.where(mean > 0, mean, np.nan)[:, None] - 1
-    off[count < 2] = np.nan
-    return off, fill
 
 
 def select_uplinks(

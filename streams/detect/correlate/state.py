@@ -1,0 +1,47 @@
+"""The state of `correlate`: shared evidence, and the states of all detectors by slug and key; its snapshot."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from pydantic import TypeAdapter, ValidationError
+
+from streams.detect.detectors import DETECTORS
+from streams.detect.evidence.shared import SharedEvidence
+from streams.wire.errors import Reject
+
+
+@dataclass(slots=True)
+class CorrelateState:
+    """Everything that outlives a process, of the pods of one partition."""
+
+    watermark_ns: int = 0
+    evidence: SharedEvidence = field(default_factory=SharedEvidence)
+    detectors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Slug -> key of its scope -> state. On a healthy fabric there is none."""
+
+
+_STATE = TypeAdapter(CorrelateState)
+_OF_DETECTOR: dict[str, TypeAdapter[dict[str, Any]]] = {
+    detector.slug: TypeAdapter(dict[str, detector.pod.state])  # type: ignore[name-defined]
+    for detector in DETECTORS
+    if detector.pod is not None
+}
+
+
+def snapshot(state: CorrelateState) -> bytes:
+    """Return JSON, as `restore` reads it."""
+    return orjson.dumps(state, option=orjson.OPT_NON_STR_KEYS)
+
+
+def restore(data: bytes) -> CorrelateState:
+    """Return the state of a snapshot; Reject where it is none, or has a detector that does not exist."""
+    try:
+        state = _STATE.validate_python(orjson.loads(data))
+        unknown = state.detectors.keys() - _OF_DETECTOR.keys()
+        if unknown:
+            raise Reject(f"not a snapshot of correlate: unknown detectors {', '.join(sorted(unknown))}")
+        state.detectors = {slug: _OF_DETECTOR[slug].validate_python(own) for slug, own in state.detectors.items()}
+    except (orjson.JSONDecodeError, ValidationError) as error:
+        raise Reject(f"not a snapshot of correlate: {error}") from error
+    return state

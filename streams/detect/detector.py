@@ -1,0 +1,174 @@
+"""The interface of a detector: one frozen descriptor with functions, which stages call without naming a detector.
+
+A detector has up to two sides. `pod` is evaluated by `correlate` from what `measure` emits of one pod; `fabric` is
+evaluated by `attribute`, which receives the episodes of all pods. All functions are pure: they do no I/O, read no
+clock, and return the new state instead of changing the old one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.params import SharedSettings
+from streams.detect.evidence.shared import SharedEvidence
+from streams.detect.evidence.subjects import port_subject
+from streams.detect.fabric_side import FabricSide
+from streams.detect.thresholds import Thresholds
+from streams.fabric.ids import Port
+from streams.fabric.intervals import Interval
+from streams.fabric.topology import Topology
+from streams.wire.models import (
+    CablingReport,
+    Condition,
+    Episode,
+    PeerGroup,
+    PeerWindow,
+    Subject,
+    Symptom,
+    SymptomsReplaced,
+    Window,
+)
+from streams.wire.symptoms import CongestionState, SymptomKind
+
+Observation = Symptom | SymptomsReplaced | Window | PeerWindow | CablingReport
+Input = SymptomKind | CongestionState | PeerGroup | type[Window] | type[CablingReport]
+"""One kind of observation. A CongestionState means all symptoms of that state, and their replacements."""
+
+P = TypeVar("P", bound=Thresholds)
+S = TypeVar("S")
+
+NOW = 0
+"""As `Observed.evaluate_at_ns`: evaluate at once, before the next message."""
+
+
+class Scope(Enum):
+    """The key under which `correlate` holds a detector's state."""
+
+    LINK = "link"
+    """The id of the link of a port; of the port itself where the inventory knows no link."""
+    PORT = "port"
+    """`device/port`: a part of a host."""
+    DEVICE = "device"
+    POD = "pod"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """All that a detector may read beside its own state."""
+
+    settings: SharedSettings
+    topology: Topology
+    watermark_ns: int
+    evidence: SharedEvidence
+    hosts_by_pod: Mapping[str, Sequence[str]]
+
+    def subject_at(self, port: Port) -> Subject:
+        """Return the link that ends at a port, or the port where no link is known."""
+        return port_subject(self.topology, port)
+
+    def restarts(self, device: str) -> Sequence[Interval]:
+        """Return when a device restarted."""
+        return self.evidence.restarts.get(device, ())
+
+    def is_reporting(self, device: str) -> bool:
+        """Return whether no source of a device is silent."""
+        return not self.evidence.silent.get(device)
+
+    def training_intervals(self, port: Port) -> list[Interval]:
+        """Return when the link at a port was down, trained or was administratively down."""
+        return self.evidence.training_intervals(self.settings.link, self.topology.subject_id(port))
+
+    @property
+    def retained_since_ns(self) -> int:
+        """The time before which observations of links are pruned."""
+        return self.watermark_ns - self.settings.link_retention_ns
+
+
+class Observed(NamedTuple, Generic[S]):
+    """The state after an observation (None: nothing is retained), and when to evaluate it.
+
+    `evaluate_at_ns` is None where the observation is not new, NOW, or a watermark; the latter replaces the time for
+    which the evaluation was scheduled before.
+    """
+
+    state: S | None
+    evaluate_at_ns: int | None = None
+
+
+class Evaluation(NamedTuple, Generic[S]):
+    """The state after an evaluation (None: closed, nothing is retained), what to publish, and when to evaluate next."""
+
+    state: S | None
+    episodes: Sequence[Episode] = ()
+    evaluate_at_ns: int = FOREVER
+
+
+@dataclass(frozen=True, slots=True)
+class PodSide(Generic[P, S]):
+    """The side of a detector that `correlate` evaluates, per key of its scope."""
+
+    state: type[S]
+    """What a snapshot holds of one key; a dataclass, or a tuple type, that pydantic can validate."""
+
+    scope: Scope
+    evaluate: Callable[[P, str, S | None, Context], Evaluation[S]]
+    """(params, key, state, context): concludes from all that is retained, also when only the watermark moved."""
+
+    inputs: tuple[Input, ...] = ()
+    observe: Callable[[P, S | None, Any, Context], Observed[S]] | None = None
+    """(params, state, observation, context): takes one of `inputs` into the state."""
+
+    follows_link_history: bool = False
+    """Is evaluated, together with all others of this kind, whenever the history of its link changes.
+
+    Its state is None until it returns one.
+    """
+
+    link_retention_ns: Callable[[P, float], int] | None = None
+    """(params, lateness_s): how long the history of a link is needed; the longest of all detectors applies."""
+
+    device_of: Callable[[S], str] | None = None
+    """The device whose restart makes an evaluation necessary; None where restarts do not matter."""
+
+    subject_of: Callable[[S], Subject] | None = None
+    rebase: Callable[[S, Subject, Context], Observed[S]] | None = None
+    """(state, subject, context): takes over the subject that a new inventory names; its id may be another."""
+
+    merge: Callable[[S, S], S] | None = None
+    """(moved, existing): joins two states that a new inventory makes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detector(Generic[P]):
+    """One detector. `slug` and `condition` differ only by case and punctuation."""
+
+    slug: str
+    condition: Condition
+    version: str
+    params: type[P]
+    section: str
+    """Its thresholds are `[detect.<section>]`."""
+
+    fabric: FabricSide = field(default_factory=FabricSide)
+    pod: PodSide[P, Any] | None = None
+
+
+def input_of(observation: Observation) -> tuple[type, Any]:
+    """Return the key of an observation's kind, as `input_key` has it."""
+    match observation:
+        case Symptom(payload=payload):
+            state = getattr(payload, "state", None)
+            return (SymptomKind, payload.kind) if state is None else (CongestionState, state)
+        case SymptomsReplaced(state=state):
+            return CongestionState, state
+        case PeerWindow(group=group):
+            return PeerGroup, group
+        case _:
+            return type, type(observation)
+
+
+def input_key(value: Input) -> tuple[type, Any]:
+    """Return a key for a table of inputs: members of two IntEnums may be equal, so the type belongs to it."""
+    return (type(value), value) if isinstance(value, IntEnum) else (type, value)

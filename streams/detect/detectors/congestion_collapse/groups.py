@@ -1,0 +1,141 @@
+"""Groups of hosts that share paths in one pod, and the times at which enough of them are throttled together."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from streams.detect.detectors.congestion_collapse.params import CollapseParams
+from streams.detect.evidence.congestion_spells import LinkSpells, Spell, group_spells
+from streams.fabric.ids import Port
+from streams.fabric.intervals import Interval, merge_intervals
+from streams.fabric.topology import Topology, TopologyLink
+from streams.wire.symptoms import ThrottledByPauseBegan
+
+ThrottledSpells = LinkSpells[ThrottledByPauseBegan]
+
+
+class GroupKind(Enum):
+    """What the hosts of a group share."""
+
+    JOB = "job"
+    PLANE = "plane"
+    RAIL = "rail"
+
+
+class ThrottledLink(NamedTuple):
+    """One host's link at one time in which it was throttled."""
+
+    cable: TopologyLink
+    run: list[Spell[ThrottledByPauseBegan]]
+
+    @property
+    def host(self) -> str:
+        """The host of the link."""
+        return self.cable.lower.device
+
+    @property
+    def begin_ns(self) -> int:
+        """The begin of its first spell."""
+        return self.run[0].begin_ns
+
+    @property
+    def end_ns(self) -> int:
+        """The end of its last spell; FOREVER while it goes on."""
+        return max(spell.end_ns for spell in self.run)
+
+    @property
+    def reported_ns(self) -> int:
+        """The time at which the first of its spells was reported."""
+        return min(spell.reported_ns for spell in self.run)
+
+    def overlaps(self, span: Interval) -> bool:
+        """Return whether it was throttled at any time of a span, ends included."""
+        return self.begin_ns <= span[1] and span[0] <= self.end_ns
+
+
+class Group(NamedTuple):
+    """Hosts of one pod that share a job, a plane or a rail, and those of their links that were throttled."""
+
+    kind: GroupKind
+    key: str
+    hosts: int
+    throttled: list[ThrottledLink]
+
+    @property
+    def name(self) -> str:
+        """The group for people."""
+        return f"{self.kind.value} {self.key}"
+
+    @property
+    def throttled_hosts(self) -> set[str]:
+        """Those of its hosts that have a throttled link."""
+        return {link.host for link in self.throttled}
+
+    def enough(self, params: CollapseParams) -> int:
+        """Return how many hosts at once are a collapse."""
+        return max(params.min_hosts, math.ceil(params.hosts * self.hosts))
+
+    def spans(self, enough: int, quiet_ns: int) -> Iterator[Interval]:
+        """Yield when `enough` of its hosts were throttled at once; gaps up to `quiet_ns` do not divide a span."""
+        by_host: dict[str, list[Interval]] = {}
+        for link in self.throttled:
+            by_host.setdefault(link.host, []).append((link.begin_ns, link.end_ns))
+        # Order 0 before 1: a link that ends when another begins was throttled at once with it.
+        edges = [
+            edge
+            for own in by_host.values()
+            for begin, end in merge_intervals(own)
+            for edge in ((begin, 0, 1), (end, 1, -1))
+        ]
+        count, since_ns, spans = 0, 0, list[Interval]()
+        for at_ns, _, change in sorted(edges):
+            before, count = count, count + change
+            if before < enough <= count:
+                since_ns = at_ns
+            elif count < enough <= before:
+                spans.append((since_ns, at_ns))
+        joined: Interval | None = None
+        for begin, end in spans:
+            if joined is not None and begin <= joined[1] + quiet_ns:
+                joined = joined[0], max(joined[1], end)
+                continue
+            if joined is not None:
+                yield joined
+            joined = begin, end
+        if joined is not None:
+            yield joined
+
+
+def throttled_links(
+    topology: Topology, links: Mapping[str, ThrottledSpells], quiet_ns: int
+) -> Iterator[tuple[str, ThrottledLink]]:
+    """Yield (subject id, throttled link) for each time at which a known link was throttled."""
+    for key, link in links.items():
+        at = link.subject.a
+        cable = topology.link_at(Port(at.device, at.port)) if at is not None else None
+        if cable is not None:
+            for run in group_spells(quiet_ns, link.spells):
+                yield key, ThrottledLink(cable, run)
+
+
+def groups_of(topology: Topology, pod: str, throttled: Iterable[ThrottledLink]) -> Iterator[Group]:
+    """Yield the groups of the throttled links, with the number of their hosts in this pod."""
+    by_name: dict[tuple[str, str], list[ThrottledLink]] = {}
+    for link in throttled:
+        for job in topology.jobs_on([link.host], link.begin_ns):
+            by_name.setdefault((GroupKind.JOB.value, job), []).append(link)
+        if link.cable.plane is not None:
+            by_name.setdefault((GroupKind.PLANE.value, str(link.cable.plane)), []).append(link)
+        by_name.setdefault((GroupKind.RAIL.value, str(link.cable.rail)), []).append(link)
+    for (value, key), own in sorted(by_name.items()):
+        kind = GroupKind(value)
+        first = min(own, key=lambda link: (link.begin_ns, link.cable.id))
+        if kind is GroupKind.JOB:
+            allocated = topology.placement.hosts_of(key, first.begin_ns)
+            hosts = {host for host in allocated if topology.pod_of(host) == pod}
+        else:
+            equal = topology.peers_of(first.cable, ("role", "pod", "rail" if kind is GroupKind.RAIL else "plane"))
+            hosts = {cable.lower.device for cable in (first.cable, *equal)}
+        if hosts:
+            yield Group(kind, key, len(hosts), own)

@@ -1,0 +1,147 @@
+"""The finding of congestion/incast: the receiver, the counter that shows it, senders and victims."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from streams.detect.detector import Context
+from streams.detect.detectors.congestion_incast.attribution import ConcurrentSpells, attribute_incast
+from streams.detect.detectors.congestion_incast.params import IncastParams
+from streams.detect.evidence.confidence import BOTH_ENDS, ONE_END
+from streams.detect.evidence.congestion_spells import LinkSpells, Spell, ends_at_ns
+from streams.detect.evidence.episodes import Conclusion, finding_defaults
+from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.subjects import subject_ends
+from streams.detect.thresholds import ns
+from streams.wire.models import (
+    BlastRadius,
+    Cause,
+    Condition,
+    Coverage,
+    Evidence,
+    Finding,
+    Severity,
+    Symptom,
+    SymptomsReplaced,
+)
+from streams.wire.symptoms import CongestionState, IncastBegan, IncastReason
+
+SLUG = "congestion/incast"
+VERSION = "1"
+
+_BY_HOST = (IncastReason.PAUSED_BY_HOST, IncastReason.STALLED_ON_PCIE)
+_METRICS = {
+    IncastReason.DROPPED: "tx_discards", IncastReason.PAUSED_BY_HOST: "pfc_tx_frames",
+    IncastReason.STALLED_ON_PCIE: "pcie_stalled_write_seconds",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Incast:
+    """One link at one time: a group of its spells."""
+
+    link: LinkSpells[IncastBegan]
+    run: list[Spell[IncastBegan]]
+
+    @property
+    def begin_ns(self) -> int:
+        """The begin of its first spell."""
+        return self.run[0].begin_ns
+
+    @property
+    def reported_ns(self) -> int:
+        """The time at which the first of its spells was reported."""
+        return min(spell.reported_ns for spell in self.run)
+
+    @property
+    def end_ns(self) -> int:
+        """The end of its last spell; FOREVER while it goes on."""
+        return max(spell.end_ns for spell in self.run)
+
+    @property
+    def by_host(self) -> bool:
+        """The host itself pauses the fabric."""
+        return any(spell.began.reason in _BY_HOST for spell in self.run)
+
+
+def congestion_state(observed: Symptom | SymptomsReplaced) -> CongestionState | None:
+    """Return the congestion state of an observation."""
+    if isinstance(observed, SymptomsReplaced):
+        return observed.state
+    state: CongestionState | None = getattr(observed.payload, "state", None)
+    return state
+
+
+def conclusion(params: IncastParams, context: Context, incast: Incast, concurrent: ConcurrentSpells) -> Conclusion:
+    """Return the episode of an incast."""
+    subject, run = incast.link.subject, incast.run
+    free_ns = ends_at_ns(ns(params.quiet_s), run)
+    resolved = free_ns <= context.watermark_ns
+    reporters = list(dict.fromkeys(spell.reporter for spell in run))
+    missing = tuple(f"{e.device}/{e.port}" for e in subject_ends(subject) if e not in reporters)
+    last_ns = max(spell.reported_ns if spell.end_ns == FOREVER else spell.end_ns for spell in run)
+    worst = max(run, key=lambda spell: (spell.began.reason in _BY_HOST, spell.began.ratio))
+    cable = context.topology.links.get(subject.id)
+    span = incast.begin_ns, incast.end_ns
+    found = attribute_incast(context.topology, cable, span, concurrent) if cable is not None else None
+    headline = _headline(incast, worst)
+    finding = Finding(
+        **finding_defaults(context.settings, SLUG, VERSION),
+        condition=Condition.CONGESTION_INCAST,
+        severity=Severity.WARNING,
+        subject=subject,
+        started_at_ns=incast.begin_ns,
+        observed_at_ns=last_ns,
+        resolved_at_ns=incast.end_ns if resolved else None,
+        detected_at_ns=incast.reported_ns,
+        summary=headline,
+        cause=_cause(incast, worst),
+        evidence=(
+            *_evidence(params, incast, worst, headline, last_ns),
+            *(found.evidence if found is not None else ()),
+        ),
+        blast_radius=BlastRadius(hosts=found.victims) if found is not None and found.victims else None,
+        confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
+        coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
+    )
+    final_at = None if free_ns == FOREVER else free_ns + ns(context.settings.lateness_s)
+    return Conclusion(incast.begin_ns, min(incast.end_ns, FOREVER - 1), finding, str(incast.begin_ns), final_at)
+
+
+def _cause(incast: Incast, worst: Spell[IncastBegan]) -> Cause:
+    if not incast.by_host:
+        return Cause.CONGESTION
+    return Cause.PCIE if worst.began.reason is IncastReason.STALLED_ON_PCIE else Cause.NIC
+
+
+def _headline(incast: Incast, worst: Spell[IncastBegan]) -> str:
+    host = incast.link.subject.a
+    name = f"{host.device}/{host.port}" if host is not None else incast.link.subject.id
+    if incast.by_host:
+        return f"{name} pauses the fabric {worst.began.ratio:.0%} of the time: its host does not drain the traffic"
+    action = "dropped" if worst.began.reason is IncastReason.DROPPED else "marked"
+    return (
+        f"more traffic arrives for {name} than it drains: its link is full, {worst.began.ratio:.0%} of packets {action}"
+    )
+
+
+def _evidence(
+    params: IncastParams, incast: Incast, worst: Spell[IncastBegan], headline: str, last_ns: int
+) -> Iterator[Evidence]:
+    limits = dict.fromkeys(_BY_HOST, params.pauses)
+    default = "roce_ecn_marked_packets" if worst.reporter == incast.link.subject.a else "port_ecn_marked_packets"
+    reason = worst.began.reason
+    yield Evidence(
+        statement=f"by the counters of {worst.reporter.device}/{worst.reporter.port}: {headline}",
+        metric=_METRICS.get(reason, default),
+        at=worst.reporter,
+        observed=worst.began.ratio,
+        expected=limits.get(reason, params.marked) if reason is not IncastReason.DROPPED else None,
+        comparison="threshold",
+        window_start_ns=incast.begin_ns,
+        window_end_ns=last_ns,
+    )
+    if reason is IncastReason.STALLED_ON_PCIE:
+        yield Evidence(
+            f"its NIC waits for PCIe at least {params.stalled:.0%} of the time: its host is the cause",
+            at=worst.reporter,
+        )
