@@ -272,8 +272,7 @@ def test_what_a_watchdog_tells_is_known_at_once() -> None:
         assert (found.status, after(found.resolved_at_ns)) == (Status.RESOLVED, 120)
         assert (found.cause, found.confidence) == (Cause.NIC, ONE_END)
         assert found.summary == (
-            "pod1-host1/mlx5_3 pauses pod1-leaf4/Ethernet1/1 (queue 3) without end, by its watchdog,"
-            " no traffic passes"
+            "pod1-host1/mlx5_3 pauses pod1-leaf4/Ethernet1/1 (queue 3) without end, by its watchdog, no traffic passes"
         )
         assert found.evidence[0].at is not None
         assert found.evidence[0].at.device == "pod1-host1"

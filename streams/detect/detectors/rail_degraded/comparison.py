@@ -79,7 +79,7 @@ def compare_rails(
     found.trained_low()
     marks: dict[tuple[str, int], tuple[RailPort, RailVerdict]] = {}
     for (place, rail), port in pod.ports.items():
-        reason = RailReason(found.reason[place, rail])
+        reason = _REASONS[found.reason[place, rail]]
         if reason or f"{port.host}/{port.rail}" in watched:
             observed, expected = float(found.observed[place, rail]), float(found.expected[place, rail])
             peers_count = 0 if reason is RailReason.TRAINED_LOW else int(found.peers[place])
@@ -92,6 +92,9 @@ def compare_rails(
                 )
     return marks
 
+
+_REASONS = tuple(RailReason)
+"""By number; a call of the enum for each rail of a pod costs more."""
 
 _METRICS = (Metric.TX_BYTES, Metric.RX_BYTES, Metric.SPEED_BPS)
 _RETRANSMITS = (Metric.LOCAL_ACK_TIMEOUTS, Metric.ROCE_SLOW_RESTARTS)
