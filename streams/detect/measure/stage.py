@@ -14,7 +14,8 @@ from streams.detect.measure.facts.facts_tracker import FactsTracker
 from streams.detect.measure.liveness import CLOCK_AHEAD_NS, Liveness, SourceState
 from streams.detect.measure.routing import Emitted, route
 from streams.detect.measure.snapshot import SmallState
-from streams.detect.measure.storage.reading_store import LateMessage, MessageBatch, PendingMessage, ReadingStore
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch, PendingMessage
+from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowStore
 from streams.detect.measure.windows.retained_columns import make_windows
 from streams.detect.measure.windows.window_sender import WindowSender
@@ -39,7 +40,7 @@ class Measure:
         self._floor_ns = 0
         self._watermark_ns = IDLE_NS
         self._found: list[tuple[int, Emitted]] = []
-        """What the batch shows so far, each with the number of its message."""
+        """Output of the batch so far, each with the number of its message."""
         self.counted: Counter[str] = Counter()
         """Self-metrics: `clock_ahead`, `late`."""
         self._liveness = Liveness(self._params.stale)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streams.detect.measure.storage.reading_store import MessageBatch
+from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.wire.models import Samples, Source
 
 

@@ -12,7 +12,7 @@ from streams.detect.detectors.congestion_incast.params import IncastParams
 from streams.detect.measure.monitors.active_conditions import ActiveConditions
 from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMonitor
 from streams.detect.measure.monitors.port_interval import PortInterval
-from streams.detect.measure.storage.reading_store import MessageBatch
+from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology

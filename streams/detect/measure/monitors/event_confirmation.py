@@ -12,8 +12,9 @@ from typing import Any
 from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
 from streams.detect.measure.monitors.transitions import STATES
 from streams.detect.measure.storage.column_store import Column
+from streams.detect.measure.storage.message_batch import DeviceSlot, LateMessage, MessageBatch
 from streams.detect.measure.storage.reading_history import Cell
-from streams.detect.measure.storage.reading_store import DeviceSlot, LateMessage, MessageBatch, ReadingStore
+from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric

@@ -14,7 +14,7 @@ from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMon
 from streams.detect.measure.monitors.pause_monitor import QUANTA_BITS, speeds_of
 from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnMapping, MappingCache
-from streams.detect.measure.storage.reading_store import MessageBatch
+from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.params import DetectParams
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from streams.detect.measure.monitors.active_conditions import ActiveConditions
-from streams.detect.measure.storage.reading_store import LateMessage, MessageBatch, ReadingStore
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
+from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.fabric.topology import Topology
 from streams.wire.models import Event, Symptom, SymptomsReplaced
 
@@ -62,7 +63,7 @@ class ReplayedMonitor(Monitor, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MonitorSpec:
-    """How to make a monitor; a detector that brings one registers it by this."""
+    """Makes a monitor; a detector that brings one registers it by this."""
 
     make: Callable[[Any], Monitor]
     """From the parameters of all detectors."""
@@ -70,6 +71,6 @@ class MonitorSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedMonitorSpec:
-    """How to make a monitor that is replayed after a late reading."""
+    """Makes a monitor that is replayed after a late reading."""
 
     make: Callable[[Any], ReplayedMonitor]

@@ -17,7 +17,7 @@ from streams.detect.measure.monitors.monitor import NumberedSymptom, ReplayedMon
 from streams.detect.measure.monitors.port_interval import PortInterval, in_millionths
 from streams.detect.measure.monitors.throttle_monitor import ThrottleMonitor
 from streams.detect.measure.storage.column_store import Cells, ColumnMapping, Indices, MappingCache, TableDelta
-from streams.detect.measure.storage.reading_store import MessageBatch
+from streams.detect.measure.storage.message_batch import MessageBatch
 from streams.detect.thresholds import ns
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology

@@ -18,8 +18,8 @@ from streams.detect.detectors.host_pcie_degraded.params import PcieParams
 from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
 from streams.detect.measure.monitors.transitions import record_transition, split_transitions
 from streams.detect.measure.storage.column_store import Column, ColumnMapping
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
 from streams.detect.measure.storage.reading_history import Transition
-from streams.detect.measure.storage.reading_store import LateMessage, MessageBatch
 from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom

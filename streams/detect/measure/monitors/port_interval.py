@@ -7,7 +7,7 @@ import numpy as np
 
 from streams.detect.measure.monitors.monitor import NumberedSymptom
 from streams.detect.measure.storage.column_store import is_absent
-from streams.detect.measure.storage.reading_store import MessageBatch, PendingMessage
+from streams.detect.measure.storage.message_batch import MessageBatch, PendingMessage
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.wire.models import NO_INDEX, Symptom

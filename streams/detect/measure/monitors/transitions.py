@@ -13,8 +13,9 @@ import numpy as np
 
 from streams.detect.measure.monitors.monitor import Monitor, NumberedSymptom
 from streams.detect.measure.storage.column_store import Cells, Column, ColumnStore, TableDelta, is_absent
+from streams.detect.measure.storage.message_batch import LateMessage, MessageBatch
 from streams.detect.measure.storage.reading_history import Transition, TransitionUpdate, Value
-from streams.detect.measure.storage.reading_store import LateMessage, MessageBatch, ReadingStore
+from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.fabric.catalogue import Metric
 from streams.fabric.ids import Port
 from streams.fabric.topology import Topology

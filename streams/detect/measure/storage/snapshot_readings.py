@@ -11,7 +11,8 @@ from streams.detect.measure.storage import snapshot_history, snapshot_windows
 from streams.detect.measure.storage.array_codec import ArrayDecoder, ArrayEncoder, Numbers
 from streams.detect.measure.storage.column_store import Column, ColumnStore, is_absent
 from streams.detect.measure.storage.device_block import BlockLayout
-from streams.detect.measure.storage.reading_store import DeviceSlot, ReadingStore
+from streams.detect.measure.storage.message_batch import DeviceSlot
+from streams.detect.measure.storage.reading_store import ReadingStore
 from streams.fabric.catalogue import Metric
 from streams.wire.models import RowKind, Source
 

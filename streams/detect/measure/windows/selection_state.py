@@ -17,7 +17,7 @@ from streams.fabric.catalogue import Metric
 
 
 class SelectionState:
-    """What WindowSelector and the comparison of peers retain of the devices of a block."""
+    """The state that WindowSelector and the comparison of peers retain of the devices of a block."""
 
     def __init__(self, levels: tuple[Column, ...], rows: int) -> None:
         self.levels = levels

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streams.detect.measure.storage.reading_store import DeviceSlot, PendingMessage
+from streams.detect.measure.storage.message_batch import DeviceSlot, PendingMessage
 from streams.detect.measure.storage.window_store import ClosedWindows, WindowSpec
 from streams.detect.measure.windows.rail_selection import select_rails
 from streams.detect.measure.windows.selection_state import SelectedWindows
