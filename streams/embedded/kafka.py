@@ -1,7 +1,7 @@
-"""A real Kafka on this machine: one broker or three, as child processes that end with this one.
+"""Runs a real Kafka on this machine: one broker or three, as child processes that end with this one.
 
-Decides when a start has succeeded and what happens to each node; jars, Java, folders and flags have modules
-of their own. What was acknowledged is in the page cache or on disk, so it survives the kill of any process.
+Decides when a start has succeeded and controls each node; jars, Java, folders and flags have modules
+of their own. Acknowledged records are in the page cache or on disk, so they survive the kill of any process.
 """
 
 import asyncio
@@ -28,44 +28,44 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# Two segments' worth: with less, the first minute of a demo can fill the disk.
+# Two segments; with less, the first minute of a demo can fill the disk.
 NEEDS_BYTES = 256 << 20
 POLL_INTERVAL_S = 0.05
-# The first two of three stop in 0.3 s; a last one that can finish takes no longer.
+# The first two of three stop in 0.3 s; if the last one can stop by itself, it takes no longer.
 MINORITY_GRACE_S = 0.5
 
 
 class EmbeddedKafka:
-    """A cluster on loopback; nodes are counted from 1. Its methods block, and belong to one thread at a time."""
+    """A cluster on loopback with nodes numbered from 1; its methods block and must not be called concurrently."""
 
     def __init__(self, params: KafkaParams | None = None) -> None:
         self.params = params or KafkaParams()
         self.data = self.params.data or data_directory() / "kafka"
         self._nodes: dict[int, Node] = {}
         self._stack = ExitStack()
-        self._held: tuple[int, ...] = ()
+        self._inherited: tuple[int, ...] = ()
         self._cache: Path | None = None
         self.training: kafka_aot.Training | None = None
 
     @property
     def bootstrap(self) -> str:
-        """The brokers' addresses as clients want them: `127.0.0.1:port`, comma-separated."""
+        """The brokers' addresses for clients: `127.0.0.1:port`, comma-separated."""
         if not self._nodes:
             raise RuntimeError("the broker has not been started")
         return ",".join(f"127.0.0.1:{node.ports[node.number - 1].broker}" for node in self._nodes.values())
 
     def start(self) -> None:
-        """Start the cluster and return once it takes requests; raise Misconfigured, and leave nothing, if it cannot."""
+        """Start the cluster and return once it accepts requests; raise Misconfigured, with no process left, if not."""
         if self._nodes:
             raise RuntimeError("the broker has been started already")
         try:
-            self._start_anew()
+            self._start_or_drop_cache()
         except BaseException:
             self.stop()
             raise
 
-    def _start_anew(self) -> None:
-        """Start; if the JVM crashed over a damaged AOT cache, which it maps unchecked, once more without it."""
+    def _start_or_drop_cache(self) -> None:
+        """Start; if the JVM crashes with an AOT cache, which it maps unchecked, remove it and start once more."""
         try:
             self._start()
         except Crashed:
@@ -86,14 +86,14 @@ class EmbeddedKafka:
         prepare(self.data, purpose="data folder", needs_bytes=NEEDS_BYTES)
         self._cache = kafka_aot.cache_of(software)
         with refusing_disk_errors(self.data, "data folder"):
-            # A broker whose parent was killed gets GRACE_S to stop; its successor waits for that and no longer.
-            self._held = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
+            # A broker whose parent was killed has GRACE_S to stop; its successor waits only for that.
+            self._inherited = (self._stack.enter_context(lock(self.data, GRACE_S + 2)),)
             cluster = prepare_cluster(self.data, self.params)
             self._nodes = {
                 i: Node(i, self.data / f"node-{i}", cluster.ports, software) for i in range(1, len(cluster.ports) + 1)
             }
-            self._each(lambda node: node.format(cluster.cluster_id, self._aot, self._held))
-            self._each(lambda node: node.spawn(self._aot, self._held))
+            self._each(lambda node: node.format(cluster.cluster_id, self._aot, self._inherited))
+            self._each(lambda node: node.spawn(self._aot, self._inherited))
         self._until_ready()
         if self._cache is not None and not self._cache.exists():
             self.training = kafka_aot.Training(software, self._cache)
@@ -103,7 +103,7 @@ class EmbeddedKafka:
         return kafka_aot.flags(self._cache)
 
     def _each(self, act: Callable[[Node], None]) -> None:
-        """Do the same to all nodes at once."""
+        """Run a function for all nodes concurrently."""
         with ThreadPoolExecutor(len(self._nodes)) as pool:
             list(pool.map(act, self._nodes.values()))
 
@@ -122,21 +122,21 @@ class EmbeddedKafka:
         return bool(running) and all_ready([n.ports[n.number - 1].broker for n in running], len(running))
 
     def ready(self) -> bool:
-        """Whether every node runs and takes requests now; asks them, which takes some milliseconds, 2 s at most."""
+        """Return whether every node runs and accepts requests; queries them, which takes milliseconds, at most 2 s."""
         return not self.ended() and self._running_ready()
 
     def ended(self) -> list[int]:
-        """The nodes that do not run, whatever ended them: none before the start, and none while all is well."""
+        """Return the nodes that have ended for any reason; none before the start."""
         return [number for number, node in self._nodes.items() if not node.is_running]
 
     def kill(self, node: int = 1) -> None:
-        """End one node as a crash would (SIGKILL), and return once it is gone."""
+        """Kill one node with SIGKILL, as a crash would, and return once it has ended."""
         self._nodes[node].kill()
 
     def restart(self, node: int = 1) -> None:
-        """Start one node again, stopping it first if it runs, and return once all that run take requests."""
+        """Restart one node, and return once all running nodes accept requests."""
         self._nodes[node].stop()
-        self._nodes[node].spawn(self._aot, self._held)
+        self._nodes[node].spawn(self._aot, self._inherited)
         self._until_ready()
 
     def stop(self) -> None:
@@ -148,18 +148,20 @@ class EmbeddedKafka:
         self._stack.close()
 
     def _stop_nodes(self) -> None:
-        """Ask all nodes to stop, and kill what is left when no majority is: it waits for a controller in vain.
+        """Stop all nodes, and kill those that remain without a majority, which would wait for a controller for ever.
 
-        Of three, the last hung for as long as it was let; killed, it recovers its logs at the next start.
+        The last node of three did not stop by itself; after a kill it recovers its logs at the next start.
         """
-        asked = [node.process for node in self._nodes.values() if node.process is not None]
-        for process in asked:
+        processes = [node.process for node in self._nodes.values() if node.process is not None]
+        for process in processes:
             process.request_stop()
         give_up = time.monotonic() + GRACE_S
-        while (left := [process for process in asked if process.exit_code is None]) and time.monotonic() < give_up:
-            if len(left) <= len(self._nodes) // 2:
+        while (
+            remaining := [process for process in processes if process.exit_code is None]
+        ) and time.monotonic() < give_up:
+            if len(remaining) <= len(self._nodes) // 2:
                 give_up = min(give_up, time.monotonic() + MINORITY_GRACE_S)
-            left[0].wait(POLL_INTERVAL_S)
+            remaining[0].wait(POLL_INTERVAL_S)
         for node in self._nodes.values():
             node.kill()
 

@@ -1,8 +1,8 @@
-"""The AOT cache that halves a broker's start: where it is, and how it comes to be.
+"""Creates the AOT cache that halves the start time of a broker.
 
-It is made from a broker on a scratch folder, beside the one in use and below everything else in priority:
-making it when the first broker stops would cost several seconds after Ctrl-C, and nothing at all after kill -9.
-Whatever goes wrong here costs speed, nothing else: a start without it is a slower start.
+It is recorded by a broker on a scratch folder, concurrently with the one in use and at the lowest priority: creating it
+when the first broker stops would take several seconds after Ctrl-C, and would never happen after kill -9.
+A failure here affects only speed: a start without the cache is slower.
 """
 
 import hashlib
@@ -20,18 +20,18 @@ from streams.embedded.kafka_ready import all_ready
 from streams.wire.errors import Misconfigured
 
 BOOT_TIMEOUT_S = 120.0
-# Recording and assembling took 4 to 6 s on an idle core; at the lowest priority on a busy one it takes far longer.
+# Recording and assembling took 4 to 6 s on an idle core; at the lowest priority on a busy core it takes much longer.
 ASSEMBLE_TIMEOUT_S = 300.0
 NICENESS = 19
-KEPT = 3
+MAX_CACHES = 3
 
 log = logging.getLogger(__name__)
 
 
 def cache_of(software: Software, folder: Path | None = None) -> Path | None:
-    """Return where the cache for this Java and these jars belongs, or None if this Java makes none.
+    """Return the path of the cache for this Java and these jars, or None if this Java cannot create one.
 
-    A cache is good for the very files it was made from (path, size, time) and the Java that made it.
+    A cache is valid for the files it was created from (path, size, time) and the Java that created it.
     """
     if not software.java.makes_aot_caches:
         return None
@@ -43,12 +43,12 @@ def cache_of(software: Software, folder: Path | None = None) -> Path | None:
 
 
 def flags(cache: Path | None) -> list[str]:
-    """Return the flags that use the cache, none if there is none yet."""
+    """Return the flags that use the cache, none if it does not exist."""
     return [f"-XX:AOTCache={cache}", "-Xlog:aot=off"] if cache is not None and cache.exists() else []
 
 
 class Training:
-    """One attempt to make a cache, in a thread of its own; it may be cancelled at any moment."""
+    """One attempt to create a cache, in its own thread; it can be cancelled at any time."""
 
     def __init__(self, software: Software, cache: Path) -> None:
         self.software = software
@@ -58,12 +58,12 @@ class Training:
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until the attempt is over; say whether the cache is there."""
+        """Wait for the attempt; return whether the cache exists."""
         self._thread.join(timeout_s)
         return self.cache.exists()
 
     def cancel(self) -> None:
-        """Give up, and return once nothing of it runs any more."""
+        """Cancel the attempt, and return once its process has ended."""
         self._cancelled.set()
         self._thread.join()
 
@@ -74,9 +74,9 @@ class Training:
                 made = Path(scratch) / "made.aot"
                 if self._make(Path(scratch), made):
                     made.replace(self.cache)
-                    self._forget_older()
+                    self._remove_older()
         except (OSError, Misconfigured) as error:
-            log.info("no AOT cache was made, starts stay slower: %s", error)
+            log.info("no AOT cache was created, so starts are slower: %s", error)
 
     def _make(self, scratch: Path, made: Path) -> bool:
         broker, controller = free_ports(2)
@@ -94,7 +94,7 @@ class Training:
             node.kill()
 
     def _assemble(self, node: Node, made: Path) -> bool:
-        """Stop the broker, at whose end the JVM writes the cache, but leave off when cancelled."""
+        """Stop the broker, at whose end the JVM writes the cache; return early when cancelled."""
         assert node.process is not None
         node.process.request_stop()
         while node.process.wait(0.1) is None:
@@ -102,8 +102,8 @@ class Training:
                 return False
         return made.exists()
 
-    def _forget_older(self) -> None:
-        """Keep a few: those of other Javas and jar folders may be in use, those of last year are 60 MB each."""
+    def _remove_older(self) -> None:
+        """Remove all but a few caches: those of other Javas and jar folders may be in use, but each takes 60 MB."""
         by_age = sorted(self.cache.parent.glob("kafka-*.aot"), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in by_age[KEPT:]:
+        for old in by_age[MAX_CACHES:]:
             old.unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""How the embedded brokers are set up: what a user may choose, and the properties and flags that follow.
+"""Defines the settings of the embedded brokers, and the properties and JVM flags derived from them.
 
-Pure text; starting is kafka_node.py's, topics and their retention are the topic registry's.
+kafka_node.py starts the brokers; the topic registry has the topics and their retention.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +10,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-# A columnar Samples message of a 128-port switch with lanes stays below 1 MiB; snapshots come in chunks of as much.
+# A columnar Samples message of a 128-port switch with lanes stays below 1 MiB, as do the chunks of snapshots.
 LARGEST_MESSAGE_BYTES = 4 << 20
 CRASH_REPORT = "jvm-crash.log"
 SCRATCH = "scratch"
 
 
 class KafkaParams(BaseModel):
-    """What can be chosen about the embedded Kafka; the defaults need nothing."""
+    """Settings of the embedded Kafka; all have defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,15 +46,15 @@ class Ports:
 
 def properties(node: int, ports: Sequence[Ports], log_dir: Path) -> dict[str, str | int]:
     """Return the properties of node `node` (counted from 1) of a cluster on these ports."""
-    own = ports[node - 1]
+    node_ports = ports[node - 1]
     copies = len(ports)
     in_sync = min(2, copies)
     return {
         "process.roles": "broker,controller",
         "node.id": node,
         "controller.quorum.voters": ",".join(f"{i}@127.0.0.1:{p.controller}" for i, p in enumerate(ports, start=1)),
-        "listeners": f"PLAINTEXT://127.0.0.1:{own.broker},CONTROLLER://127.0.0.1:{own.controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{own.broker}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{node_ports.broker},CONTROLLER://127.0.0.1:{node_ports.controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{node_ports.broker}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(log_dir),
@@ -72,7 +72,7 @@ def properties(node: int, ports: Sequence[Ports], log_dir: Path) -> dict[str, st
         "share.coordinator.state.topic.num.partitions": 1,
         "message.max.bytes": LARGEST_MESSAGE_BYTES,
         "replica.fetch.max.bytes": LARGEST_MESSAGE_BYTES,
-        # A registration that kill -9 left behind blocks the broker's return until it expires:
+        # After kill -9 the old registration blocks the broker's restart until it expires:
         # 10.8 s with the defaults (9 s, 2 s), 3.7 s with these.
         "broker.session.timeout.ms": 3000,
         "broker.heartbeat.interval.ms": 500,
@@ -82,7 +82,7 @@ def properties(node: int, ports: Sequence[Ports], log_dir: Path) -> dict[str, st
         "log.segment.bytes": 128 << 20,
         # Five minutes by default, in which 8 partitions of 2 MB/s outgrow their bound by 5 GB; in one, by 1 GB.
         "log.retention.check.interval.ms": 60000,
-        # A record that says nothing, twice a second by default, each flushed to disk: 0.025 CPU s a second of an idle
+        # An empty record, twice a second by default, each flushed to disk: 0.025 CPU s a second of an idle
         # broker with it, 0.018 without, which at 78,600 port-samples/s is 0.08 s a million.
         "metadata.max.idle.interval.ms": 10000,
         # Requests that wait for a thread are on the heap, 500 of any size by default; past this, senders wait.
@@ -95,33 +95,34 @@ def properties(node: int, ports: Sequence[Ports], log_dir: Path) -> dict[str, st
         "num.network.threads": 2,
         "num.io.threads": 4,
         "background.threads": 2,
-        # After kill -9 with 1.6 GB of log it was back in 6 s, on a machine so busy that a first start took 8.
+        # After kill -9 with 1.6 GB of log it was ready in 6 s, on a machine so busy that a first start took 8 s.
         "num.recovery.threads.per.data.dir": 2,
     }
 
 
-def rendered(values: Mapping[str, str | int]) -> str:
-    """Write properties as Java reads them: a backslash is an escape there, and so doubled."""
+def render(values: Mapping[str, str | int]) -> str:
+    """Return properties in Java's format, in which a backslash is an escape and therefore doubled."""
     return "".join(f"{name}={str(value).replace(chr(92), chr(92) * 2)}\n" for name, value in values.items())
 
 
 def jvm_flags(heap_mib: int, folder: Path, aot: Sequence[str] = ()) -> list[str]:
     """Return the flags of a broker's JVM: serial collection and the first compiler only.
 
-    Small and quick to start (156 MB resident, booted in 1.8 s, measured), and not at the price of speed: most of what
-    a broker under full load does is the kernel's copying. The second compiler took the request threads from 1.20 to
-    1.15 CPU s a million port-samples in the third minute, and itself 0.15; collection takes 0.03 with 256 MB.
+    The JVM is small and starts fast (156 MB resident, started in 1.8 s, measured), without a loss of speed: a
+    broker under full load spends most of its time in the kernel's copying. The second compiler took the request
+    threads from 1.20 to 1.15 CPU s a million port-samples in the third minute, and itself 0.15; collection takes
+    0.03 with 256 MB.
     """
     return [
         f"-Xmx{heap_mib}m",
         "-Xms64m",
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
-        # A heap that is full ends the broker, and the supervisor brings back a whole one.
+        # A full heap ends the broker, and the supervisor restarts it.
         "-XX:+ExitOnOutOfMemoryError",
         # No /tmp/hsperfdata file that a kill -9 leaves behind.
         "-XX:-UsePerfData",
-        # A JVM that crashes leaves its report with the broker, not where the user happens to stand.
+        # The report of a JVM crash is written to the broker's folder, not to the working directory.
         f"-XX:ErrorFile={folder / CRASH_REPORT}",
         "-XX:-CreateCoredumpOnCrash",
         # The native parts of lz4, zstd and snappy are unpacked there, and stay after a kill -9; /tmp may be noexec.

@@ -1,6 +1,6 @@
-"""A broker's data folder: who may use it, and the cluster in it (its id, its number of brokers, its ports).
+"""Locks a broker's data folder and reads its cluster: id, number of brokers, ports.
 
-A folder belongs to one cluster for life, and its ports stay what they were, so that clients find it again.
+A folder belongs to one cluster for ever, and its ports do not change, so that clients can reconnect.
 """
 
 import base64
@@ -19,23 +19,23 @@ from pathlib import Path
 from streams.embedded.kafka_config import KafkaParams, Ports
 from streams.wire.errors import Misconfigured
 
-# Below Linux's ephemeral range (32768 and up): a port from that range can be taken by any outgoing connection
-# while the broker is down, and a client that reconnects to it may even meet itself.
+# Below Linux's ephemeral range (32768 and up): an outgoing connection can take a port of that range while the broker
+# is down, and a client that reconnects may even connect to itself.
 FIRST_PORT, LAST_PORT = 20000, 32000
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What a data folder remembers of its cluster."""
+    """The cluster of a data folder, as recorded in it."""
 
     cluster_id: str
     ports: tuple[Ports, ...]
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on this loopback port now."""
+    """Return whether a server can listen on this loopback port."""
     with socket.socket() as probe:
-        # As the JVM does: connections of a broker that just ended, in TIME_WAIT, do not count.
+        # As in the JVM: connections in TIME_WAIT of a broker that has just ended are ignored.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -46,7 +46,7 @@ def is_free(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return `count` loopback ports on which nothing listens, in no order that two callers share."""
+    """Return `count` free loopback ports, in random order so that concurrent callers get different ones."""
     order = random.SystemRandom().sample(range(FIRST_PORT, LAST_PORT), 2000)
     found: list[int] = []
     for port in order:
@@ -58,21 +58,21 @@ def free_ports(count: int) -> list[int]:
 
 
 def prepare_cluster(folder: Path, params: KafkaParams) -> Cluster:
-    """Return the cluster of this folder, made if it is new, on ports that are free now; and remember it."""
+    """Return the cluster of this folder on free ports, creating and recording it if it is new."""
     record = folder / "cluster.json"
-    known = _read(record)
-    if known is None:
-        known = Cluster(new_cluster_id(), (Ports(0, 0),) * params.brokers)
-    elif len(known.ports) != params.brokers:
+    cluster = _read(record)
+    if cluster is None:
+        cluster = Cluster(new_cluster_id(), (Ports(0, 0),) * params.brokers)
+    elif len(cluster.ports) != params.brokers:
         raise Misconfigured(
-            f"data folder {folder} holds a cluster of {len(known.ports)}, not of {params.brokers}:"
-            f" start it with --brokers {len(known.ports)}, or choose another folder"
+            f"data folder {folder} has a cluster of {len(cluster.ports)}, not of {params.brokers}:"
+            f" start it with --brokers {len(cluster.ports)}, or choose another folder"
         )
-    settled = replace(known, ports=_chosen(known.ports, params.port))
+    cluster = replace(cluster, ports=_chosen(cluster.ports, params.port))
     scratch = record.with_suffix(".new")
-    scratch.write_text(json.dumps(asdict(settled)))
+    scratch.write_text(json.dumps(asdict(cluster)))
     scratch.replace(record)
-    return settled
+    return cluster
 
 
 def new_cluster_id() -> str:
@@ -110,17 +110,17 @@ def _read(record: Path) -> Cluster | None:
 
 @contextmanager
 def lock(folder: Path, timeout_s: float) -> Iterator[int]:
-    """Hold the folder for one cluster; yield the descriptor that its servers are to inherit.
+    """Lock the folder for one cluster; yield the descriptor that its servers must inherit.
 
-    The lock ends when the last process that has the descriptor does, so a broker on its way out still holds it.
-    Raise Misconfigured at once if its owner lives, or after `patience_s` if only the owner's broker does.
+    The lock is released when the last process with the descriptor ends, so a broker that is stopping still has it.
+    Raise Misconfigured at once if its owner runs, or after `timeout_s` if only the owner's broker does.
     """
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         give_up = time.monotonic() + timeout_s
         while not _locked(descriptor):
             owner = os.pread(descriptor, 20, 0).decode(errors="replace").strip()
-            if _lives(owner) or time.monotonic() > give_up:
+            if _is_running(owner) or time.monotonic() > give_up:
                 raise Misconfigured(f"data folder {folder} is in use by another broker (process {owner or 'unknown'})")
             time.sleep(0.05)
         os.ftruncate(descriptor, 0)
@@ -138,7 +138,7 @@ def _locked(descriptor: int) -> bool:
     return True
 
 
-def _lives(pid: str) -> bool:
+def _is_running(pid: str) -> bool:
     """Whether that process runs; a zombie, killed but not yet waited for by its parent, does not."""
     if not pid.isdigit():
         return False

@@ -1,6 +1,6 @@
-"""One broker process: its folder, its format, its start, and why it ended when it did.
+"""Runs one broker process: formats its folder, starts and stops it, and finds out why it ended.
 
-Which nodes there are and when they are ready is kafka.py's.
+kafka.py decides which nodes exist and when they are ready.
 """
 
 import re
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streams.embedded.java import Java
-from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, jvm_flags, properties, rendered
+from streams.embedded.kafka_config import CRASH_REPORT, SCRATCH, Ports, jvm_flags, properties, render
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
-# SIGTERM takes 0.2 s alone; the last of three has no majority to hand over to, and is not worth waiting for.
+# A single broker stops 0.2 s after SIGTERM; the last of three, without a majority to hand over to, would not stop.
 GRACE_S = 5.0
 FORMAT_TIMEOUT_S = 60.0
 
 
 class Crashed(Misconfigured):
-    """The JVM itself crashed, which no setting of the broker's brings about."""
+    """The JVM itself crashed, which no setting of the broker causes."""
 
 
 @dataclass(frozen=True)
 class Software:
-    """What runs a broker: Java, the jars, and how much heap it gets."""
+    """The software of a broker: Java, the jars, and the size of the heap."""
 
     java: Java
     jars: tuple[Path, ...]
@@ -58,7 +58,7 @@ class Node:
         """Whether its process is there."""
         return self.process is not None and self.process.exit_code is None
 
-    def format(self, cluster_id: str, aot: Sequence[str], held: Sequence[int], niceness: int = 0) -> None:
+    def format(self, cluster_id: str, aot: Sequence[str], inherited: Sequence[int], niceness: int = 0) -> None:
         """Make its data directory for this cluster, unless it has one.
 
         It is made under another name and renamed: what a kill leaves half made is never taken for whole.
@@ -70,20 +70,20 @@ class Node:
         arguments = ["format", "--ignore-formatted", "-t", cluster_id, "-c", str(config)]
         log = self.folder / "format.log"
         command = self.software.command(self.folder, "kafka.tools.StorageTool", *arguments, aot=aot)
-        run = WatchedProcess(command, log, held=held, niceness=niceness)
+        run = WatchedProcess(command, log, inherited=inherited, niceness=niceness)
         code = run.wait(FORMAT_TIMEOUT_S)
         run.kill()
         if code != 0:
             raise self._error(f"cannot format {made}: {failure_reason(log)} (log: {log})")
         made.replace(self.folder / "data")
 
-    def spawn(self, aot: Sequence[str], held: Sequence[int], niceness: int = 0, grace_s: float = GRACE_S) -> None:
+    def spawn(self, aot: Sequence[str], inherited: Sequence[int], niceness: int = 0, grace_s: float = GRACE_S) -> None:
         """Start its broker, and do not wait until it is ready."""
         config = self._configure("server.properties", self.folder / "data")
         if self.log.exists():
             self.log.replace(self.folder / "server.old.log")
         command = self.software.command(self.folder, "kafka.Kafka", str(config), aot=aot)
-        self.process = WatchedProcess(command, self.log, held=held, niceness=niceness, grace_s=grace_s)
+        self.process = WatchedProcess(command, self.log, inherited=inherited, niceness=niceness, grace_s=grace_s)
 
     def _configure(self, name: str, log_dir: Path) -> Path:
         self.folder.mkdir(exist_ok=True)
@@ -92,20 +92,20 @@ class Node:
         if (report := self.folder / CRASH_REPORT).exists():
             report.replace(self.folder / "jvm-crash.old.log")
         config = self.folder / name
-        config.write_text(rendered(properties(self.number, self.ports, log_dir)))
+        config.write_text(render(properties(self.number, self.ports, log_dir)))
         return config
 
     def _error(self, line: str) -> Misconfigured:
-        # The exit code does not tell: without a core dump HotSpot ends a crash with 1.
+        # The exit code does not show a crash: without a core dump HotSpot ends with 1.
         return (Crashed if (self.folder / CRASH_REPORT).exists() else Misconfigured)(line)
 
     def check(self) -> None:
         """Raise Misconfigured, with the reason, if its process ended by itself."""
         if self.process is not None and self.process.exit_code is not None:
-            own = self.ports[self.number - 1]
+            ports = self.ports[self.number - 1]
             reason = failure_reason(self.log)
             if "Address already in use" in reason:
-                reason = f"port {own.broker} or {own.controller} on 127.0.0.1 is taken"
+                reason = f"port {ports.broker} or {ports.controller} on 127.0.0.1 is taken"
             code = self.process.exit_code
             raise self._error(f"broker {self.number} ended with {code}: {reason} (log: {self.log})")
 
@@ -116,26 +116,26 @@ class Node:
             self.process = None
 
     def kill(self) -> None:
-        """Kill its broker as a crash would, and return once it is gone."""
+        """Kill its broker as a crash would, and return once it has ended."""
         if self.process is not None:
             self.process.kill()
             self.process = None
 
 
-# What people can act on, in the words of the JVM and the broker, before whatever else was said.
-_TELLING = re.compile(
+# Messages of the JVM and the broker that name a cause a user can remove; they take precedence over others.
+_CAUSE = re.compile(
     r"Address already in use|No space left on device|OutOfMemoryError[^\n]*|Failed to acquire lock[^\n]*"
     r"|Could not reserve enough space[^\n]*|Permission denied[^\n]*"
 )
 
 
 def failure_reason(log: Path) -> str:
-    """Return the one line of a broker's log that tells best why it ended."""
+    """Return the line of a broker's log that best explains why it ended."""
     try:
         lines = log.read_text(errors="replace").splitlines()
     except OSError:
-        return "it left no log"
-    if match := _TELLING.search("\n".join(lines)):
+        return "it has no log"
+    if match := _CAUSE.search("\n".join(lines)):
         return match.group()
     errors = [line for line in lines if re.search(r"ERROR|Exception|Error:|#  SIG", line)]
-    return (errors or lines or ["it said nothing"])[-1].strip()
+    return (errors or lines or ["its log is empty"])[-1].strip()

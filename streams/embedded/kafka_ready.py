@@ -1,7 +1,7 @@
-"""When a broker is ready: when it would create a topic, asked of each node.
+"""Checks whether brokers are ready, by asking each to validate the creation of a topic.
 
-An open port and even metadata come earlier, while the controller still fences the broker:
-what is created or produced then fails (FAUST measurements, Kafka 4.3).
+An open port and even metadata are available earlier, while the controller still fences the broker: creating a topic
+or producing then fails (FAUST measurements, Kafka 4.3).
 """
 
 import asyncio
@@ -18,15 +18,15 @@ PROBE = "railsight.ready"
 
 
 def all_ready(ports: Sequence[int], copies: int, timeout_s: float = 2.0) -> bool:
-    """Whether each broker on these loopback ports would create a topic of `copies` replicas.
+    """Return whether each broker on these loopback ports would create a topic of `copies` replicas.
 
-    Blocks for `timeout_s` at most; may be called from any thread, one with a running event loop included.
+    Blocks for at most `timeout_s`; may be called from any thread, even one with a running event loop.
     """
-    # A client that finds a closed port logs errors and waits; a bare connection costs nothing.
+    # A Kafka client logs errors and waits at a closed port; a plain connection costs nothing.
     if not all(_listens(port) for port in ports):
         return False
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, _all_answer(ports, copies, timeout_s)).result()
+        return pool.submit(asyncio.run, _all_would_create(ports, copies, timeout_s)).result()
 
 
 def _listens(port: int) -> bool:
@@ -37,7 +37,7 @@ def _listens(port: int) -> bool:
     return True
 
 
-async def _all_answer(ports: Sequence[int], copies: int, timeout_s: float) -> bool:
+async def _all_would_create(ports: Sequence[int], copies: int, timeout_s: float) -> bool:
     return all(await asyncio.gather(*(_would_create(port, copies, timeout_s) for port in ports)))
 
 

@@ -1,7 +1,7 @@
-"""Which Maven repository the jars come from, when the user has said so.
+"""Selects the Maven repository of the jars, if the user has configured one.
 
-RAILSIGHT_MAVEN_REPOSITORY wins, then a mirror of Maven Central in the user's settings.xml.
-None leaves it to jgo, which knows the default; no repository's address is written here.
+RAILSIGHT_MAVEN_REPOSITORY takes precedence, then a mirror of Maven Central in the user's settings.xml.
+None means jgo's default; this module has no repository's address.
 """
 
 import logging
@@ -29,13 +29,13 @@ def repository(environ: Mapping[str, str] = os.environ, settings: Path | None = 
     try:
         return mirror_of_central(text, environ)
     except ET.ParseError as error:
-        log.warning("%s is not XML (%s), so no mirror is taken from it", path, error)
+        log.warning("%s is not XML (%s), so its mirrors are ignored", path, error)
         return None
 
 
 def mirror_of_central(settings: str, environ: Mapping[str, str]) -> str | None:
-    """Return the address of the first mirror in a settings.xml that stands for Central, with its credentials."""
-    # The file is the user's own, as is the account that reads it.
+    """Return the URL of the first mirror of Central in a settings.xml, with its credentials."""
+    # The file belongs to the user whose account reads it.
     root = ET.fromstring(settings)  # noqa: S314 — trusted input
     for mirror in root.iterfind("{*}mirrors/{*}mirror"):
         address = _text(mirror, "url", environ)
@@ -49,9 +49,9 @@ def mirror_of_central(settings: str, environ: Mapping[str, str]) -> str | None:
 
 
 def _covers_central(pattern: str) -> bool:
-    """Follow Maven's matching: a list of ids, `*`, `external:*` and exclusions such as `!central`.
+    """Return whether a pattern covers Central, by Maven's rules: ids, `*`, `external:*`, exclusions such as `!central`.
 
-    `external:http:*` stands for plain HTTP only, which Central is not.
+    `external:http:*` matches plain HTTP only, which Central does not use.
     """
     parts = [part.strip() for part in pattern.split(",")]
     return "!central" not in parts and any(part in ("central", "*", "external:*") for part in parts)
@@ -68,7 +68,7 @@ def _with_credentials(address: str, root: ET.Element, server: str, environ: Mapp
 
 
 def redact_credentials(address: str) -> str:
-    """Return `address` as it may be shown to people and written to logs."""
+    """Return `address` without credentials, for messages and logs."""
     at = urlsplit(address)
     return urlunsplit((at.scheme, at.netloc.rpartition("@")[2], at.path, at.query, ""))
 

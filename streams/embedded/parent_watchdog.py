@@ -1,15 +1,15 @@
-"""The guard: a small process between railsight and a server it started, so that the server dies with railsight.
+"""Runs the watchdog: a small process between railsight and a server, so that the server ends with railsight.
 
 Run as a script with `python -I -S parent_watchdog.py PARENT_PID GRACE_S NICE COMMAND…`; it starts the command and
-ends it when asked, or when its parent is gone, whichever way that one died.
+ends it on request, or when its parent has ended for any reason.
 
-Why a process of its own: PR_SET_PDEATHSIG alone is tied to the *thread* that started the child, and railsight
+It is a separate process because PR_SET_PDEATHSIG alone is tied to the *thread* that started the child, and railsight
 starts brokers from short-lived threads (`asyncio.to_thread`), whose end would kill them. A pipe is closed by the
-kernel whenever the parent dies, kill -9 included, and says nothing about threads. This process has one thread,
-so between it and the server the death signal is exact: killing the guard kills the server as well.
+kernel whenever the parent ends, kill -9 included, and does not depend on threads. This process has one thread,
+so its own death signal to the server is reliable: killing the watchdog kills the server as well.
 It imports the standard library only, nothing of railsight: it starts in some 20 ms and stays below 10 MB.
 
-What it reads on its standard input: `t` sends SIGTERM, `k` sends SIGKILL, the end of the file is the parent's death.
+On standard input, `t` sends SIGTERM, `k` sends SIGKILL, and the end of the file means that the parent has ended.
 Its exit code is the server's (128 + the signal, where one ended it).
 """
 
@@ -28,17 +28,17 @@ CHECK_PARENT_EVERY_S = 1.0
 def spawn(command: list[str], niceness: int) -> int:
     """Start the command with SIGKILL as its death signal; return its pid."""
     prctl = ctypes.CDLL(None, use_errno=True).prctl if sys.platform == "linux" else None
-    guard = os.getpid()
+    watchdog = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     try:
         if prctl is not None:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        # A group of its own, so that what the server started can be ended with it.
+        # A process group of its own, so that the server's children can be ended with it.
         os.setpgid(0, 0)
-        if prctl is not None and os.getppid() != guard:
-            # The guard died before prctl was called, so no signal will come.
+        if prctl is not None and os.getppid() != watchdog:
+            # The watchdog ended before prctl was called, so no signal will come.
             os._exit(1)
         os.nice(niceness)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -50,7 +50,7 @@ def spawn(command: list[str], niceness: int) -> int:
 
 
 class ParentWatchdog:
-    """The one loop of this process: orders from the parent, the parent's life, the server's end."""
+    """The loop of this process: it handles the parent's orders, the parent's end and the server's end."""
 
     def __init__(self, parent: int, grace_s: float, server: int) -> None:
         self.parent = parent
@@ -67,7 +67,7 @@ class ParentWatchdog:
         signal.signal(signal.SIGTERM, lambda *_: self.terminate())
         watched = [0, wake]
         while True:
-            # Asked before waiting: the server may have ended before SIGCHLD had a handler.
+            # Checked before waiting: the server may have ended before SIGCHLD had a handler.
             if os.waitid(os.P_PID, self.server, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                 return self.end()
             ready = select.select(watched, [], [], CHECK_PARENT_EVERY_S)[0]
@@ -82,15 +82,15 @@ class ParentWatchdog:
                 os.kill(self.server, signal.SIGKILL)
 
     def end(self) -> int:
-        """End what the server leaves running (a JVM assembles AOT caches in a child); return the exit code."""
-        # Before it is reaped: until then nobody else can have its number. It may have died before it had a group.
+        """End the server's remaining children (a JVM assembles AOT caches in one); return the exit code."""
+        # Before it is reaped, as its pid cannot be reused until then. It may have ended before it had a group.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.server, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(self.server, 0)[1])
         return code if code >= 0 else 128 - code
 
     def on_order(self, order: bytes) -> bool:
-        """Do what the parent asks; return False when there is no parent to ask any more."""
+        """Execute the parent's order; return False when the parent has ended."""
         if order == b"k":
             os.kill(self.server, signal.SIGKILL)
         else:
@@ -98,14 +98,14 @@ class ParentWatchdog:
         return order != b""
 
     def terminate(self) -> None:
-        """Ask the server to stop; SIGKILL follows after the grace."""
+        """Send SIGTERM to the server; SIGKILL follows after the grace period."""
         if self.kill_at == float("inf"):
             self.kill_at = time.monotonic() + self.grace_s
             os.kill(self.server, signal.SIGTERM)
 
 
 def main(arguments: list[str]) -> int:
-    """Start the command of the arguments and stay with it until it ends."""
+    """Start the command of the arguments and return its exit code when it ends."""
     parent, grace_s, niceness, *command = arguments
     return ParentWatchdog(int(parent), float(grace_s), spawn(command, int(niceness))).run()
 

@@ -1,6 +1,6 @@
-"""The server process: reads its parameters from a pipe, opens the engine, answers until it is told to stop.
+"""Runs the server process: reads its parameters from a pipe, opens the engine, and serves until a signal.
 
-It says on its standard output, as one line of JSON, either that it is ready and on which port, or what is wrong.
+It prints one line of JSON on standard output: the port when it is ready, or the error.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ from streams.wire.errors import Misconfigured
 _NEEDS_BYTES = 256 << 20
 _STOP_S = 5.0
 _ENGINE_MALLOC = "dirty_decay_ms:60000,prof:false"
-"""For the engine's own jemalloc: it keeps what a block was in for the next one, ten seconds later, where it gave it
-back after five; and nobody asks for a profile of its allocations. Insert 1.16 -> 1.01, merge 0.93 -> 0.85 CPU s a
+"""For the engine's own jemalloc: it retains the memory of a block for the next one, ten seconds later, instead of
+returning it after five; and its allocations are not profiled. Insert 1.16 -> 1.01, merge 0.93 -> 0.85 CPU s a
 million rows (tests/bench/clickhouse_parts)."""
 
 
@@ -49,20 +49,20 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engine, ready: str) -> None:
-    """Answer until SIGTERM or SIGINT; print `ready` once the first request can come."""
+    """Serve until SIGTERM or SIGINT; print `ready` once requests are accepted."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
-    face = HttpServer(engine, params)
+    server = HttpServer(engine, params)
     runner = web.AppRunner(
-        face.application(),
+        server.application(),
         auto_decompress=False,
         access_log=None,
         shutdown_timeout=_STOP_S,
-        # An INSERT's body comes in MiBs, not in 64 KiB: fewer changes between reading and writing.
+        # Read the body of an INSERT in MiB, not in 64 KiB: fewer switches between reading and writing.
         read_bufsize=1 << 20,
-        # A query may stand in the URL: the server's own bound is http_max_uri_size, 1 MiB.
+        # A query may be in the URL: the server's own limit is http_max_uri_size, 1 MiB.
         max_line_size=1 << 20,
         max_field_size=1 << 20,
     )
@@ -70,29 +70,29 @@ async def serve(params: ClickHouseParams, listening: socket.socket, engine: Engi
     await web.SockSite(runner, listening).start()
     print(ready, flush=True)  # noqa: T201 — the parent reads it
     while not stop.is_set():
-        face.sessions.drop_expired()
+        server.sessions.drop_expired()
         try:
             await asyncio.wait_for(stop.wait(), 1.0)
         except TimeoutError:
             continue
     await runner.cleanup()
-    face.sessions.close()
+    server.sessions.close()
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run the server of the parameters in the file descriptor that the one argument names; return the exit code."""
     retain_malloc_pages()
     os.environ.setdefault("JE_MALLOC_CONF", _ENGINE_MALLOC)
-    # As the server does: parts, threads and clients take more descriptors than the usual soft limit.
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    # As in the server: parts, threads and clients need more descriptors than the usual soft limit.
+    maximum = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
     try:
         with os.fdopen(int(arguments[0]) if arguments else 0) as given:
             params = from_json(json.loads(given.readline()))
         assert params.data is not None
         data = Path(params.data).resolve()
         prepare(data, purpose="ClickHouse's data folder", needs_bytes=_NEEDS_BYTES)
-        holding = lock(data)
+        lock_descriptor = lock(data)
         listening = bind(params.host, params.port or 0)
         engine = Engine(data, params.limits)
     except (Misconfigured, ClickHouseError) as error:
@@ -100,8 +100,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     ready = json.dumps({"port": listening.getsockname()[1], "version": engine.version})
     asyncio.run(serve(params, listening, engine, ready))
-    os.close(holding)
-    # The engine's own threads outlive an interpreter that ends in order; everything acknowledged is on disk.
+    os.close(lock_descriptor)
+    # The engine's threads would outlive a regular exit of the interpreter; acknowledged data is on disk.
     sys.stdout.flush()
     os._exit(0)
 

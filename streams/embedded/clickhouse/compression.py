@@ -1,4 +1,4 @@
-"""Compression of bodies: HTTP's content encodings, and ClickHouse's own blocks (`compress=1`, `decompress=1`)."""
+"""Compresses and decompresses bodies: HTTP encodings, and ClickHouse's blocks (`compress=1`, `decompress=1`)."""
 
 import bz2
 import lzma
@@ -9,41 +9,41 @@ from typing import Any, Protocol
 from streams.embedded.clickhouse.block_checksum import city_hash_128
 from streams.embedded.clickhouse.errors import ClickHouseError
 
-# What we offer, best first: lz4 costs least of the CPU that the engine needs; a browser or curl asks for gzip.
+# The offered encodings, preferred ones first: lz4 takes least CPU from the engine; browsers and curl request gzip.
 _OFFERED = ("lz4", "zstd", "gzip", "deflate", "br")
 
 _CHECKSUM_BYTES, _HEADER_BYTES = 16, 9
 _LZ4, _ZSTD, _NONE = 0x82, 0x90, 0x02
-# ClickHouse's DBMS_MAX_COMPRESSED_SIZE: a larger block is an error of its sender.
+# ClickHouse's DBMS_MAX_COMPRESSED_SIZE: a larger block is an error of the sender.
 _MAX_BLOCK_BYTES = 1 << 30
 _OUT_BLOCK_BYTES = 1 << 20
 
 
 class Decoder(Protocol):
-    """Takes compressed pieces, gives back what they decompress to."""
+    """Decompresses a stream of pieces."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what can be decompressed so far."""
+        """Return the data that can be decompressed so far."""
 
     def finish(self) -> bytes:
-        """Return the rest; raise ClickHouseError if the stream is cut off."""
+        """Return the rest; raise ClickHouseError if the stream is truncated."""
 
 
 class Encoder(Protocol):
-    """Takes plain pieces, gives back compressed ones."""
+    """Compresses a stream of pieces."""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what is ready to be sent."""
+        """Return the data that is ready to be sent."""
 
     def flush(self) -> bytes:
-        """Return all that was fed and not yet returned."""
+        """Return all data that was fed and not yet returned."""
 
     def finish(self) -> bytes:
         """Return the rest and the end of the stream."""
 
 
 def decoder(encoding: str, max_whole_bytes: int) -> Decoder | None:
-    """Return the decoder of a Content-Encoding; None for none; raise ClickHouseError for an unknown one."""
+    """Return the decoder of a Content-Encoding, None without one; raise ClickHouseError for an unknown one."""
     if encoding in {"", "identity"}:
         return None
     if encoding == "br":
@@ -55,7 +55,7 @@ def decoder(encoding: str, max_whole_bytes: int) -> Decoder | None:
 
 
 def choose_encoding(accepted: tuple[str, ...]) -> str:
-    """Return the encoding for an answer, or an empty one."""
+    """Return the encoding for a response, or an empty one."""
     return next((name for name in _OFFERED if name in accepted), "")
 
 
@@ -99,14 +99,14 @@ _STREAMS: dict[str, Callable[[], Any]] = {
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """Return what the libraries raise for data that they cannot decompress."""
+    """Return the errors that the libraries raise for invalid data."""
     import zstandard
 
     return (zlib.error, OSError, EOFError, lzma.LZMAError, RuntimeError, ValueError, zstandard.ZstdError)
 
 
 class _Frames:
-    """Any number of frames, one after the other, as each of these formats allows."""
+    """Decodes any number of consecutive frames, which each of these formats allows."""
 
     def __init__(self, encoding: str, make: Callable[[], Any]) -> None:
         self._encoding = encoding
@@ -134,15 +134,15 @@ class _Frames:
 
 
 class _Brotli:
-    """Brotli, whole: the library at hand has no streaming decoder."""
+    """Decodes Brotli as a whole, because the library has no streaming decoder."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max = max_bytes
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        self._held += data
-        if len(self._held) > self._max:
+        self._buffer += data
+        if len(self._buffer) > self._max:
             raise ClickHouseError(
                 229, "QUERY_IS_TOO_LARGE", f"A brotli body may have {self._max} bytes; send lz4 or zstd"
             )
@@ -152,55 +152,55 @@ class _Brotli:
         import cramjam
 
         try:
-            return bytes(cramjam.brotli.decompress(bytes(self._held)))
+            return bytes(cramjam.brotli.decompress(bytes(self._buffer)))
         except cramjam.DecompressionError as error:
             raise _corrupt("br", error) from None
 
 
 class ClickHouseBlocks:
-    """ClickHouse's own compressed blocks: checksum, method, sizes, data. The checksum is not looked at."""
+    """Decodes ClickHouse's compressed blocks (checksum, method, sizes, data), without verifying the checksum."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        self._held += data
+        self._buffer += data
         out = []
-        while len(self._held) >= _CHECKSUM_BYTES + _HEADER_BYTES:
-            header = self._held[_CHECKSUM_BYTES : _CHECKSUM_BYTES + _HEADER_BYTES]
+        while len(self._buffer) >= _CHECKSUM_BYTES + _HEADER_BYTES:
+            header = self._buffer[_CHECKSUM_BYTES : _CHECKSUM_BYTES + _HEADER_BYTES]
             packed, plain = int.from_bytes(header[1:5], "little"), int.from_bytes(header[5:9], "little")
             if not _HEADER_BYTES <= packed <= _MAX_BLOCK_BYTES or plain > _MAX_BLOCK_BYTES:
                 raise _corrupt("block", "its size cannot be")
             end = _CHECKSUM_BYTES + packed
-            if len(self._held) < end:
+            if len(self._buffer) < end:
                 break
-            out.append(_unpacked(header[0], bytes(self._held[_CHECKSUM_BYTES + _HEADER_BYTES : end]), plain))
-            del self._held[:end]
+            out.append(_unpacked(header[0], bytes(self._buffer[_CHECKSUM_BYTES + _HEADER_BYTES : end]), plain))
+            del self._buffer[:end]
         return b"".join(out)
 
     def finish(self) -> bytes:
-        if self._held:
+        if self._buffer:
             raise _corrupt("block", "it ends too early")
         return b""
 
 
 class ClickHouseBlockEncoder:
-    """Writes ClickHouse's own blocks with LZ4, a MiB of the answer each."""
+    """Encodes ClickHouse's blocks with LZ4, each with a MiB of the response."""
 
     def __init__(self) -> None:
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        self._held += data
+        self._buffer += data
         out = []
-        while len(self._held) >= _OUT_BLOCK_BYTES:
-            out.append(_packed(bytes(self._held[:_OUT_BLOCK_BYTES])))
-            del self._held[:_OUT_BLOCK_BYTES]
+        while len(self._buffer) >= _OUT_BLOCK_BYTES:
+            out.append(_packed(bytes(self._buffer[:_OUT_BLOCK_BYTES])))
+            del self._buffer[:_OUT_BLOCK_BYTES]
         return b"".join(out)
 
     def flush(self) -> bytes:
-        plain = bytes(self._held)
-        self._held.clear()
+        plain = bytes(self._buffer)
+        self._buffer.clear()
         return _packed(plain) if plain else b""
 
     def finish(self) -> bytes:

@@ -1,8 +1,8 @@
-"""The data folder: what must stand in it before the engine opens it, so that the engine behaves like a server.
+"""Prepares the data folder before the engine opens it, so that the engine behaves like a server.
 
 chdb starts as clickhouse-local does: its default database is an overlay that also reads files of the machine by
-name, and its user may do everything. A configuration file gives it another default database (dropped at once), the
-metadata of an ordinary `default` database, bounds on memory, and a user without any grant on what lies outside.
+name, and its user has all privileges. A configuration file sets another default database (dropped at once), the
+metadata of an ordinary `default` database, memory limits, and a user without privileges outside of the database.
 """
 
 import fcntl
@@ -14,17 +14,17 @@ from pathlib import Path
 from streams.embedded.clickhouse.params import Limits
 from streams.wire.errors import Misconfigured
 
-# The overlay that clickhouse-local makes of its default database; engine.py drops it after the start.
+# The overlay that clickhouse-local creates as its default database; engine.py drops it after the start.
 BOOT_DATABASE = "_boot"
 _LOCK_WITHIN_S = 2.0
 
-# A column of a compact part is read in pieces of some KiB each. By 128 KiB, as the engine would, the merge of 32 such
-# parts read ten times their bytes, 1.72 instead of 1.48 CPU s a million rows, and a scan of one column 27 instead of
-# 18 ms; by 8 KiB it takes more again.
+# A column of a compact part has pieces of some KiB. With reads of 128 KiB, the engine's default, the merge of 32 such
+# parts read ten times their bytes and took 1.72 instead of 1.48 CPU s a million rows, and a scan of one column 27
+# instead of 18 ms; with 8 KiB it takes longer again.
 _READ_BYTES = 32 << 10
 
-# Each thread of the engine keeps three files of /proc open, idle ones too: 152 of them were seen after a minute of
-# twelve clients, with half of the usual 1,024 descriptors.
+# Each thread of the engine, even an idle one, has three files of /proc open: 152 threads were observed after a minute
+# of twelve clients, with half of the usual 1,024 descriptors.
 _CONFIG = """<clickhouse>
 <default_database>{boot}</default_database>
 <users_config>{users}</users_config>
@@ -38,7 +38,7 @@ _CONFIG = """<clickhouse>
 </clickhouse>
 """
 
-# SOURCES is every table function and engine that reaches beyond the database: FILE, URL, REMOTE, S3, ODBC and so on.
+# SOURCES are all table functions and engines that access data outside of the database: FILE, URL, REMOTE, S3, ODBC ...
 _USERS = """<clickhouse>
 <users><default>
 <password></password><networks><ip>::/0</ip></networks><profile>default</profile><quota>default</quota>
@@ -59,9 +59,9 @@ TABLE ENGINE ON URL, TABLE ENGINE ON SQLite</query>
 
 
 def lock(data: Path) -> int:
-    """Lock the folder and return the descriptor that holds it; raise Misconfigured if another process keeps it.
+    """Lock the folder and return the lock's descriptor; raise Misconfigured if another process has it.
 
-    It waits a little: a server whose parent was killed a moment ago is still ending.
+    Waits briefly, because a server whose parent was just killed is still ending.
     """
     descriptor = os.open(data / "railsight.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     give_up = time.monotonic() + _LOCK_WITHIN_S
@@ -79,9 +79,9 @@ def lock(data: Path) -> int:
 
 def write_configuration(data: Path, limits: Limits) -> Path:
     """Write the engine's configuration and the metadata of its first database; return the configuration's path."""
-    face = data / "face"
-    face.mkdir(exist_ok=True)
-    users, config = face / "users.xml", face / "config.xml"
+    server = data / "face"
+    server.mkdir(exist_ok=True)
+    users, config = server / "users.xml", server / "config.xml"
     users.write_text(_USERS.format(memory=limits.query_memory_bytes, read=_READ_BYTES))
     config.write_text(_CONFIG.format(boot=BOOT_DATABASE, users=_escaped(users), memory=limits.server_memory_bytes))
     metadata = data / "metadata"
@@ -90,7 +90,7 @@ def write_configuration(data: Path, limits: Limits) -> Path:
     if not default.exists():
         default.write_text(f"ATTACH DATABASE _ UUID '{uuid.uuid4()}'\nENGINE = Atomic\n")
     # clickhouse-local gives its overlay the UUID that this link names, which is that of the database `default`:
-    # the engine then ends with "Mapping for table with UUID … already exists". The engine makes the link anew.
+    # the engine then ends with "Mapping for table with UUID … already exists". The engine recreates the link.
     link = metadata / "default"
     if link.is_symlink():
         link.unlink()

@@ -1,4 +1,4 @@
-"""The engine: chdb on one data folder, and connections to it, each with settings and temporary tables of its own.
+"""Wraps the engine: chdb on one data folder, and connections, each with its own settings and temporary tables.
 
 One connection serves one statement at a time, and a connection costs 0.3 ms; so every request gets a new one, and a
 session keeps one. Every call here blocks and belongs into a thread; chdb lets go of the interpreter while it works.
@@ -16,13 +16,13 @@ from streams.embedded.clickhouse.data_dir import BOOT_DATABASE, write_configurat
 from streams.embedded.clickhouse.errors import ClickHouseError, from_engine
 from streams.embedded.clickhouse.params import Limits
 
-# What clickhouse-local sets for a person at a terminal and a server does not.
+# Settings that clickhouse-local has for interactive use, and a server has not.
 _AS_A_SERVER = {"implicit_select": "0", "allow_introspection_functions": "0"}
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A whole answer, and what the engine counted."""
+    """A complete result with the engine's counts."""
 
     data: bytes = b""
     rows: int = 0
@@ -34,7 +34,7 @@ class Result:
 
 
 class Connection:
-    """One connection. Errors leave it as ClickHouseError with the engine's code."""
+    """One connection; its errors are raised as ClickHouseError with the engine's code."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -48,11 +48,11 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Let go of it, with its settings and temporary tables."""
+        """Close the connection, with its settings and temporary tables."""
         self._raw.close()
 
     def query(self, sql: str, output_format: str = "TabSeparated") -> Result:
-        """Run one statement and return its whole answer."""
+        """Run one statement and return its complete result."""
         try:
             got = self._raw._conn.query(_encoded(sql), output_format, params={})  # noqa: SLF001 — the wrapper adds only notebooks
         except RuntimeError as error:
@@ -68,7 +68,7 @@ class Connection:
         )
 
     def blocks(self, sql: str, output_format: str) -> "Blocks":
-        """Begin a SELECT whose result comes block by block, each encoded for itself."""
+        """Start a SELECT whose result is returned in separately encoded blocks."""
         mark = f"/* {uuid.uuid4()} */"
         try:
             return Blocks(self._raw.send_query(_encoded(f"{mark} {sql}"), output_format), mark)
@@ -76,14 +76,14 @@ class Connection:
             raise from_engine(str(error)) from None
 
     def insert(self, sql: str, input_format: str) -> "Insert":
-        """Begin an INSERT whose data follows in pieces."""
+        """Start an INSERT whose data follows in pieces."""
         try:
             return Insert(self._raw.send_insert(_encoded(sql), input_format))
         except RuntimeError as error:
             raise from_engine(str(error)) from None
 
     def configure(self, settings: Mapping[str, str], database: str) -> None:
-        """Set what the connection's next statements run under."""
+        """Set the settings and database of the next statements."""
         if settings:
             changes = ", ".join(f"{_setting_name(name)} = {quoted(value)}" for name, value in settings.items())
             self.query(f"SET {changes}")
@@ -96,7 +96,7 @@ class Connection:
 
 
 class Blocks:
-    """A result under way; `mark` stands in the text of its query and in no other's."""
+    """A running query's result; `mark` is in the text of this query only."""
 
     def __init__(self, stream: Any, mark: str) -> None:
         self._stream = stream
@@ -111,7 +111,7 @@ class Blocks:
         return None if got is None else bytes(got.bytes())
 
     def close(self) -> None:
-        """Give up what is left of it."""
+        """Discard the rest of the result."""
         try:
             self._stream.cancel()
         except RuntimeError as error:
@@ -119,13 +119,13 @@ class Blocks:
 
 
 class Insert:
-    """An INSERT under way: nothing is promised before `finish` returned."""
+    """A running INSERT; nothing is acknowledged before `finish` has returned."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
     def append(self, data: bytes) -> None:
-        """Give the engine the next piece of the data; an empty one is none."""
+        """Pass the next piece of the data to the engine; an empty piece is ignored."""
         if not data:
             return
         try:
@@ -134,7 +134,7 @@ class Insert:
             raise from_engine(str(error)) from None
 
     def finish(self) -> Result:
-        """Write what is left; what it acknowledges is on disk as far as the engine's own settings say."""
+        """Write the rest; acknowledged data is on disk as far as the engine's settings require."""
         try:
             done = self._stream.finish()
         except RuntimeError as error:
@@ -142,7 +142,7 @@ class Insert:
         return Result(written_rows=done.rows_written, written_bytes=done.bytes_written, elapsed_s=done.elapsed)
 
     def cancel(self) -> None:
-        """Give it up; blocks that the engine wrote already stay, as they do on a server."""
+        """Cancel the INSERT; blocks that the engine has written stay, as on a server."""
         try:
             self._stream.cancel()
         except RuntimeError as error:
@@ -150,13 +150,13 @@ class Insert:
 
 
 class Engine:
-    """chdb opened on a folder. One process has one engine."""
+    """The chdb engine of a folder; a process can have one engine only."""
 
     def __init__(self, data: Path, limits: Limits) -> None:
         """Open the folder; raise ClickHouseError if the engine refuses it."""
         config = write_configuration(data, limits)
         self._address = f"{data}?config-file={config}"
-        # Kept open as long as the process lives: the engine ends with its last connection.
+        # Stays open until the process ends, because the engine ends with its last connection.
         self._keeper = self.connect({}, "")
         self._keeping = threading.Lock()
         with self._keeping:
@@ -165,7 +165,7 @@ class Engine:
         self.timezone = self._keeper.value("timezone()")
 
     def connect(self, settings: Mapping[str, str], database: str) -> Connection:
-        """Open a connection that behaves as one to a server does, under these settings, in this database."""
+        """Open a connection that behaves like one to a server, with these settings and this database."""
         import chdb
 
         try:
@@ -180,14 +180,14 @@ class Engine:
         return connection
 
     def kill(self, mark: str) -> None:
-        """Ask running queries whose text contains `mark` to stop; return at once."""
+        """Cancel the running queries whose text contains `mark`, without waiting for their end."""
         with self._keeping:
             self._keeper.query(
                 f"KILL QUERY WHERE position(query, {quoted(mark)}) > 0 AND NOT startsWith(query, 'KILL QUERY') ASYNC"
             )
 
     def keep_default_database(self) -> None:
-        """Make the database `default` again if a client dropped it: without it no connection can be opened."""
+        """Recreate the database `default` if a client dropped it, because connections need it."""
         with self._keeping:
             self._keeper.query("CREATE DATABASE IF NOT EXISTS default")
 
@@ -211,7 +211,7 @@ def identifier(name: str) -> str:
 
 
 def _setting_name(name: str) -> str:
-    # A name out of the URL goes into SQL: what no setting is called is refused in the engine's words.
+    # A name from the URL becomes part of SQL: an invalid name of a setting is refused with the engine's message.
     if not name.isidentifier() or not name.isascii():
         raise ClickHouseError(115, "UNKNOWN_SETTING", f"Unknown setting {quoted(name)}")
     return name

@@ -1,8 +1,8 @@
-"""Errors as ClickHouse says them: a code, a name, a text, and the HTTP status that a code gets."""
+"""Defines ClickHouse's errors: code, name, message, and the HTTP status of a code."""
 
 import re
 
-# After ClickHouse's src/Server/HTTP/exceptionCodeToHTTPStatus.cpp; what is not here is 500.
+# From ClickHouse's src/Server/HTTP/exceptionCodeToHTTPStatus.cpp; other codes have status 500.
 _STATUS = {
     400: (6, 8, 15, 25, 26, 27, 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321, 376, 427, 441, 675, 676),
     401: (194,),
@@ -20,7 +20,7 @@ _CODE = re.compile(r"Code:\s*(\d+)\.\s*")
 
 
 class ClickHouseError(Exception):
-    """An error with ClickHouse's own code; `message` is what the client reads, on one line or more."""
+    """An error with ClickHouse's code; `message` is the text for the client, of one or more lines."""
 
     def __init__(self, code: int, name: str, message: str) -> None:
         super().__init__(code, name, message)
@@ -33,19 +33,19 @@ class ClickHouseError(Exception):
 
     @property
     def status(self) -> int:
-        """The HTTP status that the server gives this code."""
+        """The HTTP status of the code."""
         return _STATUS_OF.get(self.code, 500)
 
 
 class EngineError(ClickHouseError):
-    """An error in the engine's own words, which already carry code and name."""
+    """An error with the engine's message, which already has code and name."""
 
     def __str__(self) -> str:
         return self.message
 
 
 def from_engine(text: str) -> EngineError:
-    """Read the code out of what the engine said; 1002 (UNKNOWN_EXCEPTION) if it named none."""
+    """Return the error of an engine's message; its code is 1002 (UNKNOWN_EXCEPTION) if the message has none."""
     found = _CODE.search(text)
     if found is None:
         return EngineError(1002, "UNKNOWN_EXCEPTION", f"Code: 1002. DB::Exception: {text}. (UNKNOWN_EXCEPTION)")
@@ -53,6 +53,6 @@ def from_engine(text: str) -> EngineError:
 
 
 def format_error(error: ClickHouseError, version: str) -> str:
-    """Return the error as the server writes it: with the version at its end, once, and a line break."""
+    """Return the error in the server's format: with the version at its end, once, and a line break."""
     text = re.sub(r" \(version [^()]*(\([^()]*\))?\)(?=\. \(\w+\)$|$)", "", str(error).strip())
     return f"{text} (version {version} (official build))\n"

@@ -29,14 +29,14 @@ from streams.embedded.clickhouse.result_pipe import ResultPipe
 from streams.embedded.clickhouse.staging import staging_table
 from streams.embedded.clickhouse.statement import Statement
 
-# How soon a client's leaving is noticed while nothing comes from the engine.
+# Interval in which a disconnected client is detected while the engine returns nothing.
 _LOOK_UP_EVERY_S = 0.1
 
 T = TypeVar("T")
 
 
 class Execution:
-    """One statement of one call."""
+    """The execution of one statement of a request."""
 
     def __init__(
         self, engine: Engine, threads: Executor, connection: Connection, reply: Response, request: web.Request
@@ -48,7 +48,7 @@ class Execution:
         self._request = request
 
     async def run(self, call: QueryRequest, statement: Statement, data: AsyncIterator[bytes]) -> web.StreamResponse:
-        """Run the statement and return the answer; errors before its first byte are the caller's to tell."""
+        """Run the statement and return the response; errors before its first byte are raised to the caller."""
         output_format = statement.format if statement.data_at is None and statement.format else call.default_format
         if statement.returns_rows:
             self._reply.announce(output_format, content_type(output_format))
@@ -86,7 +86,7 @@ class Execution:
             await asyncio.shield(self._in_thread(lambda: self._connection.query(stage.drop)))
 
     async def _feed(self, into: str, written_as: str, first: bytes, data: AsyncIterator[bytes]) -> Result:
-        """Hand the data to the engine as it arrives."""
+        """Pass the data to the engine as it arrives."""
         insert = await self._in_thread(lambda: self._connection.insert(into, written_as))
         # The next piece is received while the engine takes the last one.
         writing = asyncio.ensure_future(self._in_thread(partial(insert.append, first)))
@@ -96,7 +96,7 @@ class Execution:
                 writing = asyncio.ensure_future(self._in_thread(partial(insert.append, piece)))
             await writing
         except (ClickHouseError, ClientPayloadError, ConnectionError, asyncio.CancelledError):
-            # Cut off or wrong: what was not acknowledged is not to be kept.
+            # Truncated or invalid: data that was not acknowledged must not be stored.
             await asyncio.gather(writing, return_exceptions=True)
             with contextlib.suppress(ClickHouseError):
                 await asyncio.shield(self._in_thread(insert.cancel))
@@ -114,7 +114,7 @@ class Execution:
         except ClickHouseError as error:
             return await self._reply.fail(error)
         except BaseException:
-            # The client left, or the server stops.
+            # The client disconnected, or the server stops.
             await asyncio.shield(self._stop(pipe, running))
             raise
         finally:
@@ -122,7 +122,7 @@ class Execution:
         return await self._reply.finish(answer)
 
     async def _blocks(self, statement: Statement, revision: int) -> web.StreamResponse:
-        """Stream a SELECT as blocks of the client's own revision."""
+        """Stream a SELECT as blocks of the client's revision."""
         plain = statement.sql[: statement.clause_at]
         make = upgrade(revision, await self._in_thread(lambda: zoned_columns(self._connection, plain)))
         blocks = await self._in_thread(lambda: self._connection.blocks(statement.sql, "Native"))
@@ -136,7 +136,7 @@ class Execution:
         return await self._reply.finish(Result())
 
     async def _next_block(self, blocks: Blocks) -> bytes | None:
-        """Return the next block; while it is computed, look up whether the client is there and waits for something."""
+        """Return the next block; meanwhile check whether the client is connected, and send buffered data."""
         coming = asyncio.ensure_future(self._in_thread(blocks.next))
         try:
             while not (await asyncio.wait([coming], timeout=_LOOK_UP_EVERY_S))[0]:
@@ -167,11 +167,11 @@ class Execution:
             await self._reply.write(piece)
 
     async def _stop(self, pipe: ResultPipe, running: "asyncio.Future[Result]") -> None:
-        """Stop the query and wait until the engine has let go of its connection."""
+        """Cancel the query and wait until the engine has released its connection."""
         mark = f"OUTFILE '{pipe.path}'"
         while not running.done():
             await self._in_thread(lambda: self._engine.kill(mark))
-            # The engine looks up only between two writes: empty the pipe, or it never does.
+            # The engine checks for cancellation only between two writes, so the pipe must be drained.
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(_drained(pipe), _LOOK_UP_EVERY_S)
         running.exception()

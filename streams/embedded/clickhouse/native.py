@@ -1,8 +1,8 @@
-"""ClickHouse's Native format for clients that ask for a revision of its protocol (`client_protocol_version`).
+"""Converts the Native format for clients that request a revision of its protocol (`client_protocol_version`).
 
-The engine writes Native as revision 0. A client that said its revision reads more: a BlockInfo before every block,
+The engine writes Native as revision 0. A client of a later revision reads more: a BlockInfo before every block,
 the time zone of a DateTime column from revision 54337 on, and from 54454 on a byte after each column's type that
-says whether it is serialized specially. The last is given only to clickhouse-go's first question.
+marks a custom serialization. The last is sent only for clickhouse-go's first query.
 """
 
 import re
@@ -17,20 +17,20 @@ _TIME_ZONES = 54337
 _CUSTOM_SERIALIZATION = 54454
 _DATE_TIME = text("DateTime")
 
-# What clickhouse-go asks on each new connection. It reads the answer by the revision that it sent itself, and all
-# that follows by the one that is answered: 0 makes it read plain Native.
+# The query of clickhouse-go on each new connection. It parses the response by the revision that it sent, and later
+# ones by the revision in the response: 0 makes it read plain Native.
 _HANDSHAKE = re.compile(
     r"\s*SELECT\s+displayName\(\)\s*,\s*version\(\)\s*,\s*revision\(\)\s*,\s*timezone\(\)\s*;?\s*", re.IGNORECASE
 )
 
 
 def is_handshake(sql: str, revision: int) -> bool:
-    """Say whether this is the question with which clickhouse-go begins."""
+    """Return whether this is clickhouse-go's first query."""
     return revision > 0 and _HANDSHAKE.fullmatch(sql) is not None
 
 
 def handshake_block(connection: Connection, revision: int) -> Result:
-    """Return the answer to that question as a block of the client's revision; it says that ours is 0."""
+    """Return the result of that query as a block of the client's revision, with our revision 0 in it."""
     row = connection.query("SELECT displayName(), version(), timezone()", "TabSeparatedRaw").data.decode()
     name, version, zone = row.rstrip("\n").split("\t")
     fields = [
@@ -46,30 +46,30 @@ def handshake_block(connection: Connection, revision: int) -> Result:
 
 
 def wants_blocks(revision: int) -> bool:
-    """Say whether a client of this revision reads a BlockInfo; later ones were told that our revision is 0."""
+    """Return whether a client of this revision reads a BlockInfo; later ones received our revision 0."""
     return 0 < revision < _CUSTOM_SERIALIZATION
 
 
 def upgrade(revision: int, zones: Mapping[str, str]) -> Callable[[bytes], bytes]:
-    """Return what makes a block of `revision` of one of revision 0; `zones` are the types of DateTime columns by name.
+    """Return a converter of blocks from revision 0 to `revision`; `zones` are the types of DateTime columns by name.
 
-    A block whose columns cannot be told apart keeps the bare `DateTime`.
+    A block with an unsupported type keeps the bare `DateTime`.
     """
 
-    def one(block: bytes) -> bytes:
+    def convert(block: bytes) -> bytes:
         if revision < _TIME_ZONES or not zones or _DATE_TIME not in block:
             return BLOCK_INFO + block
-        pieces, kept = [BLOCK_INFO], 0
+        pieces, copied = [BLOCK_INFO], 0
         try:
             for column in columns(block):
                 if column.type == "DateTime" and column.name in zones:
-                    pieces += [block[kept : column.type_at], text(zones[column.name])]
-                    kept = column.data_at
+                    pieces += [block[copied : column.type_at], text(zones[column.name])]
+                    copied = column.data_at
         except UnsupportedType:
             pass
-        return b"".join([*pieces, block[kept:]])
+        return b"".join([*pieces, block[copied:]])
 
-    return one
+    return convert
 
 
 def zoned_columns(connection: Connection, sql: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Where the columns of a Native block begin and end: the format is not framed, so their types must be walked.
+"""Finds the columns of a Native block; the format has no lengths, so each column is parsed by its type.
 
 Types that keep a structure of their own inside the data (JSON, Dynamic, Variant, AggregateFunction) are not walked.
 """
@@ -40,7 +40,7 @@ _KEYS_PRESENT, _KEY_WIDTH = 1 << 9, 0xFF
 
 
 class UnsupportedType(ValueError):
-    """The block holds a type whose data cannot be walked, or is cut short."""
+    """The block has an unsupported type, or is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def text(value: str) -> bytes:
 
 
 def columns(block: bytes) -> Iterator[Column]:
-    """Yield the columns of a block of revision 0; raise Unwalkable when one cannot be passed."""
+    """Yield the columns of a block of revision 0; raise UnsupportedType where one cannot be parsed."""
     walk = _BlockReader(block)
     count, rows = walk.varint(), walk.varint()
     for _ in range(count):
@@ -76,7 +76,7 @@ def columns(block: bytes) -> Iterator[Column]:
 
 
 def split(data: bytes) -> Iterator[bytes]:
-    """Yield the blocks that follow each other in `data`; one that cannot be walked is yielded with all that follows."""
+    """Yield the blocks that follow each other in `data`; one that cannot be parsed is yielded with all that follows."""
     start = 0
     while start < len(data):
         walk = _BlockReader(data, start)
@@ -112,7 +112,7 @@ class _BlockReader:
         return self._block[start : self.at].decode(errors="surrogateescape")
 
     def column(self, kind: str, rows: int) -> None:
-        """Pass a column: first the states of its types' serializations, then their data."""
+        """Skip a column: first the states of its types' serializations, then their data."""
         self._prefix(kind)
         self._data(kind, rows)
 
@@ -150,7 +150,7 @@ class _BlockReader:
         if not rows:
             return
         flags = self._number()
-        # The dictionary keeps the values of a Nullable without its map of nulls.
+        # The dictionary has the values of a Nullable without its map of nulls.
         if flags & _KEYS_PRESENT:
             self._data(inner[9:-1] if inner.startswith("Nullable(") else inner, self._number())
         self._skip((1 << (flags & _KEY_WIDTH)) * self._number())

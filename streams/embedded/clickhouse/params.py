@@ -1,4 +1,4 @@
-"""What the embedded ClickHouse is told: where its data lies, where it listens, who may come in, its bounds."""
+"""Settings of the embedded ClickHouse: data folder, address, users and limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user of the server. Without a password, only the empty one is right."""
+    """One user of the server; the default password is the empty one."""
 
     name: str
     password: str = field(default="", repr=False)
@@ -16,9 +16,9 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what the server takes of the machine.
+    """Limits of the server's use of the machine.
 
-    The defaults leave room on the 24 GiB that the whole pipeline is sized for; ClickHouse alone would take 90 %.
+    The defaults leave room on the 24 GiB that the whole pipeline is sized for; ClickHouse's own default is 90 %.
     """
 
     server_memory_bytes: int = 8 << 30
@@ -31,7 +31,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class ClickHouseParams:
-    """`data` None is the user's data folder; `port` None is a free one."""
+    """The parameters; `data` None is the user's data folder, `port` None is a free port."""
 
     data: Path | None = None
     host: str = "127.0.0.1"
@@ -40,7 +40,7 @@ class ClickHouseParams:
     limits: Limits = Limits()
 
     def to_json(self) -> dict[str, object]:
-        """Return what the server process reads on its standard input: passwords never stand on a command line."""
+        """Return the JSON that the server process reads from a pipe, so that no password is on a command line."""
         return {
             "data": str(self.data),
             "host": self.host,
@@ -51,7 +51,7 @@ class ClickHouseParams:
 
 
 def from_json(text: Mapping[str, object]) -> ClickHouseParams:
-    """Read what `to_json` wrote."""
+    """Return the parameters from the JSON of `to_json`."""
     users, limits = text["users"], text["limits"]
     assert isinstance(users, list)
     assert isinstance(limits, dict)

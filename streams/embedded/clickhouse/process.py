@@ -1,4 +1,4 @@
-"""The embedded ClickHouse as a process of its own: started until it answers, and ended with its parent."""
+"""Runs the embedded ClickHouse as a process that is ready after the start and ends with its parent."""
 
 import dataclasses
 import http.client
@@ -14,14 +14,14 @@ from streams.embedded.directories import data_directory, prepare, refusing_disk_
 from streams.embedded.watched_process import WatchedProcess
 from streams.wire.errors import Misconfigured
 
-# Seen: 0.4 s with an empty folder; one that was killed under load reads its parts again.
+# 0.4 s with an empty folder; a server that was killed under load reads its parts again.
 _START_WITHIN_S = 60.0
 _NEEDS_BYTES = 256 << 20
 _PURPOSE = "ClickHouse's data folder"
 
 
 class EmbeddedClickHouse:
-    """One server. `url` is where it answers, once started."""
+    """One server; `url` is its address after the start."""
 
     def __init__(self, params: ClickHouseParams | None = None) -> None:
         given = params or ClickHouseParams()
@@ -32,7 +32,7 @@ class EmbeddedClickHouse:
 
     @property
     def url(self) -> str:
-        """`http://host:port`; raises RuntimeError before the start."""
+        """The URL `http://host:port`; raises RuntimeError before the start."""
         if not self.port or self._process is None:
             raise RuntimeError("the embedded ClickHouse has not been started")
         host = self._params.host
@@ -40,7 +40,7 @@ class EmbeddedClickHouse:
 
     @property
     def log(self) -> Path:
-        """What the server process prints."""
+        """The log file of the server process."""
         return self.data / "face" / "server.log"
 
     @property
@@ -58,27 +58,27 @@ class EmbeddedClickHouse:
         self.stop()
 
     def start(self) -> None:
-        """Start it and return once /ping and SELECT 1 answer; raise Misconfigured, in one line, if it cannot."""
+        """Start the server and return once /ping and queries respond; raise Misconfigured, in one line, if it fails."""
         prepare(self.data, purpose=_PURPOSE, needs_bytes=_NEEDS_BYTES)
         with refusing_disk_errors(self.data, _PURPOSE):
             self.log.parent.mkdir(exist_ok=True)
             self._process = self._spawn()
         try:
-            self.port = self._port_said(time.monotonic() + _START_WITHIN_S)
-            self._ask("GET", "/ping", b"Ok.\n")
-            # Any answer of a statement will do: who may ask what is up to the users given.
-            self._ask("POST", "/", None)
+            self.port = self._wait_for_port(time.monotonic() + _START_WITHIN_S)
+            self._check("GET", "/ping", b"Ok.\n")
+            # Any response to a statement suffices, because the configured users may not allow it.
+            self._check("POST", "/", None)
         except BaseException:
             self.kill()
             raise
 
     def stop(self) -> None:
-        """End it in order; what it acknowledged stays."""
+        """Stop the server in order; acknowledged data stays."""
         if self._process is not None:
             self._process.stop()
 
     def kill(self) -> None:
-        """End it as a power cut would; what it acknowledged stays."""
+        """Kill the server as a power failure would; acknowledged data stays."""
         if self._process is not None:
             self._process.kill()
 
@@ -87,32 +87,32 @@ class EmbeddedClickHouse:
         return None if self._process is None else self._process.wait(timeout_s)
 
     def _spawn(self) -> WatchedProcess:
-        # By a pipe: passwords stand neither on a command line nor in the environment.
+        # A pipe, so that passwords are neither on a command line nor in the environment.
         reader, writer = os.pipe()
         try:
             os.write(writer, json.dumps(self._params.to_json()).encode() + b"\n")
             command = [sys.executable, "-m", "streams.embedded.clickhouse", str(reader)]
-            return WatchedProcess(command, self.log, held=[reader])
+            return WatchedProcess(command, self.log, inherited=[reader])
         finally:
             os.close(reader)
             os.close(writer)
 
-    def _port_said(self, deadline: float) -> int:
+    def _wait_for_port(self, deadline: float) -> int:
         assert self._process is not None
         while time.monotonic() < deadline:
             ended = self._process.exit_code is not None
             for line in self.log.read_text(errors="replace").splitlines():
-                said = _said(line)
-                if "error" in said:
-                    raise Misconfigured(str(said["error"]))
-                if "port" in said:
-                    return int(str(said["port"]))
+                fields = _parse_line(line)
+                if "error" in fields:
+                    raise Misconfigured(str(fields["error"]))
+                if "port" in fields:
+                    return int(str(fields["port"]))
             if ended:
                 raise Misconfigured(f"ClickHouse ended while it started: {_last_line(self.log)} (see {self.log})")
             self._process.wait(0.01)
         raise Misconfigured(f"ClickHouse did not start within {_START_WITHIN_S:.0f} s; see {self.log}")
 
-    def _ask(self, method: str, path: str, expected: bytes | None) -> None:
+    def _check(self, method: str, path: str, expected: bytes | None) -> None:
         connection = http.client.HTTPConnection(self._params.host, self.port, timeout=10)
         try:
             user = self._params.users[0]
@@ -132,14 +132,14 @@ class EmbeddedClickHouse:
             raise Misconfigured(f"ClickHouse answers {answer.status}: {body.decode(errors='replace').strip()}")
 
 
-def _said(line: str) -> dict[str, object]:
+def _parse_line(line: str) -> dict[str, object]:
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "its log is empty"

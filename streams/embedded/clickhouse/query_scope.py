@@ -1,6 +1,6 @@
-"""What one call adds to a connection: settings, database, external tables; and taking it away from a session again.
+"""Applies the settings, database and external tables of one request to a connection, and reverts them in a session.
 
-A client gives the same settings and database with all its calls, so a session keeps them until a call gives others.
+A client sends the same settings and database with all its requests, so a session keeps them until they change.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from streams.embedded.clickhouse.statement import Statement
 
 @dataclass(frozen=True, slots=True)
 class QueryScope:
-    """The surroundings of one statement. All methods block."""
+    """The settings, database and tables of one statement; all methods block."""
 
     settings: Mapping[str, str]
     database: str
@@ -23,12 +23,12 @@ class QueryScope:
     tables: Sequence[ExternalTable]
 
     def open(self, engine: Engine) -> Connection:
-        """Open a connection of its own for the statement."""
+        """Open a separate connection for the statement."""
         connection = engine.connect(self.settings, self.database)
         try:
-            self._finish(connection)
+            self._create_tables(connection)
             if self.read_only:
-                # Last, and by itself: from here on the connection writes nothing, and cannot be told otherwise.
+                # Last and separately: from here on the connection cannot write, and the setting cannot be reverted.
                 connection.query(f"SET readonly = {self.read_only}")
         except BaseException:
             connection.close()
@@ -36,30 +36,30 @@ class QueryScope:
         return connection
 
     def enter(self, session: Session, statement: Statement) -> None:
-        """Make the session ready for the statement; `leave` must follow, also after an error."""
-        wanted = (dict(self.settings), self.database)
+        """Prepare the session for the statement; `leave` must follow, even after an error."""
+        requested = (dict(self.settings), self.database)
         if self.read_only and not statement.is_read_only:
-            # Not by `readonly`, which a connection never leaves again: the session may be a writer's.
+            # Not by `readonly`, which a connection cannot revert: a writer may use the session.
             raise ClickHouseError(164, "READONLY", "Cannot execute query in readonly mode")
         if statement.changes_session:
-            # What it changes is the session's own, which must show again first, and not what a call put over it.
-            _take_away(session)
-            session.has_own = True
-        elif session.laid_over != wanted:
-            _take_away(session)
-            session.ways_back = _ways_back(session, self.settings, self.database)
-            # Unknown until all of it is set: one of them may be refused.
-            session.laid_over = None
+            # The statement must change the session's own settings, so the overrides of requests are reverted first.
+            _undo(session)
+            session.has_own_settings = True
+        elif session.overrides != requested:
+            _undo(session)
+            session.undo_statements = _undo_statements(session, self.settings, self.database)
+            # Unknown until all are set, because one may be refused.
+            session.overrides = None
             session.connection.configure(self.settings, self.database)
-            session.laid_over = wanted
-        self._finish(session.connection)
+            session.overrides = requested
+        self._create_tables(session.connection)
 
     def leave(self, session: Session) -> None:
-        """Drop the tables that came with the statement."""
+        """Drop the external tables of the statement."""
         for table in self.tables:
             session.connection.query(f"DROP TEMPORARY TABLE IF EXISTS {identifier(table.name)}")
 
-    def _finish(self, connection: Connection) -> None:
+    def _create_tables(self, connection: Connection) -> None:
         for table in self.tables:
             connection.query(f"CREATE TEMPORARY TABLE {identifier(table.name)} ({table.structure})")
             insert = connection.insert(f"INSERT INTO {identifier(table.name)}", table.format)
@@ -68,21 +68,21 @@ class QueryScope:
             insert.finish()
 
 
-def _take_away(session: Session) -> None:
-    for statement in session.ways_back:
+def _undo(session: Session) -> None:
+    for statement in session.undo_statements:
         try:
             session.connection.query(statement)
         except ClickHouseError:
-            # Nothing to go back to: the setting was refused in the first place, or the database is gone.
+            # Nothing to revert: the setting was refused, or the database was dropped.
             continue
-    session.ways_back, session.laid_over = [], ({}, "")
+    session.undo_statements, session.overrides = [], ({}, "")
 
 
-def _ways_back(session: Session, settings: Mapping[str, str], database: str) -> list[str]:
+def _undo_statements(session: Session, settings: Mapping[str, str], database: str) -> list[str]:
     names = [name for name in settings if not name.startswith("param_")]
-    if not session.has_own:
-        back = [f"SET {name} = DEFAULT" for name in names]
-        return [*back, "USE default"] if database else back
-    back = [f"SET {name} = {quoted(session.connection.value(f'getSetting({quoted(name)})'))}" for name in names]
+    if not session.has_own_settings:
+        undo = [f"SET {name} = DEFAULT" for name in names]
+        return [*undo, "USE default"] if database else undo
+    undo = [f"SET {name} = {quoted(session.connection.value(f'getSetting({quoted(name)})'))}" for name in names]
     current = session.connection.value("currentDatabase()")
-    return [*back, f"USE {identifier(current)}"] if database else back
+    return [*undo, f"USE {identifier(current)}"] if database else undo

@@ -1,6 +1,6 @@
-"""One HTTP call, read: which query, under which settings, for whom, and how the answer is to look.
+"""Parses an HTTP request: query, settings, user and output format.
 
-After the HTTP interface of ClickHouse: what is not one of its own parameters is a setting of the query.
+As in ClickHouse's HTTP interface, a parameter that is not one of its own is a setting of the query.
 """
 
 import base64
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from streams.embedded.clickhouse.errors import ClickHouseError
 
 # Parameters of the interface itself (ClickHouse's src/Server/HTTPHandler.cpp); all others are settings.
-_OF_THE_INTERFACE = {
+_INTERFACE_PARAMETERS = {
     "buffer_size",
     "client_protocol_version",
     "close_session",
@@ -36,7 +36,7 @@ _SESSION_TIMEOUT_S, _MAX_SESSION_TIMEOUT_S = 60, 3600
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """What a client asks for, without the body of its request."""
+    """A request without its body."""
 
     parameters: Mapping[str, str] = field(default_factory=dict)
     user: str = "default"
@@ -47,11 +47,11 @@ class QueryRequest:
     header_database: str = ""
     header_format: str = ""
     tables: frozenset[str] = frozenset()
-    """The external tables that came with it, by name."""
+    """Names of the request's external tables."""
 
     @property
     def query(self) -> str:
-        """The part of the statement that is in the URL (or in a form)."""
+        """The part of the statement in the URL or in a form."""
         return self.parameters.get("query", "")
 
     @property
@@ -64,12 +64,12 @@ class QueryRequest:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The settings of the query, the values of its parameters among them, as `SET` takes them."""
-        shapes = {f"{table}_{what}" for table in self.tables for what in ("structure", "types", "format")}
+        """The settings of the query and the values of its parameters, as for `SET`."""
+        table_parameters = {f"{table}_{what}" for table in self.tables for what in ("structure", "types", "format")}
         return {
             name: value
             for name, value in self.parameters.items()
-            if name not in _OF_THE_INTERFACE and name not in shapes
+            if name not in _INTERFACE_PARAMETERS and name not in table_parameters
         }
 
     @property
@@ -89,11 +89,11 @@ class QueryRequest:
         return given
 
     def flag(self, name: str) -> bool:
-        """Say whether a parameter of the interface is switched on."""
+        """Return whether a parameter of the interface is enabled."""
         return self.parameters.get(name, "") in {"1", "true"}
 
     def with_form(self, fields: Mapping[str, str], tables: Iterable[str] = ()) -> "QueryRequest":
-        """Return the call with the fields of a form and its external tables; what the URL says goes first."""
+        """Return the request with the fields of a form and its external tables; the URL takes precedence."""
         return QueryRequest(
             {**fields, **self.parameters},
             self.user,
@@ -108,9 +108,9 @@ class QueryRequest:
 
 
 def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: Mapping[str, str]) -> QueryRequest:
-    """Read a call from its request line and headers (their names in lower case).
+    """Parse a request from its parameters and headers (names in lower case).
 
-    Raises ClickHouseError where the ways to say who one is contradict each other.
+    Raises ClickHouseError for conflicting ways of authentication.
     """
     given = dict(parameters)
     user, password = _credentials(given, headers)
@@ -118,7 +118,7 @@ def parse_request(method: str, parameters: Iterable[tuple[str, str]], headers: M
         parameters=given,
         user=user,
         password=password,
-        # A GET may be repeated by anything on its way, so that the server lets it change nothing.
+        # Any proxy may repeat a GET, so the server allows it no changes.
         may_write=method == "POST",
         content_encoding=headers.get("content-encoding", "").strip().lower(),
         accept_encoding=tuple(

@@ -1,4 +1,4 @@
-"""The body of a request, decompressed as it arrives: the statement at its head, an INSERT's data after it."""
+"""Reads the body of a request, decompressed as it arrives: the statement, then the data of an INSERT."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ from streams.embedded.clickhouse.errors import ClickHouseError
 from streams.embedded.clickhouse.params import Limits
 from streams.embedded.clickhouse.request import QueryRequest
 
-# ClickHouse looks for the end of an INSERT's head in max_query_size bytes, 256 KiB by default.
+# ClickHouse searches for the end of an INSERT's head within max_query_size bytes, 256 KiB by default.
 HEAD_BYTES = 1 << 18
 _PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalTable:
-    """A table that came with a query, to be had under `name` while the query runs."""
+    """A table sent with a query, available as `name` while the query runs."""
 
     name: str
     structure: str
@@ -26,10 +26,10 @@ class ExternalTable:
 
 
 class RequestBody:
-    """The plain bytes of one request: what the URL says of the query, then the body."""
+    """The decompressed bytes of a request: the query of the URL, then the body."""
 
     def __init__(self, request: web.Request, call: QueryRequest, limits: Limits) -> None:
-        """Refuse an unknown encoding with a ClickHouseError."""
+        """Raise ClickHouseError for an unknown encoding."""
         self._limits = limits
         self._decoders: list[Decoder] = []
         if (outer := decoder(call.content_encoding, limits.compressed_body_bytes)) is not None:
@@ -41,7 +41,7 @@ class RequestBody:
         self.buffered = call.query.encode() + b"\n" if call.query else b""
 
     async def read(self) -> bytes:
-        """Return the next piece, or none at the end."""
+        """Return the next piece, empty at the end."""
         while not self._ended:
             data = await self._source.read(_PIECE_BYTES)
             self._ended = not data
@@ -52,13 +52,13 @@ class RequestBody:
         return b""
 
     async def read_head(self) -> bytes:
-        """Read until a whole head must be there; return all that is held."""
+        """Read until the head must be complete; return all buffered data."""
         while len(self.buffered) < HEAD_BYTES and (piece := await self.read()):
             self.buffered += piece
         return self.buffered
 
     async def read_statement(self) -> bytes:
-        """Read a statement that has no data after it; raise ClickHouseError if it is too long."""
+        """Read a statement without data; raise ClickHouseError if it is too long."""
         pieces, size = [self.buffered], len(self.buffered)
         while piece := await self.read():
             pieces.append(piece)
@@ -71,9 +71,9 @@ class RequestBody:
         return self.buffered
 
     async def data_from(self, offset: int) -> AsyncIterator[bytes]:
-        """Yield an INSERT's data, beginning `offset` bytes into what is held, a MiB or so at a time.
+        """Yield an INSERT's data from `offset` in the buffer on, in pieces of about a MiB.
 
-        Fewer, larger pieces: each costs a change of threads and the engine some 20 µs.
+        Each piece takes a switch of threads and some 20 µs of the engine, so pieces are large.
         """
         pieces, size = [self.buffered[offset:]], len(self.buffered) - offset
         self.buffered = b""
@@ -90,7 +90,7 @@ class RequestBody:
 async def read_form(
     request: web.Request, call: QueryRequest, limits: Limits
 ) -> tuple[QueryRequest, list[ExternalTable]]:
-    """Read a multipart form: its fields are parameters of the call, its files are external tables."""
+    """Read a multipart form: its fields are parameters of the request, its files are external tables."""
     fields: dict[str, str] = {}
     files: dict[str, bytes] = {}
     size = 0

@@ -1,7 +1,7 @@
-"""The answer to one call: held back while it is small, so that its status and its figures are true; streamed after.
+"""Sends the response to a request: buffered while it is small, so that status and summary are correct, then streamed.
 
-An error that comes when part of the answer is out is written into the body, as ClickHouse writes it: between two
-marks with a tag that the header `X-ClickHouse-Exception-Tag` announced.
+An error after the first byte was sent is written into the body, as ClickHouse does: between two marks with a tag from
+the header `X-ClickHouse-Exception-Tag`.
 """
 
 import json
@@ -17,10 +17,10 @@ from streams.embedded.clickhouse.engine import Result
 from streams.embedded.clickhouse.errors import ClickHouseError, format_error
 from streams.embedded.clickhouse.request import QueryRequest
 
-# ClickHouse's DBMS_DEFAULT_BUFFER_SIZE: what its HTTP interface holds back before it sends anything.
-_HELD_BYTES = 1 << 20
-# How long at most, so that a slow result is seen as it comes.
-HOLD_BACK_S = 0.1
+# ClickHouse's DBMS_DEFAULT_BUFFER_SIZE: its HTTP interface buffers this much before it sends anything.
+_BUFFER_BYTES = 1 << 20
+# Maximum time of buffering, so that a slow result arrives in parts.
+MAX_BUFFER_S = 0.1
 _WAIT_IN_MEMORY_BYTES = 32 << 20
 
 _CONTENT_TYPES = {
@@ -50,7 +50,7 @@ def content_type(output_format: str) -> str:
 
 
 def summary(answer: Result) -> str:
-    """Return the X-ClickHouse-Summary of what the engine counted."""
+    """Return the X-ClickHouse-Summary from the engine's counts."""
     figures = {
         "read_rows": answer.read_rows,
         "read_bytes": answer.read_bytes,
@@ -65,7 +65,7 @@ def summary(answer: Result) -> str:
 
 
 class Response:
-    """One answer under way."""
+    """The response to one request."""
 
     def __init__(self, request: web.Request, call: QueryRequest, headers: Mapping[str, str], version: str) -> None:
         self._request = request
@@ -73,61 +73,61 @@ class Response:
         self._headers = dict(headers)
         self._version = version
         self._tag = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(16))
-        self._held: IO[bytes] = tempfile.SpooledTemporaryFile(_WAIT_IN_MEMORY_BYTES)  # noqa: SIM115 — closed in _close
-        self._held_bytes = 0
+        self._buffer: IO[bytes] = tempfile.SpooledTemporaryFile(_WAIT_IN_MEMORY_BYTES)  # noqa: SIM115 — closed in _end
+        self._buffered_bytes = 0
         self._response: web.StreamResponse | None = None
         self._encoder: Encoder | None = None
-        self._hold_until = request.loop.time() + HOLD_BACK_S
+        self._buffer_until = request.loop.time() + MAX_BUFFER_S
         self._waits = call.flag("wait_end_of_query")
 
     def announce(self, output_format: str, content_type: str) -> None:
-        """Say in the headers what the body will be."""
+        """Set the headers of the body's format."""
         self._headers |= {"X-ClickHouse-Format": output_format, "Content-Type": content_type}
 
     async def begin_early(self) -> None:
-        """Send what is held back, if there is something and the client did not ask to wait for the end."""
-        if self._response is None and not self._waits and self._held_bytes:
+        """Send buffered data, unless the client requested to wait for the end."""
+        if self._response is None and not self._waits and self._buffered_bytes:
             await self._begin()
 
     async def write(self, data: bytes) -> None:
-        """Take the next piece of the answer's body."""
+        """Write the next piece of the body."""
         if self._response is not None:
             await self._send(data)
             return
-        self._held.write(data)
-        self._held_bytes += len(data)
-        if self._held_bytes >= _HELD_BYTES or self._request.loop.time() > self._hold_until:
+        self._buffer.write(data)
+        self._buffered_bytes += len(data)
+        if self._buffered_bytes >= _BUFFER_BYTES or self._request.loop.time() > self._buffer_until:
             await self.begin_early()
 
     async def _begin(self) -> None:
-        """Send the headers and what was held back; from here on the status cannot change."""
+        """Send the headers and the buffered data; afterwards the status cannot change."""
         response = web.StreamResponse(headers=self._headers | {"X-ClickHouse-Exception-Tag": self._tag})
         self._encode_for(response)
         response.enable_chunked_encoding()
         await response.prepare(self._request)
         self._response = response
-        self._held.seek(0)
-        while piece := self._held.read(_HELD_BYTES):
+        self._buffer.seek(0)
+        while piece := self._buffer.read(_BUFFER_BYTES):
             await self._send(piece)
         if self._encoder is not None:
             await response.write(self._encoder.flush())
 
     async def finish(self, answer: Result) -> web.StreamResponse:
-        """End the answer and return it."""
+        """End the response and return it."""
         self._headers["X-ClickHouse-Summary"] = summary(answer)
-        if self._response is None and self._held_bytes < _HELD_BYTES:
+        if self._response is None and self._buffered_bytes < _BUFFER_BYTES:
             return self._at_once(200)
         if self._response is None:
             await self._begin()
         return await self._end()
 
     async def fail(self, error: ClickHouseError) -> web.StreamResponse:
-        """End the answer with an error, by its status if nothing is out yet."""
+        """End the response with an error, by its status if nothing has been sent."""
         text = format_error(error, self._version)
         if self._response is None:
-            self._held.seek(0)
-            self._held.truncate()
-            self._held.write(text.encode())
+            self._buffer.seek(0)
+            self._buffer.truncate()
+            self._buffer.write(text.encode())
             self._headers["X-ClickHouse-Exception-Code"] = str(error.code)
             self._headers["Content-Type"] = "text/plain; charset=UTF-8"
             if error.status == 401:
@@ -141,9 +141,9 @@ class Response:
         return await self._end()
 
     def _at_once(self, status: int) -> web.Response:
-        self._held.seek(0)
-        body = self._held.read()
-        self._held.close()
+        self._buffer.seek(0)
+        body = self._buffer.read()
+        self._buffer.close()
         response = web.Response(status=status, headers=self._headers)
         self._encode_for(response)
         if self._encoder is not None and body:
@@ -163,9 +163,9 @@ class Response:
         assert self._response is not None
         if self._encoder is not None:
             await self._response.write(self._encoder.finish())
-        # Its end is sent once the handler has returned: a client that has seen it uses its session again at once,
-        # which must be free by then.
-        self._held.close()
+        # The end is sent after the handler has returned: a client that has received it uses its session again at once,
+        # which must be unlocked by then.
+        self._buffer.close()
         return self._response
 
     def _encode_for(self, response: web.StreamResponse) -> None:

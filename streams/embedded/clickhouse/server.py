@@ -1,4 +1,4 @@
-"""The HTTP face: routes, who may come in, how many at once, and the way of one call through the engine."""
+"""Serves HTTP: routes, authentication, the limit of concurrent queries, and the processing of requests."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class HttpServer:
-    """The server of one engine."""
+    """The HTTP server of one engine."""
 
     def __init__(self, engine: Engine, params: ClickHouseParams) -> None:
         self._engine = engine
@@ -44,13 +44,13 @@ class HttpServer:
         app.router.add_get("/replicas_status", self._ok)
         app.router.add_get("/", self._query)
         app.router.add_post("/", self._query)
-        app.router.add_route("*", "/{path:.+}", self._nothing)
+        app.router.add_route("*", "/{path:.+}", self._not_found)
         return app
 
     async def _ok(self, _: web.Request) -> web.Response:
         return web.Response(text="Ok.\n", content_type="text/html")
 
-    async def _nothing(self, request: web.Request) -> web.Response:
+    async def _not_found(self, request: web.Request) -> web.Response:
         return web.Response(
             status=404,
             text=f"There is no handle {request.path}\n\nUse / or /ping for health checks.\n"
@@ -67,12 +67,12 @@ class HttpServer:
             query_id = call.parameters.get("query_id") or str(uuid.uuid4())
             reply = Response(request, call, self._headers(query_id), self._engine.version)
             user = authenticate(call, self._params.users)
-            with self._one_more():
+            with self._query_slot():
                 return await self._answer(request, call, user, reply)
         except ClickHouseError as error:
             return await reply.fail(error)
         except (ConnectionError, ClientPayloadError):
-            # The client left, or broke its upload off: nobody reads this.
+            # The client disconnected or aborted its upload, so this response is not read.
             return web.Response(status=400)
 
     async def _answer(
@@ -98,7 +98,7 @@ class HttpServer:
     async def _scope(
         self, call: QueryRequest, user: User, statement: Statement, tables: list[ExternalTable]
     ) -> AsyncIterator[Connection]:
-        """Lend a connection with the call's settings, database and external tables."""
+        """Yield a connection with the request's settings, database and external tables."""
         settings, read_only = settings_for(user, call)
         scope = QueryScope(settings, call.database, read_only, tables)
         session_id = call.parameters.get("session_id", "")
@@ -126,13 +126,13 @@ class HttpServer:
             self.sessions.release(session)
 
     @contextlib.contextmanager
-    def _one_more(self) -> Iterator[None]:
-        most = self._params.limits.concurrent_queries
-        if self._running >= most:
+    def _query_slot(self) -> Iterator[None]:
+        limit = self._params.limits.concurrent_queries
+        if self._running >= limit:
             raise ClickHouseError(
                 202,
                 "TOO_MANY_SIMULTANEOUS_QUERIES",
-                f"Too many simultaneous queries. Maximum: {most}",
+                f"Too many simultaneous queries. Maximum: {limit}",
             )
         self._running += 1
         try:
@@ -153,7 +153,7 @@ class HttpServer:
 
 
 async def _no_data() -> AsyncIterator[bytes]:
-    """What follows a statement that came in a form: nothing."""
-    nothing: tuple[bytes, ...] = ()
-    for piece in nothing:
+    """Yield no data, for a statement in a form."""
+    no_pieces: tuple[bytes, ...] = ()
+    for piece in no_pieces:
         yield piece

@@ -1,4 +1,4 @@
-"""Sessions: connections that outlive a request, with their temporary tables and settings, until they expire."""
+"""Manages sessions: connections that outlive a request, with temporary tables and settings, until they expire."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,31 +12,31 @@ from streams.embedded.clickhouse.errors import ClickHouseError
 class Session:
     """One session; `expires_at` is read only while it is not in use.
 
-    `laid_over` are the settings and the database that the last call gave, `ways_back` the statements that undo them;
-    `has_own` says that a SET or USE of the client changed the session itself (see scope.py).
+    `overrides` are the settings and the database of the last request, `undo_statements` revert them;
+    `has_own_settings` is set if a SET or USE of the client changed the session itself (see query_scope.py).
     """
 
     connection: Connection
     timeout_s: int
     in_use: bool = True
     expires_at: float = float("inf")
-    laid_over: tuple[dict[str, str], str] | None = field(default_factory=lambda: ({}, ""))
-    ways_back: list[str] = field(default_factory=list)
-    has_own: bool = False
+    overrides: tuple[dict[str, str], str] | None = field(default_factory=lambda: ({}, ""))
+    undo_statements: list[str] = field(default_factory=list)
+    has_own_settings: bool = False
 
 
 class Sessions:
-    """All sessions of the server, by user and id. To be used from the event loop only."""
+    """All sessions of the server, by user and id; used from the event loop only."""
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
-        self._most = most
+    def __init__(self, max_sessions: int, clock: Callable[[], float]) -> None:
+        self._max_sessions = max_sessions
         self._clock = clock
         self._by_id: dict[tuple[str, str], Session | None] = {}
 
     async def take(
         self, user: str, session_id: str, *, must_exist: bool, timeout_s: int, connect: Callable[[], Connection]
     ) -> Session:
-        """Return the session, made if it is new; raise ClickHouseError if it is in use, unknown, or one too many."""
+        """Return the session, created if it is new; raise ClickHouseError if it is in use, unknown or one too many."""
         key = (user, session_id)
         self.drop_expired()
         if key in self._by_id:
@@ -49,7 +49,7 @@ class Sessions:
             return session
         if must_exist:
             raise ClickHouseError(372, "SESSION_NOT_FOUND", f"Session {session_id} not found")
-        if len(self._by_id) >= self._most:
+        if len(self._by_id) >= self._max_sessions:
             self._drop_longest_idle()
         self._by_id[key] = None  # locks the id while the connection is opened
         try:
@@ -61,25 +61,25 @@ class Sessions:
         return session
 
     def release(self, session: Session) -> None:
-        """Let others use the session; it expires its timeout from now."""
+        """Unlock the session; it expires after its timeout."""
         session.in_use = False
         session.expires_at = self._clock() + session.timeout_s
 
     def drop_expired(self) -> None:
-        """Close the sessions whose time is over."""
+        """Close the expired sessions."""
         now = self._clock()
         for key, session in list(self._by_id.items()):
             if session is not None and not session.in_use and session.expires_at <= now:
                 self._drop(key, session)
 
     def remove(self, session: Session) -> None:
-        """Close one session for good."""
-        for key, held in list(self._by_id.items()):
-            if held is session:
+        """Close one session."""
+        for key, known in list(self._by_id.items()):
+            if known is session:
                 self._drop(key, session)
 
     def close(self) -> None:
-        """Close all of them."""
+        """Close all sessions."""
         for key, session in list(self._by_id.items()):
             if session is not None:
                 self._drop(key, session)
@@ -87,7 +87,7 @@ class Sessions:
     def _drop_longest_idle(self) -> None:
         idle = [(s.expires_at, key) for key, s in self._by_id.items() if s is not None and not s.in_use]
         if not idle:
-            raise ClickHouseError(202, "TOO_MANY_SIMULTANEOUS_QUERIES", f"Too many sessions: {self._most}")
+            raise ClickHouseError(202, "TOO_MANY_SIMULTANEOUS_QUERIES", f"Too many sessions: {self._max_sessions}")
         key = min(idle)[1]
         session = self._by_id[key]
         assert session is not None

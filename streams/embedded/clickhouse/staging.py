@@ -1,6 +1,6 @@
-"""INSERTs whose data must lie in a table before it is inserted, because the library's own way does not do them.
+"""Rewrites INSERTs whose data must be staged in a temporary table, because the library does not support them.
 
-That is `INSERT … SELECT … FROM input('structure')`, which the library takes only whole and as text.
+These are `INSERT … SELECT … FROM input('structure')`, which the library accepts only complete and as text.
 """
 
 import re
@@ -13,7 +13,7 @@ _TABLE = "_railsight_input"
 
 @dataclass(frozen=True, slots=True)
 class StagingTable:
-    """A temporary table of this structure takes the data, and `sql` then carries it to its place."""
+    """A temporary table for the data, and the statement `sql` that inserts from it."""
 
     structure: str
     sql: str
@@ -27,10 +27,10 @@ class StagingTable:
 
 
 def staging_table(sql: str) -> StagingTable | None:
-    """Return the stage of an INSERT that selects from input(), or None."""
-    seen = list(tokens(sql))
-    for at, token in enumerate(seen[:-3]):
-        called, structure, closed = seen[at + 1 : at + 4]
+    """Return the staging table of an INSERT that selects from input(), or None."""
+    all_tokens = list(tokens(sql))
+    for at, token in enumerate(all_tokens[:-3]):
+        called, structure, closed = all_tokens[at + 1 : at + 4]
         if token.name.lower() == "input" and called.text == "(" and structure.kind == "string" and closed.text == ")":
             return StagingTable(_unquoted(structure.text), sql[: token.start] + _TABLE + sql[closed.end :])
     return None

@@ -1,4 +1,4 @@
-"""What a statement is: its kind, its output format, where an INSERT's data begins, what it may not touch.
+"""Parses statements: their kind, output format, the begin of an INSERT's data, and forbidden functions.
 
 It reads no more grammar than this needs; everything else is the engine's to parse and to refuse.
 """
@@ -13,7 +13,7 @@ from streams.embedded.clickhouse.tokens import Token, tokens
 
 Kind = Literal["select", "insert", "other"]
 
-# The engine streams what these begin; every other statement answers little and is answered whole.
+# The engine streams the results of these statements; other results are small and are sent as a whole.
 _SELECTS = {"SELECT", "WITH", "FROM", "EXPLAIN", "("}
 
 _READS = {"SHOW", "DESC", "DESCRIBE", "EXISTS", "SET", "USE"}
@@ -55,34 +55,34 @@ class Statement:
 
     @property
     def returns_rows(self) -> bool:
-        """Say whether it has a result, be it empty; what has none is answered without a format."""
+        """Return whether it has a result, even an empty one; other responses have no format."""
         first = next(tokens(self.sql), None)
         return self.kind == "select" or (first is not None and first.keyword in _ANSWERS)
 
     @property
     def is_explain(self) -> bool:
-        """Say whether it asks how a query would run."""
+        """Return whether it is an EXPLAIN."""
         return self.sql.lstrip()[:7].upper() == "EXPLAIN"
 
     @property
     def is_read_only(self) -> bool:
-        """Say whether it changes nothing but, at most, its own session."""
+        """Return whether it changes at most its own session."""
         first = next(tokens(self.sql), None)
         return self.kind == "select" or (first is not None and first.keyword in _READS)
 
     @property
     def changes_session(self) -> bool:
-        """Say whether it changes what the session's later statements run under."""
+        """Return whether it changes the settings or database of the session's later statements."""
         first = next(tokens(self.sql), None)
         return first is not None and first.keyword in {"SET", "USE"}
 
     @property
     def may_drop_databases(self) -> bool:
-        """Say whether a database may be gone after it."""
+        """Return whether it may drop a database."""
         return self.sql[:8].upper().startswith(("DROP", "DETACH", "RENAME"))
 
     def into(self, path: str, default_format: str) -> str:
-        """Return the statement with its result going to the pipe at `path`, in its own format or the default."""
+        """Return the statement with its result written to the pipe at `path`, in its own format or the default."""
         at = len(self.sql) if self.clause_at is None else self.clause_at
         quoted = path.replace("\\", "\\\\").replace("'", "\\'")
         tail = self.sql[at:] or f"FORMAT {default_format}"

@@ -1,4 +1,4 @@
-"""ClickHouse's lexical rules: where a statement's words, strings and comments begin and end.
+"""Splits statements into tokens by ClickHouse's lexical rules.
 
 It knows no grammar. What the tokens mean is statement.py's to say.
 Offsets are those of the text, so a text decoded as Latin-1 gives offsets of bytes.
@@ -39,12 +39,12 @@ class Token:
 
     @property
     def keyword(self) -> str:
-        """The word in capitals; empty for anything that cannot be a keyword."""
+        """The keyword in upper case; empty for a token that cannot be one."""
         return self.text.upper() if self.kind == "word" else ""
 
     @property
     def name(self) -> str:
-        """The identifier it spells, without its quotes; empty for anything that is none."""
+        """The identifier without its quotes; empty for any other token."""
         if self.kind == "word":
             return self.text
         if self.kind != "quoted":

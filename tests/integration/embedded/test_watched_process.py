@@ -109,7 +109,9 @@ def test_a_command_that_cannot_run_says_so_in_its_log(tmp_path: Path) -> None:
 def test_what_the_server_holds_is_held_until_it_ends(tmp_path: Path) -> None:
     """A descriptor handed over, such as a folder's lock, stays open in the server and nowhere else."""
     reader, writer = os.pipe()
-    server = WatchedProcess([sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", held=(writer,))
+    server = WatchedProcess(
+        [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", inherited=(writer,)
+    )
     os.close(writer)
     os.set_blocking(reader, False)
     with pytest.raises(BlockingIOError):

@@ -97,7 +97,7 @@ def test_a_damaged_and_a_missing_jar_are_fetched_again_and_no_other(tmp_path: Pa
 def test_what_comes_with_another_digest_never_reaches_the_cache(tmp_path: Path, repository: Repository) -> None:
     """A repository that serves other bytes is refused by the jar's name; the good ones are kept."""
     repository.files[JARS[1].name] = b"evil!!"
-    with pytest.raises(Misconfigured, match=r"cannot fetch beta-2\.0\.jar \(what came has another SHA-256"):
+    with pytest.raises(Misconfigured, match=r"cannot fetch beta-2\.0\.jar \(the download has another SHA-256"):
         bring(tmp_path, repository)
     held = tmp_path / "railsight" / "kafka-4.3.1"
     assert {path.name for path in held.iterdir()} == {JARS[0].name, JARS[2].name}
@@ -156,7 +156,7 @@ def test_a_folder_of_jars_takes_the_place_of_the_network(tmp_path: Path, reposit
 
 @pytest.mark.parametrize(
     ("data", "says"),
-    [(None, r"lacks beta-2\.0\.jar"), (b"wrong!", r"other bytes than the lock says in beta-2\.0\.jar")],
+    [(None, r"lacks beta-2\.0\.jar"), (b"wrong!", r"jars that differ from the lock: beta-2\.0\.jar")],
 )
 def test_a_folder_that_lacks_a_jar_or_has_another_is_refused_by_name(
     tmp_path: Path, repository: Repository, data: bytes | None, says: str

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from streams.embedded.kafka_config import KafkaParams, Ports, jvm_flags, properties, rendered
+from streams.embedded.kafka_config import KafkaParams, Ports, jvm_flags, properties, render
 
 ONE = (Ports(20001, 20002),)
 THREE = (*ONE, Ports(20003, 20004), Ports(20005, 20006))
@@ -55,7 +55,7 @@ def test_waiting_requests_are_bounded_by_no_less_than_the_largest() -> None:
 
 def test_properties_are_written_as_java_reads_them() -> None:
     """A backslash in a folder's name survives Java's reading of it."""
-    assert rendered({"node.id": 1, "log.dirs": "/a\\b"}) == "node.id=1\nlog.dirs=/a\\\\b\n"
+    assert render({"node.id": 1, "log.dirs": "/a\\b"}) == "node.id=1\nlog.dirs=/a\\\\b\n"
 
 
 def test_the_heap_is_bounded_and_a_full_one_ends_the_broker() -> None:

@@ -90,7 +90,7 @@ def test_a_given_port_that_is_taken_is_refused_by_its_number(tmp_path: Path) -> 
 def test_a_cluster_does_not_change_its_size(tmp_path: Path) -> None:
     """A folder of one broker is not started as three, which would lose its quorum."""
     prepare_cluster(tmp_path, KafkaParams())
-    with pytest.raises(Misconfigured, match="holds a cluster of 1, not of 3"):
+    with pytest.raises(Misconfigured, match="has a cluster of 1, not of 3"):
         prepare_cluster(tmp_path, KafkaParams(brokers=3))
 
 
