@@ -1,4 +1,4 @@
-"""What a run says of its machine, and how rarely it asks ClickHouse for more than a count."""
+"""The machine of a run, and the queries of its samples: rarely more than a count."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.fixtures.bench_reports import LOAD, report
 
 
 def test_a_machine_is_one_line_whatever_it_does_not_tell(tmp_path: Path) -> None:
-    """Cores, model and memory from /proc; a system without those files says so."""
+    """Cores, model and memory from /proc; without these files the memory is unknown."""
     (tmp_path / "cpuinfo").write_text("processor\t: 0\nmodel name\t: Example CPU @ 2.0GHz\nmodel name\t: other\n")
     (tmp_path / "meminfo").write_text("MemTotal:       25165824 kB\nMemFree: 1 kB\n")
     assert "cores of Example CPU @ 2.0GHz, 24.0 GiB, Linux " in machine_info(tmp_path)
@@ -42,7 +42,7 @@ def test_the_ages_of_rows_are_asked_for_when_there_are_more_of_them() -> None:
     assert sum(freshness.ages.values()) == 14
 
 
-def test_a_report_says_who_was_assumed_to_send() -> None:
+def test_a_report_names_the_assumed_senders() -> None:
     """Batches of one message are another load than batches of many."""
-    said = list(report_lines(report(load=replace(LOAD, senders=3, messages_per_batch=12.25))))
-    assert any("assumed: 3 producers send for all devices, 12.2 messages per batch" in line for line in said)
+    line = list(report_lines(report(load=replace(LOAD, senders=3, messages_per_batch=12.25))))
+    assert any("assumed: 3 producers send for all devices, 12.2 messages per batch" in line for line in line)

@@ -12,7 +12,7 @@ from tests.fixtures.bench_reports import report
 
 @pytest.mark.skipif(find_spec("matplotlib") is not None, reason="it is there")
 def test_without_matplotlib_the_extra_is_named() -> None:
-    """Before anything is measured one line says what to install."""
+    """Before anything is measured one line names the package to install."""
     with pytest.raises(Misconfigured, match=r"railsight\[bench\]"):
         refuse_without_matplotlib()
 

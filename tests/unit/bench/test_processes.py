@@ -1,4 +1,4 @@
-"""What processes used, read from a tree like /proc."""
+"""Usage of processes, read from a tree like /proc."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_what_a_killed_process_used_stays_counted(tmp_path: Path) -> None:
 
 
 def test_a_number_used_again_is_another_process(tmp_path: Path) -> None:
-    """Linux gives numbers again; the start tells the lives apart."""
+    """Linux reuses numbers; the start time distinguishes the processes."""
     _process(tmp_path, 10, 1, ticks=100, kib=1000, started=1)
     costs = ProcessCosts(tmp_path)
     costs.sample({"worker": 10})

@@ -1,4 +1,4 @@
-"""What a run can be asked to profile."""
+"""Parts that a run can profile."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from streams.wire.errors import Misconfigured
 
 @pytest.mark.parametrize("given", ["broker=out.json", "process", "process=", "=out.json"])
 def test_only_a_python_part_and_a_file_can_be_profiled(given: str) -> None:
-    """What cannot be is refused in one line before anything starts, with the parts that there are."""
+    """An impossible request is refused in one line before anything starts, with the known parts."""
     with pytest.raises(Misconfigured, match="process, persist"):
         parse_profile(given, ["process", "persist"])
 

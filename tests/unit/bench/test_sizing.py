@@ -1,4 +1,4 @@
-"""What many fabrics need, from what one cost."""
+"""Needs of many fabrics, from the cost of one."""
 
 from dataclasses import replace
 

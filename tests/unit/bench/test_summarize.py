@@ -1,4 +1,4 @@
-"""What lies in Kafka's folders, counted by topic; when a killed worker was on its way back."""
+"""Sizes of Kafka's folders by topic, and the recovery time of a killed worker."""
 
 from pathlib import Path
 

@@ -52,7 +52,7 @@ def test_each_command_loads_and_has_help(command: object) -> None:
 
 
 def test_an_unknown_command_is_refused() -> None:
-    """What is no command ends with 2 and is named."""
+    """An unknown command exits with 2 and is named."""
     done = run("nonsense")
     assert done.returncode == 2
     assert "nonsense" in done.stderr
@@ -93,7 +93,7 @@ def test_every_command_of_the_table_has_a_module() -> None:
     assert missing == []
 
 
-def test_logs_are_json_where_nobody_watches() -> None:
+def test_logs_are_json_without_a_terminal() -> None:
     """Off a terminal, each event is one JSON object; what a library warns of is one as well."""
     out = StringIO()
     log_setup.configure_logging("info", out)
@@ -106,7 +106,7 @@ def test_logs_are_json_where_nobody_watches() -> None:
 
 
 def test_commands_for_people_keep_the_kafka_client_quiet() -> None:
-    """What a client logs about a broker that is away is said by the command in one line, whatever level it chose."""
+    """The command reports a broker that does not answer in one line; the client's own logs are muted at any level."""
     out = StringIO()
     log_setup.configure_logging("info", out, muted=("aiokafka",))
     logging.getLogger("aiokafka").setLevel(logging.DEBUG)

@@ -1,4 +1,4 @@
-"""What the commands refuse before anything is started: one line each, exit 2 or 1."""
+"""Refusals before anything is started: one line each, exit 2 or 1."""
 
 import json
 from pathlib import Path
@@ -27,13 +27,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_an_inventory_that_is_right_is_called_fine(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What there is in it is counted."""
+    """Its devices and links are counted."""
     assert run("inventory", "check", str(folder)) == 0
     assert "fine; 2 devices, 1 links" in capsys.readouterr().out
 
 
 def test_a_generated_inventory_is_fine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What `generate` writes, `check` takes, and both name the same version."""
+    """The command `check` accepts the output of `generate`, and both print the same version."""
     assert run("inventory", "generate", str(tmp_path), "--gpus", "256", "--json") == 0
     made = json.loads(capsys.readouterr().out)
     assert run("inventory", "check", str(tmp_path), "--json") == 0
@@ -41,20 +41,20 @@ def test_a_generated_inventory_is_fine(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_fabric_that_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line that says why, exit 2, and nothing is written."""
+    """One line with the reason, exit 2, and nothing is written."""
     assert run("inventory", "generate", str(tmp_path / "none"), "--gpus", "100") == 2
     assert capsys.readouterr().err.splitlines() == ["railsight: 100 GPUs do not fill hosts of 8"]
     assert not (tmp_path / "none").exists()
 
 
-def test_everything_wrong_with_an_inventory_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_problem_of_an_inventory_is_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each problem is a line; exit 1."""
-    (folder / "links.csv").write_text(LINKS + "leaf1,e1,nobody,e9,fabric-link\n")
+    (folder / "links.csv").write_text(LINKS + "leaf1,e1,absent1,e9,fabric-link\n")
     assert run("inventory", "check", str(folder)) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert any("leaf1/e1 is an end of 2 links" in line for line in lines)
-    assert any("nobody is not among the devices" in line for line in lines)
+    assert any("absent1 is not among the devices" in line for line in lines)
 
 
 def test_a_wrong_inventory_is_not_published(folder: Path) -> None:
@@ -77,7 +77,7 @@ def test_config_check_names_every_problem(tmp_path: Path, capsys: pytest.Capture
     ]
 
 
-def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_config_check_names_the_collectors_that_would_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A usable configuration is called valid."""
     path = tmp_path / "railsight.toml"
     path.write_text('[collect.gnmi]\ntargets = [{ name = "leaf1", address = "127.0.0.1:1" }]\n')
@@ -86,7 +86,7 @@ def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "printed"),
     [
         (("demo", "--from", "nowhere.csv"), "--from needs --inventory"),
         (("demo", "--inventory", "nowhere"), "go with --from"),
@@ -97,11 +97,11 @@ def test_config_check_says_which_collectors_would_run(tmp_path: Path, capsys: py
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: tuple[str, ...], printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line that says what is missing or unknown; exit 2."""
+    """One line names the missing or unknown option; exit 2."""
     assert run(*arguments) == 2
-    assert said in capsys.readouterr().err
+    assert printed in capsys.readouterr().err
 
 
 def test_a_run_folder_that_was_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,6 +112,6 @@ def test_a_run_folder_that_was_used_is_refused(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_kafka_that_is_away_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever asks for findings of a pipeline that does not run reads where it was looked for; exit 1."""
+    """Without a running pipeline the command prints the address that it tried; exit 1."""
     assert run("findings", "--bootstrap", "127.0.0.1:1") == 1
     assert capsys.readouterr().err == "railsight: Kafka at 127.0.0.1:1 does not answer\n"

@@ -1,4 +1,4 @@
-"""What the demo says at its end, and when it calls that fine."""
+"""The report at the end of a demo, and the conditions under which it passes."""
 
 from pathlib import Path
 
@@ -59,8 +59,8 @@ def test_a_recording_without_a_truth_has_no_score() -> None:
     assert report.as_dict()["score"] is None
 
 
-def test_restarts_are_told() -> None:
-    """Whoever killed a part reads that it came back."""
+def test_restarts_are_listed() -> None:
+    """A part that was killed is listed with its restarts."""
     parts = (PartState("process", True, 1, 2, "log"), PartState("persist", True, 2, 0, "log"))
     report = build_report(DemoState(0.0), PERFECT, parts, ())
     assert "restarted: process 2×" in list(report.lines())
@@ -86,21 +86,21 @@ def test_the_demo_answers_a_remediation_that_it_saw() -> None:
     """One result, one control, and one record that no reader of samples can read."""
     seen = Remediation("r1", 1, ("f",), Action.DRAIN_LINK, Verdict.SHADOW, Subject("link:x"))
     result, control, poison = control_records([seen], 1000 * NS)
-    said = decode(result.topic, result.value)
-    assert isinstance(said, RemediationResult)
-    assert said.remediation_id == "r1"
+    records = decode(result.topic, result.value)
+    assert isinstance(records, RemediationResult)
+    assert records.remediation_id == "r1"
     assert isinstance(decode(control.topic, control.value), Control)
     assert poison.value == POISON
     with pytest.raises(Reject):
         decode(poison.topic, poison.value)
 
 
-def test_without_a_remediation_the_result_says_so() -> None:
+def test_without_a_remediation_the_result_names_none() -> None:
     """A short demo may decide nothing; the path is shown all the same."""
     result, *_ = control_records([], 1000 * NS)
-    said = decode(result.topic, result.value)
-    assert isinstance(said, RemediationResult)
-    assert said.remediation_id == "demo/none-seen"
+    records = decode(result.topic, result.value)
+    assert isinstance(records, RemediationResult)
+    assert records.remediation_id == "demo/none-seen"
 
 
 def test_the_demo_writes_a_configuration_that_a_user_could_have_written(tmp_path: Path) -> None:

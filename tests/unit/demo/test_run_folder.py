@@ -1,4 +1,4 @@
-"""Where a demo keeps its data, and what becomes of it."""
+"""The folder of a demo's data, and its removal."""
 
 import os
 from pathlib import Path
@@ -24,8 +24,8 @@ def test_each_run_has_a_fresh_folder_that_goes_with_it() -> None:
     assert not second.exists()
 
 
-def test_what_is_kept_stays() -> None:
-    """Who asked for it finds it, also after later demos."""
+def test_a_retained_folder_stays() -> None:
+    """It is still there after later demos."""
     with run_folder(None, keep=True) as first:
         pass
     with run_folder(None, keep=False):

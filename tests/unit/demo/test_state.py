@@ -1,4 +1,4 @@
-"""What the demo concludes from what it sees."""
+"""The state of a demo after messages."""
 
 from streams.demo.state import DemoState, duplicate_episodes
 from streams.runtime.stage_progress import StageProgress
@@ -36,14 +36,14 @@ def test_the_highest_revision_holds_whatever_came_last() -> None:
 
 
 def test_the_first_finding_is_timed_from_the_start() -> None:
-    """The board says how long after the start of the command something was found."""
+    """The state has the time from the start of the command to the first finding."""
     board = DemoState(10.0)
     board.update(finding(), 14.5)
     board.update(finding("b"), 20.0)
     assert board.first_finding_s == 4.5
 
 
-def test_only_what_changed_is_told() -> None:
+def test_only_changes_are_listed() -> None:
     """A revision that neither opens, closes nor worsens it is no line of its own."""
     board = DemoState(0.0)
     for number, status in enumerate((Status.OPEN, Status.UPDATED, Status.UPDATED, Status.RESOLVED), 1):
@@ -71,20 +71,20 @@ def test_a_device_has_the_colour_of_its_worst_finding() -> None:
 
 
 def test_two_ids_of_one_episode_are_noticed() -> None:
-    """One detector, one subject, overlapping time, two ids: that is the same thing said twice."""
-    (said,) = duplicate_episodes([finding("a"), finding("b", started_at_ns=120 * NS)])
-    assert "link/down" in said
-    assert "a and b" in said
+    """One detector, one subject, overlapping times and two ids are one episode published twice."""
+    (duplicates,) = duplicate_episodes([finding("a"), finding("b", started_at_ns=120 * NS)])
+    assert "link/down" in duplicates
+    assert "a and b" in duplicates
 
 
 def test_an_episode_after_another_is_no_double() -> None:
-    """What is over may happen again; what was retracted never was."""
+    """A resolved episode may be followed by another; a retracted one does not count."""
     over = finding("a", status=Status.RESOLVED, resolved_at_ns=110 * NS)
     never = finding("c", status=Status.RETRACTED)
     assert duplicate_episodes([over, finding("b", started_at_ns=120 * NS), never]) == []
 
 
-def test_remediations_keep_their_highest_revision_and_all_are_kept_for_the_file() -> None:
+def test_remediations_have_their_highest_revision_and_the_file_has_all() -> None:
     """A decision that was revoked is one remediation with two revisions."""
     board = DemoState(0.0)
     for revision, verdict in ((1, Verdict.SHADOW), (2, Verdict.REVOKED)):
@@ -94,7 +94,7 @@ def test_remediations_keep_their_highest_revision_and_all_are_kept_for_the_file(
 
 
 def test_a_stage_has_come_as_far_as_its_slowest_partition() -> None:
-    """Time is reached when the last partition that has anything live says so."""
+    """A time is reached when the watermark of the last live partition passes it."""
     view = StageProgress()
     view.update(Progress("measure", 0, 1, 50 * NS), 1.0)
     view.update(Progress("measure", 1, 1, 40 * NS), 1.0)
@@ -105,7 +105,7 @@ def test_a_stage_has_come_as_far_as_its_slowest_partition() -> None:
 
 
 def test_an_idle_stage_has_reached_nothing() -> None:
-    """Before anything is live, nobody says how far time has come."""
+    """Before anything is live, there is no watermark."""
     view = StageProgress()
     view.update(Progress("decide", 0, 1, IDLE_NS), 1.0)
     assert not view.has_reached(1)
@@ -113,7 +113,7 @@ def test_an_idle_stage_has_reached_nothing() -> None:
 
 def test_a_new_owner_counts_on() -> None:
     """After a take-over the owner counts from nothing; the stage's total does not fall, and a late word of the old
-    owner is not heard.
+    owner is ignored.
     """
     view = StageProgress()
     view.update(Progress("measure", 0, 1, 5 * NS, records=100), 1.0)
@@ -123,7 +123,7 @@ def test_a_new_owner_counts_on() -> None:
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
-    """Ten records a second, said each second."""
+    """Ten records per second, reported each second."""
     view = StageProgress()
     for second in range(8):
         view.update(Progress("measure", 0, 1, second * NS, records=10 * second), float(second))

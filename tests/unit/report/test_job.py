@@ -1,4 +1,4 @@
-"""The verdict on a job's network, from what the tables say."""
+"""The verdict on a job's network, from the tables."""
 
 from typing import Any
 
@@ -84,23 +84,23 @@ def test_what_stood_while_a_host_was_not_of_the_job_does_not_hurt_it() -> None:
     assert job_impacts(place, [_of("a", _link(HOME), begin=480)])
 
 
-def test_a_cause_is_said_before_what_it_explains_wherever_it_is() -> None:
+def test_a_parent_precedes_its_children_wherever_it_is() -> None:
     """A parent that is far from the job comes with the child that is not; the worst of a family decides its place."""
     far = _of("far", Subject("device:elsewhere", Endpoint("elsewhere")))
     child = _of("child", _link(HOME), parent_id="far", severity=Severity.CRITICAL)
     alone = _of("alone", _link(HOME), severity=Severity.WARNING)
     found = job_impacts(_place("h"), [alone, child, far])
-    assert [harm.finding.id for harm in found] == ["far", "alone"]
-    assert [harm.finding.id for harm in found[0].children] == ["child"]
+    assert [impact.finding.id for impact in found] == ["far", "alone"]
+    assert [impact.finding.id for impact in found[0].children] == ["child"]
 
 
 def test_what_is_only_worth_noting_does_not_make_a_network_unclean() -> None:
     """INFO is listed and does not count; a job that is named in the blast radius is hit wherever that is."""
-    (harm,) = job_impacts(_place("h"), [_of("a", _link(HOME), severity=Severity.INFO)])
-    assert not harm.is_significant
+    (impact,) = job_impacts(_place("h"), [_of("a", _link(HOME), severity=Severity.INFO)])
+    assert not impact.is_significant
     named = _of("b", _link(AWAY), blast_radius=BlastRadius(jobs=("train",)), condition=Condition.CONGESTION_INCAST)
-    (harm,) = job_impacts(_place("h"), [named])
-    assert harm.is_significant and harm.hosts == ()
+    (impact,) = job_impacts(_place("h"), [named])
+    assert impact.is_significant and impact.hosts == ()
 
 
 def test_a_port_is_unseen_when_neither_end_reads_it() -> None:

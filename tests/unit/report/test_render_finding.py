@@ -1,4 +1,4 @@
-"""How findings are written for people."""
+"""Findings as text."""
 
 from dataclasses import replace
 
@@ -24,15 +24,15 @@ from tests.fixtures.findings import NS, finding
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"), [(0, "0s"), (59.6, "1m00s"), (61, "1m01s"), (3661, "1h01m"), (90_061, "1d01h"), (-5, "0s")]
+    ("seconds", "lines"), [(0, "0s"), (59.6, "1m00s"), (61, "1m01s"), (3661, "1h01m"), (90_061, "1d01h"), (-5, "0s")]
 )
-def test_a_duration_has_its_two_largest_units(seconds: float, said: str) -> None:
+def test_a_duration_has_its_two_largest_units(seconds: float, lines: str) -> None:
     """Long ones are rough, short ones exact, none is negative."""
-    assert format_duration(round(seconds * NS)) == said
+    assert format_duration(round(seconds * NS)) == lines
 
 
 def test_one_line_has_status_severity_condition_and_subject() -> None:
-    """What a person greps for is in it."""
+    """It contains the words that an operator searches for."""
     line = render_finding.finding_line(finding("0123456789abcdef"))
     assert "OPEN  WARNING  link/down  link:leaf1/e1--spine1/e1" in line
     assert line.endswith("[0123456789ab]")
@@ -45,7 +45,7 @@ def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
         resolved_at_ns=160 * NS,
         cause=Cause.OPTIC,
         confidence=0.5,
-        evidence=(Evidence("the port said so", observed=3, expected=1),),
+        evidence=(Evidence("the port reports down", observed=3, expected=1),),
         coverage=Coverage(1, 2, ("spine1",)),
         blast_radius=BlastRadius(("host1",), ("job7",), 8, 0.25),
     )
@@ -54,7 +54,7 @@ def test_the_whole_of_a_finding_has_its_evidence_and_what_follows() -> None:
     for part in (
         "lasted 1m00s",
         "cause        optic",
-        "the port said so (observed 3, expected 1)",
+        "the port reports down (observed 3, expected 1)",
         "1 of 2 sources (not: spine1)",
         "jobs         job7",
         "25.0% lost",
@@ -76,7 +76,7 @@ def test_evidence_has_its_window_and_its_peers() -> None:
 
 
 def test_a_guard_that_binds_is_shown_with_its_numbers() -> None:
-    """Which one, what it saw, what it allows, and where to read on."""
+    """The name of the guard, its observed value, its limit, and the runbook."""
     denied = Remediation(
         "r", 1, ("a",), Action.DRAIN_LINK, Verdict.DENIED, Subject("x"), "one plane is gone", "capacity", 0.75, 0.5,
         repair_hint="clean the optic at leaf1/e1",
@@ -87,18 +87,18 @@ def test_a_guard_that_binds_is_shown_with_its_numbers() -> None:
     assert "runbook      https://r" in text
 
 
-def test_the_history_of_a_finding_says_what_each_revision_brought() -> None:
+def test_the_history_of_a_finding_has_the_changes_of_each_revision() -> None:
     """The first has its summary, the others what is new in them."""
     first = finding()
     worse = replace(first, revision=2, severity=Severity.CRITICAL, evidence=(Evidence("more"),))
     over = replace(worse, revision=3, status=Status.RESOLVED, final=True, parent_id="p")
-    said = list(render_finding.revision_lines([first, worse, over]))
-    assert said[0].endswith("OPEN      WARNING  leaf1/e1 -- spine1/e1 is down")
-    assert said[1].endswith("OPEN      CRITICAL  severity CRITICAL; evidence 0 -> 1")
-    assert said[2].endswith("RESOLVED  CRITICAL, final  parent p")
+    lines = list(render_finding.revision_lines([first, worse, over]))
+    assert lines[0].endswith("OPEN      WARNING  leaf1/e1 -- spine1/e1 is down")
+    assert lines[1].endswith("OPEN      CRITICAL  severity CRITICAL; evidence 0 -> 1")
+    assert lines[2].endswith("RESOLVED  CRITICAL, final  parent p")
 
 
-def test_what_is_not_known_is_not_said() -> None:
+def test_unknown_fields_are_left_out() -> None:
     """A finding with nothing but its subject has no empty lines for the rest."""
     text = "\n".join(render_finding.finding_report(finding(), [], [], 1))
     assert "confidence" not in text
@@ -106,7 +106,7 @@ def test_what_is_not_known_is_not_said() -> None:
     assert "over" not in text
 
 
-def test_an_acknowledgement_said_twice_is_one() -> None:
+def test_a_repeated_acknowledgement_is_one() -> None:
     """Its id follows from the finding's, so that the second replaces the first."""
     first = acknowledgement("f", 1, None, "me", "")
     second = acknowledgement("f", 2, 5, "you", "again")

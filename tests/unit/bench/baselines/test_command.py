@@ -8,13 +8,13 @@ from streams.cli.bench.command import bench
 from streams.wire.errors import Misconfigured
 
 
-def test_a_contender_that_nobody_knows_is_refused_before_anything_starts() -> None:
+def test_an_unknown_baseline_is_refused_before_anything_starts() -> None:
     """The refusal names those that there are."""
     with pytest.raises(Misconfigured, match="there are railsight_measure, faust_agent"):
         CliRunner().invoke(bench, ["baselines", "--only", "storm"], catch_exceptions=False)
 
 
-def test_the_table_says_what_was_measured_and_what_was_not() -> None:
+def test_a_line_has_its_numbers_or_the_reason_for_their_absence() -> None:
     """A line has its numbers, or why it has none."""
     priced = Line("ours", "arrays", 100, cpu_s=1.5, ratio=1.0, port_samples_per_s=250_000, peak_mib=96)
     missing = Line("theirs", "objects", 0, remark="not installed: no index")

@@ -17,7 +17,7 @@ LOAD = Load(400, 10**18)
 
 
 def with_numpy(readings: list[Samples]) -> list[Crossing]:
-    """What those find who do the step with numpy."""
+    """Return the crossings that the numpy step finds."""
     last: dict[str, Samples] = {}
     found = []
     for samples in readings:
@@ -29,13 +29,13 @@ def with_numpy(readings: list[Samples]) -> list[Crossing]:
 
 def of_json(answer: bytes) -> Crossing:
     """An answer as (device, port, time)."""
-    said = json.loads(answer)
-    assert said["metric"] == "LINK_DOWN_EVENTS"
-    return said["device"], said["port"], said["at_ns"]
+    answers_of = json.loads(answer)
+    assert answers_of["metric"] == "LINK_DOWN_EVENTS"
+    return answers_of["device"], answers_of["port"], answers_of["at_ns"]
 
 
 def test_the_load_knows_which_ports_cross() -> None:
-    """What the data's maker calls a crossing is what a plain reader of it finds."""
+    """A plain reader of the data finds exactly the crossings that its generator reports."""
     readings = list(LOAD.readings())
     made = {
         (one.samples.device, one.samples.row[row], one.samples.sampled_at_ns) for one in readings for row in one.crossed
@@ -64,10 +64,10 @@ def test_numpy_and_an_object_a_port_find_what_a_plain_reader_finds() -> None:
 
 
 def test_errors_count_only_above_their_limit() -> None:
-    """A thousand errors a second is the limit: at it nothing is said, above it the port and its rate."""
+    """A thousand errors a second is the limit: at it nothing is answers_of, above it the port and its rate."""
     samples = next(one.samples for one in LOAD.readings() if len(one.samples.row) == 8)
     column = COUNTERS.index(Metric.RX_ERRORS)
-    for grown, said in ((10_000, []), (10_001, [1000.1])):
+    for grown, answers_of in ((10_000, []), (10_001, [1000.1])):
         values = samples.counters.values.copy()
         values[column, 3] += np.uint64(grown)
         later = replace(
@@ -76,11 +76,11 @@ def test_errors_count_only_above_their_limit() -> None:
             counters=Table(samples.counters.metric, samples.counters.index, values),
         )
         found = [json.loads(answer) for answer in crossings(later, samples.counters.values, samples.sampled_at_ns)]
-        assert [one["rate"] for one in found] == said
-        assert [one["port"] for one in found] == [samples.row[3]] * len(said)
+        assert [one["rate"] for one in found] == answers_of
+        assert [one["port"] for one in found] == [samples.row[3]] * len(answers_of)
 
 
-def test_a_counter_that_began_anew_is_no_rate() -> None:
+def test_a_counter_that_was_reset_has_no_rate() -> None:
     """A reading below the last one crosses nothing."""
     samples = next(one.samples for one in LOAD.readings())
     later = replace(samples, sampled_at_ns=samples.sampled_at_ns + 10**10)

@@ -15,7 +15,7 @@ WHOLE = BaselineRun(210, port_samples=2_100_000, cpu_s=5.0, wall_s=6.0, peak_byt
 
 
 def test_the_start_is_not_in_the_price() -> None:
-    """What two million port-samples more took more is divided by them; ratios are to the first line."""
+    """The additional cost of two million port-samples is divided by them; ratios are to the first line."""
     ours, theirs = table_lines([OURS, THEIRS], [SMALL, SMALL], [WHOLE, replace(WHOLE, cpu_s=11.0)], 2_100_000)
     assert (ours.cpu_s, ours.ratio, ours.port_samples_per_s, ours.peak_mib) == (2.0, 1.0, 500_000, 300)
     assert (theirs.cpu_s, theirs.ratio) == (5.0, 2.5)
@@ -24,7 +24,7 @@ def test_the_start_is_not_in_the_price() -> None:
 
 
 def test_who_stores_is_compared_with_the_server_and_by_bytes() -> None:
-    """Client and server together are the ratio of those who store; bytes are of the whole run; a part is said."""
+    """For those that store, the ratio is of client and server; bytes are of the whole run; a partial run is marked."""
     stored = replace(WHOLE, server_cpu_s=4.0, disk_bytes=21_000_000)
     part = replace(WHOLE, port_samples=210_000, cpu_s=1.11, server_cpu_s=1.1, disk_bytes=21_000_000)
     few = replace(SMALL, port_samples=10_000)
@@ -37,13 +37,13 @@ def test_who_stores_is_compared_with_the_server_and_by_bytes() -> None:
 
 
 def test_a_wrong_answer_has_no_price() -> None:
-    """Whoever missed a port in either run gets a line that says so and no number."""
+    """A baseline that missed a port in either run gets that remark and no number."""
     _, theirs = table_lines([OURS, THEIRS], [SMALL, replace(SMALL, wrong="1 missed")], [WHOLE, WHOLE], 2_100_000)
     assert (theirs.cpu_s, theirs.ratio) == (None, None)
     assert theirs.remark == "WRONG: 1 missed"
 
 
-def test_who_is_not_installed_is_said_to_be_missing() -> None:
+def test_a_baseline_that_is_not_installed_is_missing() -> None:
     """A peer that is not here is no failure of it."""
     _, theirs = table_lines(
         [OURS, THEIRS],
@@ -55,14 +55,14 @@ def test_who_is_not_installed_is_said_to_be_missing() -> None:
 
 
 def test_without_ours_there_is_no_ratio_to_ours() -> None:
-    """Where railsight's own line is wrong, the others have their prices and no ratio."""
+    """If railsight's own line is wrong, the others have their costs and no ratio."""
     ours, theirs = table_lines([OURS, THEIRS], [SMALL, SMALL], [replace(WHOLE, wrong="died"), WHOLE], 2_100_000)
     assert ours.remark == "WRONG: died"
     assert (theirs.cpu_s, theirs.ratio) == (2.0, None)
 
 
 def test_answers_are_compared_one_by_one() -> None:
-    """Missed, invented and repeated answers are told apart."""
+    """Missed, invented and repeated answers are distinguished."""
     wanted = frozenset({("a", "1", 1), ("a", "2", 1)})
     assert difference([("a", "2", 1), ("a", "1", 1)], wanted) == ""
     assert difference([("a", "1", 1), ("a", "1", 1), ("b", "1", 1)], wanted) == (

@@ -1,4 +1,4 @@
-"""What processes cost, as the kernel counts it."""
+"""Costs of processes, as the kernel counts them."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def test_a_process_is_charged_what_it_burnt() -> None:
 
 
 def test_a_process_that_takes_too_long_is_killed() -> None:
-    """Past the bound it is ended and has a code that says so."""
+    """At its timeout it is killed and has a negative code."""
     with start("import time; time.sleep(600)") as process:
         usage = wait_for_usage(process, 0.2)
     assert usage.code == -9
@@ -35,7 +35,7 @@ def test_a_process_that_takes_too_long_is_killed() -> None:
 
 
 def test_a_server_is_found_among_descendants_by_its_argument() -> None:
-    """What runs below us with the argument is charged, what runs without it is not."""
+    """Descendants with the argument count, others do not."""
     wait = BURN + "print('burnt', flush=True)\ntime.sleep(600)\n"
     with start(wait, "the-server") as server, start(wait, "another") as other:
         for process in (server, other):
