@@ -1,1 +1,1 @@
-"""What a host says of itself: its kernel log, its PCIe links, its GPUs, its neighbours."""
+"""The host collector: reads a host's kernel log, PCIe links, GPUs and LLDP neighbors."""

@@ -1,11 +1,11 @@
-"""That a person shut a port or enabled it: what rtnetlink says of IFF_UP, against what was told last. Pure.
+"""Detects administrative shutdowns of ports: compares IFF_UP of rtnetlink with the last reported state. Pure.
 
-Of links nothing is told here: the kernel log does, which dates them itself and is read on after a restart, and two
-tellers of one down would make two downs of it.
+Link ups and downs are not reported here: the kernel log has them with its own times and is read again after a
+restart; a second reporter would count each down twice.
 
-A netdev that is taken away is closed first, whether its driver is unloaded, its card fell off the bus or it moves to a
-container: the kernel says that it is down, and then that it is gone. No person shut that port, and nobody would tell
-of it that it is enabled again. So a down is said only when the netdev is still there some time later.
+The kernel closes a netdev before it removes it, whether its driver is unloaded, its card fell off the bus or it moves
+to a container: it reports the netdev down, then removed. This is no administrative shutdown, and no report would ever
+enable the port again. Therefore a down is reported only if the netdev still exists `HOLD_S` later.
 """
 
 import struct
@@ -18,20 +18,20 @@ from streams.wire.errors import Reject
 from streams.wire.models import EventKind
 
 HOLD_S = 2.0
-"""How long a down waits. From down to gone the kernel takes 0.1 ms for a veth, and ms where other CPUs have work."""
+"""Delay of a down. Between down and removal the kernel takes 0.1 ms for a veth, some ms on busy CPUs."""
 
 _HEADS = struct.Struct("=IHHIIBxHiII")
-"""`struct nlmsghdr` and `struct ifinfomsg`; no attribute of what follows is needed."""
+"""`struct nlmsghdr` and `struct ifinfomsg`; the attributes that follow are not needed."""
 LINK_BYTES = _HEADS.size
 _NEWLINK, _DELLINK = 16, 17
 _UNSPEC = 0
-"""The family of what concerns the netdev itself; a bridge says `gone` of a port that leaves it, with its own."""
+"""The family of messages about the netdev itself; a bridge sends removals of its ports with its own family."""
 _IFF_UP = 0x1
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a message says of a netdev; its index outlives its name."""
+    """The content of a message about a netdev; the index survives a rename."""
 
     index: int
     is_enabled: bool
@@ -40,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Netdev:
-    """That of a port of the fabric, and how it was found."""
+    """The netdev of a fabric port, and its state."""
 
     port: str
     name: str
@@ -48,7 +48,7 @@ class Netdev:
 
 
 def link_of(data: bytes) -> Link | None:
-    """What the first bytes of a message say; None where it is about something else. Raises Reject."""
+    """Parse the first bytes of a message; None for other messages. Raises Reject."""
     if len(data) < LINK_BYTES:
         raise Reject(f"a message of {len(data)} bytes")
     length, kind, _, _, _, family, _, index, flags, _ = _HEADS.unpack_from(data)
@@ -60,27 +60,27 @@ def link_of(data: bytes) -> Link | None:
 
 
 def ports_of(netdevs: Any) -> tuple[str, ...] | None:
-    """The ports of a list that was written as JSON; None where it makes no sense."""
+    """Parse a JSON list of ports; None if it is invalid."""
     is_list = isinstance(netdevs, list) and all(isinstance(port, str) for port in netdevs)
     return tuple(netdevs) if is_list else None
 
 
 class AdminStates:
-    """Of the ports of the fabric. `disabled` are those that were told to be so last; `now_s` is of a clock that grows.
+    """Administrative states of the fabric ports. `disabled` has those last reported so; `now_s` is a monotonic clock.
 
-    Of a netdev that goes only that is kept: it is told what differs once it is back.
+    For a removed netdev only this state is retained; a difference is reported when it returns.
     """
 
     def __init__(self, disabled: Iterable[str] = ()) -> None:
         self.disabled = frozenset(disabled)
         self._netdevs: dict[int, Netdev] = {}
-        self._held: dict[str, tuple[float, DeviceEvent]] = {}
+        self._pending: dict[str, tuple[float, DeviceEvent]] = {}
 
     def refresh(self, found: Mapping[int, Netdev], now_ns: int, now_s: float) -> list[DeviceEvent]:
-        """All netdevs as they are found, by index; when those turned that differ from what was told, nobody saw."""
+        """Take all netdevs as found in sysfs, by index; a difference has the time of this comparison."""
         self._netdevs = dict(found)
         ports = {netdev.port for netdev in found.values()}
-        self._held = {port: held for port, held in self._held.items() if port in ports}
+        self._pending = {port: active for port, active in self._pending.items() if port in ports}
         return [
             happening
             for netdev in found.values()
@@ -88,43 +88,43 @@ class AdminStates:
         ]
 
     def on_message(self, link: Link, now_ns: int, now_s: float) -> list[DeviceEvent]:
-        """What a message makes of it; of a netdev that is no port of the fabric, nothing."""
+        """Return the events of a message; none for a netdev without a fabric port."""
         netdev = self._netdevs.get(link.index)
         if netdev is None:
             return []
         if link.is_gone:
             del self._netdevs[link.index]
-            self._held.pop(netdev.port, None)
+            self._pending.pop(netdev.port, None)
             return []
         return list(self._stands(netdev, link.is_enabled, "is", now_ns, now_s))
 
     def due(self, now_s: float) -> list[DeviceEvent]:
-        """The downs that have waited."""
+        """Return the downs whose delay is over."""
         return [
             happening
-            for port, (since_s, _) in list(self._held.items())
+            for port, (since_s, _) in list(self._pending.items())
             if now_s - since_s >= HOLD_S
             for happening in self._release(port)
         ]
 
     def rest(self) -> list[DeviceEvent]:
-        """All that waits, at the end."""
-        return [happening for port in list(self._held) for happening in self._release(port)]
+        """Return all delayed downs, at the end."""
+        return [happening for port in list(self._pending) for happening in self._release(port)]
 
     def _stands(self, netdev: Netdev, is_enabled: bool, how: str, now_ns: int, now_s: float) -> Iterator[DeviceEvent]:
         port = netdev.port
-        if is_enabled == (port not in self.disabled and port not in self._held):
+        if is_enabled == (port not in self.disabled and port not in self._pending):
             return
         if not is_enabled:
-            said = DeviceEvent(EventKind.ADMIN_DOWN, port, now_ns, f"{netdev.name} {how} disabled")
-            self._held[port] = now_s, said
+            result = DeviceEvent(EventKind.ADMIN_DOWN, port, now_ns, f"{netdev.name} {how} disabled")
+            self._pending[port] = now_s, result
             return
         yield from self._release(port)
         self.disabled -= {port}
         yield DeviceEvent(EventKind.ADMIN_UP, port, now_ns, f"{netdev.name} {how} enabled")
 
     def _release(self, port: str) -> Iterator[DeviceEvent]:
-        held = self._held.pop(port, None)
-        if held is not None:
+        active = self._pending.pop(port, None)
+        if active is not None:
             self.disabled |= {port}
-            yield held[1]
+            yield active[1]

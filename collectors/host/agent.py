@@ -1,4 +1,4 @@
-"""One host: what it is, how its PCIe links and GPUs are at each cadence, and what its kernel says as it says it."""
+"""Runs the agent of one host: inventory, PCIe links and GPUs at each cadence, and kernel events as they occur."""
 
 import asyncio
 import math
@@ -25,12 +25,12 @@ from streams.wire.models import CollectorStatus, Component, Facts, Neighbor, Row
 _log = structlog.get_logger("railsight.host")
 
 _SOONEST_S = 1.0
-"""Between two looks for ports that the log tells of and nobody knows."""
+"""Minimum time between two discoveries caused by unknown ports in the log."""
 Found = tuple[tuple[Port, ...], dict[str, str], facts.Machine]
 
 
 class HostAgent:
-    """Reads one host for ever; nothing here ends because a device misbehaves."""
+    """Reads one host for ever; no fault of a device ends it."""
 
     def __init__(self, params: Params, tree: Tree, gpus: Gpus, context: CollectorContext) -> None:
         self.device = params.device_name()
@@ -52,7 +52,7 @@ class HostAgent:
         self._gpu_folders: dict[str, str] = {}
         self._gpus_found: dict[str, Gpu] = {}
         self._neighbors: tuple[Neighbor, ...] = ()
-        self._said: tuple[object, ...] = ()
+        self._published: tuple[object, ...] = ()
         self._looks = asyncio.Lock()
         self._found_s = self._facts_s = -math.inf
         self._statuses = StatusSchedule(self.device, params.cadence_s, params.status_every_s)
@@ -60,7 +60,7 @@ class HostAgent:
         self._warned: set[str] = set()
 
     async def run(self) -> None:
-        """Read at each cadence, and the log all the time, until cancelled."""
+        """Read at each cadence, and the log continuously, until cancelled."""
         await self.find()
         self.listening.begin(self._machine.boot_id)
         async with asyncio.TaskGroup() as tasks:
@@ -72,11 +72,11 @@ class HostAgent:
             )
 
     def close(self) -> None:
-        """Say what waits, and let go of the log."""
+        """Send delayed events, and close the log."""
         self.listening.close()
 
     async def read_once(self) -> list[Samples]:
-        """One reading of what answers: the ports' links, and the GPUs."""
+        """Return one reading of everything that responds: the ports' PCIe links, and the GPUs."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._found_s >= self._params.discover_every_s:
             await self.find()
@@ -85,10 +85,10 @@ class HostAgent:
             self._warn(f"{name} does not answer: left to itself")
         samples = [
             self._emitter.samples(
-                self.device, self._composers[kind].compose(said, self._clock.now_ns(), self._machine.boot_id), kind
+                self.device, self._composers[kind].compose(result, self._clock.now_ns(), self._machine.boot_id), kind
             )
-            for kind, said in ((RowKind.ROW_KIND_PORT, ports), (RowKind.ROW_KIND_GPU, gpus))
-            if said
+            for kind, result in ((RowKind.ROW_KIND_PORT, ports), (RowKind.ROW_KIND_GPU, gpus))
+            if result
         ]
         self._emit_xids()
         self._report_status(samples)
@@ -96,7 +96,7 @@ class HostAgent:
         return samples
 
     async def find(self) -> None:
-        """Look for ports and GPUs, unless somebody does; what does not answer is as it was."""
+        """Discover ports and GPUs, unless a discovery is running; what does not respond stays as it was."""
         if self._looks.locked():
             return
         async with self._looks:
@@ -121,27 +121,28 @@ class HostAgent:
             self._gpus_found = {gpu.pci: gpu for gpu in gpus["gpus"]}
 
     async def _find_log_subjects(self) -> None:
-        """Beside the listening, which goes on while a device does not answer."""
+        """Discover unknown ports of the log, beside the listener, which continues while a device does not respond."""
         while True:
             await asyncio.sleep(_SOONEST_S)
             if self.known.wants_look:
                 await self.find()
 
     async def query_neighbors(self) -> None:
-        """Ask lldpd, where this is its machine; what was heard before holds while it does not answer."""
+        """Query lldpd, if the tree is this machine's; the last neighbors stay while it does not respond."""
         if not self._tree.is_live:
             return
         data = await lldp.query(self._params.lldpcli, self._params.deadline_s)
         if data is None:
             return
         try:
-            heard = lldp.neighbors(data)
+            received = lldp.neighbors(data)
         except Reject:
             self._metrics.add("unreadable", "lldp")
             return
-        ports = ((self.known.by_netdev(neighbor.port), neighbor) for neighbor in heard)
+        ports = ((self.known.by_netdev(neighbor.port), neighbor) for neighbor in received)
         self._neighbors = tuple(
-            Neighbor(port.name if port else heard.port, heard.remote_device, heard.remote_port) for port, heard in ports
+            Neighbor(port.name if port else received.port, received.remote_device, received.remote_port)
+            for port, received in ports
         )
 
     def _emit_xids(self) -> None:
@@ -149,7 +150,7 @@ class HostAgent:
             self.listening.emit_xid(pci, code, self._clock.now_ns())
 
     def _report_status(self, samples: list[Samples]) -> None:
-        """Nothing is said of a host on which there is nothing to read: it would be a silence that never ends."""
+        """Report the status; a host without anything to read sends none, because it would be silent for ever."""
         now_s = asyncio.get_running_loop().time()
         if samples:
             self._statuses.sampled(now_s)
@@ -167,16 +168,16 @@ class HostAgent:
             )  # fmt: skip
 
     def _emit_facts(self) -> None:
-        """At each change, and now and then."""
+        """Publish Facts at each change, and periodically."""
         now_s = asyncio.get_running_loop().time()
         gpus = {pci: self._gpus_found.get(pci, Gpu(pci)) for pci in {**self._gpu_folders, **self._gpus_found}}
         parts: tuple[Component, ...] = facts.components(
             self._machine.parts, self._gpus.driver, self.known.ports, gpus
         )  # fmt: skip
-        said = (parts, self._neighbors, self._machine)
-        if said == self._said and now_s - self._facts_s < self._params.facts_every_s:
+        result = (parts, self._neighbors, self._machine)
+        if result == self._published and now_s - self._facts_s < self._params.facts_every_s:
             return
-        self._said, self._facts_s = said, now_s
+        self._published, self._facts_s = result, now_s
         machine = self._machine
         self._emitter.facts(
             Facts(
@@ -186,7 +187,7 @@ class HostAgent:
         )  # fmt: skip
 
     def _warn(self, what: str) -> None:
-        """Say it once."""
+        """Log a warning once."""
         if what not in self._warned:
             self._warned.add(what)
             _log.warning(what, device=self.device)

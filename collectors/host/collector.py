@@ -1,4 +1,4 @@
-"""The host agent: the kernel log, PCIe links, GPUs and neighbours of this host. Wiring only."""
+"""Composes the host collector: kernel log, PCIe links, GPUs and neighbors of this host. Wiring only."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from streams.wire.errors import Misconfigured
 
 
 def host_agent(params: Params, context: CollectorContext) -> HostAgent:
-    """The agent of this host; raises Misconfigured where the tree is not there."""
+    """Return the agent of this host; raises Misconfigured if the tree is missing."""
     if not params.root.is_dir():
         raise Misconfigured(f"collect.host: root {params.root}: no such folder")
     tree = Tree(params.root)
@@ -25,7 +25,7 @@ def host_agent(params: Params, context: CollectorContext) -> HostAgent:
 
 
 async def collect(params: Params, context: CollectorContext, at_end: contextlib.ExitStack) -> None:
-    """Read until cancelled; `at_end` is unwound after the publisher has sent what waited."""
+    """Read until cancelled; `at_end` is unwound after the publisher has sent its buffer."""
     agent = host_agent(params, context)
     at_end.callback(agent.listening.save)
     with contextlib.closing(agent):
@@ -39,7 +39,7 @@ async def run(params: Params, core: Core) -> None:
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """One reading of every PCIe link and GPU, as lines of JSON; nothing where there is none."""
+    """Yield one reading of every PCIe link and GPU as lines of JSON; nothing without any."""
     with contextlib.closing(host_agent(params, CollectorContext(NullPublisher(), core.collector or "once"))) as agent:
         for samples in await agent.read_once():
             for line in json_lines(samples):

@@ -1,4 +1,4 @@
-"""Listens to the kernel log and to rtnetlink, where they are, and keeps how far it came. Wiring around both."""
+"""Runs the kernel log and rtnetlink readers, if available, and stores their positions. Wiring of both."""
 
 import asyncio
 import stat
@@ -33,7 +33,7 @@ _DEVICE = Path("/dev/kmsg")
 
 
 class Tally:
-    """A Publisher that counts the events that another took."""
+    """A Publisher that counts the events that another one accepted."""
 
     def __init__(self, publisher: Publisher) -> None:
         self._publisher = publisher
@@ -46,7 +46,7 @@ class Tally:
 
 
 class TreeBootTime:
-    """The Zero of a tree that is not the machine's own, to the second: `btime` of its `/proc/stat`."""
+    """The BootTime of another machine's tree, in whole seconds: `btime` of its `/proc/stat`."""
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
@@ -56,7 +56,7 @@ class TreeBootTime:
 
 
 class EventListener:
-    """One for a host. `emitter` is what all of the host's messages go through."""
+    """The event listener of one host. All messages of the host go through `emitter`."""
 
     def __init__(self, params: Params, tree: Tree, context: CollectorContext, ports: KnownPorts) -> None:
         self._params = params
@@ -74,11 +74,11 @@ class EventListener:
 
     @property
     def listens(self) -> bool:
-        """Whether there is a log, so that nobody else need tell of Xids."""
+        """True if a kernel log is read, so that Xids need no other source."""
         return self.log is not None
 
     def begin(self, boot_id: int) -> None:
-        """Open the log, where there is one that may be read; hear of links, where they are this machine's own."""
+        """Open the log if it is readable, and rtnetlink if the tree is this machine's."""
         self._begin_log(boot_id)
         if self._tree.is_live:
             self.links = Links(
@@ -112,7 +112,7 @@ class EventListener:
         return SystemBootTime() if self._tree.is_live else TreeBootTime(self._tree)
 
     async def run(self) -> None:
-        """Look at both until cancelled, or return at once where there is neither."""
+        """Read both until cancelled, or return at once without either."""
         loop = asyncio.get_running_loop()
         while self.log is not None or self.links is not None:
             now_ns, now_s = self._context.clock.now_ns(), loop.time()
@@ -123,7 +123,7 @@ class EventListener:
             await asyncio.sleep(self._params.log_poll_s if is_drained else 0)
 
     def emit_xid(self, pci: str, code: int, now_ns: int) -> None:
-        """What the GPU's driver said, where no log does."""
+        """Emit an Xid of the GPU driver, if no log is read."""
         if not self.listens:
             self._emit(DeviceEvent(EventKind.GPU_XID, pci, now_ns, f"Xid {code}, by NVML", code), now_ns)
 
@@ -131,7 +131,7 @@ class EventListener:
         self.emitter.event(self._device, happening, received_at_ns)
 
     def note(self, now_s: float) -> None:
-        """Now and then: remember how far the log is read and which ports are shut, and write it down."""
+        """Periodically note the position in the log and the shut ports, and store them."""
         if now_s - self._saved_s < _SAVE_EVERY_S:
             return
         self._saved_s = now_s
@@ -145,16 +145,16 @@ class EventListener:
             self._shut.note(self._tally.events, shut)
 
     def save(self) -> None:
-        """Write what was noted, as far as its events are kept by Kafka or the spool, or never will be.
+        """Store the noted positions whose events are in Kafka or the spool, or were refused.
 
-        What an earlier process left in the spool is none of them: its acknowledgements say nothing of this one's.
+        Records that an earlier process left in the spool do not count: their acknowledgements are not of this process.
         """
         settled = self._context.metrics.value("settled", EVENTS.name)
         self._read.save(settled)
         self._shut.save(settled)
 
     def close(self) -> None:
-        """Say what waits, and let go of both. What is settled afterwards counts at the next `save`."""
+        """Send delayed events, and close both. Events settled afterwards count at the next `save`."""
         now_ns = self._context.clock.now_ns()
         if self.log is not None:
             self.log.close(now_ns)
@@ -172,7 +172,7 @@ def _is_device(path: Path) -> bool:
 
 
 def _times(zero: BootTime, place: Place | None, boot_id: int) -> Times:
-    """As an earlier process left them; lines that are left of the boot before are dated by that one's zero."""
+    """Return the times as an earlier process left them; remaining lines of the previous boot use its boot time."""
     if place is None:
         return Times(zero)
     is_same_boot = place.boot_id == boot_id

@@ -1,4 +1,4 @@
-"""What a host is: its board, firmware, drivers, NICs and GPUs, by the kernel's trees and the GPU driver.
+"""Builds the Facts of a host: board, firmware, drivers, NICs and GPUs, from the kernel's trees and the GPU driver.
 
 `machine` and `gpu_folders` read; `components` is pure.
 """
@@ -16,12 +16,12 @@ from streams.wire.models import Component
 _NVIDIA_GPU = "0x10de"
 _DISPLAY = "0x03"
 _DRIVERS = ("mlx5_core", "mlx5_ib", "bnxt_en", "irdma", "ice", "nvidia", "nvidia_peermem", "gdrdrv")
-"""Whose version matters to the fabric, where they have one of their own; those of the kernel have the kernel's."""
+"""Drivers whose version matters to the fabric, if they have their own; in-tree drivers have the kernel's version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the kernel knows of the machine; empty and 0 where it does not."""
+    """Machine properties of the kernel; empty and 0 if unknown."""
 
     vendor: str = ""
     model: str = ""
@@ -33,7 +33,7 @@ class Machine:
 
 
 def machine(tree: Tree) -> Machine:
-    """The machine as its trees say."""
+    """Read the machine properties from its trees."""
     dmi = f"{tree.sys}/class/dmi/id"
     parts = []
     if bios := tree.read_proc(f"{dmi}/bios_version"):
@@ -52,7 +52,7 @@ def machine(tree: Tree) -> Machine:
 
 
 def gpu_folders(tree: Tree) -> dict[str, str]:
-    """The folder of each NVIDIA GPU that is on the bus, by its PCI address, whether there is a driver or not."""
+    """Return the directory of each NVIDIA GPU on the bus, by PCI address, with or without a driver."""
     devices = f"{tree.sys}/bus/pci/devices"
     found = {}
     for name in tree.names(devices):
@@ -66,7 +66,7 @@ def gpu_folders(tree: Tree) -> dict[str, str]:
 def components(
     parts: Iterable[Component], driver: str, ports: Iterable[KnownPort], gpus: Mapping[str, Gpu]
 ) -> tuple[Component, ...]:
-    """One for each part, in the order of kinds and names. `driver` is that of the GPUs, as it says itself."""
+    """Return one component for each part, sorted by kind and name. `driver` is the GPU driver's own version."""
     found = {(part.kind, part.name): part for part in parts}
     if driver:
         found["driver", "nvidia"] = Component("nvidia", "driver", firmware=driver)

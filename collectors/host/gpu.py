@@ -1,7 +1,7 @@
 """Reads the GPUs of a host through NVIDIA's management library (NVML). I/O only; `nvml` is the module `pynvml`.
 
-Without the package, the library or the driver there are no GPUs, which is no error. A GPU does not support all that can
-be asked: what it says so of is absent, and asked no more; what fails for once is absent for once.
+Without the package, the library or the driver there are no GPUs, which is no error. A query that a GPU does not
+support is absent and not repeated; a query that fails temporarily is absent once.
 """
 
 import importlib
@@ -18,14 +18,14 @@ from streams.fabric.catalogue import Metric
 _log = structlog.get_logger("railsight.host")
 
 _ABSENT = 2**64 - 1
-"""What stands for absent on the wire, and is all that some counters say when they mean it."""
+"""The wire's mark of an absent counter; some NVML counters use it with the same meaning."""
 _KIB = 1024
 _MOST_XIDS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU; it is known by its PCI address, as the kernel log knows it."""
+    """One GPU; its PCI address identifies it, as in the kernel log."""
 
     pci: str
     handle: Any = field(compare=False, repr=False, default=None)
@@ -38,7 +38,7 @@ class Gpu:
 
 
 def nvml_of_this_machine() -> Any:
-    """The module; None where it is not installed."""
+    """Return the module pynvml; None if it is not installed."""
     try:
         return importlib.import_module("pynvml")
     except ImportError:
@@ -46,7 +46,7 @@ def nvml_of_this_machine() -> Any:
 
 
 class Gpus:
-    """All GPUs; its methods block for as long as the driver does."""
+    """All GPUs; the methods block for as long as the driver does."""
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
@@ -58,7 +58,7 @@ class Gpus:
         self.driver = ""
 
     def find(self) -> tuple[Gpu, ...]:
-        """Those that answer, in the order of the driver; none where there is no driver."""
+        """Return the responding GPUs, in the driver's order; none without a driver."""
         if self._nvml is None or not self._opened():
             return ()
         self.driver = _text(self._query("", "nvmlSystemGetDriverVersion"))
@@ -88,7 +88,7 @@ class Gpus:
         if info is None:
             return None
         pci = pci_address(_text(info.busId))
-        said = {
+        result = {
             name: _text(self._query(pci, function, handle))
             for name, function in (
                 ("uuid", "nvmlDeviceGetUUID"),
@@ -98,10 +98,10 @@ class Gpus:
                 ("firmware", "nvmlDeviceGetVbiosVersion"),
             )
         }
-        return Gpu(pci, handle, index, **said)
+        return Gpu(pci, handle, index, **result)
 
     def read(self, gpu: Gpu) -> Values:
-        """Everything that it says of itself now."""
+        """Return all present values of a GPU."""
         return {place: value for place, value in self._identity(gpu) if value is not None and value != _ABSENT}
 
     def _identity(self, gpu: Gpu) -> Iterator[tuple[tuple[Metric, int], float | None]]:
@@ -125,7 +125,7 @@ class Gpus:
         yield from self._traffic(gpu, links)
 
     def _ecc(self, gpu: Gpu) -> int | None:
-        """Since the GPU was made, so that a reboot forgets none; since the driver was loaded, where that is all."""
+        """Return the lifetime total, which survives a reboot; else the total since the driver was loaded."""
         nvml = self._nvml
         for since in (nvml.NVML_AGGREGATE_ECC, nvml.NVML_VOLATILE_ECC):
             kind = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
@@ -138,7 +138,7 @@ class Gpus:
         return self._query(gpu.pci, "nvmlDeviceGetNvLinkErrorCounter", gpu.handle, link, kind)  # type: ignore[no-any-return]
 
     def _traffic(self, gpu: Gpu, links: list[int]) -> Iterator[tuple[tuple[Metric, int], float | None]]:
-        """Payload, in KiB, as long as a GPU counts it so; the newest count bytes on the link instead."""
+        """Yield the payload, in KiB, if the GPU counts it; the newest GPUs count bytes on the link instead."""
         nvml = self._nvml
         wanted = [
             (metric, link, choice)
@@ -152,11 +152,11 @@ class Gpus:
         ]
         asked = [(field_id, link) for _, link, (field_id, _) in wanted]
         answers = self._query(gpu.pci, "nvmlDeviceGetFieldValues", gpu.handle, asked) if asked else None
-        said: dict[tuple[Metric, int], float] = {}
+        result: dict[tuple[Metric, int], float] = {}
         for (metric, link, (_, unit)), answer in zip(wanted, answers if answers is not None else (), strict=False):
             if answer.nvmlReturn == nvml.NVML_SUCCESS and (count := self._number(answer)) is not None:
-                said.setdefault((metric, link), count * unit % 2**64)
-        yield from said.items()
+                result.setdefault((metric, link), count * unit % 2**64)
+        yield from result.items()
 
     def _number(self, answer: Any) -> int | None:
         nvml, value = self._nvml, answer.value
@@ -169,7 +169,7 @@ class Gpus:
         return None if read is None or (count := read()) == _ABSENT else count
 
     def _watch(self, gpu: Gpu) -> None:
-        """For Xids, which the kernel log tells of better, where it may be read."""
+        """Register for Xids; the kernel log is the better source, if it is readable."""
         if gpu.pci in self._watched:
             return
         nvml = self._nvml
@@ -182,20 +182,20 @@ class Gpus:
             )
 
     def xids(self) -> list[tuple[str, int]]:
-        """The PCI address and number of each Xid that came since it was asked last."""
+        """Return the PCI address and number of each Xid since the last call."""
         found: list[tuple[str, int]] = []
         while self._events is not None and len(found) < _MOST_XIDS:
             try:
-                said = self._nvml.nvmlEventSetWait_v2(self._events, 0)
-                info = self._nvml.nvmlDeviceGetPciInfo(said.device)
+                result = self._nvml.nvmlEventSetWait_v2(self._events, 0)
+                info = self._nvml.nvmlDeviceGetPciInfo(result.device)
             except self._nvml.NVMLError:  # nothing came; or the GPU that it came from is gone
                 break
-            if said.eventType == self._nvml.nvmlEventTypeXidCriticalError:
-                found.append((pci_address(_text(info.busId)), int(said.eventData)))
+            if result.eventType == self._nvml.nvmlEventTypeXidCriticalError:
+                found.append((pci_address(_text(info.busId)), int(result.eventData)))
         return found
 
     def _query(self, pci: str, function: str, *args: Any) -> Any:
-        """What it answers; None where it does not."""
+        """Return the result of an NVML function; None if it fails."""
         nvml = self._nvml
         key = args[1:] if pci else args
         if self._is_unsupported(pci, function, key):
@@ -214,7 +214,7 @@ class Gpus:
         return bool(pci) and (pci, function, _key(key)) in self._unsupported
 
     def _forget(self) -> None:
-        """The driver was taken away, or made anew."""
+        """Reset after the driver was unloaded or reloaded."""
         self._is_open, self._events = False, None
         self._watched.clear()
         self._unsupported.clear()
@@ -224,7 +224,7 @@ def _key(args: tuple[Any, ...]) -> object:
     return tuple(arg for arg in args if isinstance(arg, int))
 
 
-def _text(said: object) -> str:
-    """Older versions of the package give bytes."""
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said or "")
+def _text(result: object) -> str:
+    """Decode a text; older versions of the package return bytes."""
+    text = result.decode("utf-8", "replace") if isinstance(result, bytes) else str(result or "")
     return text if text.isprintable() else ""

@@ -1,8 +1,8 @@
-"""From the kernel's clock, which counts since boot, to the time of day. Pure but for the one clock that is asked.
+"""Converts the kernel's clock, which counts since boot, to the time of day. Pure except for the one clock it reads.
 
-The kernel stamps its log with the CPU's own clock (`local_clock`), which nobody disciplines: 50 parts in a million are
-two minutes in a month, and `dmesg -T` is wrong by as much. A line that is read as it is written tells how far off
-it is.
+The kernel stamps its log with the CPU's clock (`local_clock`), which is not disciplined: 50 parts in a million are two
+minutes in a month, and `dmesg -T` is off by as much. A line that is read when it is written shows the clock's
+error.
 """
 
 import time
@@ -13,33 +13,33 @@ from collectors.host.lines import Line
 
 _US = 1000
 _BACKWARDS_US = 5_000_000
-"""Lines come a little out of order; by this much only the next boot goes back."""
+"""Lines may be slightly out of order; a larger step back means another boot."""
 _AGREE_NS = 2_000_000_000
-"""A stamp of whole seconds, and what the kernel's clock makes of it, when both are of the same boot."""
+"""Tolerance between a stamp in whole seconds and the kernel's clock, if both are of the same boot."""
 
 
 class BootTime(Protocol):
-    """When the kernel's clock stood at 0."""
+    """The time at which the kernel's clock was 0."""
 
     def zero_ns(self) -> int:
-        """Unix time; 0 where unknown."""
+        """Return Unix time in ns; 0 if unknown."""
         ...
 
 
 class SystemBootTime:
-    """Of the kernel that runs this process: its monotonic clock stands still in a suspend, as that of the log does."""
+    """The boot time of the running kernel: its monotonic clock stops during a suspend, as that of the log does."""
 
     def zero_ns(self) -> int:
-        """See Zero; a step of the time of day moves it, and what was stamped before gets the better time."""
+        """See BootTime; a step of the time of day moves it, and older stamps get the corrected time."""
         return time.time_ns() - time.monotonic_ns()  # noqa: TID251 — the two clocks are what is compared here
 
 
 @dataclass(slots=True)
 class Times:
-    """Tells the time of each line, in the order in which they were written.
+    """Computes the time of each line, in the order in which they were written.
 
-    `boot_zero_ns` is that of the boot that the lines are of, where it is not the one that runs; 0 otherwise. `lag_ns`
-    is how far the log's clock is behind the time of day, as far as that is known.
+    `boot_zero_ns` is the boot time of the lines' boot, if it is not the running one; else 0. `lag_ns` is the known
+    delay of the log's clock behind the time of day.
     """
 
     zero: BootTime
@@ -48,9 +48,9 @@ class Times:
     last_us: int = 0
 
     def at_ns(self, line: Line, now_ns: int, waited_ns: int | None) -> int | None:
-        """When it was said; None where nothing tells.
+        """Return the time of a line; None if it is unknown.
 
-        `waited_ns` is for how long the line can have waited to be read, None where nobody knows.
+        `waited_ns` is the longest time for which the line can have waited to be read, None if unknown.
         """
         if line.since_boot_us is None:
             return None if line.at_ns is None else min(line.at_ns, now_ns)
@@ -63,7 +63,7 @@ class Times:
             return None if line.at_ns is None else min(line.at_ns, now_ns)
         bare_ns = zero_ns + line.since_boot_us * _US
         if waited_ns is not None and not self.boot_zero_ns and line.at_ns is None:
-            # It was written within the last `waited_ns`: what the clock is off by lies between these two.
+            # It was written within the last `waited_ns`: the clock's error lies between these two.
             self.lag_ns = min(max(self.lag_ns, now_ns - bare_ns - waited_ns), now_ns - bare_ns)
         at_ns = bare_ns + self.lag_ns
         if line.at_ns is not None and abs(at_ns - line.at_ns) > _AGREE_NS:
@@ -71,5 +71,5 @@ class Times:
         return min(at_ns, now_ns)
 
     def zero_ns(self) -> int:
-        """Of the boot that the lines are of; 0 where unknown."""
+        """Return the boot time of the lines' boot; 0 if unknown."""
         return self.boot_zero_ns or self.zero.zero_ns()

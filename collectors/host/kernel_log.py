@@ -1,4 +1,4 @@
-"""Makes Events of the kernel log: read, understood, dated, named by port, bounded, handed over. Composition."""
+"""Converts the kernel log to Events: reads, classifies, dates, names ports, limits rates, emits. Composition."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,40 +22,40 @@ _log = structlog.get_logger("railsight.host")
 
 LABEL = "kernel log"
 _MOST_LINES = 2000
-"""A look; a flood of more is read on after others had their turn."""
+"""Lines per read; the rest of a flood is read after other tasks had their turn."""
 _DETAIL = 500
 _LINK = {EventKind.LINK_UP, EventKind.LINK_DOWN}
 
 
 class KernelLog:
-    """Follows one log. `say` takes an event and the time at which it was read."""
+    """Follows one log. `emit` takes an event and the time at which it was read."""
 
     def __init__(
         self, source: LogSource, times: Times, ports: KnownPorts, bound: RateLimiter, metrics: CollectorMetrics,
-        say: Callable[[DeviceEvent, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
+        emit: Callable[[DeviceEvent, int], None], *, boot_id: int, of_device: bool, not_before_ns: int,
     ) -> None:  # fmt: skip
         self._source = source
         self._times = times
         self._ports = ports
         self._metrics = metrics
-        self._say = say
-        self._saying = RateLimitedEmitter(bound, metrics, LABEL, say)
+        self._emit_event = emit
+        self._limited = RateLimitedEmitter(bound, metrics, LABEL, emit)
         self._boot_id = boot_id
         self._parse = record if of_device else None
         self._not_before_ns = not_before_ns
         self._drained_ns: int | None = None
 
     def look(self, now_ns: int, now_s: float) -> bool:
-        """Read what is new; answers whether that was all of it."""
+        """Read new lines; return whether the log is drained."""
         chunk = self._source.read(_MOST_LINES)
         waited_ns = now_ns - self._drained_ns if self._drained_ns is not None else None
         self._drained_ns = now_ns if chunk.is_drained else None
         refused = chunk.refused
         if chunk.lost:
             self._metrics.add("out_of_bounds", LABEL, chunk.lost)
-            said = f"{chunk.lost} records of the kernel log were overwritten before they were read"
-            _log.warning(said)
-            self._say(DeviceEvent(EventKind.LOG, "", now_ns, said), now_ns)
+            result = f"{chunk.lost} records of the kernel log were overwritten before they were read"
+            _log.warning(result)
+            self._emit_event(DeviceEvent(EventKind.LOG, "", now_ns, result), now_ns)
         for data in chunk.lines:
             try:
                 happening = self._happening(data, now_ns, waited_ns)
@@ -63,15 +63,15 @@ class KernelLog:
                 refused += 1
                 continue
             if happening is not None:
-                self._saying.emit(happening, now_ns, now_s)
-        self._saying.flush(now_ns, now_s)
+                self._limited.emit(happening, now_ns, now_s)
+        self._limited.flush(now_ns, now_s)
         if refused:
             self._metrics.add("unreadable", LABEL, refused)
         return chunk.is_drained
 
     def place(self) -> Place | None:
-        """How far it has read; None while something that was read is not said yet."""
-        if self._saying.waits:
+        """Return the position; None while an event that was read is delayed."""
+        if self._limited.waits:
             return None
         return replace(
             self._source.place(), boot_id=self._boot_id, zero_ns=self._times.zero_ns(), lag_ns=self._times.lag_ns,
@@ -79,19 +79,19 @@ class KernelLog:
         )  # fmt: skip
 
     def close(self, now_ns: int) -> None:
-        """Say what waits, and let go of the log."""
-        self._saying.end(now_ns)
+        """Send delayed events, and close the log."""
+        self._limited.end(now_ns)
         self._source.close()
 
     def _happening(self, data: bytes, now_ns: int, waited_ns: int | None) -> DeviceEvent | None:
-        """What a line tells; None where that is nothing. Raises Reject where it cannot be read or dated."""
+        """Return the event of a line; None without one. Raises Reject if it cannot be parsed or dated."""
         line = self._parse(data) if self._parse else parse(data, now_ns)
         if not line.from_kernel:
             return None
         at_ns = self._times.at_ns(line, now_ns, waited_ns)
         if is_renaming(line.message):
             self._ports.wants_look = True
-        if (said := classify(line.message)) is None:
+        if (result := classify(line.message)) is None:
             return None
         if at_ns is None:
             if waited_ns is None:
@@ -99,18 +99,18 @@ class KernelLog:
             at_ns = now_ns
         if at_ns < self._not_before_ns:
             return None
-        return self._named(said, line, at_ns)
+        return self._named(result, line, at_ns)
 
-    def _named(self, said: Classified, line: Line, at_ns: int) -> DeviceEvent | None:
+    def _named(self, result: Classified, line: Line, at_ns: int) -> DeviceEvent | None:
         detail = line.message[:_DETAIL]
-        if said.about is not About.NIC:
-            return DeviceEvent(said.kind, said.pci if said.about is About.GPU else "", at_ns, detail, said.code)
-        port = self._ports.of(said.pci, said.netdev)
+        if result.about is not About.NIC:
+            return DeviceEvent(result.kind, result.pci if result.about is About.GPU else "", at_ns, detail, result.code)
+        port = self._ports.of(result.pci, result.netdev)
         if port is None:
             self._ports.wants_look = True
-            if said.kind in _LINK:
-                # Nobody knows whether it is a port of this host's own: a function handed to a guest has links, too.
+            if result.kind in _LINK:
+                # It may not be a port of this host: a function of a guest has links, too.
                 self._metrics.add("unnamed", LABEL)
                 return None
-            return DeviceEvent(said.kind, said.pci, at_ns, detail, said.code)
-        return DeviceEvent(said.kind, port.name, at_ns, detail, said.code) if port.role is Role.FABRIC else None
+            return DeviceEvent(result.kind, result.pci, at_ns, detail, result.code)
+        return DeviceEvent(result.kind, port.name, at_ns, detail, result.code) if port.role is Role.FABRIC else None

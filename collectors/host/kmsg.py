@@ -1,6 +1,6 @@
-"""Reads `/dev/kmsg`, a record a time, without waiting. I/O only.
+"""Reads `/dev/kmsg`, one record per call, without blocking. I/O only.
 
-The kernel keeps a ring: who comes too late finds the oldest overwritten, and learns how many from the numbers.
+The kernel has a ring buffer: a late reader finds the oldest records overwritten; the sequence numbers show how many.
 """
 
 import errno
@@ -18,19 +18,19 @@ _log = structlog.get_logger("railsight.host")
 
 
 class Device(Protocol):
-    """What is read of a device: one record a call."""
+    """The device interface: one record per call."""
 
     def record(self) -> bytes:
-        """The next record; raises OSError as the kernel does: EAGAIN, EPIPE, EINVAL."""
+        """Return the next record; raises OSError as the kernel does: EAGAIN, EPIPE, EINVAL."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 
 class KmsgDevice:
-    """The Device that is one; raises OSError where it may not be read."""
+    """The real device; raises OSError if it is not readable."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ class KmsgDevice:
 
 
 class Kmsg(LogSource):
-    """Follows one device. `place` is where an earlier process stopped; records up to it are passed over."""
+    """Follows one device. `place` is the position of an earlier process; records up to it are skipped."""
 
     def __init__(self, device: Device, boot_id: int, place: Place | None) -> None:
         self._device = device
@@ -52,7 +52,7 @@ class Kmsg(LogSource):
         self.has_resumed = self._sequence >= 0
         self._has_warned = False
         self._nameless = 0
-        """Records since the last number that had none that could be read: refused, and not lost."""
+        """Records since the last known number that could not be read: refused, not lost."""
 
     def read(self, most: int) -> Chunk:
         lines: list[bytes] = []
@@ -61,9 +61,9 @@ class Kmsg(LogSource):
             try:
                 data = self._device.record()
             except OSError as error:
-                if error.errno == errno.EPIPE:  # overwritten: the next read is of the oldest that is left
+                if error.errno == errno.EPIPE:  # overwritten: the next read returns the oldest remaining record
                     continue
-                if error.errno == errno.EINVAL:  # longer than any record should be: the kernel has gone past it
+                if error.errno == errno.EINVAL:  # longer than any valid record: the kernel has skipped it
                     refused += 1
                     self._nameless += 1
                     continue
@@ -86,7 +86,7 @@ class Kmsg(LogSource):
         return Chunk(lines, False, lost, refused)
 
     def _warn(self, error: OSError) -> None:
-        """Once."""
+        """Log the warning once."""
         if not self._has_warned:
             self._has_warned = True
             _log.warning("the kernel log is not read", why=error.strerror)
@@ -105,7 +105,7 @@ def _sequence(data: bytes) -> int | None:
 
 
 def kmsg_of(path: Path, boot_id: int, place: Place | None) -> Kmsg:
-    """Open a device; raises Reject where it may not be read."""
+    """Open a device; raises Reject if it is not readable."""
     try:
         return Kmsg(KmsgDevice(path), boot_id, place)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""One line of a kernel log, whoever wrote it: what the kernel said, and when. Pure.
+"""Parses one line of a kernel log in any format: the kernel's message and its time. Pure.
 
-Understood are records of `/dev/kmsg` (Documentation/ABI/testing/dev-kmsg), `dmesg` with and without levels, `dmesg -T`
-and `--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format.
+Formats: records of `/dev/kmsg` (Documentation/ABI/testing/dev-kmsg), `dmesg` with and without levels, `dmesg -T` and
+`--time-format iso`, and the files of rsyslog and journald in the traditional and the ISO format.
 """
 
 import re
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from streams.wire.errors import Reject
 
 MOST_BYTES = 8192
-"""A record of /dev/kmsg is at most this (CONSOLE_EXT_LOG_MAX); a longer line of a file is none of the kernel's."""
+"""The maximum size of a /dev/kmsg record (CONSOLE_EXT_LOG_MAX); a longer line of a file is not the kernel's."""
 
 _S = 1_000_000_000
 _A = re.ASCII
@@ -32,10 +32,10 @@ _DAY_NS = 86_400 * _S
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What the kernel said.
+    """A kernel message.
 
-    `since_boot_us` is the kernel's own clock, `at_ns` what the writer of the file said of the time; None where neither
-    did. `sequence` is the number of a record of /dev/kmsg. Where not `from_kernel`, somebody else wrote it.
+    `since_boot_us` is the kernel's clock, `at_ns` the time by the file's writer; None without either. `sequence` is the
+    number of a /dev/kmsg record. If `from_kernel` is False, another process wrote it.
     """
 
     message: str
@@ -46,15 +46,15 @@ class Line:
 
 
 def parse(data: bytes, now_ns: int) -> Line:
-    """Parse one line or record; a line without any time is one, too. Raises Reject where it is longer than any."""
+    """Parse one line or record; a line without a time is valid. Raises Reject for one beyond the maximum size."""
     if len(data) > MOST_BYTES:
         raise Reject(f"a line of {len(data)} bytes")
     text = data.decode("utf-8", "replace")
     if record := _RECORD.match(text):
         return _record(record)
-    if said := _PRIORITY.match(text):
-        rest = _after_time(text[said.end() :], now_ns)
-        return rest if int(said[1]) < 8 else _is_foreign(rest)
+    if result := _PRIORITY.match(text):
+        rest = _after_time(text[result.end() :], now_ns)
+        return rest if int(result[1]) < 8 else _is_foreign(rest)
     if level := _LEVEL.match(text):
         rest = _after_time(text[level.end() :], now_ns)
         return rest if level[1] == "kern" else _is_foreign(rest)
@@ -62,14 +62,14 @@ def parse(data: bytes, now_ns: int) -> Line:
 
 
 def record(data: bytes) -> Line:
-    """Parse one record of /dev/kmsg; raises Reject where it is none."""
-    if len(data) > MOST_BYTES or not (said := _RECORD.match(data.decode("utf-8", "replace"))):
+    """Parse one record of /dev/kmsg; raises Reject if it is invalid."""
+    if len(data) > MOST_BYTES or not (result := _RECORD.match(data.decode("utf-8", "replace"))):
         raise Reject(f"no record of a kernel log: {data[:40]!r}")
-    return _record(said)
+    return _record(result)
 
 
 def _record(text: re.Match[str]) -> Line:
-    """Facility 0 is the kernel's; the kernel gives another to what a process writes to /dev/kmsg."""
+    """Return True unless the facility is 0: the kernel marks records of processes in /dev/kmsg with another one."""
     return Line(text[4], int(text[3]), None, int(text[2]), from_kernel=int(text[1]) < 8)
 
 
@@ -84,22 +84,22 @@ def _after_time(text: str, now_ns: int) -> Line:
         tag = _TAG.match(rest)
         rest, from_kernel = (rest[tag.end() :], tag[1] == "kernel") if tag else (rest, False)
     since_boot_us = None
-    if said := _SINCE_BOOT.match(rest):
-        since_boot_us = int(said[1]) * 1_000_000 + int(said[2].ljust(6, "0")[:6])
-        rest = rest[said.end() :]
+    if result := _SINCE_BOOT.match(rest):
+        since_boot_us = int(result[1]) * 1_000_000 + int(result[2].ljust(6, "0")[:6])
+        rest = rest[result.end() :]
     return Line(rest.rstrip("\r\n"), since_boot_us, at_ns, None, from_kernel)
 
 
 def _wall_time(text: str, now_ns: int) -> tuple[int | None, str, bool]:
-    """The time at the beginning of a line, what follows, and whether a host's name and a tag may."""
-    if said := _ISO.match(text):
-        by_dmesg = "," in said[0]  # it alone writes the fraction so, and neither host nor tag behind it
-        return _iso(said), text[said.end() :], not by_dmesg
-    if said := _CTIME.match(text):
-        month, day, hour, minute, second, year = said.groups()
-        return _local(int(year), month, day, hour, minute, second), text[said.end() :], False
-    if said := _SYSLOG.match(text):
-        return _yearless(said, now_ns), text[said.end() :], True
+    """Return the time at the beginning of a line, the rest, and whether a host name and a tag may follow."""
+    if result := _ISO.match(text):
+        by_dmesg = "," in result[0]  # only dmesg writes the fraction so, without host and tag
+        return _iso(result), text[result.end() :], not by_dmesg
+    if result := _CTIME.match(text):
+        month, day, hour, minute, second, year = result.groups()
+        return _local(int(year), month, day, hour, minute, second), text[result.end() :], False
+    if result := _SYSLOG.match(text):
+        return _yearless(result, now_ns), text[result.end() :], True
     return None, text, False
 
 
@@ -120,7 +120,7 @@ def _iso(text: re.Match[str]) -> int | None:
 
 
 def _yearless(text: re.Match[str], now_ns: int) -> int | None:
-    """In the year that makes it the newest that is not to come; clocks and zones may differ by a day."""
+    """Return the latest possible year that is not in the future; clocks and zones may differ by a day."""
     year = time.localtime(now_ns // _S).tm_year
     at_ns = _local(year + 1, *text.groups())
     for earlier in (year, year - 1):
@@ -131,7 +131,7 @@ def _yearless(text: re.Match[str], now_ns: int) -> int | None:
 
 
 def _local(year: int, month: str, day: str, hour: str, minute: str, second: str) -> int | None:
-    """The machine's own zone, which is what those who write such lines mean."""
+    """Return the time in the machine's own zone, which writers of such lines use."""
     if month not in _MONTHS:
         return None
     try:

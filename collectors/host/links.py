@@ -1,8 +1,8 @@
-"""Listens to what rtnetlink says of links, and looks at those of which it cannot have heard. I/O around AdminStates.
+"""Receives rtnetlink link messages, and compares with sysfs where messages may be missing. I/O around AdminStates.
 
-The socket only listens. Who asks rtnetlink waits for its lock, which a driver may hold for as long as its firmware
-sleeps; `flags` of sysfs the kernel answers by itself. It is a bare socket, because pyroute2's asyncio face does not
-open on uvloop, and decodes each message whole in 0.2 ms where 32 bytes of it are enough.
+The socket only receives. An rtnetlink request waits for its lock, which a driver may hold for as long as its firmware
+sleeps; the kernel returns `flags` of sysfs without it. It is a plain socket, because pyroute2's asyncio socket does
+not open on uvloop, and decodes each message completely in 0.2 ms where 32 bytes of it are enough.
 """
 
 import asyncio
@@ -29,29 +29,29 @@ _log = structlog.get_logger("railsight.host")
 LABEL = "links"
 _RTMGRP_LINK = 1
 _BUFFER_BYTES = 1 << 20
-"""Asked for; the kernel gives what `net.core.rmem_max` allows. Past it messages are lost, and all is looked at."""
+"""Requested buffer; the kernel grants up to `net.core.rmem_max`. Beyond it messages are lost, and sysfs is compared."""
 _MOST_MESSAGES = 500
-"""At once; a flood of more is read on after others had their turn."""
+"""Messages per read; the rest of a flood is read after other tasks had their turn."""
 
 
 class Listener(Protocol):
-    """What is listened to: one message a call."""
+    """The socket interface: one message per call."""
 
     def message(self) -> bytes:
-        """The first bytes of the next one, none where it is not the kernel's; raises OSError as that does."""
+        """Return the first bytes of the next message, none if the sender is not the kernel; raises OSError likewise."""
         ...
 
     def fileno(self) -> int:
-        """What tells that there is one."""
+        """Return the descriptor to poll."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...
 
 
 class Rtnetlink:
-    """The Listener that is one; raises OSError where it may not be opened. It wants no privilege."""
+    """The real socket; raises OSError if it cannot be opened. It needs no privilege."""
 
     def __init__(self) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -65,7 +65,7 @@ class Rtnetlink:
 
     def message(self) -> bytes:
         data, (sender, _) = self._socket.recvfrom(LINK_BYTES)
-        return b"" if sender else data  # another process may write to this socket, too; the kernel is 0
+        return b"" if sender else data  # another process may write to this socket, too; the kernel's id is 0
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -75,11 +75,11 @@ class Rtnetlink:
 
 
 class Links:
-    """One for a host. `say` takes an event and the time at which it was read."""
+    """The links of one host. `emit` takes an event and the time at which it was read."""
 
     def __init__(
         self, tree: Tree, ports: KnownPorts, states: AdminStates, bound: RateLimiter, context: CollectorContext,
-        say: Callable[[DeviceEvent, int], None], opened: Callable[[], Listener] = Rtnetlink,
+        emit: Callable[[DeviceEvent, int], None], opened: Callable[[], Listener] = Rtnetlink,
     ) -> None:  # fmt: skip
         self._net = f"{tree.sys}/class/net"
         self._tree = tree
@@ -87,7 +87,7 @@ class Links:
         self._states = states
         self._metrics = context.metrics
         self._clock = context.clock
-        self._saying = RateLimitedEmitter(bound, context.metrics, LABEL, say)
+        self._limited = RateLimitedEmitter(bound, context.metrics, LABEL, emit)
         self._opened = opened
         self._listener: Listener | None = None
         self._looked_at: tuple[KnownPort, ...] | None = None
@@ -95,22 +95,22 @@ class Links:
 
     @property
     def disabled(self) -> tuple[str, ...] | None:
-        """The ports that were told to be disabled last; None while something of it is not said yet."""
-        return None if self._saying.waits else tuple(sorted(self._states.disabled))
+        """Return the ports last reported as disabled; None while such an event is delayed."""
+        return None if self._limited.waits else tuple(sorted(self._states.disabled))
 
     def refresh(self, now_ns: int, now_s: float) -> None:
-        """Again and again: look where ports are others than before or messages were lost, and say what has waited."""
+        """Compare with sysfs after port changes and lost messages, and send due events; called periodically."""
         if self._on_link(now_ns, now_s) and self._looked_at is not self._ports.ports:
             self._open()
             self._looked_at = self._ports.ports
             self._emit(self._states.refresh(self._found(), now_ns, now_s), now_ns, now_s)
         self._emit(self._states.due(now_s), now_ns, now_s)
-        self._saying.flush(now_ns, now_s)
+        self._limited.flush(now_ns, now_s)
 
     def close(self, now_ns: int, now_s: float) -> None:
-        """Say what waits, and let go of the socket."""
+        """Send delayed events, and close the socket."""
         self._emit(self._states.rest(), now_ns, now_s)
-        self._saying.end(now_ns)
+        self._limited.end(now_ns)
         self._drop()
 
     def _open(self) -> None:
@@ -127,7 +127,7 @@ class Links:
         self._on_link(self._clock.now_ns(), asyncio.get_running_loop().time())
 
     def _on_link(self, now_ns: int, now_s: float) -> bool:
-        """Take what is there; answers whether that was all of it."""
+        """Read the available messages; return whether the socket is drained."""
         for _ in range(_MOST_MESSAGES):
             if self._listener is None:
                 return True
@@ -139,7 +139,7 @@ class Links:
                 return True
             except OSError as error:
                 self._looked_at = None
-                if error.errno == errno.ENOBUFS:  # and what comes is left out until all that waits is read
+                if error.errno == errno.ENOBUFS:  # the rest is ignored until all waiting messages are read
                     self._metrics.add("out_of_bounds", LABEL)
                 else:
                     self._warn(error)
@@ -149,7 +149,7 @@ class Links:
         return False
 
     def _found(self) -> dict[int, Netdev]:
-        """Those of the fabric's ports, by index. That an IPoIB netdev is disabled says nothing of its port."""
+        """Return the netdevs of the fabric ports, by index. An IPoIB netdev's state is not that of its port."""
         found = {}
         for known in self._ports.ports:
             name = known.port.netdev
@@ -165,10 +165,10 @@ class Links:
 
     def _emit(self, happenings: Iterable[DeviceEvent], now_ns: int, now_s: float) -> None:
         for happening in happenings:
-            self._saying.emit(happening, now_ns, now_s)
+            self._limited.emit(happening, now_ns, now_s)
 
     def _warn(self, error: OSError) -> None:
-        """Once."""
+        """Log the warning once."""
         if not self._has_warned:
             self._has_warned = True
             _log.warning("rtnetlink is not listened to: who shuts a port is seen late", why=error.strerror)

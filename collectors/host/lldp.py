@@ -1,7 +1,7 @@
-"""The neighbours that lldpd has heard: `ask` runs its own client once a minute at most, `neighbors` reads the answer.
+"""Reads lldpd's neighbors: `query` runs its client, `neighbors` parses the output.
 
-lldpd's socket speaks the memory layout of its own version; `lldpcli -f json0` is what its authors keep stable, and it
-is asked beside everything else, never by whoever reads counters.
+lldpd's socket protocol depends on its version; the output of `lldpcli -f json0` is stable. It is queried separately
+from everything else, never by a reader of counters.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _MOST_NEIGHBORS = 1024
 
 
 async def query(program: str, bound_s: float) -> bytes | None:
-    """What it says; None where there is no such program, no lldpd, or no answer in time."""
+    """Return the client's output; None without the program, without lldpd, or after the timeout."""
     if not program:
         return None
     try:
@@ -30,13 +30,13 @@ async def query(program: str, bound_s: float) -> bytes | None:
     except (OSError, ValueError):
         return None
     assert process.stdout is not None
-    said = b""
+    result = b""
     try:
         async with asyncio.timeout(bound_s):
-            while len(said) <= _MOST_BYTES and (more := await process.stdout.read(1 << 16)):
-                said += more
-            if len(said) <= _MOST_BYTES and await process.wait() == 0:
-                return said
+            while len(result) <= _MOST_BYTES and (more := await process.stdout.read(1 << 16)):
+                result += more
+            if len(result) <= _MOST_BYTES and await process.wait() == 0:
+                return result
     except TimeoutError:
         pass
     finally:
@@ -48,13 +48,13 @@ async def query(program: str, bound_s: float) -> bytes | None:
 
 
 def neighbors(data: bytes) -> tuple[Neighbor, ...]:
-    """The neighbours by netdev; one without a name of itself or of its port is none. Raises Reject."""
+    """Return the neighbors by netdev; one without a device or port name is skipped. Raises Reject."""
     try:
-        said = orjson.loads(data)
+        result = orjson.loads(data)
     except orjson.JSONDecodeError as error:
         raise Reject(f"lldpd: {error}") from error
     found = []
-    for whole in _all(said, "lldp"):
+    for whole in _all(result, "lldp"):
         for interface in _all(whole, "interface"):
             netdev = interface.get("name") if isinstance(interface, dict) else None
             device = _first(interface, "chassis", "name")
@@ -65,7 +65,7 @@ def neighbors(data: bytes) -> tuple[Neighbor, ...]:
 
 
 def _named_port(interface: Any) -> str:
-    """The id where it is the port's name; where it is a MAC or a number, the description."""
+    """Return the port id if it is a name; for a MAC or a number, the description."""
     for port in _all(interface, "port"):
         for identity in _all(port, "id"):
             kind, value = (identity.get(key) if isinstance(identity, dict) else None for key in ("type", "value"))
@@ -84,6 +84,6 @@ def _first(node: Any, *path: str) -> str:
 
 
 def _all(node: Any, name: str) -> Iterator[Any]:
-    """json0 has a list where json has what would be its only entry."""
+    """Return the entries; json0 always has a list, json only for several entries."""
     inside = node.get(name) if isinstance(node, dict) else None
     yield from inside if isinstance(inside, list) else () if inside is None else (inside,)

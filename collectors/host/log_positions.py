@@ -1,6 +1,6 @@
-"""Keeps on disk where a process stands: how far it read the kernel log, which ports it told to be shut. I/O only.
+"""Stores the positions of a process on disk: its place in the kernel log, the ports reported as shut. I/O only.
 
-That counts only once all events before it are kept: killed before that, a process repeats a few rather than lose one.
+A position is valid once all events before it are acknowledged: after a kill, a few events repeat and none is lost.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ Position = TypeVar("Position")
 
 
 class LogPositions(Generic[Position]):
-    """One file of what orjson writes; `parse` makes of it what it was, or None where it makes no sense."""
+    """One file written by orjson; `parse` validates its content, or returns None."""
 
     def __init__(self, path: Path, parse: Callable[[Any], Position | None]) -> None:
         self._path = path
@@ -28,20 +28,20 @@ class LogPositions(Generic[Position]):
         self._has_warned = False
 
     def load(self) -> Position | None:
-        """What an earlier process kept; None where there is nothing, or nothing that can be read."""
+        """Return the position of an earlier process; None without a readable one."""
         try:
             return self._parse(orjson.loads(self._path.read_bytes()))
         except (OSError, ValueError):
             return None
 
     def note(self, events: int, position: Position) -> None:
-        """It stands there, with so many events handed over by then since the process began."""
+        """Note a position, and the number of events handed to the publisher by then."""
         if self._waiting and self._waiting[-1][0] == events:
             self._waiting.pop()
         self._waiting.append((events, position))
 
     def save(self, settled: int) -> None:
-        """Write the last one of which all events, `settled` since the process began, are kept or refused."""
+        """Store the last position whose events are all among the `settled` ones of this process."""
         while self._waiting and self._waiting[0][0] <= settled:
             self._known = self._waiting.popleft()[1]
         if self._known is None or self._known == self._written:
@@ -54,6 +54,6 @@ class LogPositions(Generic[Position]):
         except OSError as error:
             if not self._has_warned:
                 self._has_warned = True
-                _log.warning("a restart will not know what was told before it", why=str(error))
+                _log.warning("a restart will not know what was reported before it", why=str(error))
             return
         self._written = self._known

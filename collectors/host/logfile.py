@@ -1,6 +1,6 @@
-"""Follows a file that somebody writes kernel lines to, through rotation and truncation. I/O only.
+"""Follows a file of kernel lines through rotation and truncation. I/O only.
 
-Only whole lines are read; what comes after the last newline waits for the rest of it, within a bound.
+Only complete lines are read; data after the last newline waits for the rest, up to a limit.
 """
 
 import hashlib
@@ -16,23 +16,23 @@ _MARK_BYTES = 64
 
 
 class LogFile(LogSource):
-    """Follows one path. Without a place it begins at the end of what is there."""
+    """Follows one path. Without a position it starts at the end of the file."""
 
     def __init__(self, path: Path, place: Place | None) -> None:
         self._path = path
         self._file = -1
         self._inode = 0
         self._offset = 0
-        """Behind the last line that was given."""
+        """Offset after the last returned line."""
         self._mark = ""
         self._pending = b""
         self._skips = False
-        """In the middle of a line that is longer than any."""
+        """True inside a line beyond the maximum size."""
         self.has_resumed = False
         if place is not None and place.inode:
             self.has_resumed = self._resume(path, place) or self._resume(path.with_name(path.name + ".1"), place)
             if not self.has_resumed:
-                self._open()  # another file by now: all of it is new
+                self._open()  # another file now: all of it is new
         elif self._open():
             self._seek(os.fstat(self._file).st_size)
 
@@ -76,13 +76,13 @@ class LogFile(LogSource):
                     drained = not self._is_rotated()
                     return Chunk(lines, drained, 0, refused)
                 refused += self._take(self._pending + data, lines, most)
-        except OSError:  # a file system that is gone
+        except OSError:  # the file system is gone
             self.close()
             return Chunk(lines, True, 0, refused)
         return Chunk(lines, False, 0, refused)
 
     def _take(self, data: bytes, lines: list[bytes], most: int) -> int:
-        """Take whole lines as far as they go; answers how many of them were none."""
+        """Split complete lines; return the number of oversized ones."""
         refused = start = 0
         while len(lines) < most and (end := data.find(b"\n", start)) >= 0:
             if self._skips:
@@ -110,7 +110,7 @@ class LogFile(LogSource):
         return os.pread(self._file, min(_MARK_BYTES, self._offset), max(0, self._offset - _MARK_BYTES))
 
     def _is_rotated(self) -> bool:
-        """At the end of what is there: whether the path is another file by now, or begins anew."""
+        """Check, at the end of the file, whether the path is another file now, or was truncated."""
         try:
             there = self._path.stat()
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a kernel log is read from: a promise that the device and the file both keep, and a place in one."""
+"""Defines the interface of a kernel log, implemented by device and file, and the position in one."""
 
 from dataclasses import dataclass, fields
 from typing import Any, Protocol
@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """How far a log has been read: of a device its boot and number, of a file its inode, offset and what is before.
+    """The position in a log: boot and number for a device; inode, offset and preceding content for a file.
 
-    Beside it how the log's clock stood (see Times).
+    It also has the state of the log's clock (see Times).
     """
 
     boot_id: int = 0
@@ -22,7 +22,7 @@ class Place:
 
 
 def place_of(state: Any) -> Place | None:
-    """One that was written as JSON; None where it makes no sense."""
+    """Parse a position from JSON; None if it is invalid."""
     kinds = {field.name: str if field.name == "mark" else int for field in fields(Place)}
     if not isinstance(state, dict) or set(state) - set(kinds):
         return None
@@ -33,7 +33,7 @@ def place_of(state: Any) -> Place | None:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Lines in order; whether there are no more for now; how many were gone before they were read, or are none."""
+    """Lines in order; whether the log is drained; the numbers of lost and of refused lines."""
 
     lines: list[bytes]
     is_drained: bool
@@ -42,19 +42,19 @@ class Chunk:
 
 
 class LogSource(Protocol):
-    """Read by one, again and again; never blocks, never raises for what the log holds."""
+    """Read repeatedly by one task; never blocks, never raises for any content of the log."""
 
     has_resumed: bool
-    """Whether it goes on where an earlier process stopped."""
+    """Return whether it continues at the position of an earlier process."""
 
     def read(self, most: int) -> Chunk:
-        """The next lines, at most so many."""
+        """Return the next lines, up to this number."""
         ...
 
     def place(self) -> Place:
-        """Behind the last line that `read` gave."""
+        """Return the position after the last line that `read` returned."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
         ...

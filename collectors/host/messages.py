@@ -1,8 +1,8 @@
-"""What a message of the kernel means for a port, a GPU or the host: a table of what drivers write. Pure.
+"""Classifies kernel messages about a port, a GPU or the host: a table of the drivers' messages. Pure.
 
-The words are those of the drivers themselves: mlx5 `core/events.c`, `core/health.c`, `core/cmd.c`, `en_main.c`;
-bnxt, ice and i40e for their links; the PCI core's `aer.c` and `pciehp`; NVIDIA's Xid and SXid lines as its
-documentation of Xid errors and the Fabric Manager guide show them.
+The texts are those of the drivers: mlx5 `core/events.c`, `core/health.c`, `core/cmd.c`, `en_main.c`; bnxt, ice and
+i40e for their links; the PCI core's `aer.c` and `pciehp`; NVIDIA's Xid and SXid lines as in its documentation of Xid
+errors and the Fabric Manager guide.
 """
 
 import re
@@ -15,7 +15,7 @@ _A = re.ASCII
 _HEX_PCI = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}"
 _DEVICE = re.compile(
     rf"(?P<driver>[\w-]{{1,40}}) (?P<pci>{_HEX_PCI}\.[0-7])(?: (?P<netdev>[^\s:()]{{1,32}}))?(?: \([\w ]{{1,40}}\))?: "
-    r"(?:[a-z]\w{0,60}:\d{1,6}:(?:\(pid \d{1,10}\):)? )?(?P<says>.*)",
+    r"(?:[a-z]\w{0,60}:\d{1,6}:(?:\(pid \d{1,10}\):)? )?(?P<text>.*)",
     _A,
 )
 _XID = re.compile(rf"NVRM: Xid \((?:PCI:)?({_HEX_PCI})(?:\.[0-7])?\): (\d{{1,9}})\b", _A)
@@ -44,11 +44,11 @@ _MODULES = {
     "Unknown status": EventKind.MODULE_FAULT,
 }
 _HINTS = ("ink ", "Xid", "Port module", "0000:", "NVRM")
-"""One of these is in all that follows; most lines of a log have none."""
+"""Every message below contains one of these; most lines of a log contain none."""
 
 
 class About(StrEnum):
-    """What the PCI address is of."""
+    """The kind of device at the PCI address."""
 
     NIC = "nic"
     GPU = "gpu"
@@ -57,7 +57,7 @@ class About(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Classified:
-    """What a message tells, and about which device; `netdev` is empty where it names none."""
+    """The event of a message, and its device; `netdev` is empty without one."""
 
     kind: EventKind
     about: About
@@ -67,41 +67,41 @@ class Classified:
 
 
 def pci_address(text: str) -> str:
-    """As sysfs writes it, from any of the ways in which NVIDIA does: `PCI:0000:9B:00`, `00000000:9B:00.0`."""
+    """Normalize NVIDIA's forms to that of sysfs: `PCI:0000:9B:00`, `00000000:9B:00.0`."""
     domain, _, rest = text.lower().partition(":")
     slot, _, function = rest.partition(".")
     return f"{domain.lstrip('0').rjust(4, '0')}:{slot}.{function or '0'}"
 
 
 def classify(message: str) -> Classified | None:
-    """What it means; None where it means nothing to us."""
+    """Classify a message; None for others."""
     if not any(hint in message for hint in _HINTS):
         return None
-    if said := _XID.match(message):
-        return Classified(EventKind.GPU_XID, About.GPU, pci_address(said[1]), code=int(said[2]))
-    if said := _SXID.match(message):
-        return Classified(EventKind.LOG, About.OTHER, pci_address(said[1]), code=int(said[2]))
-    if said := _NVRM.match(message):
-        return Classified(EventKind.LOG, About.GPU, pci_address(said[1]))
-    if said := _DEVICE.match(message):
-        return _of_device(said)
+    if result := _XID.match(message):
+        return Classified(EventKind.GPU_XID, About.GPU, pci_address(result[1]), code=int(result[2]))
+    if result := _SXID.match(message):
+        return Classified(EventKind.LOG, About.OTHER, pci_address(result[1]), code=int(result[2]))
+    if result := _NVRM.match(message):
+        return Classified(EventKind.LOG, About.GPU, pci_address(result[1]))
+    if result := _DEVICE.match(message):
+        return _of_device(result)
     return None
 
 
 def is_renaming(message: str) -> bool:
-    """Whether a netdev has another name from now on."""
+    """Return whether the message renames a netdev."""
     return ": renamed from " in message
 
 
 def _of_device(text: re.Match[str]) -> Classified | None:
-    says, pci, netdev = text["says"], pci_address(text["pci"]), text["netdev"] or ""
+    body, pci, netdev = text["text"], pci_address(text["pci"]), text["netdev"] or ""
     about = About.GPU if text["driver"].startswith("nvidia") else About.NIC
-    if netdev and (link := _LINK.match(says)):
+    if netdev and (link := _LINK.match(body)):
         kind = EventKind.LINK_UP if link[1].lower() == "up" else EventKind.LINK_DOWN
         return Classified(kind, about, pci, netdev)
     if text["driver"].startswith("mlx5"):
-        if module := _MODULE.match(says):
+        if module := _MODULE.match(body):
             return Classified(_MODULES.get(module[1], EventKind.MODULE_FAULT), about, pci, netdev)
-        if _FIRMWARE.search(says):
+        if _FIRMWARE.search(body):
             return Classified(EventKind.NIC_FIRMWARE_ERROR, about, pci, netdev)
-    return Classified(EventKind.LOG, about, pci, netdev) if _NOTED.search(says) else None
+    return Classified(EventKind.LOG, about, pci, netdev) if _NOTED.search(body) else None

@@ -1,4 +1,4 @@
-"""What the host agent is told: whose host, where its trees and its kernel log are, how often, what to leave alone."""
+"""Defines the settings of the host collector: the host, its trees and kernel log, cadences and limits."""
 
 import socket
 from pathlib import Path
@@ -12,25 +12,25 @@ from collectors.core.params import CollectorParams
 class Params(CollectorParams):
     """Settings of `[collect.host]`.
 
-    `port_name`, `fabric`, `management` and `exclude` mean what they mean in `[collect.nic]`, and want the same values.
+    `port_name`, `fabric`, `management` and `exclude` are those of `[collect.nic]`; use the same values.
     """
 
     device: str = ""
-    """The host's name in the inventory; its host name where nothing is said."""
+    """The host's name in the inventory; default: its host name."""
     root: Path = Path("/")
-    """Where `sys` and `proc` are, or a sysfs itself. Of another than the machine's own no GPU, LLDP or rtnetlink is
-    asked."""
+    """Directory of `sys` and `proc`, or a sysfs itself. For another machine's tree no GPU, LLDP or rtnetlink is
+    queried."""
     kernel_log: Path | None = None
-    """`/dev/kmsg`, or a file that kernel lines are written to; if unset the machine's own, and of another root none."""
+    """`/dev/kmsg`, or a file of kernel lines; default: the machine's own, and none for another root."""
     log_poll_s: float = Field(default=0.25, ge=0.01, le=10)
-    """How long a line waits at most; a look at an idle log is one system call."""
+    """Maximum delay of a line; reading an idle log is one system call."""
     backlog_s: float = Field(default=300.0, ge=0)
-    """Of a ring that was never read before, what is older than this stays unsaid; of a file, all."""
+    """Maximum age of records from a ring buffer that was not read before; a file has no limit."""
     state_file: Path = Path("/var/lib/railsight/host.json")
-    """Where it keeps how far it has read the log, so that a restart neither repeats nor leaves out; and beside it, with
-    `.shut` behind the name, which ports were told to be shut."""
+    """Stores the position in the log, so that a restart neither repeats nor loses events; a second file with the suffix
+    `.shut` stores the ports reported as shut."""
     events_per_s: float = Field(default=1.0, gt=0)
-    """Of one kind at one port, in the long run; the newest past it waits, and says how many it stands for."""
+    """Rate limit for one kind at one port; beyond it the newest event waits, with the number of replaced ones."""
     events_burst: int = Field(default=20, ge=1)
     port_name: Literal["rdma", "netdev", "guid", "pci"] = "rdma"
     fabric: tuple[str, ...] = ()
@@ -38,16 +38,16 @@ class Params(CollectorParams):
     exclude: tuple[str, ...] = ()
     cadence_s: float = Field(default=10.0, ge=0.1, le=3600)
     deadline_s: float = Field(default=5.0, gt=0, le=60)
-    """What does not answer for this long is left to itself, and the rest is read without it."""
+    """A device that exceeds it is skipped, and the rest is read."""
     gpu: bool = True
-    """Whether to ask the NVIDIA driver, where there is one."""
+    """Queries the NVIDIA driver, if there is one."""
     lldpcli: str = "lldpcli"
-    """The program that asks lldpd for neighbours; empty to ask nobody."""
+    """The client program of lldpd; empty disables it."""
     neighbors_every_s: float = Field(default=60.0, ge=1)
     discover_every_s: float = Field(default=60.0, ge=1)
     facts_every_s: float = Field(default=3600.0, ge=1)
     max_ports: int = Field(default=1024, ge=1)
 
     def device_name(self) -> str:
-        """The name under which everything is published."""
+        """Return the device name of all published records."""
         return self.device or socket.gethostname()

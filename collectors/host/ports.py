@@ -1,4 +1,4 @@
-"""Which port a line of the log or a neighbour is about, by the names that the NIC collector gives too. Pure."""
+"""Resolves the port of a log line or a neighbor, with the same names as the NIC collector. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from collectors.kernel.roles import roles
 
 @dataclass(frozen=True, slots=True)
 class KnownPort:
-    """A port with what it is called and what it is for."""
+    """A port with its published name and its role."""
 
     port: Port
     name: str
@@ -17,9 +17,9 @@ class KnownPort:
 
 
 class KnownPorts:
-    """The ports of a host, for as long as the process lives.
+    """The ports of a host, for the life of the process.
 
-    `fabric` and `management` are globs over names of ports, and go before what the host shows.
+    `fabric` and `management` are globs over names of ports; they override the host's evidence.
     """
 
     def __init__(self, kind: str, fabric: Iterable[str] = (), management: Iterable[str] = ()) -> None:
@@ -28,10 +28,10 @@ class KnownPorts:
         self._by_pci: dict[str, dict[str, KnownPort]] = {}
         self.ports: tuple[KnownPort, ...] = ()
         self.wants_look = False
-        """Whether a line told of something that is not known, or has another name by now."""
+        """True after a log line of an unknown port, or of a rename."""
 
     def adopt(self, ports: Iterable[Port]) -> None:
-        """The ports as they are now. One that is gone is still known: the log tells of it while it goes."""
+        """Set the present ports. A removed one stays known: the log reports on it while it is removed."""
         self.wants_look = False
         ports = tuple(ports)
         judged = roles(ports, self._fabric, self._management)
@@ -45,11 +45,11 @@ class KnownPorts:
         self._by_pci.update(fresh)
 
     def of(self, pci: str, netdev: str = "") -> KnownPort | None:
-        """The port of a PCI function, by its netdev where it is named; None rather than the wrong one."""
+        """Return the port of a PCI function, by its netdev if given; None rather than a wrong one."""
         found = list(self._by_pci.get(pci, {}).values())
         if netdev and (named := [known for known in found if known.port.netdev == netdev]):
             return named[0]
-        # The kernel's first name, before udev gives another; a function with representors has many such.
+        # The kernel's first name, before udev renames it; a function with representors has many of these.
         is_of_the_function = not netdev or netdev.startswith("eth") or not any(known.port.netdev for known in found)
         own = [known for known in found if not known.port.is_virtual]
         if len(own) == 1 and is_of_the_function and (not netdev or len(found) == 1):
@@ -57,5 +57,5 @@ class KnownPorts:
         return found[0] if len(found) == 1 and is_of_the_function else None
 
     def by_netdev(self, netdev: str) -> KnownPort | None:
-        """The port of a netdev."""
+        """Return the port of a netdev."""
         return next((known for known in self.ports if known.port.netdev == netdev), None)

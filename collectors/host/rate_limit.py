@@ -1,7 +1,7 @@
-"""Keeps a log that floods from flooding Kafka. Pure; time is given, on any clock that only grows.
+"""Limits the rate of events, so that a flooding log does not flood Kafka. Pure; time is any monotonic clock.
 
-Of each kind at each port so many pass at once and so many a second. Past that the newest waits, says how many it stands
-for, and comes as soon as there is room: the last word on a link is never left out.
+For each kind at each port, a burst passes at once, then a fixed rate. Beyond it the newest event waits, has the number
+of events that it replaces, and is sent when the rate allows: the last state of a link is always sent.
 """
 
 from collections import OrderedDict
@@ -26,7 +26,7 @@ class _Bucket:
 
 
 class RateLimiter:
-    """One for a host."""
+    """The rate limiter of one host."""
 
     def __init__(self, per_s: float, burst: int) -> None:
         self._per_s = per_s
@@ -34,15 +34,15 @@ class RateLimiter:
         self._buckets: OrderedDict[Key, _Bucket] = OrderedDict()
         self._withheld: set[Key] = set()
         self.left_out = 0
-        """How many were never said by themselves."""
+        """The number of events that were replaced."""
 
     @property
     def waits(self) -> bool:
-        """Whether something waits."""
+        """True if an event waits."""
         return bool(self._withheld)
 
     def admit(self, happening: DeviceEvent, now_s: float) -> tuple[DeviceEvent, ...]:
-        """What is to be said now: this one, or nothing."""
+        """Return the events to send now: this one, or none."""
         key = _key(happening)
         bucket = self._bucket(key, now_s)
         if bucket.withheld is None and bucket.tokens >= 1:
@@ -56,25 +56,25 @@ class RateLimiter:
         return ()
 
     def due(self, now_s: float) -> tuple[DeviceEvent, ...]:
-        """What waited and may be said by now."""
+        """Return the waiting events that may be sent by now."""
         return tuple(self._release(key for key in sorted(self._withheld) if self._bucket(key, now_s).tokens >= 1))
 
     def rest(self) -> tuple[DeviceEvent, ...]:
-        """All that waits, at the end."""
+        """Return all waiting events, at the end."""
         return tuple(self._release(sorted(self._withheld)))
 
     def _release(self, keys: Iterable[Key]) -> list[DeviceEvent]:
-        said = []
+        result = []
         for key in list(keys):
             bucket = self._buckets[key]
             happening = bucket.withheld
             assert happening is not None
             if bucket.left_out:
                 happening = replace(happening, detail=f"{happening.detail} ({bucket.left_out} before it left out)")
-            said.append(happening)
+            result.append(happening)
             bucket.tokens, bucket.withheld, bucket.left_out = max(0.0, bucket.tokens - 1), None, 0
             self._withheld.discard(key)
-        return said
+        return result
 
     def _bucket(self, key: Key, now_s: float) -> _Bucket:
         bucket = self._buckets.get(key)
@@ -88,7 +88,7 @@ class RateLimiter:
         return bucket
 
     def _forget(self) -> None:
-        """The one that was longest without a word; where all wait, what it held is left out, and counted."""
+        """Evict the longest idle bucket; if all wait, its event is dropped and counted."""
         key = next((key for key in self._buckets if key not in self._withheld), next(iter(self._buckets)))
         bucket = self._buckets.pop(key)
         self._withheld.discard(key)
@@ -96,5 +96,5 @@ class RateLimiter:
 
 
 def _key(happening: DeviceEvent) -> Key:
-    """A link's ups and downs are one, as are a person's, so that what is said last is what it is."""
+    """Group the ups and downs of a link, and those of its administrative state, so that the last one is the state."""
     return happening.port, _TURNS.get(happening.kind, happening.kind), happening.code

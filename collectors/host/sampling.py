@@ -1,4 +1,4 @@
-"""Reads the PCIe links and GPUs of a host, each for itself, so that one that hangs harms no other. Composition."""
+"""Reads the PCIe links and GPUs of a host separately, so that a hanging one affects no other. Composition."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -15,7 +15,7 @@ Rows = dict[str, GroupReading]
 
 
 class Sampler:
-    """One for a host."""
+    """The sampler of one host."""
 
     def __init__(self, tree: Tree, gpus: Gpus, deadline_s: float, metrics: CollectorMetrics, clock: Clock) -> None:
         self._tree = tree
@@ -26,13 +26,13 @@ class Sampler:
 
     @property
     def hung(self) -> frozenset[str]:
-        """What was asked and does not answer."""
+        """The devices that do not respond."""
         return self._asks.hung
 
     async def read(
         self, ports: Iterable[KnownPort], folders: Mapping[str, str], gpus: Mapping[str, Gpu]
     ) -> tuple[Rows, Rows]:
-        """What ports and GPUs say, by name; `folders` are those of the GPUs' PCI functions."""
+        """Return the values of ports and GPUs, by name; `folders` are those of the GPUs' PCI functions."""
         physical = [known for known in ports if not known.port.is_virtual]
         links = {known.port.pci: known.port.folder for known in physical if known.port.pci} | dict(folders)
         reader = PcieReader(self._tree)
@@ -55,7 +55,7 @@ class Sampler:
         return lambda: self._timed(lambda: self._gpus.read(gpu))
 
     def _timed(self, read: Callable[[], Values]) -> GroupReading:
-        """The time of a reading is its middle."""
+        """Date a reading at its middle."""
         began_ns = self._clock.now_ns()
         values = read()
         return GroupReading((began_ns + self._clock.now_ns()) // 2, values)

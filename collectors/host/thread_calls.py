@@ -1,6 +1,6 @@
-"""Asks what may not answer, in a thread beside the event loop that does not keep the process from ending.
+"""Makes calls that may block, in threads beside the event loop that do not prevent the process from exiting.
 
-A driver may keep whoever asks it for as long as its firmware sleeps. What still waits for an answer is not asked again.
+A driver may block a caller for as long as its firmware sleeps. A call that is still blocked is not repeated.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 
 
 class ThreadCalls(Generic[Answer]):
-    """Questions by name, each asked by one thread at a time."""
+    """Calls by name, each made by one thread at a time."""
 
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -21,11 +21,11 @@ class ThreadCalls(Generic[Answer]):
 
     @property
     def hung(self) -> frozenset[str]:
-        """Who was asked and has not answered yet."""
+        """The calls that have not returned yet."""
         return frozenset(name for name, future in self._asked.items() if not future.done())
 
     async def call(self, questions: Iterable[tuple[str, Callable[[], Answer]]]) -> dict[str, Answer]:
-        """The answers that come in time, by name; an answer that came too late is nobody's."""
+        """Return the results that arrive within the deadline, by name; a late result is dropped."""
         hung = self.hung
         self._asked = {name: future for name, future in self._asked.items() if name in hung}
         asked = {name: in_thread(question, "railsight-host") for name, question in questions if name not in hung}

@@ -85,7 +85,6 @@ NOT_YET: tuple[str, ...] = (
     "CHANGELOG.md",
     "collectors/__init__.py",
     "collectors/bridge/",
-    "collectors/host/",
     "collectors/sim/",
     "collectors/snmp/",
     "docs/detectors/",
