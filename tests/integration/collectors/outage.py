@@ -165,14 +165,14 @@ async def _judge(bootstrap: str, said: tuple[Said, ...], complaints: int) -> Out
     """Hold what Kafka has against what was promised, device by device."""
     taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
     downstream = SequenceDedup(window_ms=3_600_000)
-    kept: list[tuple[str, int, int]] = []
+    retained: list[tuple[str, int, int]] = []
     records = 0
     for samples in await _read(bootstrap):
         records += 1
         taken[samples.device].append((samples.collector_run, samples.sequence))
         run = (samples.device, "gnmi", samples.collector, samples.collector_run)
         if downstream.is_new(run, samples.sequence, 0):
-            kept.append((samples.device, samples.collector_run, samples.sequence))
+            retained.append((samples.device, samples.collector_run, samples.sequence))
     missing = disordered = 0
     runs = [one.run for one in said]
     for device in range(DEVICES):
@@ -181,7 +181,9 @@ async def _judge(bootstrap: str, said: tuple[Said, ...], complaints: int) -> Out
         for one in said:
             promised = len(range(device, one.promised, DEVICES))
             missing += len({(one.run, number) for number in range(1, promised + 1)} - set(once))
-    return Outcome(said, missing, disordered, records - len(set(kept)), len(kept) - len(set(kept)), records, complaints)
+    return Outcome(
+        said, missing, disordered, records - len(set(retained)), len(retained) - len(set(retained)), records, complaints
+    )
 
 
 async def _read(bootstrap: str) -> list[Samples]:

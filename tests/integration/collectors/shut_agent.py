@@ -23,8 +23,8 @@ class Printing(Acknowledging):
     def offer(self, record: Record, rows: int = 0) -> bool:
         taken = super().offer(record, rows)
         if isinstance(event := self.kept.messages[-1], Event):
-            said = {"kind": event.kind.name, "port": event.port, "at_ns": event.at_ns, "detail": event.detail}
-            sys.stdout.buffer.write(orjson.dumps(said) + b"\n")
+            result = {"kind": event.kind.name, "port": event.port, "at_ns": event.at_ns, "detail": event.detail}
+            sys.stdout.buffer.write(orjson.dumps(result) + b"\n")
             sys.stdout.buffer.flush()
         return taken
 

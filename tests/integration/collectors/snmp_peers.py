@@ -24,9 +24,9 @@ def program(name: str) -> str:
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        said = f"{name} is not installed"
-        assert os.environ.get("CI") != "true", said
-        pytest.skip(said)
+        result = f"{name} is not installed"
+        assert os.environ.get("CI") != "true", result
+        pytest.skip(result)
     return found
 
 
@@ -88,9 +88,9 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 def walk(port: int, community: str, column: str) -> dict[str, str]:
     """What net-snmp reads of a column: the value as it writes it, by the rest of the OID."""
     command = [program("snmpbulkwalk"), "-v2c", "-c", community, "-m", "", "-Onqte", "-Cr25", "-t", "5"]
-    said = subprocess.run([*command, f"127.0.0.1:{port}", column], capture_output=True, check=True)
+    result = subprocess.run([*command, f"127.0.0.1:{port}", column], capture_output=True, check=True)
     found: dict[str, str] = {}
-    for line in said.stdout.decode("utf-8", "replace").splitlines():
+    for line in result.stdout.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(" ")
         if name.startswith(f".{column}.") and not value.startswith("No "):
             found[name.removeprefix(f".{column}.")] = value.strip('"')

@@ -103,8 +103,8 @@ def of_each(messages: list[Samples]) -> dict[tuple[Any, ...], set[tuple[Any, ...
     found: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
     for one in messages:
         key = (one.device, one.source, one.collector, one.collector_run, one.sequence)
-        said = (one.sampled_at_ns, one.row, one.counters.metric, one.counters.values.tobytes())
-        found.setdefault(key, set()).add(said)
+        result = (one.sampled_at_ns, one.row, one.counters.metric, one.counters.values.tobytes())
+        found.setdefault(key, set()).add(result)
     return found
 
 
@@ -114,11 +114,11 @@ def settings(bootstrap: str) -> dict[str, Any]:
 
 def start(bootstrap: str) -> "subprocess.Popen[bytes]":
     """A bridge in a process of its own."""
-    said = json.dumps({"params": settings(bootstrap), "options": {"bootstrap_servers": bootstrap}})
-    return subprocess.Popen([sys.executable, "-c", START, said], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    result = json.dumps({"params": settings(bootstrap), "options": {"bootstrap_servers": bootstrap}})
+    return subprocess.Popen([sys.executable, "-c", START, result], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_says_two_things(bootstrap: str) -> None:
+async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_reports_two_things(bootstrap: str) -> None:
     """SIGKILL while records come: the next one says what was not acknowledged again, under the same identities."""
     process = start(bootstrap)
     try:
@@ -133,9 +133,9 @@ async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_says_two_
     finally:
         process.terminate()
         process.wait(10)
-    said = of_each(messages)
-    assert all(len(contents) == 1 for contents in said.values())
-    assert len(said) == DEVICES * 40
+    result = of_each(messages)
+    assert all(len(contents) == 1 for contents in result.values())
+    assert len(result) == DEVICES * 40
     rejected = await read(bootstrap, REJECTED, lambda found: len({one.offset for one in found}) >= 2)
     assert all(isinstance(one, Rejected) and one.topic == "peers" and one.value == b"{" for one in rejected)
 
@@ -161,9 +161,9 @@ async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> No
             await produce(bootstrap, range(10, 40), pause_s=0.05)
         await produce(bootstrap, range(40, 60), pause_s=0.02)
         messages = await read(bootstrap, SAMPLES, lambda found: whole(found, 60))
-    said = of_each(messages)
-    assert all(len(contents) == 1 for contents in said.values())
-    assert len(said) == DEVICES * 60
+    result = of_each(messages)
+    assert all(len(contents) == 1 for contents in result.values())
+    assert len(result) == DEVICES * 60
 
 
 async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
@@ -181,7 +181,7 @@ async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
     ]
 
 
-async def test_what_cannot_start_says_why() -> None:
+async def test_what_cannot_start_reports_why() -> None:
     """Without topics, without Kafka, and with a spool that it has no use for."""
     core = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(Misconfigured, match="topics"):

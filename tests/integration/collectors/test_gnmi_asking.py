@@ -45,9 +45,9 @@ async def test_on_change_that_is_refused_is_sampled_and_a_path_that_is_refused_i
     )  # fmt: skip
     async with replaying(device) as address:
         params = Params(targets=(Target(name="d", address=address),), cadence_s=1)
-        async with collecting(params) as (kept, _):
-            await kept.until(lambda: bool(kept.of(Samples)))
-            (samples,) = kept.of(Samples)
+        async with collecting(params) as (retained, _):
+            await retained.until(lambda: bool(retained.of(Samples)))
+            (samples,) = retained.of(Samples)
     assert Metric.OPER_UP in samples.gauges.metric and Metric.RX_BYTES in samples.counters.metric
     streams = [r for r in device.requests if r.subscribe.mode == gnmi_pb2.SubscriptionList.STREAM]
     last = asked(streams[-1])
@@ -64,9 +64,9 @@ async def test_a_device_without_the_container_of_counters_is_asked_for_the_state
     device = Replay([said(counters__in_octets="5")], capabilities(gnmi_pb2.ASCII), frozenset(refuses))
     async with (
         replaying(device) as address,
-        collecting(Params(targets=(Target(name="d", address=address),), cadence_s=1)) as (kept, _),
+        collecting(Params(targets=(Target(name="d", address=address),), cadence_s=1)) as (retained, _),
     ):
-        await kept.until(lambda: bool(kept.of(Samples)))
+        await retained.until(lambda: bool(retained.of(Samples)))
     last = [asked(r) for r in device.requests if r.subscribe.mode == gnmi_pb2.SubscriptionList.STREAM][-1]
     assert last["/interfaces/interface/state"] == gnmi_pb2.SAMPLE
     assert COUNTERS not in last
@@ -85,13 +85,13 @@ async def test_a_login_is_shown_to_the_device(login: dict[str, str], shown: dict
     device = Replay([said(counters__in_octets="5")])
     async with replaying(device) as address:
         params = Params.model_validate({"targets": [{"name": "d", "address": address}], "cadence_s": 1} | login)
-        async with collecting(params) as (kept, _):
-            await kept.until(lambda: bool(kept.of(Samples)))
+        async with collecting(params) as (retained, _):
+            await retained.until(lambda: bool(retained.of(Samples)))
     names = {"authorization", "username", "password"}
     assert {key: value for key, value in device.metadata[0].items() if key in names} == shown
 
 
-async def test_what_is_no_gnmi_is_counted_and_harms_nobody() -> None:
+async def test_what_is_no_gnmi_is_counted_and_harms_no_one() -> None:
     """Bytes that are no message, and a message past the bound: other devices are read, and so is what follows."""
     good, whole = Replay([said(counters__in_octets="5")]), said(counters__in_octets="7").SerializeToString()
     garbage = [b"\xff\xff\xff", b"\x0a\x7f", whole]
@@ -101,9 +101,11 @@ async def test_what_is_no_gnmi_is_counted_and_harms_nobody() -> None:
         addresses.append(await stack.enter_async_context(replaying(good)))
         targets = [{"name": f"d{number}", "address": address} for number, address in enumerate(addresses)]
         params = Params.model_validate({"targets": targets, "cadence_s": 1, "max_message_bytes": 1 << 16})
-        async with collecting(params) as (kept, metrics):
-            await kept.until(lambda: bool(kept.of(Samples, "d0")) and bool(kept.of(Samples, "d2")))
-            await kept.until(lambda: any("RESOURCE_EXHAUSTED" in s.error for s in kept.of(CollectorStatus, "d1")))
+        async with collecting(params) as (retained, metrics):
+            await retained.until(lambda: bool(retained.of(Samples, "d0")) and bool(retained.of(Samples, "d2")))
+            await retained.until(
+                lambda: any("RESOURCE_EXHAUSTED" in s.error for s in retained.of(CollectorStatus, "d1"))
+            )
             assert metrics.value("unreadable", "d0") >= 2
-            assert not kept.of(Samples, "d1")
-            assert kept.of(CollectorStatus, "d2")[-1].reachable
+            assert not retained.of(Samples, "d1")
+            assert retained.of(CollectorStatus, "d2")[-1].reachable

@@ -58,13 +58,13 @@ def expected(case: str) -> dict[tuple[str, str], float]:
     """(port, metric) of every value of Telegraf's that the catalogue names, of ports."""
     found: dict[tuple[str, str], float] = {}
     left = [fields for known, fields in on_purpose() if known == case]
-    for tags, said in lines(case):
-        for name, value in said.items():
+    for tags, result in lines(case):
+        for name, value in result.items():
             if any(fnmatchcase(name, glob) for glob in left):
                 continue
             assert name in NAMED, f"{case}: {name} is neither a metric's nor in the page's table"
             lane = f"[{tags['lane_number']}]" if "lane_number" in tags else ""
-            port = tags.get("name") or re.sub(r"\\(.)", r"\1", said["name"])
+            port = tags.get("name") or re.sub(r"\\(.)", r"\1", result["name"])
             number = _WORDS[value.lower()] if value.lower() in _WORDS else float(value.rstrip("ui"))
             found[port, NAMED[name] + lane] = number
     return found
@@ -111,6 +111,6 @@ async def test_every_value_of_the_peers_that_the_catalogue_names_is_ours() -> No
 
 def test_the_table_of_what_differs_names_only_what_is_there() -> None:
     """A row of the page that no recording has would excuse what nobody asked about."""
-    fields = {case: {name for _, said in lines(case) for name in said} for case in CASES}
+    fields = {case: {name for _, result in lines(case) for name in result} for case in CASES}
     unused = [row for row in on_purpose() if not any(fnmatchcase(name, row[1]) for name in fields[row[0]])]
     assert unused == []

@@ -55,28 +55,28 @@ def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> D
 @asynccontextmanager
 async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> AsyncIterator[KeptRecords]:
     """The agent of the host, as it runs."""
-    kept = KeptRecords()
+    retained = KeptRecords()
     params = Params(
         device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
         discover_every_s=1, state_file=folder / "state.json",
     )  # fmt: skip
-    context = CollectorContext(kept, "host", CollectorMetrics(), 7, random.Random(1))
+    context = CollectorContext(retained, "host", CollectorMetrics(), 7, random.Random(1))
     with contextlib.ExitStack() as at_end:
         work = asyncio.create_task(collect(params, context, at_end))
         try:
-            yield kept
+            yield retained
         finally:
             work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await work
 
 
-def links(kept: KeptRecords) -> list[Event]:
+def links(retained: KeptRecords) -> list[Event]:
     """What was told of links."""
-    return [event for event in kept.of(Event) if event.kind in {EventKind.LINK_UP, EventKind.LINK_DOWN}]
+    return [event for event in retained.of(Event) if event.kind in {EventKind.LINK_UP, EventKind.LINK_DOWN}]
 
 
-async def test_a_flap_is_told_as_it_happens(tmp_path: Path) -> None:
+async def test_a_flap_is_reported_as_it_happens(tmp_path: Path) -> None:
     """Each down and up of the port that the NIC collector names, at the time of the world."""
     clock = SystemClock()
     now_ns = clock.now_ns()
@@ -85,17 +85,17 @@ async def test_a_flap_is_told_as_it_happens(tmp_path: Path) -> None:
     async with (
         SysfsWriter(world, clock, tmp_path / "sysfs", every_s=0.1) as sysfs,
         KernelLogWriter(world, clock, tmp_path / "logs", every_s=0.05) as log,
-        listening(sysfs, log, tmp_path) as kept,
+        listening(sysfs, log, tmp_path) as retained,
     ):
-        await kept.until(lambda: len(links(kept)) == 4, 30)
-    told = links(kept)
-    assert {(event.device, event.port) for event in told} == {(HOST, "mlx5_3")}
-    assert [event.kind for event in told] == [EventKind.LINK_DOWN, EventKind.LINK_UP] * 2
-    for event, at_ns in zip(told, (moment for span in downs for moment in span), strict=True):
+        await retained.until(lambda: len(links(retained)) == 4, 30)
+    emitted = links(retained)
+    assert {(event.device, event.port) for event in emitted} == {(HOST, "mlx5_3")}
+    assert [event.kind for event in emitted] == [EventKind.LINK_DOWN, EventKind.LINK_UP] * 2
+    for event, at_ns in zip(emitted, (moment for span in downs for moment in span), strict=True):
         assert abs(event.at_ns - at_ns) < CLOSE_NS and event.at_ns <= event.received_at_ns
 
 
-async def test_a_host_that_reboots_speaks_of_another_boot(tmp_path: Path) -> None:
+async def test_a_host_that_reboots_reports_of_another_boot(tmp_path: Path) -> None:
     """Its clock begins at 0, and its links come up when it does."""
     clock = SystemClock()
     now_ns = clock.now_ns()
@@ -106,10 +106,10 @@ async def test_a_host_that_reboots_speaks_of_another_boot(tmp_path: Path) -> Non
     async with (
         SysfsWriter(world, clock, tmp_path / "sysfs", every_s=0.05) as sysfs,
         KernelLogWriter(world, clock, tmp_path / "logs", every_s=0.05) as log,
-        listening(sysfs, log, tmp_path) as kept,
+        listening(sysfs, log, tmp_path) as retained,
     ):
-        await kept.until(lambda: any(event.kind is EventKind.LINK_DOWN for event in links(kept)), 30)
-    *ups, down = links(kept)
+        await retained.until(lambda: any(event.kind is EventKind.LINK_DOWN for event in links(retained)), 30)
+    *ups, down = links(retained)
     assert sorted(event.port for event in ups) == [f"mlx5_{number}" for number in range(demo_fabric.RAILS)]
     assert all(abs(event.at_ns - away.end_ns) < CLOSE_NS for event in ups)
     assert (down.port, abs(down.at_ns - now_ns - 6 * S) < CLOSE_NS) == ("mlx5_0", True)

@@ -79,8 +79,8 @@ class Agent:
         async with asyncio.timeout(WITHIN_S):
             line = await self.process.stdout.readline()
         assert line, "the agent ended"
-        said: dict[str, Any] = orjson.loads(line)
-        return said
+        result: dict[str, Any] = orjson.loads(line)
+        return result
 
     def signal(self, number: signal.Signals) -> None:
         """Send it one."""
@@ -105,7 +105,7 @@ async def agent_in(space: Space, folder: Path) -> AsyncIterator[Agent]:
         await process.wait()
 
 
-async def test_who_shuts_a_port_is_told(space: Space, tmp_path: Path) -> None:
+async def test_who_shuts_a_port_is_reported(space: Space, tmp_path: Path) -> None:
     """When it was, once, and of no other netdev; of one that is taken away nothing."""
     space.add("rs1")
     space.ip("link set rs0 up")
@@ -125,7 +125,7 @@ async def test_who_shuts_a_port_is_told(space: Space, tmp_path: Path) -> None:
         assert await agent.told(1) == [("ADMIN_DOWN", "rs2")]
 
 
-async def test_over_a_restart_what_turned_meanwhile_is_told(space: Space, tmp_path: Path) -> None:
+async def test_over_a_restart_what_turned_meanwhile_is_reported(space: Space, tmp_path: Path) -> None:
     """And nothing is repeated."""
     space.add("rs1")
     async with agent_in(space, tmp_path) as agent:
@@ -162,8 +162,8 @@ def test_only_the_kernel_is_believed() -> None:
         except PermissionError as error:
             pytest.skip(f"nobody may write to it here: {error}")
         assert sent == LINK_BYTES
-        heard = []
+        received = []
         with contextlib.suppress(BlockingIOError):
             while True:
-                heard.append(listener.message())
-        assert b"" in heard and forged not in heard
+                received.append(listener.message())
+        assert b"" in received and forged not in received

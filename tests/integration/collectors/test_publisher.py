@@ -81,9 +81,9 @@ async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
     for device in devices:
         own = [value for value in found[partition_of(device, PARTITIONS)] if value.startswith(device.encode() + b" ")]
         assert own == [f"{device} {number}".encode() for number in range(1000)]
-    said = json.loads((tmp_path / "ack.json").read_text())
-    assert said["acknowledged"] == {topic.name: 5000}
-    assert said["acknowledged_rows"] == {topic.name: 10_000}
+    result = json.loads((tmp_path / "ack.json").read_text())
+    assert result["acknowledged"] == {topic.name: 5000}
+    assert result["acknowledged_rows"] == {topic.name: 10_000}
 
 
 async def test_a_topic_of_another_number_of_partitions_is_refused(

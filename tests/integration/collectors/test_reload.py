@@ -22,15 +22,15 @@ async def test_a_targets_file_that_changed_changes_who_is_read(tmp_path: Path) -
         stays, goes, comes = list(fabric.face.addresses)[:3]
         address = fabric.face.addresses
         write(path, {stays: address[stays], goes: address[goes]})
-        async with collecting(Params(targets_file=path, cadence_s=0.5)) as (kept, metrics):
-            await kept.until(lambda: all(kept.of(Samples, name) for name in (stays, goes)))
+        async with collecting(Params(targets_file=path, cadence_s=0.5)) as (retained, metrics):
+            await retained.until(lambda: all(retained.of(Samples, name) for name in (stays, goes)))
             await asyncio.to_thread(path.write_text, "[{")
-            await kept.until(lambda: metrics.value("reload_refused") == 1)
+            await retained.until(lambda: metrics.value("reload_refused") == 1)
             write(path, {stays: address[stays], comes: address[comes]})
-            await kept.until(lambda: bool(kept.of(Samples, comes)))
-            gone, before = len(kept.of(Samples, goes)), len(kept.of(Samples, stays))
-            await kept.until(lambda: len(kept.of(Samples, stays)) >= before + 3)
-            assert len(kept.of(Samples, goes)) == gone
+            await retained.until(lambda: bool(retained.of(Samples, comes)))
+            gone, before = len(retained.of(Samples, goes)), len(retained.of(Samples, stays))
+            await retained.until(lambda: len(retained.of(Samples, stays)) >= before + 3)
+            assert len(retained.of(Samples, goes)) == gone
             assert metrics.value("reconnects", stays) == 0
-            numbers = [samples.sequence for samples in kept.of(Samples, stays)]
+            numbers = [samples.sequence for samples in retained.of(Samples, stays)]
             assert numbers == list(range(1, len(numbers) + 1))

@@ -81,21 +81,21 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
 
 async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) -> None:
     """It can give them to nobody else either: what is read goes on to the spool meanwhile."""
-    embedded, told = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), list[frozenset[int]]()
+    embedded, emitted = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), list[frozenset[int]]()
     await asyncio.to_thread(embedded.start)
     try:
         await ensure_topics(KafkaSettings(bootstrap=embedded.bootstrap), [TARGETS])
         core = Core(client_options={"bootstrap_servers": embedded.bootstrap})
-        taking_part = asyncio.create_task(ShardAssignment(core, "alone", SESSION_S, told.append).run())
+        taking_part = asyncio.create_task(ShardAssignment(core, "alone", SESSION_S, emitted.append).run())
         all_of_them = frozenset(range(8))
         async with asyncio.timeout(30):
-            while all_of_them not in told:  # noqa: ASYNC110 — it tells by a call
+            while all_of_them not in emitted:  # noqa: ASYNC110 — it tells by a call
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(embedded.stop)
         await asyncio.sleep(SESSION_S + 2)
         await asyncio.to_thread(embedded.start)
         await asyncio.sleep(2)
-        assert told == [all_of_them]
+        assert emitted == [all_of_them]
         assert not taking_part.done()
     finally:
         await cancel_and_wait(taking_part)

@@ -50,7 +50,7 @@ async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> Non
         assert all(now.kept.of(CollectorStatus, name)[-1].reachable for name in now.world.switches)
 
 
-async def test_a_flap_is_told_by_both_ends_within_a_second() -> None:
+async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
     """Each down and up is an event at either end, at its own time, and soon."""
 
     def flap(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -69,7 +69,7 @@ async def test_a_flap_is_told_by_both_ends_within_a_second() -> None:
             assert [event.sequence for event in events] == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_shut_port_says_so_at_its_own_end() -> None:
+async def test_a_shut_port_reports_so_at_its_own_end() -> None:
     """The end that a person shut tells ADMIN_DOWN and LINK_DOWN, the far end LINK_DOWN only."""
 
     def shut(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -86,7 +86,7 @@ async def test_a_shut_port_says_so_at_its_own_end() -> None:
         }  # fmt: skip
 
 
-async def test_a_reboot_changes_the_boot_id_and_is_told_when_the_device_is_back() -> None:
+async def test_a_reboot_changes_the_boot_id_and_is_reported_when_the_device_is_back() -> None:
     """The device is reported lost, then found with another boot id and counters that began anew."""
 
     def reboot(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -147,11 +147,11 @@ async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
         target = Target(name="spine1", address=f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
         # No sample is due for so long that only keep-alive can notice.
         slow = Params(targets=(target,), cadence_s=60, keepalive_s=1, keepalive_timeout_s=0.5)
-        async with collecting(slow) as (kept, _):
-            await kept.until(lambda: bool(kept.of(Samples)))
+        async with collecting(slow) as (retained, _):
+            await retained.until(lambda: bool(retained.of(Samples)))
             passes.clear()
-            await kept.until(lambda: not kept.of(CollectorStatus)[-1].reachable, within_s=8)
-            assert kept.of(CollectorStatus)[-1].error
+            await retained.until(lambda: not retained.of(CollectorStatus)[-1].reachable, within_s=8)
+            assert retained.of(CollectorStatus)[-1].error
         passes.set()
         await asyncio.wait_for(ended.wait(), 5)
         server.close()
@@ -163,10 +163,12 @@ async def test_a_target_that_is_not_there_harms_no_other() -> None:
     async with running() as now:
         missing = Target(name="gone", address="127.0.0.1:9")
         there = Target(name="spine1", address=now.face.addresses["spine1"])
-        async with collecting(Params(targets=(missing, there), cadence_s=0.5)) as (kept, _):
-            await kept.until(lambda: bool(kept.of(Samples, "spine1")) and bool(kept.of(CollectorStatus, "gone")))
-            assert kept.of(CollectorStatus, "gone")[-1].error
-            assert not kept.of(Samples, "gone")
+        async with collecting(Params(targets=(missing, there), cadence_s=0.5)) as (retained, _):
+            await retained.until(
+                lambda: bool(retained.of(Samples, "spine1")) and bool(retained.of(CollectorStatus, "gone"))
+            )
+            assert retained.of(CollectorStatus, "gone")[-1].error
+            assert not retained.of(Samples, "gone")
 
 
 async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:

@@ -33,7 +33,7 @@ class Sim:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         settings = (f"folder={folder}", "shape.pods=1", "shape.hosts=2", "settle_s=4", "faults_s=60")
-        command = [*RAILSIGHT, "collect", "sim", *(word for said in settings for word in ("--set", said))]
+        command = [*RAILSIGHT, "collect", "sim", *(text for result in settings for text in ("--set", result))]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self.said: dict[str, Any] = json.loads(self._process.stdout.readline())
@@ -78,15 +78,15 @@ def rows(kind: str, *arguments: str) -> dict[tuple[str, str], dict[str, float]]:
 @contextlib.asynccontextmanager
 async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[KeptRecords]:
     """The host agent of one host, as it runs."""
-    kept = KeptRecords()
+    retained = KeptRecords()
     params = Params(
         device=host["name"], root=Path(host["root"]), kernel_log=Path(host["kernel_log"]), log_poll_s=0.1,
         cadence_s=0.5, state_file=folder / "state.json",
     )  # fmt: skip
     with contextlib.ExitStack() as at_end:
-        work = asyncio.create_task(collect(params, CollectorContext(kept, "host", rng=random.Random(1)), at_end))
+        work = asyncio.create_task(collect(params, CollectorContext(retained, "host", rng=random.Random(1)), at_end))
         try:
-            yield kept
+            yield retained
         finally:
             work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -100,7 +100,7 @@ async def test_a_link_that_goes_down_is_seen_in_every_face(sim: Sim, tmp_path: P
 
     def states() -> dict[str, float]:
         nic_settings = (f"root={host['root']}", f"ethtool_dir={host['ethtool_dir']}", f"device={host['name']}")
-        nic = [word for said in nic_settings for word in ("--set", said)]
+        nic = [text for result in nic_settings for text in ("--set", result)]
         snmp_targets = str(sim.folder / "snmp-targets.json")
         return {
             "gnmi": rows("gnmi", "--targets", str(sim.folder / "targets.json"))[leaf_end]["oper_up"],
@@ -108,15 +108,15 @@ async def test_a_link_that_goes_down_is_seen_in_every_face(sim: Sim, tmp_path: P
             "nic": rows("nic", *nic)[host_end]["oper_up"],
         }
 
-    async with listening(host, tmp_path) as kept:
+    async with listening(host, tmp_path) as retained:
         assert time.time() < start_s, "the machine was too slow to see it before the fault"
         while time.time() < start_s + 1.5:  # noqa: ASYNC110 — the fault is another process's; its moment is known
             await asyncio.sleep(0.1)
         assert await asyncio.to_thread(states) == {"gnmi": 0.0, "snmp": 0.0, "nic": 0.0}
         assert time.time() < end_s, "the machine was too slow to see it during the fault"
-        await kept.until(lambda: any(_is_of(event, host_end) for event in kept.of(Event)))
-        told = next(event for event in kept.of(Event) if _is_of(event, host_end))
-        assert told.kind is EventKind.LINK_DOWN and abs(told.at_ns / 1e9 - start_s) < 1.0
+        await retained.until(lambda: any(_is_of(event, host_end) for event in retained.of(Event)))
+        emitted = next(event for event in retained.of(Event) if _is_of(event, host_end))
+        assert emitted.kind is EventKind.LINK_DOWN and abs(emitted.at_ns / 1e9 - start_s) < 1.0
         links = rows("host", "--set", f"root={host['root']}", "--set", f"device={host['name']}")
         assert links[host_end]["pcie_width_lanes"] == 16
 
@@ -131,8 +131,8 @@ def test_a_face_that_is_not_wanted_is_not_shown(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            said = json.loads(process.stdout.readline())
-            assert (said["switches"], said["hosts_shown"]) == (20, 0)
+            result = json.loads(process.stdout.readline())
+            assert (result["switches"], result["hosts_shown"]) == (20, 0)
             assert len(json.loads((tmp_path / "targets.json").read_bytes())) == 20
             assert json.loads((tmp_path / "snmp-targets.json").read_bytes()) == []
             assert not (tmp_path / "hosts").exists()

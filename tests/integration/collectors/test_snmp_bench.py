@@ -18,9 +18,9 @@ def clients() -> dict[tuple[str, str], dict[str, object]]:
     """What the command prints, by load and client."""
     done = CliRunner().invoke(bench, ["snmp", "--ports", str(PORTS), "--polls", str(POLLS), "--json"])
     assert done.exit_code == 0, done.output
-    told = orjson.loads(done.stdout.splitlines()[-1])
-    assert (told["per"], told["what"]) == (100_000, "values")
-    return {(row["load"], row["client"]): row for row in told["clients"]}
+    emitted = orjson.loads(done.stdout.splitlines()[-1])
+    assert (emitted["per"], emitted["what"]) == (100_000, "values")
+    return {(row["load"], row["client"]): row for row in emitted["clients"]}
 
 
 @pytest.mark.peer("snmpbulkwalk")

@@ -48,11 +48,11 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
     try:
         for table in TABLES:
             asked = hlapi.ObjectType(hlapi.ObjectIdentity(table))
-            async for trouble, status, _, said in hlapi.bulk_walk_cmd(
+            async for trouble, status, _, result in hlapi.bulk_walk_cmd(
                 engine, who, where, hlapi.ContextData(), 0, 20, asked, lookupMib=False, lexicographicMode=False
             ):
                 assert not trouble and not status
-                found |= {tuple(name): plain(value) for name, value in said}
+                found |= {tuple(name): plain(value) for name, value in result}
     finally:
         engine.close_dispatcher()
     return found
@@ -83,7 +83,7 @@ async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None
         (Login(V2C, community="another-secret"), "no answer"),
     ],
 )
-async def test_a_wrong_login_says_what_is_wrong_and_shows_no_secret(port: int, login: Login, why: str) -> None:
+async def test_a_wrong_login_reports_what_is_wrong_and_shows_no_secret(port: int, login: Login, why: str) -> None:
     """In the words of who refused it."""
     async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=2, tries=1) as asked:
         with pytest.raises(Retry, match=why) as refused:

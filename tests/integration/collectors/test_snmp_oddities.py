@@ -19,8 +19,8 @@ from streams.wire.errors import Reject, Retry
 A, B = oid("1.3.6.1.2.1.2.2.1.7"), oid("1.3.6.1.2.1.2.2.1.8")
 ROWS = 7
 TOO_BIG, GEN_ERR = 1, 5
-Said = list[tuple[bytes, int]]
-Answer = Callable[[list[bytes], int], tuple[int, Said]]
+Result = list[tuple[bytes, int]]
+Answer = Callable[[list[bytes], int], tuple[int, Result]]
 
 
 def after(name: bytes) -> tuple[bytes, int]:
@@ -34,15 +34,15 @@ def after(name: bytes) -> tuple[bytes, int]:
     return (B + b"\x01", 1) if column == A else (oid("1.3.6.1.2.1.3.1"), 0)
 
 
-def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Said]:
+def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Result]:
     """As the standard has it."""
-    said: Said = []
+    result: Result = []
     asked = list(oids)
     for _ in range(repetitions):
         row = [after(name) for name in asked]
-        said += row
+        result += row
         asked = [name for name, _ in row]
-    return 0, said
+    return 0, result
 
 
 class Device(asyncio.DatagramProtocol):
@@ -66,10 +66,10 @@ class Device(asyncio.DatagramProtocol):
         oids = [name for name, _, _ in ber.varbinds(data, *ber.element(data, second.end, pdu.end))]
         repetitions = int.from_bytes(data[slice(*second)], "big")
         self.asked.append((len(oids), repetitions))
-        status, said = self._answer(oids, repetitions)
+        status, result = self._answer(oids, repetitions)
         varbinds = b"".join(
             encoded(ber.SEQUENCE, encoded(ber.OID, name) + encoded(ber.INTEGER, bytes((value,))))
-            for name, value in said
+            for name, value in result
         )
         numbers = data[pdu.start : request.end] + encoded(ber.INTEGER, bytes((status,))) + b"\x02\x01\x00"
         whole = encoded(ber.RESPONSE, numbers + encoded(ber.SEQUENCE, varbinds))
@@ -138,7 +138,7 @@ async def test_a_column_is_read_to_its_end_and_asked_for_once() -> None:
 async def test_an_answer_that_is_cut_short_is_asked_on() -> None:
     """In the middle of a row, too: each column goes on where it ended."""
 
-    def short(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    def short(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return 0, well(oids, repetitions)[1][:3]
 
     async with device(short) as (agent, _, _):
@@ -148,7 +148,7 @@ async def test_an_answer_that_is_cut_short_is_asked_on() -> None:
 async def test_an_agent_to_which_an_answer_is_too_big_is_asked_for_less() -> None:
     """Half as much, and half of that."""
 
-    def small(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    def small(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return (TOO_BIG, []) if repetitions > 4 else well(oids, repetitions)
 
     async with device(small) as (agent, protocol, _):
@@ -180,7 +180,7 @@ async def test_of_a_table_that_is_known_no_more_is_asked_for_than_it_has() -> No
 async def test_an_agent_that_fails_in_the_middle_of_a_table_is_asked_column_by_column() -> None:
     """From the beginning of each: what was read before does not count twice."""
 
-    def failing(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    def failing(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         late = any(name.startswith(B) and len(name) > len(B) for name in oids)
         return (GEN_ERR, []) if len(oids) > 1 and late else well(oids, repetitions)
 
@@ -191,7 +191,7 @@ async def test_an_agent_that_fails_in_the_middle_of_a_table_is_asked_column_by_c
 async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read() -> None:
     """Each is asked for alone then; the refusal is counted."""
 
-    def failing(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+    def failing(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return (GEN_ERR, []) if any(name.startswith(B) for name in oids) else well(oids, repetitions)
 
     async with device(failing) as (agent, _, metrics):
@@ -207,12 +207,12 @@ async def test_what_answers_another_question_is_refused_and_the_answer_still_awa
         assert metrics.value("unreadable", "odd") == 4 * len(protocol.asked)
 
 
-def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
     """The same rows again and again."""
     return 0, [(name[: len(A)] + bytes((n + 1,)), n) for n in range(repetitions) for name in oids]
 
 
-def without_end(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+def without_end(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
     """Rows that nobody ever had."""
     found = [
         name[: len(A)] + ber.oid_bytes((0, 0, tail(name) + n + 1))[1:] for n in range(repetitions) for name in oids
@@ -225,7 +225,7 @@ def tail(name: bytes) -> int:
     return ber.oid_numbers(name)[-1] if len(name) > len(A) else 0
 
 
-def too_much(oids: list[bytes], repetitions: int) -> tuple[int, Said]:
+def too_much(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
     """More than was asked for."""
     return well(oids, repetitions + 1)
 

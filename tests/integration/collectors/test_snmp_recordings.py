@@ -83,23 +83,23 @@ async def test_every_counter_and_state_of_every_interface_is_what_snmpbulkwalk_r
     served: int, recording: str
 ) -> None:
     """Of two columns the wide one where the row has it; a column that is not there is absent, never 0."""
-    said, names = await printed(params(served, recording)), ports(served, recording)
-    assert set(said) == set(names.values())
+    result, names = await printed(params(served, recording)), ports(served, recording)
+    assert set(result) == set(names.values())
     for metric, ways in COUNTERS.items():
         read = [[walk(served, recording, column) for column in way] for way in ways]
         for index, name in names.items():
             way = next((way for way in read if all(index in column for column in way)), None)
             expected = None if way is None else sum(int(column[index]) for column in way)
-            assert said[name].get(metric) == expected, (name, metric)
+            assert result[name].get(metric) == expected, (name, metric)
     oper, admin, speed = (walk(served, recording, column) for column in (f"{IF}.8", f"{IF}.7", f"{IFX}.15"))
     for index, name in names.items():
-        assert said[name]["oper_up"] == (oper[index] == "1"), name
-        assert said[name]["admin_up"] == (admin[index] == "1"), name
+        assert result[name]["oper_up"] == (oper[index] == "1"), name
+        assert result[name]["admin_up"] == (admin[index] == "1"), name
         if int(speed[index]):
-            assert said[name]["speed_bps"] == int(speed[index]) * 1e6, name
+            assert result[name]["speed_bps"] == int(speed[index]) * 1e6, name
         else:
-            assert said[name].get("speed_bps") != 0, name
-    assert ("pfc_rx_frames" in str(said)) is (recording == ARISTA)
+            assert result[name].get("speed_bps") != 0, name
+    assert ("pfc_rx_frames" in str(result)) is (recording == ARISTA)
 
 
 async def test_version_3_reads_the_same_as_version_2c(served: int) -> None:
@@ -111,34 +111,34 @@ async def test_version_3_reads_the_same_as_version_2c(served: int) -> None:
 
 async def test_optics_are_whose_they_are_in_our_units(served: int) -> None:
     """45 sensors of 9 modules: the port is in the sensor's words, milliwatts are dBm, tenths are degrees."""
-    said = await printed(params(served, ARISTA))
+    result = await printed(params(served, ARISTA))
     descr = walk(served, ARISTA, "1.3.6.1.2.1.47.1.1.1.1.2")
     kinds = {"Temperature": "module_temperature_c", "Voltage": "module_voltage_v", "TX Bias": "bias_ma[0]",
              "TX Power": "tx_power_dbm[0]", "RX Power": "rx_power_dbm[0]"}  # fmt: skip
     precision, value = (walk(served, ARISTA, f"{SENSOR}.{column}") for column in (3, 4))
     sensors = 0
-    for row, words in descr.items():
-        if not words.startswith("DOM "):
+    for row, texts in descr.items():
+        if not texts.startswith("DOM "):
             continue
-        metric = next(metric for kind, metric in kinds.items() if f"DOM {kind} " in words)
+        metric = next(metric for kind, metric in kinds.items() if f"DOM {kind} " in texts)
         number = int(value[row]) / 10 ** int(precision[row])
         expected = 10 * math.log10(number) if metric.endswith("dbm[0]") else number
-        assert said[words.rpartition(" ")[2]][metric] == pytest.approx(expected), words
+        assert result[texts.rpartition(" ")[2]][metric] == pytest.approx(expected), texts
         sensors += 1
     assert sensors == 45
-    assert sum("rx_power_dbm[0]" in metrics for metrics in said.values()) == 9
+    assert sum("rx_power_dbm[0]" in metrics for metrics in result.values()) == 9
 
 
 async def test_what_a_device_is_becomes_facts(served: int) -> None:
     """Vendor, model, serial and software; its ports with their other names, its neighbours by LLDP."""
-    kept = KeptRecords()
+    retained = KeptRecords()
     for recording in RECORDINGS:
-        reader = reader_of(params(served, recording), kept)
+        reader = reader_of(params(served, recording), retained)
         try:
             await reader.read_whole()
         finally:
             reader.close()
-    arista, hpe = kept.of(Facts)
+    arista, hpe = retained.of(Facts)
     assert (arista.vendor, arista.model, arista.serial) == ("Arista Networks", "DCS-7150S-52-CL", "JPE15151458")
     assert arista.os_version == "4.20.5F" and arista.booted_at_ns > 0
     assert [(n.port, n.remote_port) for n in arista.neighbors] == [
@@ -150,7 +150,7 @@ async def test_what_a_device_is_becomes_facts(served: int) -> None:
     assert {component.name for component in hpe.components if component.kind == "port"} >= {"1", "24"}
 
 
-async def test_only_ports_with_a_cable_are_read_unless_told_otherwise(served: int) -> None:
+async def test_only_ports_with_a_cable_are_read_unless_reported_otherwise(served: int) -> None:
     """VLANs, loopbacks and port channels are no ports; `if_types` says which are."""
     for settings, present, absent in (
         ({}, "Ethernet5", "Vlan40"),

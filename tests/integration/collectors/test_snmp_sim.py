@@ -52,10 +52,10 @@ def params_of(addresses: dict[str, str], **settings: object) -> Params:
 @asynccontextmanager
 async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
     """The collector, as it runs."""
-    kept, metrics = KeptRecords(), CollectorMetrics()
-    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", metrics)))
+    retained, metrics = KeptRecords(), CollectorMetrics()
+    work = asyncio.create_task(collect(params, CollectorContext(retained, "test", metrics)))
     try:
-        yield kept, metrics
+        yield retained, metrics
     finally:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -68,9 +68,9 @@ async def hearing(world: DemoWorld) -> AsyncIterator[KeptRecords]:
     port = free_port()
     async with (
         SnmpServers(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
-        collecting(params_of(face.addresses, traps=f"127.0.0.1:{port}")) as (kept, _),
+        collecting(params_of(face.addresses, traps=f"127.0.0.1:{port}")) as (retained, _),
     ):
-        yield kept
+        yield retained
 
 
 async def until(holds: Callable[[], bool], within_s: float = 10) -> None:
@@ -91,14 +91,14 @@ def link(inventory: Inventory, leaf: str = LEAF) -> Any:
 async def test_what_is_read_is_what_the_world_is() -> None:
     """Every port of every switch: its traffic at the time of reading, its states; and who the switch is."""
     world = world_of()
-    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
-        await kept.until(lambda: {s.device for s in kept.of(Samples)} == set(world.switches), 20)
-        await kept.until(lambda: {f.device for f in kept.of(Facts)} == set(world.switches), 20)
-        for samples in kept.of(Samples):
+    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (retained, _):
+        await retained.until(lambda: {s.device for s in retained.of(Samples)} == set(world.switches), 20)
+        await retained.until(lambda: {f.device for f in retained.of(Facts)} == set(world.switches), 20)
+        for samples in retained.of(Samples):
             assert samples.source is Source.SOURCE_SNMP and samples.boot_id
-            said = rows(samples)
-            assert set(said) == set(world.ports[samples.device])
-            for name, metrics in said.items():
+            result = rows(samples)
+            assert set(result) == set(world.ports[samples.device])
+            for name, metrics in result.items():
                 early, late = (
                     world.port(samples.device, name, at_ns)
                     for at_ns in (2 * samples.sampled_at_ns - samples.received_at_ns, samples.received_at_ns)
@@ -107,13 +107,13 @@ async def test_what_is_read_is_what_the_world_is() -> None:
                 assert early.tx_packets <= metrics["tx_packets"] <= late.tx_packets
                 assert (metrics["oper_up"], metrics["admin_up"], metrics["speed_bps"]) == (1, 1, late.speed_bps)
                 assert "rx_power_dbm[0]" not in metrics
-        facts = next(facts for facts in kept.of(Facts) if facts.device == LEAF)
+        facts = next(facts for facts in retained.of(Facts) if facts.device == LEAF)
         known = next(device for device in world.inventory.devices if device.name == LEAF)
         assert (facts.vendor, facts.model, facts.serial) == (known.vendor, known.model, known.serial)
         far = {(n.port, n.remote_device, n.remote_port) for n in facts.neighbors}
         expected = {(p, world.neighbor(LEAF, p, facts.observed_at_ns)) for p in world.ports[LEAF]}
         assert far == {(port, there.device, there.port) for port, there in expected}
-        assert all(status.reachable for status in kept.of(CollectorStatus))
+        assert all(status.reachable for status in retained.of(CollectorStatus))
 
 
 async def test_traps_tell_of_a_flap_within_a_second() -> None:
@@ -126,34 +126,36 @@ async def test_traps_tell_of_a_flap_within_a_second() -> None:
 
     world = world_of(faulty)
     moments = world.changes(LEAF)
-    async with hearing(world) as kept:
-        await kept.until(lambda: len(kept.of(Event, LEAF)) == 4 and len(kept.of(Event, "pod1-leaf2")) == 4, 20)
-        events = kept.of(Event, LEAF)
+    async with hearing(world) as retained:
+        await retained.until(
+            lambda: len(retained.of(Event, LEAF)) == 4 and len(retained.of(Event, "pod1-leaf2")) == 4, 20
+        )
+        events = retained.of(Event, LEAF)
         assert [event.kind for event in events] == 2 * [EventKind.LINK_DOWN, EventKind.LINK_UP]
         assert {event.port for event in events} == {link(world.inventory).z_port}
         for event, moment_ns in zip(events, moments, strict=True):
             assert 0 <= event.at_ns - moment_ns < S
-        kinds = [event.kind for event in kept.of(Event, "pod1-leaf2")]
+        kinds = [event.kind for event in retained.of(Event, "pod1-leaf2")]
         assert kinds == [EventKind.ADMIN_DOWN, EventKind.LINK_DOWN, EventKind.ADMIN_UP, EventKind.LINK_UP]
 
 
-async def test_a_reboot_is_told_by_trap_and_by_poll_and_the_boot_is_another() -> None:
+async def test_a_reboot_is_reported_by_trap_and_by_poll_and_the_boot_is_another() -> None:
     """Away, it is not reached; back, its boot differs, counters began anew, and the events say why."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
         return [Reboot(LEAF, Interval(now_ns + 8 * S, now_ns + 10 * S))]
 
-    async with hearing(world_of(faulty)) as kept:
-        await kept.until(lambda: len({s.boot_id for s in kept.of(Samples, LEAF)}) == 2, 30)
-        first, *_, last = kept.of(Samples, LEAF)
+    async with hearing(world_of(faulty)) as retained:
+        await retained.until(lambda: len({s.boot_id for s in retained.of(Samples, LEAF)}) == 2, 30)
+        first, *_, last = retained.of(Samples, LEAF)
         name = first.row[0]
         assert rows(first)[name]["rx_bytes"] > 1000 * rows(last)[name]["rx_bytes"]
-        await kept.until(lambda: kept.of(CollectorStatus, LEAF)[-1].reachable, 10)
-        assert not all(status.reachable for status in kept.of(CollectorStatus, LEAF))
-        details = {event.detail.partition(" ")[0] for event in kept.of(Event, LEAF)}
+        await retained.until(lambda: retained.of(CollectorStatus, LEAF)[-1].reachable, 10)
+        assert not all(status.reachable for status in retained.of(CollectorStatus, LEAF))
+        details = {event.detail.partition(" ")[0] for event in retained.of(Event, LEAF)}
         assert {"coldStart", "sysUpTime"} <= details
-        assert {event.kind for event in kept.of(Event, LEAF)} == {EventKind.DEVICE_REBOOT}
-        assert len({s.boot_id for s in kept.of(Samples, "pod1-leaf2")}) == 1
+        assert {event.kind for event in retained.of(Event, LEAF)} == {EventKind.DEVICE_REBOOT}
+        assert len({s.boot_id for s in retained.of(Samples, "pod1-leaf2")}) == 1
 
 
 async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
@@ -165,11 +167,11 @@ async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
 
     world = world_of(faulty)
     down = next(each for each in world.inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
-    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (kept, _):
-        await kept.until(lambda: {s.device for s in kept.of(Samples)} == set(world.switches), 20)
+    async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (retained, _):
+        await retained.until(lambda: {s.device for s in retained.of(Samples)} == set(world.switches), 20)
         for end in (down.a, down.z):
-            said = rows(kept.of(Samples, end.device)[0])
-            assert said.pop(end.port)["oper_up"] == 0 and all(metrics["oper_up"] for metrics in said.values())
+            result = rows(retained.of(Samples, end.device)[0])
+            assert result.pop(end.port)["oper_up"] == 0 and all(metrics["oper_up"] for metrics in result.values())
 
 
 class Hostile(asyncio.DatagramProtocol):
@@ -200,18 +202,18 @@ async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
                 "hostile": f"127.0.0.1:{transport.get_extra_info('sockname')[1]}",
                 "silent": f"127.0.0.1:{silent.getsockname()[1]}",
             }
-            async with collecting(params_of(face.addresses | bad)) as (kept, metrics):
-                await kept.until(lambda: len(kept.of(Samples, LEAF)) >= 10, 30)
-                await kept.until(lambda: metrics.value("unreadable", "hostile") > 200, 30)
-                await kept.until(lambda: any(kept.of(CollectorStatus, "silent")), 10)
-                assert not kept.of(Samples, "hostile") and not kept.of(Samples, "silent")
-                assert "no answer" in kept.of(CollectorStatus, "hostile")[-1].error
-                times = [samples.sampled_at_ns for samples in kept.of(Samples, LEAF)]
+            async with collecting(params_of(face.addresses | bad)) as (retained, metrics):
+                await retained.until(lambda: len(retained.of(Samples, LEAF)) >= 10, 30)
+                await retained.until(lambda: metrics.value("unreadable", "hostile") > 200, 30)
+                await retained.until(lambda: any(retained.of(CollectorStatus, "silent")), 10)
+                assert not retained.of(Samples, "hostile") and not retained.of(Samples, "silent")
+                assert "no answer" in retained.of(CollectorStatus, "hostile")[-1].error
+                times = [samples.sampled_at_ns for samples in retained.of(Samples, LEAF)]
                 assert sorted(b - a for a, b in pairwise(times))[len(times) // 2] < S
                 assert metrics.value("unreadable", LEAF) == 0 and hostile.requests > 3
 
 
-async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
+async def test_net_snmps_traps_and_informs_are_received_and_no_one_elses() -> None:
     """Versions 2c and 3, within a second, acknowledged where asked for; a wrong community is refused and counted."""
     kinds = {"coldStart": 1, "warmStart": 2, "linkDown": 3, "linkUp": 4}
     port = free_port()
@@ -227,8 +229,8 @@ async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
     )
     for settings, login in logins:
         params = params_of({"sw1": f"127.0.0.1:{silent}"}, traps=f"127.0.0.1:{port}", **settings)
-        async with collecting(params) as (kept, metrics):
-            await kept.until(lambda kept=kept: any(kept.of(CollectorStatus)), 10)  # type: ignore[misc]
+        async with collecting(params) as (retained, metrics):
+            await retained.until(lambda retained=retained: any(retained.of(CollectorStatus)), 10)  # type: ignore[misc]
             began_ns: list[int] = []
             about = ("1.3.6.1.2.1.2.2.1.1.7", "i", "7", "1.3.6.1.2.1.31.1.1.1.1.7", "s", "Ethernet7")
             for program in ("snmptrap", "snmpinform"):
@@ -237,15 +239,15 @@ async def test_net_snmps_traps_and_informs_are_heard_and_nobody_elses() -> None:
                     trap = f"1.3.6.1.6.3.1.1.5.{number}"
                     began_ns.append(time.time_ns())
                     await sent(program, "-m", "", *engine, *login, f"127.0.0.1:{port}", "", trap, *about)
-            await kept.until(lambda kept=kept: len(kept.of(Event)) == 8, 10)  # type: ignore[misc]
-            assert [event.detail for event in kept.of(Event)] == 2 * list(kinds)
-            assert [event.port for event in kept.of(Event)] == 2 * ["", "", "Ethernet7", "Ethernet7"]
-            late_ns = [event.at_ns - began for event, began in zip(kept.of(Event), began_ns, strict=True)]
+            await retained.until(lambda retained=retained: len(retained.of(Event)) == 8, 10)  # type: ignore[misc]
+            assert [event.detail for event in retained.of(Event)] == 2 * list(kinds)
+            assert [event.port for event in retained.of(Event)] == 2 * ["", "", "Ethernet7", "Ethernet7"]
+            late_ns = [event.at_ns - began for event, began in zip(retained.of(Event), began_ns, strict=True)]
             assert all(0 <= late < S for late in late_ns), late_ns
             before = metrics.value("unreadable", "sw1")
             await sent("snmptrap", "-m", "", "-v2c", "-c", "wrong", f"127.0.0.1:{port}", "", "1.3.6.1.6.3.1.1.5.3")
             await until(lambda metrics=metrics, before=before: metrics.value("unreadable", "sw1") > before)  # type: ignore[misc]
-            assert len(kept.of(Event)) == 8
+            assert len(retained.of(Event)) == 8
 
 
 async def test_once_prints_every_interface_and_ends() -> None:

@@ -53,27 +53,27 @@ async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
     face = SysfsWriter(world, SystemClock(), tmp_path)
     for at_ns in (START, START + 10 * S):
         face.write(at_ns)
-        said = rows(await whole(face.root(HOST)).host.read_once())
+        result = rows(await whole(face.root(HOST)).host.read_once())
         for number in range(demo_fabric.RAILS):
-            port, row = world.port(HOST, f"mlx5_{number}", at_ns), said[f"mlx5_{number}"]
+            port, row = world.port(HOST, f"mlx5_{number}", at_ns), result[f"mlx5_{number}"]
             assert (row["rx_bytes"], row["tx_bytes"]) == (port.rx_bytes, port.tx_bytes)
             assert (row["link_transitions"], row["rx_fcs_errors"]) == (port.transitions, port.fcs_errors)
             assert (row["oper_up"], row["admin_up"]) == (port.oper_up, port.admin_up)
             assert row.get("speed_bps") == (port.speed_bps if port.oper_up else None)
-    downs = [said[f"mlx5_{number}"]["link_down_events"] for number in range(4)]
+    downs = [result[f"mlx5_{number}"]["link_down_events"] for number in range(4)]
     assert downs == [2, 1, 1, 0]
-    assert [said[f"mlx5_{number}"]["oper_up"] for number in range(4)] == [1, 0, 0, 1]
-    assert [said[f"mlx5_{number}"]["admin_up"] for number in range(4)] == [1, 1, 0, 1]
+    assert [result[f"mlx5_{number}"]["oper_up"] for number in range(4)] == [1, 0, 0, 1]
+    assert [result[f"mlx5_{number}"]["admin_up"] for number in range(4)] == [1, 1, 0, 1]
 
 
 @asynccontextmanager
 async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator[KeptRecords]:
     """The collector of the host, as it runs."""
-    kept = KeptRecords()
+    retained = KeptRecords()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
-    work = asyncio.create_task(collect(params, CollectorContext(kept, "nic", run=7, rng=random.Random(1))))
+    work = asyncio.create_task(collect(params, CollectorContext(retained, "nic", run=7, rng=random.Random(1))))
     try:
-        yield kept
+        yield retained
     finally:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -84,15 +84,15 @@ async def test_a_flap_is_seen_while_it_happens(tmp_path: Path) -> None:
     """By its state where a reading falls into it, and by its counter in any case; only the fabric is published."""
     clock = SystemClock()
     now_ns = clock.now_ns()
-    async with SysfsWriter(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
-        await kept.until(lambda: any(_of(s, "link_down_events") == 2 for s in kept.of(Samples)), 30)
-        samples = kept.of(Samples)
+    async with SysfsWriter(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as retained:
+        await retained.until(lambda: any(_of(s, "link_down_events") == 2 for s in retained.of(Samples)), 30)
+        samples = retained.of(Samples)
         assert {row for reading in samples for row in reading.row} == {f"mlx5_{n}" for n in range(demo_fabric.RAILS)}
         assert [reading.sequence for reading in samples] == list(range(1, len(samples) + 1))
         assert all(reading.source is Source.SOURCE_NIC and reading.boot_id for reading in samples)
         assert all(reading.sampled_at_ns <= reading.received_at_ns for reading in samples)
-        assert kept.of(CollectorStatus)[0].reachable
-        components = {component.name: component for component in kept.of(Facts)[0].components}
+        assert retained.of(CollectorStatus)[0].reachable
+        components = {component.name: component for component in retained.of(Facts)[0].components}
         assert components["eno1"].kind == "nic-management"
         assert {"ens1np0", guid(HOST, "mlx5_0"), "0000:18:00.0"} <= set(components["mlx5_0"].alias)
 
@@ -101,17 +101,21 @@ def _of(samples: Samples, metric: str) -> float | None:
     return rows(samples).get("mlx5_0", {}).get(metric)
 
 
-async def test_a_host_that_reboots_is_away_and_comes_back_anew(tmp_path: Path) -> None:
+async def test_a_host_that_reboots_is_away_and_comes_back_again(tmp_path: Path) -> None:
     """Nothing is read meanwhile, and afterwards the boot is another and the counters begin at zero."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     world = world_of(now_ns, Reboot(HOST, Interval(now_ns + 2 * S, now_ns + 4 * S)))
-    async with SysfsWriter(world, clock, tmp_path, every_s=0.05) as face, collecting(face) as kept:
-        await kept.until(lambda: len({s.boot_id for s in kept.of(Samples)}) == 2, 30)
-        first, last = kept.of(Samples)[0], kept.of(Samples)[-1]
+    async with SysfsWriter(world, clock, tmp_path, every_s=0.05) as face, collecting(face) as retained:
+        await retained.until(lambda: len({s.boot_id for s in retained.of(Samples)}) == 2, 30)
+        first, last = retained.of(Samples)[0], retained.of(Samples)[-1]
         assert (_of(first, "rx_bytes") or 0) > 1000 * (_of(last, "rx_bytes") or 0)
-        await kept.until(lambda: kept.of(CollectorStatus)[-1].reachable, 10)
-        assert [said for said, _ in groupby(s.reachable for s in kept.of(CollectorStatus))] == [True, False, True]
+        await retained.until(lambda: retained.of(CollectorStatus)[-1].reachable, 10)
+        assert [result for result, _ in groupby(s.reachable for s in retained.of(CollectorStatus))] == [
+            True,
+            False,
+            True,
+        ]
 
 
 def test_ethtool_of_this_machine_is_read_through_the_kernel() -> None:

@@ -114,7 +114,7 @@ def identities(kafka: Kafka) -> list[tuple[int, int, int]]:
     return [(one.collector_run, one.sequence, one.sampled_at_ns) for one in kafka.of(Samples)]
 
 
-async def test_what_nobody_comes_after_goes_out_soon() -> None:
+async def test_what_no_one_comes_after_goes_out_soon() -> None:
     """The cut is committed before the reading is said, and the position only after it was acknowledged."""
     topic = Topic()
     topic.records = [octets(START_NS, 1), octets(START_NS + 1, 2, port="Ethernet2")]
@@ -138,7 +138,7 @@ async def test_nothing_is_committed_before_it_is_acknowledged() -> None:
         await until(lambda: topic.committed is not None and topic.committed[0] == 20)
 
 
-async def test_a_bridge_that_was_killed_says_the_same_again() -> None:
+async def test_a_bridge_that_was_killed_reports_the_same_again() -> None:
     """What was read and not acknowledged is said again under the same identities, then what is new."""
     topic = Topic()
     topic.records = [octets(START_NS + n * 10 * S, n) for n in range(9)]
@@ -187,7 +187,7 @@ async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowl
         await kafka.until(lambda: len(kafka.of(Samples)) == 101)
 
 
-async def test_a_commit_that_fails_is_made_again_before_anything_is_said() -> None:
+async def test_a_commit_that_fails_is_made_again_before_anything_is_reported() -> None:
     """The cut of which nobody knows whether it is declared is declared again, at the same place."""
     topic = Topic()
     async with running(topic) as (kafka, reader, _):
@@ -210,7 +210,7 @@ async def test_partitions_that_moved_are_begun_again() -> None:
     assert len(kafka.of(Samples)) == 1
 
 
-async def test_of_a_device_whose_partition_went_nothing_is_said_any_more() -> None:
+async def test_of_a_device_whose_partition_went_nothing_is_reported_any_more() -> None:
     """Another process says it now; a device of which something waits in a partition that stays is kept."""
     topic = Topic()
     topic.records = [octets(START_NS, 1, "leaf1")]
@@ -221,7 +221,7 @@ async def test_of_a_device_whose_partition_went_nothing_is_said_any_more() -> No
         assert not bridge.devices.known
 
 
-async def test_a_device_is_said_to_be_heard_and_then_silent() -> None:
+async def test_a_device_is_reported_to_be_received_and_then_silent() -> None:
     """A status at first contact, and another when nothing of it comes any more."""
     topic = Topic()
     topic.records = [octets(START_NS, 1)]
@@ -250,7 +250,7 @@ def test_what_stands_beside_an_offset_is_read_back_and_others_are_not() -> None:
         assert committed_state(text) is None
 
 
-def test_a_position_waits_for_what_was_said_before_it() -> None:
+def test_a_position_waits_for_what_was_reported_before_it() -> None:
     """In the order of the publisher, for each partition its own."""
     ledger = Ledger()
     for place in (PLACE, ("peers", 1)):

@@ -14,8 +14,8 @@ from tests.fixtures.bridge_records import COUNTERS, START_NS, S, all_of, event, 
 
 def test_the_ports_of_one_instant_are_one_reading() -> None:
     """Records a few milliseconds apart become one message; each row keeps its own time."""
-    said = all_of(fold_of(), [octets(START_NS + port * 2_000_000, port, port=f"Eth{port}") for port in range(8)])
-    (only,) = said
+    result = all_of(fold_of(), [octets(START_NS + port * 2_000_000, port, port=f"Eth{port}") for port in range(8)])
+    (only,) = result
     assert only.reading.row == tuple(f"Eth{port}" for port in range(8))
     assert only.reading.sampled_at_ns == START_NS
     assert only.reading.row_delay_us == tuple(port * 2000 for port in range(8))
@@ -35,21 +35,21 @@ def test_the_next_instant_is_another_reading() -> None:
 
 def test_a_value_that_comes_again_is_another_reading_however_soon() -> None:
     """A port read every 100 ms loses none of its readings."""
-    said = all_of(fold_of(), [octets(START_NS + n * S // 10, n) for n in range(5)])
-    assert [rows(one.reading)["Ethernet1"][Metric.RX_BYTES, -1] for one in said] == [0, 1, 2, 3, 4]
+    result = all_of(fold_of(), [octets(START_NS + n * S // 10, n) for n in range(5)])
+    assert [rows(one.reading)["Ethernet1"][Metric.RX_BYTES, -1] for one in result] == [0, 1, 2, 3, 4]
 
 
 def test_the_same_record_twice_is_one_value() -> None:
     """A peer that retries writes a record again: it says nothing new."""
-    said = all_of(fold_of(), [octets(START_NS, 7), octets(START_NS, 7)])
-    assert merged(said) == {"Ethernet1": {(Metric.RX_BYTES, -1): 7}}
-    assert len(said) == 1
+    result = all_of(fold_of(), [octets(START_NS, 7), octets(START_NS, 7)])
+    assert merged(result) == {"Ethernet1": {(Metric.RX_BYTES, -1): 7}}
+    assert len(result) == 1
 
 
 def test_two_devices_in_one_unit_have_its_number() -> None:
     """Identity is by device, so that they may."""
-    said = all_of(fold_of(), [octets(START_NS, 1, "leaf1"), octets(START_NS + 1, 2, "leaf2")])
-    assert [(one.device, one.number) for one in said] == [("leaf1", 1), ("leaf2", 1)]
+    result = all_of(fold_of(), [octets(START_NS, 1, "leaf1"), octets(START_NS + 1, 2, "leaf2")])
+    assert [(one.device, one.number) for one in result] == [("leaf1", 1), ("leaf2", 1)]
 
 
 def test_a_time_ahead_of_ours_is_replaced_and_counted() -> None:
@@ -81,15 +81,15 @@ def test_unknown_measurements_are_counted_by_name() -> None:
 def test_a_poisoned_record_is_refused_by_name_and_the_stream_goes_on() -> None:
     """It is handed on with its reason, and what is around it is read."""
     fold = fold_of()
-    said = [
+    result = [
         *take(fold, [octets(START_NS, 1), b"{", b"\xff\xfe", octets(START_NS + 1, 2, port="Ethernet2")]),
         *fold.cut(),
     ]
-    refused = [one for one in said if isinstance(one, Refused)]
+    refused = [one for one in result if isinstance(one, Refused)]
     assert [(one.offset, one.value) for one in refused] == [(1, b"{"), (2, b"\xff\xfe")]
     assert "no JSON" in refused[0].reason and "no UTF-8" in refused[1].reason
     assert fold._metrics.value("poisoned") == 2
-    assert merged(one for one in said if isinstance(one, Gathered)).keys() == {"Ethernet1", "Ethernet2"}
+    assert merged(one for one in result if isinstance(one, Gathered)).keys() == {"Ethernet1", "Ethernet2"}
 
 
 def test_an_unreadable_value_is_counted_and_absent() -> None:
@@ -97,22 +97,22 @@ def test_an_unreadable_value_is_counted_and_absent() -> None:
     fold = fold_of()
     values = {f"{COUNTERS}/in-octets": "lots", f"{COUNTERS}/out-octets": 2.5, f"{COUNTERS}/in-pkts": "NA",
               f"{COUNTERS}/out-pkts": 4}  # fmt: skip
-    said = all_of(fold, [orjson.dumps(event(START_NS, values))])
-    assert merged(said) == {"Ethernet1": {(Metric.TX_PACKETS, -1): 4}}
+    result = all_of(fold, [orjson.dumps(event(START_NS, values))])
+    assert merged(result) == {"Ethernet1": {(Metric.TX_PACKETS, -1): 4}}
     assert fold._metrics.value("unreadable", "leaf1") == 2
 
 
-def test_a_change_of_state_is_told_at_once() -> None:
+def test_a_change_of_state_is_reported_at_once() -> None:
     """As the event that it is, at the device's time; how a port stands at first is no change."""
     fold = fold_of()
     path = "/interfaces/interface/state/oper-status"
-    said = take(fold, [orjson.dumps(event(START_NS + n * 10 * S, {path: word})) for n, word in
+    result = take(fold, [orjson.dumps(event(START_NS + n * 10 * S, {path: text})) for n, text in
                        enumerate(["UP", "UP", "DOWN", "DOWN", "UP"])])  # fmt: skip
-    told = [one for one in said if isinstance(one, NumberedEvent)]
-    assert [(one.happening.kind, one.happening.port, one.happening.at_ns) for one in told] == [
+    emitted = [one for one in result if isinstance(one, NumberedEvent)]
+    assert [(one.happening.kind, one.happening.port, one.happening.at_ns) for one in emitted] == [
         (EventKind.LINK_DOWN, "Ethernet1", START_NS + 20 * S), (EventKind.LINK_UP, "Ethernet1", START_NS + 40 * S),
     ]  # fmt: skip
-    assert len({one.number for one in told}) == 2
+    assert len({one.number for one in emitted}) == 2
 
 
 def test_a_boot_time_is_the_boot_id_and_another_a_reboot() -> None:
@@ -120,9 +120,9 @@ def test_a_boot_time_is_the_boot_id_and_another_a_reboot() -> None:
     fold = fold_of()
     boots = [orjson.dumps(event(START_NS + n * 10 * S, {"/system/state/boot-time": boot, f"{COUNTERS}/in-octets": n}))
              for n, boot in enumerate([START_NS - 100 * S, START_NS - 99 * S, START_NS + 15 * S])]  # fmt: skip
-    said = [*take(fold, boots), *fold.cut()]
-    assert [one.reading.boot_id for one in said if isinstance(one, Gathered)][-1] == START_NS + 15 * S
-    assert [one.happening.kind for one in said if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT]
+    result = [*take(fold, boots), *fold.cut()]
+    assert [one.reading.boot_id for one in result if isinstance(one, Gathered)][-1] == START_NS + 15 * S
+    assert [one.happening.kind for one in result if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT]
 
 
 @pytest.mark.parametrize(
@@ -134,23 +134,26 @@ def test_an_uptime_that_goes_back_is_a_reboot(uptimes: tuple[object, ...], reboo
     fold = fold_of()
     lines = [f"snmp,agent_host=l1 uptime={n if isinstance(n, int) else 0}i {START_NS + i * 10 * S}"
              for i, n in enumerate(uptimes) if isinstance(n, int)]  # fmt: skip
-    told = [one for one in take(fold, lines) if isinstance(one, NumberedEvent)]
-    assert [one.happening.kind for one in told] == [EventKind.DEVICE_REBOOT] * reboots
+    emitted = [one for one in take(fold, lines) if isinstance(one, NumberedEvent)]
+    assert [one.happening.kind for one in emitted] == [EventKind.DEVICE_REBOOT] * reboots
 
 
-def test_past_the_bound_of_ports_and_devices_nothing_is_kept() -> None:
+def test_past_the_bound_of_ports_and_devices_nothing_is_retained() -> None:
     """Whatever a peer sends; it is counted."""
     fold = fold_of(max_ports=2, max_devices=2)
-    said = all_of(fold, [octets(START_NS, 1, f"leaf{n}", f"Eth{m}") for n in range(4) for m in range(4)])
-    assert {(one.device, one.reading.row) for one in said} == {("leaf0", ("Eth0", "Eth1")), ("leaf1", ("Eth0", "Eth1"))}
+    result = all_of(fold, [octets(START_NS, 1, f"leaf{n}", f"Eth{m}") for n in range(4) for m in range(4)])
+    assert {(one.device, one.reading.row) for one in result} == {
+        ("leaf0", ("Eth0", "Eth1")),
+        ("leaf1", ("Eth0", "Eth1")),
+    }
     assert fold._metrics.value("out_of_bounds") > 0
 
 
 # Identity: whoever reads again from a safe position says the same under the same numbers.
 
 
-def identity(said: Output) -> tuple[object, ...]:
-    match said:
+def identity(result: Output) -> tuple[object, ...]:
+    match result:
         case Gathered(device, number, reading):
             return "samples", device, number, reading.sampled_at_ns, reading.row, reading.counters.values.tobytes()
         case NumberedEvent(device, number, happening, _):
@@ -173,7 +176,7 @@ STREAM = st.lists(
 
 
 @given(STREAM, st.data())
-def test_a_restart_says_the_same_under_the_same_numbers(
+def test_a_restart_reports_the_same_under_the_same_numbers(
     stream: list[tuple[str, str, int, bool, bool]], data: st.DataObject
 ) -> None:
     """From every position that was ever safe, with the cuts that were declared, whatever came in whichever order.
@@ -191,27 +194,27 @@ def test_a_restart_says_the_same_under_the_same_numbers(
         if is_cut:
             cuts.add(len(records))
     fold = fold_of("gnmic")
-    said: list[tuple[int, Output]] = []
+    result: list[tuple[int, Output]] = []
     safe: list[Position] = []
     declared: list[int] = []
     for offset, value in enumerate(records):
-        said += [(offset, one) for one in fold.add(Source(offset, 0, value), START_NS * 2)]
+        result += [(offset, one) for one in fold.add(Source(offset, 0, value), START_NS * 2)]
         safe.append(fold.safe)
         if offset + 1 in cuts and fold.is_gathering:
             declared.append(fold.next_offset)
             safe.append(fold.safe)
-            said += [(offset + 1, one) for one in fold.cut()]
+            result += [(offset + 1, one) for one in fold.cut()]
             safe.append(fold.safe)
     end = len(records)
     declared.append(end)
-    said += [(end, one) for one in fold.cut()]
+    result += [(end, one) for one in fold.cut()]
     position = data.draw(st.sampled_from(safe))
     again = fold_of("gnmic", position, [cut for cut in declared if cut > position.offset])
     repeated: list[Output] = []
     for offset in range(position.offset, end):
         repeated += again.add(Source(offset, 0, records[offset]), START_NS * 2)
     repeated += again.cut()
-    first = [identity(one) for _, one in said if isinstance(one, Gathered) and one.number >= position.number]
+    first = [identity(one) for _, one in result if isinstance(one, Gathered) and one.number >= position.number]
     assert [identity(one) for one in repeated if isinstance(one, Gathered)] == first
 
 
@@ -219,12 +222,12 @@ def test_a_restart_says_the_same_under_the_same_numbers(
 def test_no_value_is_lost_and_no_number_is_given_twice(stream: list[tuple[str, str, int, bool, bool]]) -> None:
     """Every value is in a reading, and a device has a number once."""
     fold = fold_of("gnmic")
-    said = all_of(fold, [octets(START_NS + tenth * S // 10, number, device, port)
+    result = all_of(fold, [octets(START_NS + tenth * S // 10, number, device, port)
                          for number, (device, port, tenth, _, _) in enumerate(stream)])  # fmt: skip
-    numbers = [(one.device, one.number) for one in said]
+    numbers = [(one.device, one.number) for one in result]
     assert len(set(numbers)) == len(numbers)
     newest = {(device, port, tenth): float(number) for number, (device, port, tenth, _, _) in enumerate(stream)}
-    found = {value for one in said for row in rows(one.reading).values() for value in row.values()}
+    found = {value for one in result for row in rows(one.reading).values() for value in row.values()}
     assert set(newest.values()) <= found
 
 
@@ -237,11 +240,11 @@ def test_a_unit_without_end_is_ended_where_it_can_be_committed() -> None:
     assert 0 < fold.next_offset - fold.safe.offset <= 5000
 
 
-def test_a_topic_that_was_made_anew_goes_on_under_new_numbers() -> None:
+def test_a_topic_that_was_made_again_goes_on_under_new_numbers() -> None:
     """Its offsets begin again; numbers only grow, so nothing is taken for what was said before."""
     fold = fold_of(start=Position(100, 7), declared=[150])
-    said = take(fold, [octets(START_NS, 1)])
+    result = take(fold, [octets(START_NS, 1)])
     fold.next_offset = 0
-    said += fold.add(Source(0, 0, octets(START_NS + 10 * S, 2)), START_NS * 2)
-    said += fold.cut()
-    assert [one.number for one in said if isinstance(one, Gathered)] == [7, 8]
+    result += fold.add(Source(0, 0, octets(START_NS + 10 * S, 2)), START_NS * 2)
+    result += fold.cut()
+    assert [one.number for one in result if isinstance(one, Gathered)] == [7, 8]

@@ -71,12 +71,12 @@ def test_whatever_comes_the_stream_goes_on(form: Format) -> None:
         value = spoilt(rng.choice([gnmic, influx])(rng), rng)
         before = fold._metrics.value("poisoned")
         began = time.perf_counter()
-        said = take(fold, [value])
+        result = take(fold, [value])
         assert time.perf_counter() - began < BOUND_S
-        found = [one for one in said if isinstance(one, Refused)]
+        found = [one for one in result if isinstance(one, Refused)]
         assert len(found) <= 1
         assert bool(found) is (fold._metrics.value("poisoned") > before), value
-        for one in said:
+        for one in result:
             record, rows = stamp.record(one, START_NS)
             message = decode(record.topic, record.value, record.headers)
             assert isinstance(message, Rejected) or not isinstance(one, Refused)

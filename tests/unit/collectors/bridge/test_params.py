@@ -25,9 +25,9 @@ from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
         ('[{"name": "b", "format": "telegraf-json"}]', [("b", "telegraf-json")]),
     ],
 )
-def test_topics_are_names_or_names_with_formats(said: Any, meant: list[tuple[str, str]]) -> None:
+def test_topics_are_names_or_names_with_formats(result: Any, meant: list[tuple[str, str]]) -> None:
     """As text of a command line, or as the configuration has them."""
-    assert [(topic.name, topic.format) for topic in Params.model_validate({"topics": said}).topics] == meant
+    assert [(topic.name, topic.format) for topic in Params.model_validate({"topics": result}).topics] == meant
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_all_processes_of_a_group_have_one_name() -> None:
     assert collector_name(Params(), Core(collector="mine")) == "mine"
 
 
-def test_a_measurement_may_be_said_to_come_from_an_input() -> None:
+def test_a_measurement_may_be_reported_to_come_from_an_input() -> None:
     """Where a site dropped the tags that would tell."""
     line = f"nics,host=gpu1,interface=ens1 rx_bytes_phy=5i {START_NS}"
     assert all_of(fold_of(), [line]) == []
-    said = all_of(fold_of(inputs={"nic*": Input.ETHTOOL}), [line])
-    assert merged(said) == {"ens1": {(Metric.RX_BYTES, -1): 5}}
+    result = all_of(fold_of(inputs={"nic*": Input.ETHTOOL}), [line])
+    assert merged(result) == {"ens1": {(Metric.RX_BYTES, -1): 5}}
 
 
 async def test_a_files_records_are_printed(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_a_files_records_are_printed(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-async def test_nothing_to_print_is_said(tmp_path: Path) -> None:
+async def test_nothing_to_print_is_reported(tmp_path: Path) -> None:
     """A file that is not there, one that says nothing, and neither file nor topics."""
     with pytest.raises(Misconfigured, match="no/such"):
         _ = [row async for row in once(Params(file=Path("no/such")), Core())]

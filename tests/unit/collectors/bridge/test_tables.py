@@ -25,9 +25,9 @@ def test_of_ethtools_statistics_the_wires_own_is_the_better_witness() -> None:
 
 def test_infinibands_data_is_in_words_of_four_bytes() -> None:
     """Everything else is as it is."""
-    said = telegraf_infiniband.FIELDS
-    assert said["port_xmit_data"].read(3) == 12 and said["port_xmit_packets"].read(3) == 3
-    assert (said["port_xmit_data"].metric, said["np_cnp_sent"].metric) == (Metric.TX_BYTES, Metric.CNP_SENT)
+    result = telegraf_infiniband.FIELDS
+    assert result["port_xmit_data"].read(3) == 12 and result["port_xmit_packets"].read(3) == 3
+    assert (result["port_xmit_data"].metric, result["np_cnp_sent"].metric) == (Metric.TX_BYTES, Metric.CNP_SENT)
 
 
 def test_every_signal_fits_the_catalogue() -> None:
@@ -55,9 +55,9 @@ def test_snmp_packets_are_a_sum_and_absent_where_a_part_is() -> None:
         "ifHCInOctets=100u,ifInOctets=100i,ifOperStatus=1i,ifAdminStatus=2i,ifHighSpeed=0i "
         f"{START_NS}"
     )
-    said = all_of(fold_of(), [both])
-    assert [one.device for one in said] == ["leaf1"]
-    assert merged(said) == {
+    result = all_of(fold_of(), [both])
+    assert [one.device for one in result] == ["leaf1"]
+    assert merged(result) == {
         "Et1": {(Metric.RX_PACKETS, -1): 8, (Metric.RX_BYTES, -1): 100, (Metric.OPER_UP, -1): 1.0,
                 (Metric.ADMIN_UP, -1): 0.0}
     }  # fmt: skip
@@ -65,11 +65,11 @@ def test_snmp_packets_are_a_sum_and_absent_where_a_part_is() -> None:
 
 def test_a_port_of_several_and_the_first_of_infiniband() -> None:
     """The first goes by its device's name, as the only one does everywhere."""
-    said = all_of(
+    result = all_of(
         fold_of(),
         [f"infiniband,device=mlx4_0,host=gpu1,port={port} link_downed={port}i {START_NS}" for port in (1, 2)],
     )
-    assert merged(said) == {
+    assert merged(result) == {
         "mlx4_0": {(Metric.LINK_DOWN_EVENTS, -1): 1},
         "mlx4_0/2": {(Metric.LINK_DOWN_EVENTS, -1): 2},
     }
@@ -86,8 +86,8 @@ def test_a_port_of_several_and_the_first_of_infiniband() -> None:
 )
 def test_a_device_goes_by_the_inventorys_name(line: str, device: str) -> None:
     """Its address loses its port, and is what `devices` says of it."""
-    said = all_of(fold_of(devices={"10.0.0.1": "leaf9"}), [f"{line} {START_NS}"])
-    assert [one.device for one in said] == [device]
+    result = all_of(fold_of(devices={"10.0.0.1": "leaf9"}), [f"{line} {START_NS}"])
+    assert [one.device for one in result] == [device]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_is_no_ports_is_nothing(line: str) -> None:
     assert all_of(fold_of(), [f"{line} {START_NS}"]) == []
 
 
-def test_a_better_witness_is_kept_once_it_was_heard() -> None:
+def test_a_better_witness_is_retained_once_it_was_received() -> None:
     """Two counters of one metric differ: to go back to the lesser would be a burst that never was."""
     fold = fold_of()
     line = "ethtool,host=gpu1,interface=ens1,driver=mlx5_core {} {}"
@@ -123,7 +123,7 @@ def test_lanes_of_a_transceiver_stand_under_its_component() -> None:
     values = {f"{channel}/input-power/instant": -1.5, f"{channel}/rx-los": True, f"{channel}/media-snr": "21.5"}
     queue = {"source": "leaf1", "interface_interface-id": "Ethernet1", "queue_name": "UC3"}
     path = "/qos/interfaces/interface/output/queues/queue/state/dropped-pkts"
-    said = all_of(
+    result = all_of(
         fold_of(),
         [
             orjson.dumps({"name": "s", "timestamp": START_NS, "tags": tags, "values": values}),
@@ -133,7 +133,7 @@ def test_lanes_of_a_transceiver_stand_under_its_component() -> None:
             ),
         ],
     )
-    assert merged(said) == {
+    assert merged(result) == {
         "Ethernet1/1-transceiver": {
             (Metric.RX_POWER_DBM, 2): -1.5, (Metric.RX_LOS, 2): 1.0, (Metric.MEDIA_SNR_DB, 2): 21.5,
         },

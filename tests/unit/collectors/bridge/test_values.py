@@ -19,19 +19,19 @@ from streams.wire.errors import Reject
         (float("nan"), None),
     ],
 )  # fmt: skip
-def test_a_counter_is_taken_where_it_is_exact(said: Scalar, meant: int | None) -> None:
+def test_a_counter_is_taken_where_it_is_exact(result: Scalar, meant: int | None) -> None:
     """Texts and floats are taken where they are whole; what is not there is None, never 0."""
-    assert values.counter(said) == meant
+    assert values.counter(result) == meant
 
 
 @pytest.mark.parametrize(
     "said",
     [7.5, "7.5", -1, "-1", True, 2.0**60, 2**64 - 1, 2**64, 2**63 - 1, "1_0", "0x10", "many", "9" * 50, float("inf")],
 )
-def test_a_counter_that_is_not_exact_is_refused(said: Scalar) -> None:
+def test_a_counter_that_is_not_exact_is_refused(result: Scalar) -> None:
     """Halves, floats past 2^53, negatives, booleans, and 2^63-1, which Telegraf writes for whatever is larger."""
     with pytest.raises(Reject):
-        values.counter(said)
+        values.counter(result)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ def test_a_counter_that_is_not_exact_is_refused(said: Scalar) -> None:
     ],
 )
 def test_states_speeds_and_powers_in_every_shape(
-    read: Callable[[Scalar], float | None], said: Scalar, meant: float | None
+    read: Callable[[Scalar], float | None], result: Scalar, meant: float | None
 ) -> None:
     """UP and up(1) and 1 are one; an unknown state and an infinite power are absent; bytes come as base64."""
-    assert read(said) == meant
+    assert read(result) == meant
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_states_speeds_and_powers_in_every_shape(
     [(values.oper_up, "sideways"), (values.admin_up, 9), (values.port_speed, "fast"), (values.is_set, 2),
      (values.power, "AAAA===="), (values.gauge, "1,5")],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused(read: Callable[[Scalar], float | None], said: Scalar) -> None:
+def test_what_makes_no_sense_is_refused(read: Callable[[Scalar], float | None], result: Scalar) -> None:
     """It is not taken for absent, so that it is counted."""
     with pytest.raises(Reject):
-        read(said)
+        read(result)
 
 
 @pytest.mark.parametrize(
@@ -94,15 +94,15 @@ def test_what_makes_no_sense_is_refused(read: Callable[[Scalar], float | None], 
         ("2023-11-14T22:13:20.000001Z", 1_700_000_000_000_001_000),
     ],
 )
-def test_a_time_is_read_in_whichever_unit_it_has(said: Scalar, meant: int) -> None:
+def test_a_time_is_read_in_whichever_unit_it_has(result: Scalar, meant: int) -> None:
     """Seconds, milliseconds, microseconds and nanoseconds are told apart by their size."""
-    assert values.unix_ns(said) == meant
+    assert values.unix_ns(result) == meant
 
 
 @pytest.mark.parametrize(
     "said", [0, -5, True, "soon", "2023-11-14T22:13:20", 2**63, float("nan"), None, 99_999_999_999]
 )
-def test_what_is_no_time_is_refused(said: Scalar) -> None:
+def test_what_is_no_time_is_refused(result: Scalar) -> None:
     """Neither zero nor a time without a zone nor one past what 64 bits of nanoseconds hold."""
     with pytest.raises(Reject):
-        values.unix_ns(said)
+        values.unix_ns(result)

@@ -59,15 +59,15 @@ def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
         made.on_message(link, 2, 1.0)
 
 
-def test_who_shuts_a_port_is_told_once_and_dated_when_it_was_heard() -> None:
+def test_who_shuts_a_port_is_reported_once_and_dated_when_it_was_received() -> None:
     """Other messages of the same netdev, of its carrier or its queues, say nothing new."""
     made, first = states()
     assert first == []
     for at_ns in (5, 6):
         assert made.on_message(DISABLED, at_ns, 1.0) == []
     assert made.due(1.0 + HOLD_S / 2) == []
-    (said,) = made.due(1.0 + HOLD_S)
-    assert (said.kind, said.port, said.at_ns, said.detail) == (DOWN, "mlx5_0", 5, "net_mlx5_0 is disabled")
+    (result,) = made.due(1.0 + HOLD_S)
+    assert (result.kind, result.port, result.at_ns, result.detail) == (DOWN, "mlx5_0", 5, "net_mlx5_0 is disabled")
     assert made.on_message(DISABLED, 7, 9.0) == made.due(99.0) == []
     assert brief(made.on_message(ENABLED, 8, 100.0)) == [(UP, 8)]
     assert made.on_message(ENABLED, 9, 101.0) == [] and made.disabled == frozenset()
@@ -81,7 +81,7 @@ def test_a_port_that_is_enabled_at_once_was_shut_all_the_same() -> None:
     assert made.due(99.0) == []
 
 
-def test_a_netdev_that_is_taken_away_was_shut_by_nobody() -> None:
+def test_a_netdev_that_is_taken_away_was_shut_by_no_one() -> None:
     """The kernel closes it before it goes; of one that is back, what differs is told."""
     made, _ = states()
     made.on_message(DISABLED, 5, 1.0)
@@ -91,7 +91,7 @@ def test_a_netdev_that_is_taken_away_was_shut_by_nobody() -> None:
     assert made.refresh({}, 10, 101.1) == made.due(999.0) == []
 
 
-def test_a_port_that_was_shut_before_its_netdev_went_is_told_to_be_enabled_when_it_is_back() -> None:
+def test_a_port_that_was_shut_before_its_netdev_went_is_reported_to_be_enabled_when_it_is_back() -> None:
     """Else it would be held shut for ever."""
     made, _ = states()
     made.on_message(DISABLED, 5, 1.0)
@@ -101,23 +101,23 @@ def test_a_port_that_was_shut_before_its_netdev_went_is_told_to_be_enabled_when_
     assert brief(made.refresh({9: netdev()}, 8, 12.0)) == [(UP, 8)]
 
 
-def test_at_the_first_look_only_what_is_disabled_is_told_and_dated_as_it_was_seen() -> None:
+def test_at_the_first_look_only_what_is_disabled_is_reported_and_dated_as_it_was_seen() -> None:
     """Nobody knows since when."""
     made, _ = states(is_enabled=False)
-    (said,) = made.due(HOLD_S)
-    assert (said.kind, said.at_ns, said.detail) == (DOWN, 1, "net_mlx5_0 was found disabled")
+    (result,) = made.due(HOLD_S)
+    assert (result.kind, result.at_ns, result.detail) == (DOWN, 1, "net_mlx5_0 was found disabled")
 
 
 @pytest.mark.parametrize(
     ("disabled", "is_enabled", "told"), [((), True, []), ((), False, [(DOWN, 1)]), (("mlx5_0",), True, [(UP, 1)]),
                                          (("mlx5_0",), False, [])],
 )  # fmt: skip
-def test_a_restart_tells_what_turned_meanwhile(
-    disabled: tuple[str, ...], is_enabled: bool, told: list[tuple[EventKind, int]]
+def test_a_restart_reports_what_turned_meanwhile(
+    disabled: tuple[str, ...], is_enabled: bool, emitted: list[tuple[EventKind, int]]
 ) -> None:
     """And nothing else."""
     made, first = states(disabled, is_enabled=is_enabled)
-    assert brief(first + made.due(9.0)) == told
+    assert brief(first + made.due(9.0)) == emitted
 
 
 def test_a_netdev_of_another_name_is_the_same_and_an_unknown_one_is_nobodys() -> None:
@@ -127,10 +127,10 @@ def test_a_netdev_of_another_name_is_the_same_and_an_unknown_one_is_nobodys() ->
     made.refresh({INDEX: Netdev("mlx5_0", "renamed", is_enabled=True), 99: netdev(port="mlx5_1")}, 3, 2.0)
     made.on_message(DISABLED, 4, 3.0)
     made.on_message(Link(99, is_enabled=False), 5, 3.0)
-    assert [(said.port, said.at_ns) for said in made.due(9.0)] == [("mlx5_0", 4), ("mlx5_1", 5)]
+    assert [(result.port, result.at_ns) for result in made.due(9.0)] == [("mlx5_0", 4), ("mlx5_1", 5)]
 
 
-def test_what_waits_at_the_end_is_said() -> None:
+def test_what_waits_at_the_end_is_reported() -> None:
     """So that it keeps its date."""
     made, _ = states()
     made.on_message(DISABLED, 5, 1.0)
@@ -143,19 +143,19 @@ def test_downs_and_ups_take_turns_in_the_order_of_their_dates_and_the_last_is_ho
 ) -> None:
     """Whatever comes, and however fast."""
     made, _ = states()
-    said: list[DeviceEvent] = []
+    result: list[DeviceEvent] = []
     now_s = 0.0
     for at_ns, (link, later_s) in enumerate(steps, 2):
         now_s += later_s
-        said += made.due(now_s) + made.on_message(link, at_ns, now_s)
-    said += made.rest()
-    assert [happening.kind for happening in said] == [DOWN if n % 2 == 0 else UP for n in range(len(said))]
-    assert [happening.at_ns for happening in said] == sorted(happening.at_ns for happening in said)
+        result += made.due(now_s) + made.on_message(link, at_ns, now_s)
+    result += made.rest()
+    assert [happening.kind for happening in result] == [DOWN if n % 2 == 0 else UP for n in range(len(result))]
+    assert [happening.at_ns for happening in result] == sorted(happening.at_ns for happening in result)
     turns = [link.is_enabled for link, _ in steps]
-    assert len(said) == sum(now != before for now, before in zip(turns, [True, *turns], strict=False))
+    assert len(result) == sum(now != before for now, before in zip(turns, [True, *turns], strict=False))
 
 
 @pytest.mark.parametrize(("said", "ports"), [(["a", "b"], ("a", "b")), ([], ()), ({}, None), (None, None), ([1], None)])
-def test_what_was_written_is_a_list_of_ports_or_nothing(said: object, ports: tuple[str, ...] | None) -> None:
+def test_what_was_written_is_a_list_of_ports_or_nothing(result: object, ports: tuple[str, ...] | None) -> None:
     """As if there were no file."""
-    assert ports_of(said) == ports
+    assert ports_of(result) == ports

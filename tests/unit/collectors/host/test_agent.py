@@ -56,7 +56,7 @@ async def test_a_host_without_a_driver_has_no_gpu_metrics(tmp_path: Path) -> Non
     assert set(rows(gpus)[GPU]) == set(FULL)
 
 
-async def test_an_empty_tree_says_nothing_and_is_no_silence(tmp_path: Path) -> None:
+async def test_an_empty_tree_reports_nothing_and_is_no_silence(tmp_path: Path) -> None:
     """A status would make the pipeline wait for samples that can never come."""
     found = whole(tmp_path)
     assert await found.agent.read_once() == []
@@ -69,10 +69,10 @@ async def test_what_a_host_is(tmp_path: Path) -> None:
     found = whole(machine(tmp_path), [h100()])
     await found.agent.read_once()
     await found.agent.read_once()
-    (said,) = found.publisher.kept.of(Facts)
-    assert (said.vendor, said.model, said.serial) == ("Supermicro", "SYS-821GE", "S123")
-    assert (said.os_version, said.booted_at_ns) == ("6.8.0-45-generic", BOOT_S * S)
-    parts = {component.name: component for component in said.components}
+    (result,) = found.publisher.kept.of(Facts)
+    assert (result.vendor, result.model, result.serial) == ("Supermicro", "SYS-821GE", "S123")
+    assert (result.os_version, result.booted_at_ns) == ("6.8.0-45-generic", BOOT_S * S)
+    parts = {component.name: component for component in result.components}
     assert (parts["bios"].kind, parts["bios"].firmware) == ("bios", "2.1")
     assert {parts[name].firmware for name in ("mlx5_core", "nvidia")} == {"24.10-1.1.4", "570.86.15"}
     nic = parts["mlx5_0"]
@@ -83,7 +83,7 @@ async def test_what_a_host_is(tmp_path: Path) -> None:
     assert gpu.alias == ("GPU-9", "gpu0")
 
 
-async def test_facts_are_said_again_when_they_change(tmp_path: Path) -> None:
+async def test_facts_are_reported_again_when_they_change(tmp_path: Path) -> None:
     """A firmware that was updated."""
     root = machine(tmp_path)
     found = whole(root, discover_every_s=1)
@@ -92,11 +92,11 @@ async def test_facts_are_said_again_when_they_change(tmp_path: Path) -> None:
     await found.agent.find()
     await found.agent.read_once()
     before, after = found.publisher.kept.of(Facts)
-    firmware = [next(c.firmware for c in said.components if c.name == "mlx5_0") for said in (before, after)]
+    firmware = [next(c.firmware for c in result.components if c.name == "mlx5_0") for result in (before, after)]
     assert firmware == ["28.42.1000", "28.43.2026"]
 
 
-async def test_a_status_says_that_the_host_is_read_and_why_it_is_not(tmp_path: Path) -> None:
+async def test_a_status_reports_that_the_host_is_read_and_why_it_is_not(tmp_path: Path) -> None:
     """Once at first, and at each change."""
     root = machine(tmp_path)
     found = whole(root)
@@ -105,12 +105,12 @@ async def test_a_status_says_that_the_host_is_read_and_why_it_is_not(tmp_path: P
     (root / "sys").rename(root / "gone")
     await found.agent.find()
     await found.agent.read_once()
-    said = found.publisher.kept.of(CollectorStatus)
-    assert [(status.reachable, status.error) for status in said] == [
+    result = found.publisher.kept.of(CollectorStatus)
+    assert [(status.reachable, status.error) for status in result] == [
         (True, ""),
         (False, "nothing answers: no port, no GPU"),
     ]
-    assert said[0].cadence_ns == 10 * S and said[1].last_sample_at_ns
+    assert result[0].cadence_ns == 10 * S and result[1].last_sample_at_ns
 
 
 class Hangs(FakeGpu):
@@ -144,7 +144,7 @@ async def test_a_gpu_that_hangs_harms_no_other(tmp_path: Path) -> None:
     assert rows(gpus)["0000:1b:00.0"]["gpu_power_w"] == 512.3
 
 
-async def test_an_xid_that_no_log_tells_of_is_asked_of_the_driver(tmp_path: Path) -> None:
+async def test_an_xid_that_no_log_reports_of_is_asked_of_the_driver(tmp_path: Path) -> None:
     """Where there is a log, that is believed alone: it has the time."""
     gpu = h100()
     found = whole(machine(tmp_path), [gpu])
@@ -163,7 +163,7 @@ async def test_an_xid_that_no_log_tells_of_is_asked_of_the_driver(tmp_path: Path
     listening.agent.close()
 
 
-async def test_of_another_machines_tree_no_link_of_this_one_is_heard(tmp_path: Path) -> None:
+async def test_of_another_machines_tree_no_link_of_this_one_is_received(tmp_path: Path) -> None:
     """As with its driver and its neighbours; and where there is no log either, there is nothing to listen to."""
     found = whole(machine(tmp_path))
     await found.agent.find()
@@ -188,13 +188,13 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
     found.agent.known.adopt([Port(rdma="mlx5_7", netdev="ens8np0", number=1)])
     await found.agent.query_neighbors()
     await found.agent.read_once()
-    heard = (Neighbor("eno8", "mgmt", "ge-0/0/1"), Neighbor("mlx5_7", "leaf1", "Ethernet12"))
-    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
+    received = (Neighbor("eno8", "mgmt", "ge-0/0/1"), Neighbor("mlx5_7", "leaf1", "Ethernet12"))
+    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(received)
     (tmp_path / "answer").write_bytes(b"no json")
     await found.agent.query_neighbors()
     await found.agent.read_once()
     assert found.metrics.value("unreadable", "lldp") == 1
-    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(heard)
+    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(received)
 
 
 def test_rows_that_say_nothing_are_none() -> None:
@@ -210,7 +210,7 @@ def test_a_gpu_is_the_same_whatever_its_handle_is() -> None:
     assert Gpu("x", object()) == Gpu("x", object())
 
 
-def test_a_setting_that_nobody_knows_is_refused_by_name() -> None:
+def test_a_setting_that_no_one_knows_is_refused_by_name() -> None:
     """As is a root that is not there."""
     with pytest.raises(ValidationError, match="cadense_s"):
         SPEC.Params.model_validate({"cadense_s": 1})

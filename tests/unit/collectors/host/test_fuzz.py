@@ -76,10 +76,10 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
     found = whole(machine(tmp_path))
     await found.agent.find()
     names.adopt(known.port for known in found.agent.known.ports)
-    said: list[DeviceEvent] = []
+    result: list[DeviceEvent] = []
     log = KernelLog(
         Kmsg(ring, 1, None), Times(SetZero(START_NS - 1000 * S)), names, RateLimiter(1.0, 20), metrics,
-        lambda happening, _: said.append(happening), boot_id=1, of_device=True, not_before_ns=0,
+        lambda happening, _: result.append(happening), boot_id=1, of_device=True, not_before_ns=0,
     )  # fmt: skip
     refused = sequence = 0
     for turn in range(MANY):
@@ -97,10 +97,10 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
             assert log.look(START_NS, turn)
             assert time.perf_counter() - began < BOUND_S
     assert metrics.value("unreadable") == refused > MANY / 20
-    assert len(said) > 100 and metrics.value("out_of_bounds") == 0
+    assert len(result) > 100 and metrics.value("out_of_bounds") == 0
     ring.put(f"6,{sequence + 1},1,-;{SEEDS[3]}".encode())
     log.look(START_NS, 1e6)
-    assert said[-1].code == 79
+    assert result[-1].code == 79
 
 
 async def test_ten_thousand_lines_of_a_file(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def read(gpu: FakeGpu) -> dict[str, float]:
     }
 
 
-def test_everything_that_a_gpu_says() -> None:
+def test_everything_that_a_gpu_reports() -> None:
     """In the units of the catalogue; a link that is off says nothing."""
     assert read(h100()) == {
         "gpu_temperature_c": 41, "gpu_utilization_ratio": 0.87, "gpu_power_w": 512.3, "pcie_replays": 3,
@@ -81,7 +81,7 @@ def test_a_gpu_that_is_lost_harms_no_other() -> None:
     assert [gpu.pci for gpu in gpus.find()] == ["0000:1b:00.0"]
 
 
-def test_a_driver_that_is_loaded_anew_is_opened_anew() -> None:
+def test_a_driver_that_is_loaded_again_is_opened_again() -> None:
     """An update of the driver does not end the agent."""
     module = FakeNvml([h100()])
     gpus = Gpus(module)
@@ -99,7 +99,7 @@ def test_what_a_gpu_is() -> None:
     assert (gpu.part_number, gpu.firmware, gpus.driver) == ("692-2G520-0200-000", "96.00.74.00.01", "570.86.15")
 
 
-def test_xids_are_told_of_once() -> None:
+def test_xids_are_reported_of_once() -> None:
     """Of the GPU that they came from."""
     gpu = h100()
     module = FakeNvml([gpu])

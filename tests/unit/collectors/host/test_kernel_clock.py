@@ -29,20 +29,20 @@ def test_a_clock_that_is_off_is_put_right_by_the_first_line_that_is_read_as_it_i
 ) -> None:
     """To within the time between two looks; `dmesg -T` is off by minutes on a host that has been up for weeks."""
     times = Times(SetZero())
-    said = times.at_ns(line(NOW - waited_ns - off_s * S), NOW, POLL)
-    assert said is not None and abs(said - (NOW - waited_ns)) <= POLL + 1000
+    result = times.at_ns(line(NOW - waited_ns - off_s * S), NOW, POLL)
+    assert result is not None and abs(result - (NOW - waited_ns)) <= POLL + 1000
     again = times.at_ns(line(NOW + 60 * S - off_s * S), NOW + 60 * S, POLL)
     assert again is not None and abs(again - (NOW + 60 * S)) <= POLL + 1000
 
 
 @given(st.integers(0, 10**15), st.integers(0, 10**18), st.one_of(st.none(), st.integers(0, POLL)))
-def test_nothing_is_said_to_happen_in_the_future(since_us: int, zero_ns: int, waited_ns: int | None) -> None:
+def test_nothing_is_reported_to_happen_in_the_future(since_us: int, zero_ns: int, waited_ns: int | None) -> None:
     """Whatever the clocks say."""
-    said = Times(SetZero(zero_ns)).at_ns(Line("", since_us, None), NOW, waited_ns)
-    assert said is None or said <= NOW
+    result = Times(SetZero(zero_ns)).at_ns(Line("", since_us, None), NOW, waited_ns)
+    assert result is None or result <= NOW
 
 
-def test_what_the_writer_of_a_file_says_holds_where_the_clocks_are_of_different_boots() -> None:
+def test_what_the_writer_of_a_file_reports_holds_where_the_clocks_are_of_different_boots() -> None:
     """Where both agree to two seconds, the kernel's is the finer."""
     times = Times(SetZero())
     fine = Line("", (NOW - 10 * S + 400_000_000 - ZERO) // 1000, NOW - 10 * S)

@@ -92,7 +92,7 @@ async def test_a_restart_neither_repeats_nor_leaves_out(tmp_path: Path) -> None:
     assert second.events()[0].at_ns == START_NS + 3 * S
 
 
-async def test_what_kafka_never_had_is_said_again(tmp_path: Path) -> None:
+async def test_what_kafka_never_had_is_reported_again(tmp_path: Path) -> None:
     """Killed while Kafka was away, a process leaves nothing out."""
     root = machine(tmp_path)
     first = await listening(root)
@@ -141,7 +141,7 @@ async def test_a_clock_that_is_off_is_put_right(tmp_path: Path) -> None:
     assert abs(second.events()[0].at_ns - (START_NS + 10 * S)) <= S // 4
 
 
-async def test_a_flood_is_bounded_and_its_last_word_is_said(tmp_path: Path) -> None:
+async def test_a_flood_is_bounded_and_its_last_word_is_reported(tmp_path: Path) -> None:
     """Whoever reads the events knows how the link is, and how much was left out."""
     found = await listening(machine(tmp_path), events_burst=5)
     for n in range(3000):
@@ -199,7 +199,7 @@ async def test_without_a_log_there_are_no_events(tmp_path: Path) -> None:
     assert found.agent.listening.log is None
 
 
-async def test_what_was_written_long_ago_while_nobody_listened_is_said(tmp_path: Path) -> None:
+async def test_what_was_written_long_ago_while_no_one_listened_is_reported(tmp_path: Path) -> None:
     """A file that is known is read on, however long it was left; only a ring that nobody knows is cut."""
     root = machine(tmp_path)
     first = await listening(root)
@@ -210,17 +210,17 @@ async def test_what_was_written_long_ago_while_nobody_listened_is_said(tmp_path:
     assert [event.at_ns for event in second.events()] == [START_NS + S]
 
 
-def test_of_a_ring_that_nobody_knows_only_the_newest_is_said() -> None:
+def test_of_a_ring_that_no_one_knows_only_the_newest_is_reported() -> None:
     """What happened days before the agent was installed is no news."""
     ring = FakeKmsg()
-    said: list[int] = []
+    result: list[int] = []
     for since_s in (100, 200, 999):
         ring.say(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
     log = KernelLog(
         Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"), RateLimiter(1.0, 20), CollectorMetrics(),
-        lambda happening, _: said.append(happening.code), boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
+        lambda happening, _: result.append(happening.code), boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,
     )  # fmt: skip
-    assert log.look(START_NS, 0.0) and said == [999]
+    assert log.look(START_NS, 0.0) and result == [999]
 
 
 async def test_in_the_middle_of_a_flood_the_place_is_that_before_what_waits(tmp_path: Path) -> None:

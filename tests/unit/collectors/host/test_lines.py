@@ -61,7 +61,7 @@ def test_a_stamp_without_a_year_is_of_the_newest_year_that_is_not_to_come(ago_da
     assert parse(f"{with_year} {SAYS}".encode(), NOW) == Line(SAYS, None, at_s * S)
 
 
-def test_a_stamp_that_no_calendar_has_says_nothing_of_the_time() -> None:
+def test_a_stamp_that_no_calendar_has_reports_nothing_of_the_time() -> None:
     """The message is read all the same."""
     for stamp in ("Foo 21 10:00:00", "Feb 31 10:00:00", "2026-13-41T99:00:00Z", "Nov 21 25:61:00"):
         line = parse(f"{stamp} gpu17 kernel: {SAYS}".encode(), NOW)

@@ -49,10 +49,10 @@ class FakeRtnetlink:
     def message(self) -> bytes:
         if not self.waiting:
             raise BlockingIOError(errno.EAGAIN, "nothing to read")
-        said = self.waiting.popleft()
-        if isinstance(said, OSError):
-            raise said
-        return said
+        result = self.waiting.popleft()
+        if isinstance(result, OSError):
+            raise result
+        return result
 
     def fileno(self) -> int:
         return self._ends[0]
@@ -110,7 +110,7 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
     made.links.close(0, 0.0)
 
 
-async def test_only_the_fabrics_ports_are_told_of(host: Host) -> None:
+async def test_only_the_fabrics_ports_are_reported_of(host: Host) -> None:
     """By the names of everything else; that an IPoIB netdev or a management port is shut is nothing to the fabric."""
     for name in NETDEVS:
         host.heard[0].say(name, is_enabled=False)
@@ -135,7 +135,7 @@ async def test_lost_messages_are_made_up_for_by_a_look(host: Host) -> None:
     assert host.metrics.value("out_of_bounds", "links") == 1 and len(host.heard) == 1
 
 
-async def test_a_socket_that_is_lost_is_opened_anew(host: Host) -> None:
+async def test_a_socket_that_is_lost_is_opened_again(host: Host) -> None:
     """And what turned meanwhile is found."""
     host.heard[0].waiting.append(OSError(errno.EBADF, "bad"))
     host.stand("ens2np0", is_enabled=False)
@@ -158,7 +158,7 @@ async def test_where_no_socket_may_be_opened_ports_are_looked_at_all_the_same(tm
     host.links.close(0, 0.0)
 
 
-async def test_ports_that_are_found_later_or_have_another_name_are_told_of(host: Host) -> None:
+async def test_ports_that_are_found_later_or_have_another_name_are_reported_of(host: Host) -> None:
     """As they stand then."""
     host.ports.adopt(())
     host.look()
@@ -187,16 +187,16 @@ async def test_a_port_that_is_shut_and_enabled_without_end_does_not_flood(host: 
     """The last word is said, and what is left out is counted; until then there is nothing to keep."""
     for turn in range(1000):
         host.heard[0].say("ens1np0", is_enabled=bool(turn % 2))
-    told: list[DeviceEvent] = []
+    emitted: list[DeviceEvent] = []
     while host.heard[0].waiting:
         host.look()
-        told += host.said
-    assert len(told) == 20 and host.links.disabled is None
+        emitted += host.said
+    assert len(emitted) == 20 and host.links.disabled is None
     assert host.look(1.0) == [(UP, "mlx5_0")]
     assert host.metrics.value("throttled", "links") == 1000 - 21 and host.links.disabled == ()
 
 
-async def test_the_end_says_what_waits(host: Host) -> None:
+async def test_the_end_reports_what_waits(host: Host) -> None:
     """And lets go of the socket."""
     host.heard[0].say("ens1np0", is_enabled=False)
     assert host.look() == []

@@ -32,7 +32,7 @@ def test_neighbours_by_netdev() -> None:
 @pytest.mark.parametrize(
     "data", [b"{}", b"[]", b"null", b'{"lldp": [{}]}', b'{"lldp": 1}', b'{"lldp":[{"interface":[1]}]}']
 )
-def test_nobody_heard_is_nobody(data: bytes) -> None:
+def test_no_one_received_is_no_one(data: bytes) -> None:
     """Also where the shape is another."""
     assert lldp.neighbors(data) == ()
 
@@ -57,9 +57,9 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_any_json_is_read_to_its_end(said: object) -> None:
+def test_any_json_is_read_to_its_end(result: object) -> None:
     """Without a crash."""
-    for neighbor in lldp.neighbors(orjson.dumps(said)):
+    for neighbor in lldp.neighbors(orjson.dumps(result)):
         assert neighbor.port and neighbor.remote_device and neighbor.remote_port
 
 

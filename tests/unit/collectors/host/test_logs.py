@@ -34,12 +34,12 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
             ring.rewind()
             return Kmsg(ring, BOOT, place)
 
-        return Log(lambda says: ring.say(1, says), open_ring)
+        return Log(lambda reports: ring.say(1, reports), open_ring)
     path = tmp_path / "kern.log"
 
-    def write(says: str) -> None:
+    def write(reports: str) -> None:
         with path.open("a") as file:
-            file.write(f"6,{0},1,-;{says}\n")
+            file.write(f"6,{0},1,-;{reports}\n")
 
     path.touch()
     return Log(write, lambda place: LogFile(path, place))
@@ -212,10 +212,10 @@ def test_a_place_counts_once_its_events_are_acknowledged(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("words", ["", "nonsense", "[]", '{"sequence": "1"}', '{"other": 1}', '{"sequence": true}'])
-def test_a_state_that_makes_no_sense_is_none(tmp_path: Path, words: str) -> None:
+def test_a_state_that_makes_no_sense_is_none(tmp_path: Path, texts: str) -> None:
     """As if there were no file."""
     path = tmp_path / "host.json"
-    path.write_text(words)
+    path.write_text(texts)
     assert LogPositions(path, place_of).load() is None
 
 

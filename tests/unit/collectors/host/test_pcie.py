@@ -69,8 +69,8 @@ def test_what_is_not_there_is_absent(tmp_path: Path) -> None:
     assert PcieReader(Tree(tmp_path)).read("") == {}
     bare = "sys/devices/pci0000:00/0000:00:05.0"
     write(tmp_path, {f"{bare}/{name}": text for name, text in pcie("4", "8.0 GT/s PCIe").items()})
-    said = PcieReader(Tree(tmp_path)).read(str(tmp_path / bare / "virtio2"))
-    assert said[Metric.PCIE_WIDTH_LANES, -1] == 4 and said[Metric.PCIE_WIDTH_MAX_LANES, -1] == 16
+    result = PcieReader(Tree(tmp_path)).read(str(tmp_path / bare / "virtio2"))
+    assert result[Metric.PCIE_WIDTH_LANES, -1] == 4 and result[Metric.PCIE_WIDTH_MAX_LANES, -1] == 16
 
 
 def test_what_makes_no_sense_is_absent_and_counted(tmp_path: Path) -> None:
@@ -78,5 +78,5 @@ def test_what_makes_no_sense_is_absent_and_counted(tmp_path: Path) -> None:
     root = machine(tmp_path)
     write(root, {f"{folder(NIC0)}/current_link_width": "many"})
     reader = PcieReader(Tree(root))
-    said = reader.read(str(root / folder(NIC0)))
-    assert (Metric.PCIE_WIDTH_LANES, -1) not in said and len(said) == 3 and reader.refused == 1
+    result = reader.read(str(root / folder(NIC0)))
+    assert (Metric.PCIE_WIDTH_LANES, -1) not in result and len(result) == 3 and reader.refused == 1

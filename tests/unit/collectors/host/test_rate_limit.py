@@ -24,8 +24,8 @@ def test_a_quiet_log_is_passed_on_as_it_is() -> None:
 def test_of_a_flood_the_last_word_comes_as_soon_as_there_is_room() -> None:
     """It says for how many it stands; its time is its own."""
     bound = RateLimiter(1.0, 2)
-    said = [h for n in range(10) for h in bound.admit(link(n), 0.0)]
-    assert said == [link(0), link(1)] and bound.waits
+    result = [h for n in range(10) for h in bound.admit(link(n), 0.0)]
+    assert result == [link(0), link(1)] and bound.waits
     assert bound.due(0.5) == ()
     (last,) = bound.due(1.0)
     assert (last.kind, last.at_ns, last.detail) == (EventKind.LINK_DOWN, 9, "said (7 before it left out)")
@@ -51,7 +51,7 @@ def test_what_a_person_does_by_turns_is_one_and_not_the_links() -> None:
     assert [happening.kind for happening in bound.rest()] == [EventKind.ADMIN_UP]
 
 
-def test_what_waits_at_the_end_is_said() -> None:
+def test_what_waits_at_the_end_is_reported() -> None:
     """Whether there is room or not."""
     bound = RateLimiter(1.0, 1)
     for n in range(3):
@@ -60,20 +60,20 @@ def test_what_waits_at_the_end_is_said() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 0.2)), max_size=300))
-def test_every_one_is_said_or_counted_and_the_last_of_each_port_is_said(steps: list[tuple[int, float]]) -> None:
+def test_every_one_is_reported_or_counted_and_the_last_of_each_port_is_reported(steps: list[tuple[int, float]]) -> None:
     """And never more than the burst and the rate allow."""
     bound, now_s = RateLimiter(2.0, 3), 0.0
-    said: list[DeviceEvent] = []
+    result: list[DeviceEvent] = []
     last: dict[str, int] = {}
     for n, (port, later_s) in enumerate(steps):
         now_s += later_s
         last[f"p{port}"] = n
-        said += bound.admit(link(n, f"p{port}"), now_s)
-        said += bound.due(now_s)
-    assert all(sum(h.port == port for h in said) <= 3 + 2 * now_s + 1 for port in last)
-    said += bound.rest()
-    assert {h.port: h.at_ns for h in said} == last
-    assert len(said) + bound.left_out == len(steps)
+        result += bound.admit(link(n, f"p{port}"), now_s)
+        result += bound.due(now_s)
+    assert all(sum(h.port == port for h in result) <= 3 + 2 * now_s + 1 for port in last)
+    result += bound.rest()
+    assert {h.port: h.at_ns for h in result} == last
+    assert len(result) + bound.left_out == len(steps)
 
 
 def test_ports_without_number_do_not_fill_the_memory() -> None:

@@ -17,7 +17,7 @@ from streams.wire.errors import Reject
         ("N/A", None),
     ],
 )
-def test_a_counter_is_a_number_or_said_to_be_none(text: str, value: int | None) -> None:
+def test_a_counter_is_a_number_or_reported_to_be_none(text: str, value: int | None) -> None:
     """What the device has not is absent, never 0."""
     assert values.counter(text) == value
 
@@ -66,10 +66,20 @@ def test_a_state_without_its_number_is_refused() -> None:
 
 def test_up_and_enabled_as_the_kernel_writes_them() -> None:
     """A link that is initialising carries nothing yet; `unknown` says nothing at all."""
-    assert [values.port_is_up(said) for said in ("4: ACTIVE", "5: ACTIVE_DEFER", "2: INIT", "1: DOWN")] == [1, 1, 0, 0]
-    assert [values.port_is_enabled(said) for said in ("5: LinkUp", "2: Polling", "3: Disabled")] == [1, 1, 0]
-    assert [values.operstate_is_up(said) for said in ("up", "lowerlayerdown", "dormant", "unknown")] == [1, 0, 0, None]
-    assert [values.is_enabled(said) for said in ("0x1003", "0x1002")] == [1, 0]
+    assert [values.port_is_up(result) for result in ("4: ACTIVE", "5: ACTIVE_DEFER", "2: INIT", "1: DOWN")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+    assert [values.port_is_enabled(result) for result in ("5: LinkUp", "2: Polling", "3: Disabled")] == [1, 1, 0]
+    assert [values.operstate_is_up(result) for result in ("up", "lowerlayerdown", "dormant", "unknown")] == [
+        1,
+        0,
+        0,
+        None,
+    ]
+    assert [values.is_enabled(result) for result in ("0x1003", "0x1002")] == [1, 0]
 
 
 def test_names_of_a_device_are_known_by_their_form() -> None:

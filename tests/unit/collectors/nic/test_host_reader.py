@@ -47,8 +47,8 @@ async def test_two_ports_of_a_card_are_two_rows_with_names_of_their_own(tmp_path
     """Ports are not always `ports/1`, and each has its netdev, its counters and its aliases."""
     two_ports_in_one_function(tmp_path)
     found = whole(tmp_path)
-    said = rows(await found.host.read_once())
-    assert {name: row["link_down_events"] for name, row in said.items()} == {"mlx4_0/1": 1, "mlx4_0/2": 2}
+    result = rows(await found.host.read_once())
+    assert {name: row["link_down_events"] for name, row in result.items()} == {"mlx4_0/1": 1, "mlx4_0/2": 2}
     (facts,) = found.kept.of(Facts)
     assert {c.name: c.alias for c in facts.components} == {
         "mlx4_0/1": ("ens9", "02:00:00:00:00:01", "0002:c903:0012:3456", "0000:1a:00.0"),
@@ -176,7 +176,7 @@ async def test_a_containers_netdev_does_not_start_a_search(tmp_path: Path) -> No
     assert set(rows(await found.host.read_once())) == {"mlx5_0", "eno1", "veth0"}
 
 
-async def test_what_cannot_start_says_so_before_anything_is_sent(tmp_path: Path) -> None:
+async def test_what_cannot_start_reports_so_before_anything_is_sent(tmp_path: Path) -> None:
     """Without Kafka, and without a tree."""
     with pytest.raises(Misconfigured, match="Kafka"):
         await SPEC.run(SPEC.Params(), Core())
@@ -185,7 +185,7 @@ async def test_what_cannot_start_says_so_before_anything_is_sent(tmp_path: Path)
         await SPEC.run(SPEC.Params.model_validate({"root": tmp_path / "none"}), nowhere)
 
 
-async def test_vital_product_data_tells_part_and_restriction(tmp_path: Path) -> None:
+async def test_vital_product_data_reports_part_and_restriction(tmp_path: Path) -> None:
     """A function that the fabric's own manager reads is left alone from the start; only NVIDIA's cards are asked."""
     body = b"PN\x05MCX75SN\x06MT2301V3\x0bSMDL=SW_MNG"
     card = tmp_path / "sys/devices/pci0000:00/0000:18:00.0"
@@ -197,10 +197,10 @@ async def test_vital_product_data_tells_part_and_restriction(tmp_path: Path) -> 
         if is_asked:
             link(tmp_path, f"{RDMA}/device", "../../../devices/pci0000:00/0000:18:00.0")
         found = whole(tmp_path)
-        said = rows(await found.host.read_once())["mlx5_0"]
+        result = rows(await found.host.read_once())["mlx5_0"]
         component = next(c for c in found.kept.of(Facts)[0].components if c.name == "mlx5_0")
         assert (component.part_number, component.serial) == (("MCX75", "MT2301") if is_asked else ("MT_0000000838", ""))
-        assert ("rx_bytes" in said, "cnp_sent" in said, "speed_bps" in said) == (True, not is_asked, not is_asked)
+        assert ("rx_bytes" in result, "cnp_sent" in result, "speed_bps" in result) == (True, not is_asked, not is_asked)
 
 
 class Stuck(Tree):
@@ -217,7 +217,7 @@ class Stuck(Tree):
         return super().read_bytes(path, most)
 
 
-async def test_a_device_that_hangs_while_ports_are_looked_for_is_said(tmp_path: Path) -> None:
+async def test_a_device_that_hangs_while_ports_are_looked_for_is_reported(tmp_path: Path) -> None:
     """The collector goes on, and finds the ports once it answers."""
     write(tmp_path, CARD)
     tree = Stuck(tmp_path)

@@ -35,17 +35,17 @@ def reader(root: Path, netdev: str, source: Held) -> PortReader:
 
 async def test_one_card_that_hangs_harms_no_other(tmp_path: Path) -> None:
     """The others are read in the same round; later rounds do not wait for it, and it is read again once it is back."""
-    held, quick = Held(), Held()
+    active, quick = Held(), Held()
     quick.free.set()
-    ports = [reader(tmp_path, "a", quick), reader(tmp_path, "b", held), reader(tmp_path, "c", quick)]
+    ports = [reader(tmp_path, "a", quick), reader(tmp_path, "b", active), reader(tmp_path, "c", quick)]
     rounds = PollRounds(deadline_s=0.2)
     found = await rounds.read(ports)
     assert sorted(ports[n].port.identity for n in (0, 2)) == sorted(found)
     assert rounds.hung == {"b"}
     for _ in range(3):
         assert len(await rounds.read(ports)) == 2
-    assert held.asked == 1
-    held.free.set()
+    assert active.asked == 1
+    active.free.set()
     found = {}
     for _ in range(1000):
         if len(found := await rounds.read(ports)) == 3:

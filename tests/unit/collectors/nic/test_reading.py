@@ -79,28 +79,28 @@ async def test_without_ethtool_the_rdma_counters_speak_in_bytes(tmp_path: Path) 
     assert rows(await whole(tmp_path).host.read_once())["mlx5_0"]["rx_bytes"] == 4000
 
 
-def test_a_witness_once_taken_is_kept(tmp_path: Path) -> None:
+def test_a_witness_once_taken_is_retained(tmp_path: Path) -> None:
     """Falling back to another counter would be a burst that never was; a metric that turns up later is added."""
     write(tmp_path, CARD)
-    told = Told(rx_bytes_phy=9000)
-    port = reader(Tree(tmp_path), told)
+    emitted = Told(rx_bytes_phy=9000)
+    port = reader(Tree(tmp_path), emitted)
     assert said(port.read())[Metric.RX_BYTES, -1] == 9000
-    told.says = {"rx_prio3_pause": 5}
+    emitted.says = {"rx_prio3_pause": 5}
     port.rediscover()
     found = said(port.read())
     assert (Metric.RX_BYTES, -1) not in found
     assert found[Metric.PFC_RX_FRAMES, 3] == 5
-    told.says = {"link_down_events_phy": 1, "rx_bytes_phy": 9001}
+    emitted.says = {"link_down_events_phy": 1, "rx_bytes_phy": 9001}
     assert said(port.read())[Metric.RX_BYTES, -1] == 9001
 
 
-def test_a_driver_that_names_its_statistics_anew_is_read_by_the_new_places(tmp_path: Path) -> None:
+def test_a_driver_that_names_its_statistics_again_is_read_by_the_new_places(tmp_path: Path) -> None:
     """Adding a channel moves every value behind it."""
     write(tmp_path, CARD)
-    told = Told(rx_bytes_phy=1, tx_bytes_phy=2)
-    port = reader(Tree(tmp_path), told)
+    emitted = Told(rx_bytes_phy=1, tx_bytes_phy=2)
+    port = reader(Tree(tmp_path), emitted)
     port.read()
-    told.says = {"rx0_drops": 77, "rx_bytes_phy": 3, "tx_bytes_phy": 4}
+    emitted.says = {"rx0_drops": 77, "rx_bytes_phy": 3, "tx_bytes_phy": 4}
     found = said(port.read())
     assert (found[Metric.RX_BYTES, -1], found[Metric.TX_BYTES, -1]) == (3, 4)
 
@@ -123,16 +123,16 @@ def test_within_its_lifespan_a_counter_was_not_read(tmp_path: Path) -> None:
 def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path, error: int) -> None:
     """Nothing that asks the device is read again for its life: each would be a line in the kernel's log."""
     write(tmp_path, CARD)
-    told = Told(rx_bytes_phy=1)
+    emitted = Told(rx_bytes_phy=1)
     tree = Grudging(tmp_path, "/counters/", error=error)
-    port = reader(tree, told)
+    port = reader(tree, emitted)
     reading = port.read()
     assert port.is_restricted and reading.refused == 3
-    asked_before, told.asked, tree.asked = len(tree.asked), 0, []
+    asked_before, emitted.asked, tree.asked = len(tree.asked), 0, []
     for _ in range(10):
         found = said(port.read())
         port.rediscover()
-    assert asked_before and told.asked == 0
+    assert asked_before and emitted.asked == 0
     assert not [path for path in tree.asked if "infiniband" in path or path.endswith("/speed")]
     assert found[Metric.OPER_UP, -1] == 1 and found[Metric.LINK_TRANSITIONS, -1] == 3
 
@@ -140,10 +140,10 @@ def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path
 def test_a_function_that_is_known_to_be_restricted_is_never_asked(tmp_path: Path) -> None:
     """Its vital product data said so."""
     write(tmp_path, CARD)
-    tree, told = Grudging(tmp_path), Told(rx_bytes_phy=1)
-    port = reader(tree, told, is_restricted=True)
+    tree, emitted = Grudging(tmp_path), Told(rx_bytes_phy=1)
+    port = reader(tree, emitted, is_restricted=True)
     assert said(port.read())[Metric.OPER_UP, -1] == 1
-    assert told.asked == 0 and not [path for path in tree.asked if "infiniband" in path]
+    assert emitted.asked == 0 and not [path for path in tree.asked if "infiniband" in path]
 
 
 def test_a_want_of_the_moment_closes_nothing(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_junk_is_counted_and_absent(tmp_path: Path) -> None:
     assert found[Metric.OPER_UP, -1] == 1
 
 
-def test_where_the_netdev_says_nothing_the_rdma_port_does(tmp_path: Path) -> None:
+def test_where_the_netdev_reports_nothing_the_rdma_port_does(tmp_path: Path) -> None:
     """A netdev of which the tree holds only the name, or whose driver does not know its speed."""
     write(tmp_path, {path: text for path, text in CARD.items() if not path.startswith(NET)} | {f"{NET}/type": "1"})
     found = said(reader(Tree(tmp_path)).read())

@@ -96,7 +96,7 @@ def port_of(labels: dict[str, str]) -> str:
 
 async def test_sysfs_trees_agree_with_the_peers_metrics(tmp_path: Path) -> None:
     """node_exporter's tree with mlx4 of two ports, i40iw and bonds: every value that both have is the same."""
-    said = rows(await whole(unpacked("node_exporter-sys-class.tar.gz", tmp_path)).host.read_once())
+    result = rows(await whole(unpacked("node_exporter-sys-class.tar.gz", tmp_path)).host.read_once())
     compared = 0
     text = gzip.decompress(
         (NIC / "node_exporter-ethtool/e2e-expected-infiniband-network.prom.gz").read_bytes()
@@ -108,10 +108,10 @@ async def test_sysfs_trees_agree_with_the_peers_metrics(tmp_path: Path) -> None:
         if labels["device"] == "eth0":  # a link out of the archive: the folder is not in it
             continue
         ours, scale = MAPPED[name]
-        assert said[port_of(labels)].get(ours) == scale(value), (name, labels)
+        assert result[port_of(labels)].get(ours) == scale(value), (name, labels)
         compared += 1
     assert compared == 26
-    assert "eth0" not in said
+    assert "eth0" not in result
 
 
 async def test_a_device_without_counters_has_none(tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ async def test_a_device_without_counters_has_none(tmp_path: Path) -> None:
 
 async def test_every_known_counter_of_the_other_tree_is_read_as_it_stands(tmp_path: Path) -> None:
     """The tree of procfs: mlx5 with hw_counters, mlx4, hfi1; each file that has a metric is a value in that metric."""
-    said = rows(await whole(unpacked("procfs-sys-class.tar.gz", tmp_path)).host.read_once())
+    result = rows(await whole(unpacked("procfs-sys-class.tar.gz", tmp_path)).host.read_once())
     compared = 0
     for port in sorted((tmp_path / "sys/class/infiniband").glob("*/ports/*")):
         card = port.parent.parent.name
-        row = said[f"{card}/{port.name}" if card == "mlx4_0" else card]
+        row = result[f"{card}/{port.name}" if card == "mlx4_0" else card]
         for folder, known in (("counters", signals.COUNTERS), ("hw_counters", signals.HW_COUNTERS)):
             for name, signal in known.items():
                 if (port / folder / name).exists():
@@ -135,9 +135,9 @@ async def test_every_known_counter_of_the_other_tree_is_read_as_it_stands(tmp_pa
                     assert row[signal.metric.name.lower()] == value * signal.factor, (port, name)
                     compared += 1
     assert compared == 4 * 14 + 11
-    assert said["mlx5_0"]["local_ack_timeouts"] == 131
-    assert said["mlx5_0"]["speed_bps"] == 25e9
-    assert said["eth0"] == {
+    assert result["mlx5_0"]["local_ack_timeouts"] == 131
+    assert result["mlx5_0"]["speed_bps"] == 25e9
+    assert result["eth0"] == {
         "link_down_events": 1, "link_transitions": 2, "oper_up": 1, "admin_up": 1, "speed_bps": 1e9,
     }  # fmt: skip
 
@@ -147,7 +147,7 @@ async def test_ethtool_statistics_agree_with_the_peers_metrics(tmp_path: Path) -
     folder = NIC / "node_exporter-ethtool"
     write(tmp_path, {"sys/class/net/eth0/operstate": "up", "ethtool/eth0.statistics":
                      (folder / "eth0.statistics").read_text()})  # fmt: skip
-    said = rows(await whole(tmp_path).host.read_once())["eth0"]
+    result = rows(await whole(tmp_path).host.read_once())["eth0"]
     compared = 0
     for name, labels, value in expected((folder / "ethtool_expected_metrics.excerpt.txt").read_text()):
         assert labels["device"] == "eth0"
@@ -155,30 +155,30 @@ async def test_ethtool_statistics_agree_with_the_peers_metrics(tmp_path: Path) -
             assert any(re.fullmatch(other, name) for other in OTHERS), name
             continue
         ours, scale = MAPPED[name]
-        assert said[ours] == scale(value), name
+        assert result[ours] == scale(value), name
         compared += 1
     assert compared == 5
-    assert said["oper_up"] == 1
+    assert result["oper_up"] == 1
 
 
 async def test_a_bad_cable_shows_in_one_lane(tmp_path: Path) -> None:
     """The figures of a real one: 99.8 % of its raw errors are in lane 3, and frames were lost."""
     text = (NIC / "mlx5_ethtool_S_real.txt").read_text()
     write(tmp_path, {"sys/class/net/ens1np0/operstate": "up", "ethtool/ens1np0.statistics": text})
-    said = rows(await whole(tmp_path).host.read_once())["ens1np0"]
-    lanes = [said[f"lane_raw_errors[{lane}]"] for lane in range(4)]
+    result = rows(await whole(tmp_path).host.read_once())["ens1np0"]
+    lanes = [result[f"lane_raw_errors[{lane}]"] for lane in range(4)]
     assert lanes[3] / sum(lanes) == pytest.approx(0.998, abs=5e-4)
-    assert (said["rx_fcs_errors"], said["fec_corrected_bits"], said["pcs_symbol_errors"]) == (386, 17750739, 386)
+    assert (result["rx_fcs_errors"], result["fec_corrected_bits"], result["pcs_symbol_errors"]) == (386, 17750739, 386)
     there = dict(values.ethtool_statistics(text))
-    assert (said["rx_bytes"], said["tx_bytes"]) == (there["rx_bytes_phy"], there["tx_bytes_phy"])
+    assert (result["rx_bytes"], result["tx_bytes"]) == (there["rx_bytes_phy"], there["tx_bytes_phy"])
 
 
-async def test_what_befell_a_module_is_told_by_its_kind(tmp_path: Path) -> None:
+async def test_what_befell_a_module_is_reported_by_its_kind(tmp_path: Path) -> None:
     """A person who pulls it, and three faults; zero is what a good one says, and no statistic is nothing."""
     text = (NIC / "mlx5_ethtool_S_real.txt").read_text()
     text = text.replace("module_unplug: 0", "module_unplug: 3").replace("module_high_temp: 0", "module_high_temp: 1")
     write(tmp_path, {"sys/class/net/ens1np0/operstate": "up", "ethtool/ens1np0.statistics": text})
     write(tmp_path, {"sys/class/net/ens2np0/operstate": "up"})
-    said = rows(await whole(tmp_path).host.read_once())
-    assert [said["ens1np0"][f"module_events[{kind}]"] for kind in range(4)] == [3, 0, 1, 0]
-    assert not [name for name in said["ens2np0"] if name.startswith("module_events")]
+    result = rows(await whole(tmp_path).host.read_once())
+    assert [result["ens1np0"][f"module_events[{kind}]"] for kind in range(4)] == [3, 0, 1, 0]
+    assert not [name for name in result["ens2np0"] if name.startswith("module_events")]
