@@ -15,6 +15,7 @@ from streams.detect.evidence.params import SharedSettings
 from streams.detect.evidence.shared import SharedEvidence
 from streams.detect.evidence.subjects import port_subject
 from streams.detect.fabric_side import FabricSide
+from streams.detect.measure.monitors.monitor import MonitorSpec, ReplayedMonitorSpec
 from streams.detect.thresholds import Thresholds
 from streams.fabric.ids import Port
 from streams.fabric.intervals import Interval
@@ -153,6 +154,8 @@ class Detector(Generic[P]):
 
     fabric: FabricSide = field(default_factory=FabricSide)
     pod: PodSide[P, Any] | None = None
+    monitor: MonitorSpec | ReplayedMonitorSpec | None = None
+    """The monitor that it brings to `measure`, made from its own parameters."""
 
 
 def input_of(observation: Observation) -> tuple[type, Any]:

@@ -3,7 +3,9 @@
 from streams.detect.detector import Detector, PodSide, Scope
 from streams.detect.detectors.host_gpu_fault import evaluate, report
 from streams.detect.detectors.host_gpu_fault.fabric import FABRIC
+from streams.detect.detectors.host_gpu_fault.monitor import XidMonitor
 from streams.detect.detectors.host_gpu_fault.params import GpuParams
+from streams.detect.measure.monitors.monitor import MonitorSpec
 from streams.wire.models import Condition
 from streams.wire.symptoms import SymptomKind
 
@@ -22,4 +24,5 @@ DETECTOR = Detector(
         evaluate=evaluate.evaluate,
         device_of=evaluate.device_of,
     ),
+    monitor=MonitorSpec(lambda _: XidMonitor()),
 )

@@ -3,7 +3,9 @@
 from streams.detect.detector import Detector, PodSide, Scope
 from streams.detect.detectors.host_pcie_degraded import evaluate, report
 from streams.detect.detectors.host_pcie_degraded.fabric import FABRIC
+from streams.detect.detectors.host_pcie_degraded.monitor import PcieMonitor
 from streams.detect.detectors.host_pcie_degraded.params import PcieParams
+from streams.detect.measure.monitors.monitor import MonitorSpec
 from streams.wire.models import Condition
 from streams.wire.symptoms import SymptomKind
 
@@ -21,4 +23,5 @@ DETECTOR = Detector(
         observe=evaluate.observe,
         evaluate=evaluate.evaluate,
     ),
+    monitor=MonitorSpec(PcieMonitor),
 )

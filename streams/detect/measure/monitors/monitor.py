@@ -66,7 +66,7 @@ class MonitorSpec:
     """Makes a monitor; a detector that brings one registers it by this."""
 
     make: Callable[[Any], Monitor]
-    """From the parameters of all detectors."""
+    """From the parameters of the detector that brings it."""
 
 
 @dataclass(frozen=True, slots=True)
