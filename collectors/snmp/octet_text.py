@@ -47,7 +47,7 @@ def port_names(
 
 
 def literal(host: str) -> str:
-    """An address in one spelling: an IPv4 address that came over IPv6 is an IPv4 address; empty for a name."""
+    """Return an address in one spelling: an IPv4-mapped IPv6 address becomes IPv4; empty for a name."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

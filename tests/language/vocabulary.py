@@ -86,7 +86,6 @@ NOT_YET: tuple[str, ...] = (
     "collectors/__init__.py",
     "collectors/bridge/",
     "collectors/sim/",
-    "collectors/snmp/",
     "docs/detectors/",
     "docs/job.md",
     "docs/writing-a-detector.md",
