@@ -1,1 +1,1 @@
-"""What reads devices and writes samples, events, facts and status to Kafka."""
+"""Collectors read devices and write samples, events, facts and status to Kafka."""

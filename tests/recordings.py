@@ -1,4 +1,4 @@
-"""Where the real recordings lie: beside the project, or where RAILSIGHT_DATA says. Tests that need one skip without."""
+"""Paths of the real recordings: beside the project, or in RAILSIGHT_DATA. Tests that need one skip without it."""
 
 import os
 from pathlib import Path

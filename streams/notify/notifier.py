@@ -51,7 +51,7 @@ class Notifier:
     """Findings to evaluate now; a finding stays until it has nothing to post."""
     _timers: list[tuple[int, str]] = field(default_factory=list)
     _next_timer_ns: dict[str, int] = field(default_factory=dict)
-    """When each is evaluated next, unless it changes; other entries of `_timers` are ignored."""
+    """The next evaluation of each, unless it changes; other entries of `_timers` are ignored."""
     _next_control_ns: int = 0
     """The time at which a control begins or ends next."""
 

@@ -31,7 +31,7 @@ class Truth:
 
     @property
     def tolerance_ns(self) -> int:
-        """How far outside of the fault a finding may begin, and the longest gap within one fault."""
+        """The tolerance outside of the fault in which a finding may begin, and the longest gap within one fault."""
         return round(self.tolerance_s * 1e9)
 
 
@@ -84,7 +84,7 @@ class Score:
 
     @property
     def perfect(self) -> bool:
-        """Whether no fault was missed and no finding invented."""
+        """True if no fault was missed and no finding invented."""
         return self.precision == 1.0 and self.recall == 1.0
 
     def for_condition(self, condition: Condition) -> "Score":

@@ -1,6 +1,6 @@
 """Builds the devices and links of a Clos fabric from its shape; the same shape gives the same rows.
 
-Two modules choose shapes: clos.py sizes a fabric by its GPUs and the radix of its switches, demo_fabric.py is told the
+Two modules choose shapes: clos.py sizes a fabric by its GPUs and the radix of its switches, demo_fabric.py receives the
 number of hosts and spines. Names come from a Naming, so that both keep theirs.
 """
 
@@ -48,7 +48,7 @@ class ClosShape:
     """T2s of a group; there are as many groups as T1s in a pod."""
     planes_at: PlanesAt = PlanesAt.NICS
     adjacent_uplinks: bool = False
-    """Whether the uplinks of a T0 to one T1 have adjacent ports; otherwise the T1s take turns."""
+    """True if the uplinks of a T0 to one T1 have adjacent ports; otherwise the T1s take turns."""
 
     @property
     def leaf_planes(self) -> tuple[int | None, ...]:

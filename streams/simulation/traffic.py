@@ -27,7 +27,7 @@ _EMPTY_RATIO = 0.15
 
 
 class Busyness(Protocol):
-    """Tells a FaultPlacer when hosts carry a job's traffic."""
+    """Gives a FaultPlacer the times at which hosts carry a job's traffic."""
 
     def is_busy(self, host: int, interval: Interval) -> bool: ...
 

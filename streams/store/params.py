@@ -42,7 +42,7 @@ class SinkParams(BaseModel):
     block_bytes: int = Field(default=32 << 20, ge=1024)
     """Limit of record values in each partition's block; it bounds the sink's memory."""
     deduplication_window_s: float = Field(default=6 * 3600.0, gt=0)
-    """How long a message's identity is retained; the samples topic has the same retention."""
+    """Retention of a message's identity; the samples topic has the same retention."""
     retry_backoff_s: float = Field(default=0.2, gt=0)
     retry_backoff_max_s: float = Field(default=10.0, gt=0)
     session_timeout_s: float = Field(default=10.0, ge=6.0, le=300.0)

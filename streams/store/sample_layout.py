@@ -50,7 +50,7 @@ class SampleLayout:
 
     @property
     def has_scalars(self) -> bool:
-        """Whether a message has rows in `samples`."""
+        """True if a message has rows in `samples`."""
         return bool(self.scalar_counters or self.scalar_gauges)
 
 

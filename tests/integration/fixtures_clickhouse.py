@@ -18,7 +18,7 @@ from tests.integration.fixtures_kafka import docker_answers
 
 @dataclass(frozen=True)
 class ClickHouse:
-    """Where a ClickHouse answers: `url` is http://host:port."""
+    """Address of a ClickHouse: `url` is http://host:port."""
 
     url: str
     user: str = "default"

@@ -18,13 +18,13 @@ from streams.embedded.kafka_config import KafkaParams
 
 @dataclass(frozen=True)
 class Broker:
-    """Where a broker answers, as `host:port`."""
+    """Address of a broker, as `host:port`."""
 
     bootstrap: str
 
 
 def docker_answers() -> bool:
-    """Say whether a Docker engine is here and answers, without waiting for one that does not."""
+    """Return whether a Docker engine is here and answers, without waiting for one that does not."""
     if not os.environ.get("DOCKER_HOST") and not Path("/var/run/docker.sock").exists():
         return False
     import docker  # type: ignore[import-untyped]

@@ -63,7 +63,7 @@ def test_every_type_survives_the_round_trip(client: Any) -> None:
 
 
 def test_strings_for_a_dynamic_column_stay_strings(client: Any) -> None:
-    """The client sends strings; a server's reader of Native does not infer what they are, whatever the setting says."""
+    """The client sends strings; a server's reader of Native does not infer their type, whatever the setting is."""
     client.command("DROP TABLE IF EXISTS dynamics")
     client.command("CREATE TABLE dynamics (i UInt32, y Dynamic) ENGINE = MergeTree ORDER BY i")
     client.insert("dynamics", [[1, 5], [2, "x"]])
@@ -116,7 +116,7 @@ def test_what_follows_a_statement_is_passed_over(client: Any, tail: str) -> None
 
 
 def test_a_statement_without_a_result_gives_a_summary(client: Any) -> None:
-    """The client tells it from an empty result by the missing format."""
+    """The client distinguishes it from an empty result by the missing format."""
     assert "query_id" in client.command("DROP TABLE IF EXISTS nowhere").summary
     assert "query_id" in client.query("SET max_threads = 2").first_item
     assert client.command("SELECT 13 WHERE 0") == ""
@@ -164,7 +164,7 @@ def test_tables_may_come_with_a_query(client: Any) -> None:
 
 @pytest.mark.parametrize("compression", ["gzip", "lz4", "zstd", "deflate"])
 def test_raw_data_may_come_compressed(client: Any, compression: str) -> None:
-    """What the caller compressed is decompressed on arrival."""
+    """A body that the caller compressed is decompressed on arrival."""
     import gzip
     import zlib
 

@@ -1,4 +1,4 @@
-"""What Grafana's ClickHouse data source sends, and whether what it gets can be read.
+"""Requests of Grafana's ClickHouse data source, and answers that it can read.
 
 As observed of grafana-clickhouse-datasource 4.14 with clickhouse-go 2.43: always POST / with the SQL as the body.
 """
@@ -102,14 +102,14 @@ def ask(server: EmbeddedClickHouse, sql: str, user: str = "grafana:look", **sett
 
 
 def rows(server: EmbeddedClickHouse, sql: str, **settings: str) -> list[dict[str, object]]:
-    """Ask as a connection that was told that the server's revision is 0."""
+    """Query as a connection to a server of revision 0."""
     status, body = ask(server, sql, **settings)
     assert status == 200, body.decode()
     return Native(body, 0).rows()
 
 
 def test_the_first_answer_is_a_block_of_the_clients_revision(server: EmbeddedClickHouse) -> None:
-    """It says revision 0, so that plain Native is read from then on."""
+    """It reports revision 0, so that plain Native is read from then on."""
     status, body = ask(server, HANDSHAKE)
     assert status == 200
     (row,) = Native(body, 54460).rows()
@@ -152,7 +152,7 @@ def test_a_panel_reads_many_blocks(server: EmbeddedClickHouse) -> None:
 
 
 def test_an_error_is_shown_word_for_word(server: EmbeddedClickHouse) -> None:
-    """What is not 200 is printed to the user as it stands."""
+    """A response that is not 200 is printed to the user unchanged."""
     status, body = ask(server, "SELECT * FROM nowhere")
     assert status == 404
     assert body.startswith(b"Code: 60. DB::Exception: Unknown table expression identifier 'nowhere'")

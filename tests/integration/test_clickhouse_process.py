@@ -97,7 +97,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         ask(port, b"SELECT 1")
 
 
-def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
     """The line names the port; nothing is left running."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -110,7 +110,7 @@ def test_a_taken_port_is_told_in_one_line(tmp_path: Path) -> None:
     assert server.exit_code is not None
 
 
-def test_a_folder_in_use_is_told_in_one_line(tmp_path: Path) -> None:
+def test_a_folder_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     """Two engines on one folder would ruin it."""
     with (
         EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as first,
@@ -120,7 +120,7 @@ def test_a_folder_in_use_is_told_in_one_line(tmp_path: Path) -> None:
     assert first.exit_code is not None
 
 
-def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
+def test_an_impossible_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     """A file in the way is named."""
     (tmp_path / "file").write_text("")
     with pytest.raises(Misconfigured, match="Not a directory"):
@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_is_told_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_password_is_needed_once_given(tmp_path: Path) -> None:
-    """A server whose only user has a password starts, and lets nobody in without it."""
+    """A server with one user that has a password starts and refuses access without it."""
     users = (User("default", "secret"),)
     with EmbeddedClickHouse(ClickHouseParams(data=tmp_path, users=users)) as server:
         with pytest.raises(AssertionError, match="AUTHENTICATION_FAILED"):

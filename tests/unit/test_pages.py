@@ -27,6 +27,6 @@ _PAGES = 12 * 80 * 256
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
 def test_what_threads_make_in_turn_is_in_pages_that_are_there() -> None:
-    """Of blocks of 80 MiB that six threads make and free one after the other, hardly a page is mapped anew."""
-    said = subprocess.run([sys.executable, "-c", _TURNS], capture_output=True, text=True, check=True, timeout=60)
-    assert int(said.stdout) < _PAGES / 20
+    """Six threads allocate and free blocks of 80 MiB in turn, and hardly any page is mapped again."""
+    output = subprocess.run([sys.executable, "-c", _TURNS], capture_output=True, text=True, check=True, timeout=60)
+    assert int(output.stdout) < _PAGES / 20

@@ -43,7 +43,7 @@ class _GroupState:
     phases_s: list[float]
     keys: list[bytes]
     status_phases_s: list[float]
-    """When the status of each device is reported though nothing changed."""
+    """Times at which the status of each device is reported even without a change."""
     status_keys: list[bytes]
     sequence: list[int]
     last_ns: list[int]

@@ -36,7 +36,7 @@ class ReportedFault:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What Kafka has acknowledged; `marks` are (time, messages, rows) of samples, about one each second.
+    """Counts of acknowledged messages; `marks` are (time, messages, rows) of samples, about one per second.
 
     `bytes` are those of values before compression; the client gave up the `refused` messages.
     """
@@ -44,7 +44,7 @@ class LoadReport:
     done: bool
     began_ns: int
     over_ns: int
-    """When the last fault ends."""
+    """End of the last fault."""
     messages: dict[str, int]
     rows: int
     bytes: int

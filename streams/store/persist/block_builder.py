@@ -35,7 +35,7 @@ class PendingBlock:
 
     @property
     def empty(self) -> bool:
-        """Whether the block has no record."""
+        """True if the block has no record."""
         return self.last < self.first
 
     def add(self, records: Sequence[Any]) -> None:

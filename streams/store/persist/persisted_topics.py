@@ -37,7 +37,7 @@ class OffsetRange:
 
 
 class LatencyClass(Enum):
-    """How long a topic's rows may wait for a larger block, which costs less per row."""
+    """Time that a topic's rows may wait for a larger block, which costs less per row."""
 
     PROMPT = "prompt"  # people wait for these rows: `linger_s`
     BULK = "bulk"  # thousands a second at a large fabric: `linger_max_s` if `bulk_rows` arrived in `linger_s`

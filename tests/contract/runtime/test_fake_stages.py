@@ -40,7 +40,7 @@ def symptoms() -> list[Step]:
 
 
 class TestCounting(StagePromises):
-    """The one that counts what it is told, and so tells a repeat."""
+    """A stage that counts its inputs, and so recognises a repeat."""
 
     @pytest.fixture
     def case(self) -> Case:

@@ -24,7 +24,7 @@ LOAD = Load(300, time.time_ns())  # gnmic's table forgets what is older than 30 
 
 
 class _Elsewhere(Baseline):
-    """Answers where nobody looks: its program's own answers are counted by another test."""
+    """Answers in a topic that no one reads: another test counts the program's own answers."""
 
     @property
     def answers(self) -> Topic:
@@ -51,7 +51,7 @@ def contest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
 
 @pytest.mark.parametrize("contender", BASELINES, ids=lambda one: one.program)
 def test_a_contender_finds_what_a_plain_reader_finds(contest: Comparison, contender: Baseline) -> None:
-    """Each reads all that it is given, answers each crossing once, or stores each row once, and says what it used."""
+    """Each reads its whole input, answers each crossing once or stores each row once, and reports its usage."""
     if contender.is_isolated and not isinstance(contest.python, Path):
         pytest.skip("the baselines' environment is missing: `railsight bench baselines` installs it")
     assert contest.filled.crossed == downs(one.samples for one in LOAD.readings()) != set()
@@ -63,13 +63,13 @@ def test_a_contender_finds_what_a_plain_reader_finds(contest: Comparison, conten
 
 
 def test_a_contender_that_ends_early_is_wrong(contest: Comparison, tmp_path: Path) -> None:
-    """A process that ends well but says no tally has no price but a reason."""
+    """A process that ends normally without a tally has no cost but a reason."""
     run = replace(contest, folder=tmp_path).run(Baseline("silent", "step", ""))
-    assert run.wrong == "ended with 0: it said nothing"
+    assert run.wrong == "ended with 0: no output"
 
 
 def test_a_contender_that_dies_is_wrong(contest: Comparison, tmp_path: Path) -> None:
-    """One that is to store, without a server to store in, dies of it, and its last words are told."""
+    """A storing baseline without a server fails, and its last line of output is reported."""
     run = replace(contest, folder=tmp_path).run(Baseline("storing nowhere", "row_per_value", ""))
     assert run.wrong.startswith("ended with 1: ")
 

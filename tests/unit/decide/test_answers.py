@@ -21,7 +21,7 @@ from tests.worlds.observations import after, at
 
 @pytest.mark.parametrize("why", ["parent", "retracted", "over"])
 def test_an_obsolete_decision_is_revoked_under_its_id(why: str) -> None:
-    """When a finding gets a parent, is retracted or ends, its decision is REVOKED and no longer open."""
+    """The decision of a finding that gets a parent, is retracted or ends is REVOKED and no longer open."""
     example = finding("p1-l0/u0")
     stage = deciding()
     (decision,) = decisions(stage, example)

@@ -138,7 +138,7 @@ def test_a_change_of_severity_replaces_the_alert() -> None:
 
 
 def test_a_moved_subject_does_not_page_again() -> None:
-    """When the inventory moves the device to another pod, the alert keeps its labels for the whole episode."""
+    """An alert keeps its labels for the whole episode, also if the inventory moves the device to another pod."""
     notifier = make_notifier(finding())
     assert pages(post_due(notifier, NOW + 15 * S), NOW + 15 * S) == ["f1"]
     notifier.process(finding(revision=2, subject=Subject(finding().subject.id, pod="pod-7", rail=1)), NOW + 20 * S)
@@ -176,7 +176,7 @@ def test_an_end_in_the_future_is_now() -> None:
 
 
 def test_a_tombstone_ends_an_open_alert() -> None:
-    """When findings-open removes an episode, its alert ends, even if its last revision was never read."""
+    """An alert ends when findings-open removes its episode, even if its last revision was never read."""
     notifier = make_notifier(finding())
     post_due(notifier, NOW)
     notifier.remove("f1", NOW + 50 * S)

@@ -28,7 +28,7 @@ def test_real_recordings_have_full_precision_and_recall(name: str, tmp_path: Pat
     """Precision and recall are 1 on recordings of a real fabric."""
     folder = TIMESERIES / name
     if not folder.is_dir():
-        pytest.skip(f"no recording in {folder}; RAILSIGHT_DATA says where they are")
+        pytest.skip(f"no recording in {folder}; set RAILSIGHT_DATA to their folder")
     source = Recording((folder / "samples.csv.gz",), (), None, None, None, folder / "inventory")
     out = tmp_path / "found.jsonl"
     summary = run(source, Settings(), out)

@@ -84,7 +84,7 @@ def test_every_fabric_is_a_fine_inventory_within_the_radix(params: GenerateParam
 
 @given(_params())
 @settings(max_examples=60, deadline=None)
-def test_rails_planes_and_pods_are_kept(params: GenerateParams) -> None:
+def test_rails_planes_and_pods_are_retained(params: GenerateParams) -> None:
     """NIC r of a host meets T0s of one rail, one in each plane, of its own pod; no fabric link leaves its plane."""
     own = generate(params)
     devices = {device.name: device for device in own.devices}

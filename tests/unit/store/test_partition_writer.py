@@ -209,7 +209,7 @@ async def test_an_unavailable_clickhouse_only_delays() -> None:
     assert_exactly_once(made, tables)
 
 
-async def test_a_block_whose_token_was_recorded_without_its_rows_is_stored() -> None:
+async def test_a_block_with_a_recorded_token_and_no_rows_is_stored() -> None:
     """A token whose rows were lost when the server was killed does not block them for ever."""
     made, tables = log(17), FakeTables(Fuse())
     tables.loses_rows = True

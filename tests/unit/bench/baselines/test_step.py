@@ -29,9 +29,9 @@ def with_numpy(readings: list[Samples]) -> list[Crossing]:
 
 def of_json(answer: bytes) -> Crossing:
     """An answer as (device, port, time)."""
-    answers_of = json.loads(answer)
-    assert answers_of["metric"] == "LINK_DOWN_EVENTS"
-    return answers_of["device"], answers_of["port"], answers_of["at_ns"]
+    fields = json.loads(answer)
+    assert fields["metric"] == "LINK_DOWN_EVENTS"
+    return fields["device"], fields["port"], fields["at_ns"]
 
 
 def test_the_load_knows_which_ports_cross() -> None:
@@ -64,20 +64,20 @@ def test_numpy_and_an_object_a_port_find_what_a_plain_reader_finds() -> None:
 
 
 def test_errors_count_only_above_their_limit() -> None:
-    """A thousand errors a second is the limit: at it nothing is answers_of, above it the port and its rate."""
+    """A thousand errors a second is the limit: at it there is no answer, above it the port and its rate."""
     samples = next(one.samples for one in LOAD.readings() if len(one.samples.row) == 8)
     column = COUNTERS.index(Metric.RX_ERRORS)
-    for grown, answers_of in ((10_000, []), (10_001, [1000.1])):
+    for delta, expected in ((10_000, []), (10_001, [1000.1])):
         values = samples.counters.values.copy()
-        values[column, 3] += np.uint64(grown)
+        values[column, 3] += np.uint64(delta)
         later = replace(
             samples,
             sampled_at_ns=samples.sampled_at_ns + 10**10,
             counters=Table(samples.counters.metric, samples.counters.index, values),
         )
         found = [json.loads(answer) for answer in crossings(later, samples.counters.values, samples.sampled_at_ns)]
-        assert [one["rate"] for one in found] == answers_of
-        assert [one["port"] for one in found] == [samples.row[3]] * len(answers_of)
+        assert [one["rate"] for one in found] == expected
+        assert [one["port"] for one in found] == [samples.row[3]] * len(expected)
 
 
 def test_a_counter_that_was_reset_has_no_rate() -> None:
