@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 
 
-class KeptRecords:
+class RecordingPublisher:
     """Takes every record, or refuses all once `is_full`."""
 
     def __init__(self) -> None:

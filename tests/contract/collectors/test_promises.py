@@ -11,7 +11,7 @@ from collectors.core.emitter import DeviceEvent, Emitter, draw_run
 from collectors.core.spec import Spec
 from streams.fabric.catalogue import Metric
 from streams.wire.models import Event, EventKind, Samples, Source
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 
 SPECS: list[tuple[str, Spec]] = [(entry.name, entry.load()) for entry in entry_points(group="railsight.collectors")]
 
@@ -36,7 +36,7 @@ def test_a_spec_is_named_as_it_is_registered_and_its_params_are_strict(name: str
 
 def test_messages_of_a_run_are_numbered_without_a_hole_for_each_device() -> None:
     """Samples and events of a device count up from 1; another device and another kind have their own numbers."""
-    kept = KeptRecords()
+    kept = RecordingPublisher()
     emitter = Emitter(kept, "c", draw_run(), Source.SOURCE_GNMI)
     layout = Layout([CellKey("e1", Metric.RX_BYTES)])
     reading = Reading(1, 2, 3, layout.row, layout.rows_digest, *layout.tables([4]))

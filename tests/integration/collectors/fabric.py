@@ -20,7 +20,7 @@ from streams.simulation import demo_fabric
 from streams.simulation.demo_fabric import DemoShape
 from streams.simulation.demo_world import DemoWorld
 from streams.simulation.placed_fault import Fault
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 
 SMALL = DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 Faulty = Callable[[Inventory, int], list[Fault]]
@@ -28,11 +28,11 @@ Faulty = Callable[[Inventory, int], list[Fault]]
 
 @dataclass
 class Running:
-    """What runs: the fabric's face, what the collector published, and its self-metrics."""
+    """A running collector: the fabric's server, the published records, and the self-metrics."""
 
     face: GnmiServers
     world: DemoWorld
-    kept: KeptRecords
+    published: RecordingPublisher
     metrics: CollectorMetrics
 
 
@@ -53,17 +53,19 @@ async def running(
         params = Params.model_validate(
             {"targets": targets, "cadence_s": 0.5, "backoff_max_s": 0.5, "tls": tls is not None} | settings
         )
-        async with collecting(params) as (kept, metrics):
-            yield Running(face, world, kept, metrics)
+        async with collecting(params) as (published, metrics):
+            yield Running(face, world, published, metrics)
 
 
 @asynccontextmanager
-async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
+async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, CollectorMetrics]]:
     """Run the collector on these targets."""
-    kept, metrics = KeptRecords(), CollectorMetrics()
-    work = asyncio.create_task(collect(params, CollectorContext(kept, "test", metrics, run=7, rng=random.Random(1))))
+    published, metrics = RecordingPublisher(), CollectorMetrics()
+    work = asyncio.create_task(
+        collect(params, CollectorContext(published, "test", metrics, run=7, rng=random.Random(1)))
+    )
     try:
-        yield kept, metrics
+        yield published, metrics
     finally:
         work.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -1,6 +1,6 @@
-"""Kafka goes away under load, the collector is killed in the middle of it, and another takes its spool over.
+"""Makes Kafka unreachable under load, kills the collector meanwhile, and starts another that takes over its spool.
 
-As a program it is that collector: it offers samples of many devices, and says in a file what is promised so far.
+As a program it is that collector: it offers samples of many devices, and writes to a file what is promised so far.
 """
 
 import asyncio
@@ -41,8 +41,8 @@ _PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
-class Said:
-    """What one run said last: of `offered` samples, device after device, the first `promised` are not to be lost."""
+class Acknowledgements:
+    """The last state of one run: of `offered` samples, device after device, the first `promised` must not be lost."""
 
     run: int
     offered: int = 0
@@ -51,7 +51,7 @@ class Said:
     spooled: int = 0
 
 
-async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) -> None:
+async def collector(bootstrap: str, folder: Path, state_file: Path, cadence_s: float) -> None:
     """Offer samples of every device, one after the other, until cancelled; then send what waits."""
     params = PublisherParams(spool=folder, spool_after_s=SPOOL_AFTER_S)
     core = Core({"bootstrap_servers": bootstrap}, Partitions(), "outage", params)
@@ -72,9 +72,11 @@ async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) 
                 emitter.samples(f"leaf{device}", reading)
                 offered += 1
                 if not offered % 20:
-                    _say(
-                        said,
-                        Said(context.run, offered, buffer.promised, metrics.value("refused"), metrics.value("spooled")),
+                    _write_state(
+                        state_file,
+                        Acknowledgements(
+                            context.run, offered, buffer.promised, metrics.value("refused"), metrics.value("spooled")
+                        ),
                     )
                     await asyncio.sleep(20 * cadence_s / DEVICES)
 
@@ -82,17 +84,17 @@ async def collector(bootstrap: str, folder: Path, said: Path, cadence_s: float) 
 _METRICS = (Metric.RX_BYTES, Metric.TX_BYTES, Metric.RX_ERRORS, Metric.TX_ERRORS)
 
 
-def _say(path: Path, said: Said) -> None:
+def _write_state(path: Path, state: Acknowledgements) -> None:
     fresh = path.with_suffix(".new")
-    fresh.write_text(json.dumps(said.__dict__))
+    fresh.write_text(json.dumps(state.__dict__))
     fresh.replace(path)
 
 
 @contextmanager
-def running(bootstrap: str, folder: Path, said: Path, cadence_s: float) -> Iterator[subprocess.Popen[bytes]]:
+def running(bootstrap: str, folder: Path, state_file: Path, cadence_s: float) -> Iterator[subprocess.Popen[bytes]]:
     """The collector as a process of its own, killed at the end where it still runs."""
-    command = [sys.executable, "-m", __name__, bootstrap, str(folder), str(said), str(cadence_s)]
-    with said.with_suffix(".log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
+    command = [sys.executable, "-m", __name__, bootstrap, str(folder), str(state_file), str(cadence_s)]
+    with state_file.with_suffix(".log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
         try:
             yield process
         finally:
@@ -101,9 +103,9 @@ def running(bootstrap: str, folder: Path, said: Path, cadence_s: float) -> Itera
 
 @dataclass(frozen=True)
 class Outcome:
-    """What both runs promised, what Kafka holds in the end, and what was resent."""
+    """The promises of both runs, Kafka's final content, and the resent records."""
 
-    said: tuple[Said, ...]
+    runs: tuple[Acknowledgements, ...]
     missing: int
     disordered: int
     twice: int
@@ -122,7 +124,7 @@ async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
         await ensure_topics(KafkaSettings(bootstrap=bootstrap), [SAMPLES])
         files = (folder / "first.json", folder / "second.json", folder / "third.json")
         with running(bootstrap, folder / "spool", files[0], cadence_s) as first:
-            await _until(files[0], lambda said: said.promised > 2 * DEVICES)
+            await _until(files[0], lambda state: state.promised > 2 * DEVICES)
             await asyncio.to_thread(kafka.stop)
             await asyncio.sleep(outage_s / 2)
             first.kill()
@@ -131,15 +133,15 @@ async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
         with running(bootstrap, folder / "spool", files[1], cadence_s) as second:
             await asyncio.sleep(outage_s / 2)
             await asyncio.to_thread(kafka.start)
-            back = await _until(files[1], lambda said: said.offered > 0)
-            await _until(files[1], lambda said: said.promised > back.offered)
+            back = await _until(files[1], lambda state: state.offered > 0)
+            await _until(files[1], lambda state: state.promised > back.offered)
             await _end(second)
         with running(bootstrap, folder / "old", files[2], cadence_s) as third:
-            await _until(files[2], lambda said: said.promised > 0)
+            await _until(files[2], lambda state: state.promised > 0)
             await _end(third)
-        said = tuple(Said(**json.loads(path.read_text())) for path in files)
+        state = tuple(Acknowledgements(**json.loads(path.read_text())) for path in files)
         complaints = sum(path.with_suffix(".log").read_bytes().count(b"\n") for path in files)
-        return await _judge(bootstrap, said, complaints)
+        return await _evaluate(bootstrap, state, complaints)
     finally:
         await asyncio.to_thread(kafka.stop)
 
@@ -149,19 +151,19 @@ async def _end(process: "subprocess.Popen[bytes]") -> None:
     assert await asyncio.to_thread(process.wait, _PATIENCE_S) == 0
 
 
-async def _until(path: Path, holds: Callable[[Said], bool]) -> Said:
+async def _until(path: Path, holds: Callable[[Acknowledgements], bool]) -> Acknowledgements:
     async with asyncio.timeout(_PATIENCE_S):
         while True:
-            if (said := _said(path)) is not None and holds(said):
-                return said
+            if (state := _read_state(path)) is not None and holds(state):
+                return state
             await asyncio.sleep(0.05)
 
 
-def _said(path: Path) -> Said | None:
-    return Said(**json.loads(path.read_text())) if path.exists() else None
+def _read_state(path: Path) -> Acknowledgements | None:
+    return Acknowledgements(**json.loads(path.read_text())) if path.exists() else None
 
 
-async def _judge(bootstrap: str, said: tuple[Said, ...], complaints: int) -> Outcome:
+async def _evaluate(bootstrap: str, state: tuple[Acknowledgements, ...], complaints: int) -> Outcome:
     """Hold what Kafka has against what was promised, device by device."""
     taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
     downstream = SequenceDedup(window_ms=3_600_000)
@@ -174,15 +176,21 @@ async def _judge(bootstrap: str, said: tuple[Said, ...], complaints: int) -> Out
         if downstream.is_new(run, samples.sequence, 0):
             retained.append((samples.device, samples.collector_run, samples.sequence))
     missing = disordered = 0
-    runs = [one.run for one in said]
+    runs = [one.run for one in state]
     for device in range(DEVICES):
         once = list(dict.fromkeys(taken[f"leaf{device}"]))
         disordered += once != sorted(once, key=lambda own: (runs.index(own[0]), own[1]))
-        for one in said:
+        for one in state:
             promised = len(range(device, one.promised, DEVICES))
             missing += len({(one.run, number) for number in range(1, promised + 1)} - set(once))
     return Outcome(
-        said, missing, disordered, records - len(set(retained)), len(retained) - len(set(retained)), records, complaints
+        state,
+        missing,
+        disordered,
+        records - len(set(retained)),
+        len(retained) - len(set(retained)),
+        records,
+        complaints,
     )
 
 
@@ -214,5 +222,5 @@ if __name__ == "__main__":
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
-    bootstrap, folder, said, cadence = sys.argv[1:]
-    run_until_signalled(collector(bootstrap, Path(folder), Path(said), float(cadence)))
+    bootstrap, folder, state, cadence = sys.argv[1:]
+    run_until_signalled(collector(bootstrap, Path(folder), Path(state), float(cadence)))

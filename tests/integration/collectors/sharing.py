@@ -29,7 +29,7 @@ CADENCE_S = 2.0
 
 @dataclass
 class Sharing:
-    """What runs, and who read which device when, by the arrival of what was read."""
+    """The running members, and the reader of each device over time, by arrival."""
 
     bootstrap: str
     targets: Path
@@ -52,7 +52,7 @@ class Sharing:
         return time.time()
 
     def readers(self, since_s: float, until_s: float = float("inf")) -> dict[str, set[str]]:
-        """Who read each device in a stretch of time."""
+        """Return the readers of each device in an interval."""
         return {
             device: {who for at_s, who in self.read.get(device, ()) if since_s <= at_s < until_s}
             for device in self.devices

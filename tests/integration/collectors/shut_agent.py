@@ -22,7 +22,7 @@ class Printing(Acknowledging):
 
     def offer(self, record: Record, rows: int = 0) -> bool:
         taken = super().offer(record, rows)
-        if isinstance(event := self.kept.messages[-1], Event):
+        if isinstance(event := self.recorded.messages[-1], Event):
             result = {"kind": event.kind.name, "port": event.port, "at_ns": event.at_ns, "detail": event.detail}
             sys.stdout.buffer.write(orjson.dumps(result) + b"\n")
             sys.stdout.buffer.flush()

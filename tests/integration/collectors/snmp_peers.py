@@ -20,7 +20,7 @@ USER, AUTH_SECRET, PRIVACY_SECRET = "rail", "authentic-secret", "private-secret"
 
 
 def program(name: str) -> str:
-    """Where it is; skips where it is not installed, fails where that is CI."""
+    """Return its path; skips if it is not installed, fails in CI."""
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
@@ -86,7 +86,7 @@ def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 
 def walk(port: int, community: str, column: str) -> dict[str, str]:
-    """What net-snmp reads of a column: the value as it writes it, by the rest of the OID."""
+    """Return net-snmp's reading of a column: its printed values, by the rest of the OID."""
     command = [program("snmpbulkwalk"), "-v2c", "-c", community, "-m", "", "-Onqte", "-Cr25", "-t", "5"]
     result = subprocess.run([*command, f"127.0.0.1:{port}", column], capture_output=True, check=True)
     found: dict[str, str] = {}

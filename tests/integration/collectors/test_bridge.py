@@ -33,8 +33,8 @@ import sys, json
 from collectors.bridge.collector import SPEC
 from streams.wire.topics import Partitions
 said = json.loads(sys.argv[1])
-params = SPEC.Params.model_validate(said["params"])
-SPEC.start(params, client_options=said["options"], partitions=Partitions(telemetry=2))
+params = SPEC.Params.model_validate(spec["params"])
+SPEC.start(params, client_options=spec["options"], partitions=Partitions(telemetry=2))
 """
 
 
@@ -85,7 +85,7 @@ async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool]) 
 
 
 def values(messages: list[Samples]) -> dict[str, set[int]]:
-    """The values that each device's messages say."""
+    """Return the values of each device's messages."""
     found: dict[str, set[int]] = {}
     for message in messages:
         assert message.counters.metric == (Metric.RX_BYTES,)
@@ -94,12 +94,12 @@ def values(messages: list[Samples]) -> dict[str, set[int]]:
 
 
 def whole(messages: list[Samples], readings: int) -> bool:
-    """Whether nothing is missing."""
+    """Return whether nothing is missing."""
     return values(messages) == {f"leaf{device}": set(range(readings)) for device in range(DEVICES)}
 
 
 def of_each(messages: list[Samples]) -> dict[tuple[Any, ...], set[tuple[Any, ...]]]:
-    """What was said under each identity."""
+    """Return the messages of each identity."""
     found: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
     for one in messages:
         key = (one.device, one.source, one.collector, one.collector_run, one.sequence)
@@ -119,7 +119,7 @@ def start(bootstrap: str) -> "subprocess.Popen[bytes]":
 
 
 async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_reports_two_things(bootstrap: str) -> None:
-    """SIGKILL while records come: the next one says what was not acknowledged again, under the same identities."""
+    """After a SIGKILL under load, the next one sends the unacknowledged messages again, under the same identities."""
     process = start(bootstrap)
     try:
         await produce(bootstrap, range(15), pause_s=0.02)
@@ -154,7 +154,7 @@ async def bridging(bootstrap: str) -> AsyncIterator[None]:
 
 
 async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> None:
-    """Partitions move while records come, twice: nothing is missing, and no identity says two things."""
+    """Partitions move twice under load: nothing is missing, and no identity has two contents."""
     async with bridging(bootstrap):
         await produce(bootstrap, range(10), pause_s=0.02)
         async with bridging(bootstrap):
@@ -167,7 +167,7 @@ async def test_two_share_the_partitions_and_one_takes_over(bootstrap: str) -> No
 
 
 async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
-    """The newest of each port, as lines of JSON; a topic that says nothing is named."""
+    """The newest reading of each port is printed as JSON lines; a topic without any is named."""
     params = Params.model_validate(settings(bootstrap))
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         for partition in range(3):

@@ -21,7 +21,7 @@ def capabilities(*encodings: gnmi_pb2.Encoding.ValueType) -> gnmi_pb2.Capability
     return gnmi_pb2.CapabilityResponse(supported_models=MODELS, supported_encodings=encodings)
 
 
-def said(**values: str) -> gnmi_pb2.SubscribeResponse:
+def response(**values: str) -> gnmi_pb2.SubscribeResponse:
     """One port of a device that has no clock."""
     response = gnmi_pb2.SubscribeResponse()
     response.update.prefix.CopyFrom(to_message(from_text("/interfaces/interface[name=e1]/state")))
@@ -41,7 +41,7 @@ async def test_on_change_that_is_refused_is_sampled_and_a_path_that_is_refused_i
     ethernet = "/interfaces/interface/ethernet/state/counters"
     refuses = {(OPER, gnmi_pb2.ON_CHANGE), (ethernet, gnmi_pb2.SAMPLE), (ethernet, gnmi_pb2.ON_CHANGE)}
     device = Replay(
-        [said(oper_status="UP", counters__in_octets="5")], capabilities(gnmi_pb2.JSON_IETF), frozenset(refuses)
+        [response(oper_status="UP", counters__in_octets="5")], capabilities(gnmi_pb2.JSON_IETF), frozenset(refuses)
     )  # fmt: skip
     async with replaying(device) as address:
         params = Params(targets=(Target(name="d", address=address),), cadence_s=1)
@@ -59,9 +59,9 @@ async def test_on_change_that_is_refused_is_sampled_and_a_path_that_is_refused_i
 
 
 async def test_a_device_without_the_container_of_counters_is_asked_for_the_state_above_it() -> None:
-    """What stands in for a path comes after both of its modes."""
+    """The alternative of a path is tried after both of its modes."""
     refuses = {(COUNTERS, gnmi_pb2.SAMPLE), (COUNTERS, gnmi_pb2.ON_CHANGE)}
-    device = Replay([said(counters__in_octets="5")], capabilities(gnmi_pb2.ASCII), frozenset(refuses))
+    device = Replay([response(counters__in_octets="5")], capabilities(gnmi_pb2.ASCII), frozenset(refuses))
     async with (
         replaying(device) as address,
         collecting(Params(targets=(Target(name="d", address=address),), cadence_s=1)) as (retained, _),
@@ -82,7 +82,7 @@ async def test_a_device_without_the_container_of_counters_is_asked_for_the_state
 )
 async def test_a_login_is_shown_to_the_device(login: dict[str, str], shown: dict[str, str]) -> None:
     """A token, or a user and password, in the metadata of each call."""
-    device = Replay([said(counters__in_octets="5")])
+    device = Replay([response(counters__in_octets="5")])
     async with replaying(device) as address:
         params = Params.model_validate({"targets": [{"name": "d", "address": address}], "cadence_s": 1} | login)
         async with collecting(params) as (retained, _):
@@ -93,7 +93,7 @@ async def test_a_login_is_shown_to_the_device(login: dict[str, str], shown: dict
 
 async def test_what_is_no_gnmi_is_counted_and_harms_no_one() -> None:
     """Bytes that are no message, and a message past the bound: other devices are read, and so is what follows."""
-    good, whole = Replay([said(counters__in_octets="5")]), said(counters__in_octets="7").SerializeToString()
+    good, whole = Replay([response(counters__in_octets="5")]), response(counters__in_octets="7").SerializeToString()
     garbage = [b"\xff\xff\xff", b"\x0a\x7f", whole]
     huge = [b"\x0a" * (1 << 20)]
     async with AsyncExitStack() as stack:

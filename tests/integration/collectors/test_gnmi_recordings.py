@@ -1,5 +1,6 @@
-"""What real targets sent, served over real gRPC and read by `collect gnmi --once --print`, beside what Telegraf made of
-it: every value of Telegraf's that the catalogue names is ours too; what is not is in the table of the page, with a why.
+"""Reads recordings of real targets over real gRPC by `collect gnmi --once --print`, and compares with Telegraf.
+
+Every value of Telegraf's that the catalog contains is read; the page's table lists the others, with a reason.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ NAMED = {
     "lanediags/lane/lane_laser_receiver_power_dbm": "rx_power_dbm",
     "lanediags/lane/lane_rx_loss_of_signal_alarm": "rx_los",
 }  # fmt: skip
-"""Telegraf's fields that say what a metric of the catalogue says, spelled here apart from the profiles."""
+"""Telegraf's fields with the meaning of a metric of the catalog, listed here independently of the profiles."""
 _WORDS = {"up": 1.0, "down": 0.0, "true": 1.0, "false": 0.0}
 _FIELD = re.compile(r'((?:\\.|[^=,\\])+)=("(?:\\.|[^"\\])*"|[^,]*),?')
 
@@ -76,7 +77,7 @@ def responses(case: str) -> list[gnmi_pb2.SubscribeResponse]:
 
 
 async def printed() -> tuple[dict[str, dict[tuple[str, str], float]], str]:
-    """What the command prints of all recordings, by recording; and what it says at its end of those without a value."""
+    """Return the command's output for all recordings, by recording, and its final report of those without a value."""
     async with AsyncExitStack() as stack:
         targets = [
             {"name": case, "address": await stack.enter_async_context(replaying(Replay(responses(case))))}
@@ -98,19 +99,19 @@ async def printed() -> tuple[dict[str, dict[tuple[str, str], float]], str]:
 
 
 async def test_every_value_of_the_peers_that_the_catalogue_names_is_ours() -> None:
-    """Value by value and port by port, both ways: nothing is missing and nothing is there that was not said."""
+    """Values and ports agree in both directions: nothing is missing and nothing is added."""
     found, errors = await printed()
     for case in CASES:
         wanted = expected(case)
         assert found[case].keys() == wanted.keys(), case
         assert found[case] == {key: pytest.approx(value, rel=1e-6) for key, value in wanted.items()}, case
-        # What has nothing for us is said by name at the end.
+        # Recordings without a known value are named at the end.
         assert (case in errors.splitlines()[-1]) is (not wanted)
     assert sum(len(rows) for rows in found.values()) >= 30
 
 
 def test_the_table_of_what_differs_names_only_what_is_there() -> None:
-    """A row of the page that no recording has would excuse what nobody asked about."""
+    """Every row of the page occurs in a recording, so that no exception is unused."""
     fields = {case: {name for _, result in lines(case) for name in result} for case in CASES}
     unused = [row for row in on_purpose() if not any(fnmatchcase(name, row[1]) for name in fields[row[0]])]
     assert unused == []

@@ -34,7 +34,7 @@ from streams.simulation.placed_fault import Fault
 from streams.wire.errors import Reject
 from streams.wire.models import Event, EventKind
 from streams.wire.topics import COLLECTOR_STATUS, EVENTS, FACTS, SAMPLES, Partitions, decode
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.host_tree import machine
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
@@ -53,9 +53,9 @@ def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> D
 
 
 @asynccontextmanager
-async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> AsyncIterator[KeptRecords]:
+async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> AsyncIterator[RecordingPublisher]:
     """The agent of the host, as it runs."""
-    retained = KeptRecords()
+    retained = RecordingPublisher()
     params = Params(
         device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
         discover_every_s=1, state_file=folder / "state.json",
@@ -71,8 +71,8 @@ async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> A
                 await work
 
 
-def links(retained: KeptRecords) -> list[Event]:
-    """What was told of links."""
+def links(retained: RecordingPublisher) -> list[Event]:
+    """Return the events of links."""
     return [event for event in retained.of(Event) if event.kind in {EventKind.LINK_UP, EventKind.LINK_DOWN}]
 
 
@@ -116,7 +116,7 @@ async def test_a_host_that_reboots_reports_of_another_boot(tmp_path: Path) -> No
 
 
 def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
-    """And says nothing of a healthy host."""
+    """A healthy host has none."""
     start_ns = 1_700_000_000 * S
 
     def faulty(link: dict[str, Link]) -> list[Fault]:
@@ -152,7 +152,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broker: str) -> None:
-    """What was acknowledged is not said again; what was written meanwhile is."""
+    """Acknowledged events are not sent again; events written meanwhile are sent."""
     admin = AIOKafkaAdminClient(bootstrap_servers=broker)
     await admin.start()
     await admin.create_topics([NewTopic(topic.name, 1, 1) for topic in (EVENTS, SAMPLES, FACTS, COLLECTOR_STATUS)])
@@ -183,7 +183,7 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
         for turn in range(3):
             work = asyncio.create_task(run(params, core))
             async with asyncio.timeout(30):  # the first reads on from where it found the end
-                while not params.state_file.exists():  # noqa: ASYNC110 — the agent writes it, and tells nobody
+                while not params.state_file.exists():  # noqa: ASYNC110 — the agent writes it without notification
                     await asyncio.sleep(0.05)
             say(10 * turn + 1, 10 * turn + 2)
             await until(4 * turn + 2)

@@ -1,4 +1,4 @@
-"""The host agent on a kernel of its own: a network namespace in which somebody shuts ports and enables them."""
+"""The host agent in a network namespace, in which ports are administratively shut and enabled."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ class Space:
         self.name = f"rs-{uuid.uuid4().hex[:8]}"
 
     def ip(self, *lines: str) -> None:
-        """What `ip` is to do in it, command by command."""
+        """Run `ip` commands in it, one after the other."""
         given = "".join(f"{line}\n" for line in lines).encode()
         subprocess.run(["ip", "-n", self.name, "-batch", "-"], input=given, check=True, capture_output=True)
 
@@ -42,7 +42,7 @@ class Space:
 
 @pytest.fixture
 def space() -> Iterator[Space]:
-    """One of this test's own, with a sysfs of its own for whoever runs in it."""
+    """A namespace of this test, with its own sysfs for processes in it."""
     made = Space()
     if shutil.which("ip") is None:
         pytest.skip("iproute2 is not installed")
@@ -69,7 +69,7 @@ class Agent:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
-    async def told(self, count: int) -> list[tuple[str, str]]:
+    async def events(self, count: int) -> list[tuple[str, str]]:
         """Kind and port of the next so many events."""
         return [(event["kind"], event["port"]) for event in [await self.event() for _ in range(count)]]
 
@@ -106,7 +106,7 @@ async def agent_in(space: Space, folder: Path) -> AsyncIterator[Agent]:
 
 
 async def test_who_shuts_a_port_is_reported(space: Space, tmp_path: Path) -> None:
-    """When it was, once, and of no other netdev; of one that is taken away nothing."""
+    """Each change is reported once, with its time, and no other netdev; a removed netdev gives no event."""
     space.add("rs1")
     space.ip("link set rs0 up")
     async with agent_in(space, tmp_path) as agent:
@@ -118,23 +118,23 @@ async def test_who_shuts_a_port_is_reported(space: Space, tmp_path: Path) -> Non
         assert (shut["kind"], shut["port"], shut["detail"]) == ("ADMIN_DOWN", "rs0", "rs0 is disabled")
         assert before_ns <= shut["at_ns"] <= time.time_ns() - HOLD_S * 1e9
         space.ip("link set rs1 up", "link set rs0 up")
-        assert await agent.told(2) == [("ADMIN_UP", "rs1"), ("ADMIN_UP", "rs0")]
+        assert await agent.events(2) == [("ADMIN_UP", "rs1"), ("ADMIN_UP", "rs0")]
         space.ip("link delete rs1", "link set rs0 down", "link set rs0 up")
-        assert await agent.told(2) == [("ADMIN_DOWN", "rs0"), ("ADMIN_UP", "rs0")]
+        assert await agent.events(2) == [("ADMIN_DOWN", "rs0"), ("ADMIN_UP", "rs0")]
         space.add("rs2")
-        assert await agent.told(1) == [("ADMIN_DOWN", "rs2")]
+        assert await agent.events(1) == [("ADMIN_DOWN", "rs2")]
 
 
 async def test_over_a_restart_what_turned_meanwhile_is_reported(space: Space, tmp_path: Path) -> None:
     """And nothing is repeated."""
     space.add("rs1")
     async with agent_in(space, tmp_path) as agent:
-        assert sorted(await agent.told(2)) == [("ADMIN_DOWN", "rs0"), ("ADMIN_DOWN", "rs1")]
+        assert sorted(await agent.events(2)) == [("ADMIN_DOWN", "rs0"), ("ADMIN_DOWN", "rs1")]
     space.ip("link set rs1 up")
     async with agent_in(space, tmp_path) as agent:
-        assert await agent.told(1) == [("ADMIN_UP", "rs1")]
+        assert await agent.events(1) == [("ADMIN_UP", "rs1")]
         space.ip("link set rs0 up")
-        assert await agent.told(1) == [("ADMIN_UP", "rs0")]
+        assert await agent.events(1) == [("ADMIN_UP", "rs0")]
 
 
 async def test_more_messages_than_the_kernel_keeps_lose_no_state(space: Space, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_more_messages_than_the_kernel_keeps_lose_no_state(space: Space, t
     space.add("rs1")
     space.ip("link set rs0 up")
     async with agent_in(space, tmp_path) as agent:
-        assert await agent.told(1) == [("ADMIN_DOWN", "rs1")]
+        assert await agent.events(1) == [("ADMIN_DOWN", "rs1")]
         agent.signal(signal.SIGSTOP)
         space.ip(*(f"link set rs1 mtu {1400 + turn % 2}" for turn in range(5000)), "link set rs0 down")
         agent.signal(signal.SIGCONT)
@@ -160,7 +160,7 @@ def test_only_the_kernel_is_believed() -> None:
         try:
             sent = other.sendto(forged, (listener._socket.getsockname()[0], 0))
         except PermissionError as error:
-            pytest.skip(f"nobody may write to it here: {error}")
+            pytest.skip(f"it is not writable here: {error}")
         assert sent == LINK_BYTES
         received = []
         with contextlib.suppress(BlockingIOError):

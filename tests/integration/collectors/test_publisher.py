@@ -1,4 +1,4 @@
-"""The publisher on a real Kafka: order, partitions, refusals, and a broker that comes late and goes away."""
+"""The publisher on a real Kafka: order, partitions, refusals, and a broker that starts late and stops."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def record(topic: Topic, device: str, number: int, size: int = 0) -> Record:
 async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
     kafka: Broker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
-    """Each device's records keep their order, in the partition that its name chooses; what was acknowledged is said."""
+    """Each device's records keep their order, in the partition of its name; acknowledged ones are counted."""
     topic, metrics = topic_of(topic_name("order")), CollectorMetrics()
     await make(kafka.bootstrap, topic.name)
     devices = [f"leaf{n}" for n in range(5)]
@@ -115,7 +115,7 @@ async def test_a_record_that_kafka_never_takes_holds_up_nothing(
 
 
 async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away(tmp_path: Path) -> None:
-    """What fits the buffer waits and arrives, in order; past its bound the newest is refused and counted."""
+    """Records that fit the buffer arrive later, in order; beyond its limit the newest are refused and counted."""
     embedded, topic, metrics = (
         EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")),
         topic_of("late.v1"),

@@ -16,7 +16,7 @@ def write(path: Path, addresses: dict[str, str]) -> None:
 
 
 async def test_a_targets_file_that_changed_changes_who_is_read(tmp_path: Path) -> None:
-    """One comes, one goes, and one that stays is not even connected anew; a broken file changes nothing."""
+    """One is added, one is removed, and the third keeps its connection; a broken file changes nothing."""
     path = tmp_path / "targets.json"
     async with running(cadence_s=0.5) as fabric:
         stays, goes, comes = list(fabric.face.addresses)[:3]

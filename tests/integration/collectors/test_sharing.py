@@ -1,4 +1,4 @@
-"""Collectors share out targets by Kafka's group protocol: a dead one's move, a paused one lets go of them."""
+"""Collectors divide targets by Kafka's group protocol: those of a dead member move, a paused one stops reading."""
 
 import asyncio
 import signal
@@ -24,7 +24,7 @@ START_S = 40.0
 
 
 async def shared_by_two(now: Sharing) -> None:
-    """Start two, and wait until each reads its own and nobody reads two."""
+    """Start two, and wait until each reads its own targets and no target has two readers."""
     now.start("a")
     now.start("b")
 
@@ -64,7 +64,7 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
             lambda: all(who == {"b"} for who in now.readers(paused_s + 0.5).values()), SESSION_S + CADENCE_S + 10
         )
         woken_s = now.signal("a", signal.SIGCONT)
-        # It takes part again: the group shares out anew, and each device has one reader once more.
+        # It takes part again: the group rebalances, and each device has one reader once more.
         await now.until(
             lambda: (
                 set().union(*now.readers(woken_s + SESSION_S).values()) == {"a", "b"}
@@ -80,7 +80,7 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
 
 
 async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) -> None:
-    """It can give them to nobody else either: what is read goes on to the spool meanwhile."""
+    """It cannot reassign them either: readings go to the spool meanwhile."""
     embedded, emitted = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), list[frozenset[int]]()
     await asyncio.to_thread(embedded.start)
     try:
@@ -89,7 +89,7 @@ async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) 
         taking_part = asyncio.create_task(ShardAssignment(core, "alone", SESSION_S, emitted.append).run())
         all_of_them = frozenset(range(8))
         async with asyncio.timeout(30):
-            while all_of_them not in emitted:  # noqa: ASYNC110 — it tells by a call
+            while all_of_them not in emitted:  # noqa: ASYNC110 — it reports by a call
                 await asyncio.sleep(0.1)
         await asyncio.to_thread(embedded.stop)
         await asyncio.sleep(SESSION_S + 2)

@@ -27,10 +27,12 @@ def fabric_link(inventory: Inventory) -> Link:
 async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> None:
     """Samples of every port with counters, states, speed and boot id; facts; status; numbered without a hole."""
     async with running(encoding=encoding) as now:
-        await now.kept.until(lambda: all(len(now.kept.of(Samples, name)) >= 3 for name in now.world.switches))
-        await now.kept.until(lambda: {facts.device for facts in now.kept.of(Facts)} == set(now.world.switches))
+        await now.published.until(lambda: all(len(now.published.of(Samples, name)) >= 3 for name in now.world.switches))
+        await now.published.until(
+            lambda: {facts.device for facts in now.published.of(Facts)} == set(now.world.switches)
+        )
         for name in now.world.switches:
-            samples = now.kept.of(Samples, name)
+            samples = now.published.of(Samples, name)
             assert [sample.sequence for sample in samples] == list(range(1, len(samples) + 1))
             whole = samples[1]
             assert set(whole.row) == set(now.world.ports[name])
@@ -43,11 +45,11 @@ async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> Non
             assert sent[Metric.RX_BYTES] == port.rx_bytes
             assert sent[Metric.LINK_TRANSITIONS] == port.transitions
             assert set(whole.counters.index) == {NO_INDEX}
-        facts = now.kept.of(Facts, "spine1")[-1]
+        facts = now.published.of(Facts, "spine1")[-1]
         assert (facts.vendor, facts.serial) == ("Railsight", "RS-SPINE1")
         assert facts.booted_at_ns == now.world.device("spine1", facts.observed_at_ns).boot_ns
         assert {n.remote_device for n in facts.neighbors} >= {"pod1-leaf1"}
-        assert all(now.kept.of(CollectorStatus, name)[-1].reachable for name in now.world.switches)
+        assert all(now.published.of(CollectorStatus, name)[-1].reachable for name in now.world.switches)
 
 
 async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
@@ -60,8 +62,8 @@ async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
     async with running(flap) as now:
         link = fabric_link(now.world.inventory)
         for end in (link.a, link.z):
-            await now.kept.until(lambda end=end: len(now.kept.of(Event, end.device)) == 6)  # type: ignore[misc]
-            events = now.kept.of(Event, end.device)
+            await now.published.until(lambda end=end: len(now.published.of(Event, end.device)) == 6)  # type: ignore[misc]
+            events = now.published.of(Event, end.device)
             assert [event.kind for event in events] == [EventKind.LINK_DOWN, EventKind.LINK_UP] * 3
             assert {event.port for event in events} == {end.port}
             assert [event.at_ns for event in events] == list(now.world.changes(end.device))
@@ -70,7 +72,7 @@ async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
 
 
 async def test_a_shut_port_reports_so_at_its_own_end() -> None:
-    """The end that a person shut tells ADMIN_DOWN and LINK_DOWN, the far end LINK_DOWN only."""
+    """The administratively shut end sends ADMIN_DOWN and LINK_DOWN, the far end LINK_DOWN only."""
 
     def shut(inventory: Inventory, now_ns: int) -> list[Fault]:
         link = fabric_link(inventory)
@@ -78,8 +80,8 @@ async def test_a_shut_port_reports_so_at_its_own_end() -> None:
 
     async with running(shut) as now:
         link = fabric_link(now.world.inventory)
-        await now.kept.until(lambda: len(now.kept.of(Event)) == 6)
-        kinds = {end: {event.kind for event in now.kept.of(Event, end)} for end in (link.a_device, link.z_device)}
+        await now.published.until(lambda: len(now.published.of(Event)) == 6)
+        kinds = {end: {event.kind for event in now.published.of(Event, end)} for end in (link.a_device, link.z_device)}
         assert kinds[link.a_device] == {EventKind.LINK_DOWN, EventKind.LINK_UP}
         assert kinds[link.z_device] == {
             EventKind.LINK_DOWN, EventKind.LINK_UP, EventKind.ADMIN_DOWN, EventKind.ADMIN_UP,
@@ -87,36 +89,36 @@ async def test_a_shut_port_reports_so_at_its_own_end() -> None:
 
 
 async def test_a_reboot_changes_the_boot_id_and_is_reported_when_the_device_is_back() -> None:
-    """The device is reported lost, then found with another boot id and counters that began anew."""
+    """The device is reported unreachable, then found with another boot id and counters that restarted."""
 
     def reboot(inventory: Inventory, now_ns: int) -> list[Fault]:
         return [Reboot("spine1", Interval(now_ns + 2 * S, now_ns + 4 * S))]
 
     async with running(reboot) as now:
-        await now.kept.until(lambda: any(e.kind is EventKind.DEVICE_REBOOT for e in now.kept.of(Event)))
-        await now.kept.until(lambda: len({s.boot_id for s in now.kept.of(Samples, "spine1")}) == 2)
-        before, after = now.kept.of(Samples, "spine1")[0], now.kept.of(Samples, "spine1")[-1]
+        await now.published.until(lambda: any(e.kind is EventKind.DEVICE_REBOOT for e in now.published.of(Event)))
+        await now.published.until(lambda: len({s.boot_id for s in now.published.of(Samples, "spine1")}) == 2)
+        before, after = now.published.of(Samples, "spine1")[0], now.published.of(Samples, "spine1")[-1]
         rx = before.counters.metric.index(Metric.RX_BYTES)
         assert after.counters.values[rx].max() < before.counters.values[rx].min()
         assert after.boot_id == now.world.device("spine1", after.sampled_at_ns).boot_ns
-        reached = [status.reachable for status in now.kept.of(CollectorStatus, "spine1")]
+        reached = [status.reachable for status in now.published.of(CollectorStatus, "spine1")]
         assert False in reached[reached.index(True) :] and reached[-1]
-        assert not any(event.kind is EventKind.LINK_DOWN for event in now.kept.of(Event, "spine1"))
+        assert not any(event.kind is EventKind.LINK_DOWN for event in now.published.of(Event, "spine1"))
 
 
 async def test_a_target_that_dies_is_reported_and_found_again_while_the_others_go_on() -> None:
-    """Its server is killed and comes back on the same port; nobody else misses a sample."""
+    """Its server is killed and restarts on the same port; no other target misses a sample."""
     async with running() as now:
-        await now.kept.until(lambda: all(now.kept.of(Samples, name) for name in now.world.switches))
+        await now.published.until(lambda: all(now.published.of(Samples, name) for name in now.world.switches))
         await now.face.close("spine1")
-        await now.kept.until(lambda: not now.kept.of(CollectorStatus, "spine1")[-1].reachable)
-        assert now.kept.of(CollectorStatus, "spine1")[-1].error
-        lost, others = len(now.kept.of(Samples, "spine1")), len(now.kept.of(Samples, "pod1-leaf1"))
-        await now.kept.until(lambda: len(now.kept.of(Samples, "pod1-leaf1")) >= others + 2)
-        assert len(now.kept.of(Samples, "spine1")) == lost
+        await now.published.until(lambda: not now.published.of(CollectorStatus, "spine1")[-1].reachable)
+        assert now.published.of(CollectorStatus, "spine1")[-1].error
+        lost, others = len(now.published.of(Samples, "spine1")), len(now.published.of(Samples, "pod1-leaf1"))
+        await now.published.until(lambda: len(now.published.of(Samples, "pod1-leaf1")) >= others + 2)
+        assert len(now.published.of(Samples, "spine1")) == lost
         await now.face.open("spine1")
-        await now.kept.until(lambda: len(now.kept.of(Samples, "spine1")) > lost)
-        await now.kept.until(lambda: now.kept.of(CollectorStatus, "spine1")[-1].reachable)
+        await now.published.until(lambda: len(now.published.of(Samples, "spine1")) > lost)
+        await now.published.until(lambda: now.published.of(CollectorStatus, "spine1")[-1].reachable)
 
 
 async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
@@ -174,8 +176,8 @@ async def test_a_target_that_is_not_there_harms_no_other() -> None:
 async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:
     """A burst of hundreds of notifications is put together whole."""
     async with running(shape=DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=25), cadence_s=2) as now:
-        await now.kept.until(lambda: len(now.kept.of(Samples, "spine1")) >= 3)
-        bursts = now.kept.of(Samples, "spine1")[:3]
+        await now.published.until(lambda: len(now.published.of(Samples, "spine1")) >= 3)
+        bursts = now.published.of(Samples, "spine1")[:3]
         assert {len(sample.row) for sample in bursts} == {200}
         assert all((sample.counters.values != 2**64 - 1).all() for sample in bursts)
         gaps = np.diff([sample.sampled_at_ns for sample in bursts]) / S
@@ -185,13 +187,13 @@ async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:
 async def test_refused_records_leave_the_reading_unharmed() -> None:
     """A publisher that takes nothing more does not stop the collector; what is lost shows as a hole in the numbers."""
     async with running() as now:
-        await now.kept.until(lambda: bool(now.kept.of(Samples, "spine1")))
-        now.kept.is_full = True
-        last = now.kept.of(Samples, "spine1")[-1].sequence
+        await now.published.until(lambda: bool(now.published.of(Samples, "spine1")))
+        now.published.is_full = True
+        last = now.published.of(Samples, "spine1")[-1].sequence
         await asyncio.sleep(1.2)  # more than two cadences go by
-        now.kept.is_full = False
-        await now.kept.until(lambda: now.kept.of(Samples, "spine1")[-1].sequence > last)
-        assert now.kept.of(Samples, "spine1")[-1].sequence > last + 1
+        now.published.is_full = False
+        await now.published.until(lambda: now.published.of(Samples, "spine1")[-1].sequence > last)
+        assert now.published.of(Samples, "spine1")[-1].sequence > last + 1
 
 
 async def test_stopping_leaves_nothing_running() -> None:
@@ -200,7 +202,7 @@ async def test_stopping_leaves_nothing_running() -> None:
 
     async def read() -> Running:
         async with running() as now:
-            await now.kept.until(lambda: bool(now.kept.of(Samples)))
+            await now.published.until(lambda: bool(now.published.of(Samples)))
             return now
 
     await read()

@@ -20,7 +20,7 @@ from collectors.host.params import Params
 from streams.fabric.ids import Port
 from streams.fabric.inventory import read_folder
 from streams.wire.models import Event, EventKind
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -36,7 +36,7 @@ class Sim:
         command = [*RAILSIGHT, "collect", "sim", *(text for result in settings for text in ("--set", result))]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
-        self.said: dict[str, Any] = json.loads(self._process.stdout.readline())
+        self.addresses: dict[str, Any] = json.loads(self._process.stdout.readline())
         self.links = read_folder(folder / "inventory").links
         with (folder / "truth.csv").open(newline="") as file:
             self.truth = list(csv.DictReader(file))
@@ -65,7 +65,7 @@ def sim(tmp_path: Path) -> Iterator[Sim]:
 
 
 def rows(kind: str, *arguments: str) -> dict[tuple[str, str], dict[str, float]]:
-    """What `railsight collect KIND --once --print` prints, by device and port."""
+    """Return the output of `railsight collect KIND --once --print`, by device and port."""
     ran = subprocess.run(
         [*RAILSIGHT, "collect", kind, *arguments, "--once", "--print"],
         capture_output=True, text=True, timeout=60, check=False,
@@ -76,9 +76,9 @@ def rows(kind: str, *arguments: str) -> dict[tuple[str, str], dict[str, float]]:
 
 
 @contextlib.asynccontextmanager
-async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[KeptRecords]:
+async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[RecordingPublisher]:
     """The host agent of one host, as it runs."""
-    retained = KeptRecords()
+    retained = RecordingPublisher()
     params = Params(
         device=host["name"], root=Path(host["root"]), kernel_log=Path(host["kernel_log"]), log_poll_s=0.1,
         cadence_s=0.5, state_file=folder / "state.json",
@@ -94,7 +94,7 @@ async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[KeptRec
 
 
 async def test_a_link_that_goes_down_is_seen_in_every_face(sim: Sim, tmp_path: Path) -> None:
-    """The switch says it by gNMI and SNMP, the host by its NIC and its kernel log; each of its own end of the link."""
+    """The switch reports it by gNMI and SNMP, the host by its NIC and its kernel log, each for its end of the link."""
     host_end, leaf_end, start_s, end_s = sim.host_link_down()
     host = sim.hosts[host_end.device]
 
@@ -126,7 +126,7 @@ def _is_of(event: Event, end: Port) -> bool:
 
 
 def test_a_face_that_is_not_wanted_is_not_shown(tmp_path: Path) -> None:
-    """`interfaces` says which; the files of the others are empty lists."""
+    """`interfaces` selects them; the files of the others are empty lists."""
     command = [*RAILSIGHT, "collect", "sim", "--set", f"folder={tmp_path}", "--set", 'interfaces=["gnmi"]']
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -1,4 +1,4 @@
-"""`railsight bench snmp` in small: every client reads the same switch, and says so or says why not."""
+"""`railsight bench snmp` in small: every client reads the same switch, or reports the reason."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ CELLS = 41 * PORTS * POLLS
 
 
 def clients() -> dict[tuple[str, str], dict[str, object]]:
-    """What the command prints, by load and client."""
+    """Return the command's figures, by load and client."""
     done = CliRunner().invoke(bench, ["snmp", "--ports", str(PORTS), "--polls", str(POLLS), "--json"])
     assert done.exit_code == 0, done.output
     emitted = orjson.loads(done.stdout.splitlines()[-1])
@@ -37,7 +37,7 @@ def test_every_client_reads_every_cell_of_both_tables() -> None:
 
 
 def test_without_net_snmp_the_others_are_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not installed is named, and no figure is made up for it."""
+    """A missing client is named and has no figure."""
     monkeypatch.setenv("PATH", str(tmp_path))
     found = clients()
     for load in LOGINS:

@@ -1,4 +1,4 @@
-"""Somebody between the collector and a device who sees every message, and forges answers: none is taken."""
+"""An attacker between collector and device sees every message and forges responses: none is accepted."""
 
 import asyncio
 import contextlib
@@ -59,7 +59,7 @@ def port() -> Iterator[int]:
 async def asked_through(
     port: int, version: str, forge: Forge
 ) -> AsyncIterator[tuple[Agent, Between, CollectorMetrics]]:
-    """Who asks, who is between, and what is counted."""
+    """The collector, the attacker, and the counters."""
     loop = asyncio.get_running_loop()
     transport, between = await loop.create_datagram_endpoint(
         lambda: Between(port, forge), local_addr=("127.0.0.1", 0)
@@ -71,7 +71,7 @@ async def asked_through(
 
 
 async def cells(agent: Agent) -> int:
-    """How many cells both tables have."""
+    """Return the number of cells of both tables."""
     return sum(map(len, (await agent.columns(map(ber.oid_bytes, TABLES))).values()))
 
 
@@ -87,7 +87,7 @@ def replayed(_data: bytes, before: list[bytes]) -> list[bytes]:
 
 @pytest.mark.parametrize("version", LOGINS)
 async def test_an_answer_to_an_earlier_question_is_refused(port: int, version: str) -> None:
-    """Whether signed or not: each is counted, and every cell is what the device says."""
+    """Signed or not, each is counted, and every cell has the device's value."""
     async with asked_through(port, version, replayed) as (agent, between, metrics):
         assert await cells(agent) == CELLS
         assert between.forged > 10 and metrics.value("unreadable", "a") == between.forged

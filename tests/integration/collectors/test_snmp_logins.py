@@ -1,4 +1,4 @@
-"""An agent of pysnmp's own: the same values as pysnmp reads of it, and what is said where a login is wrong."""
+"""A pysnmp agent: the values equal pysnmp's, and a wrong login has a clear error."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -77,7 +77,7 @@ async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None
     ("login", "why"),
     [
         (V3._replace(authentication_secret="another-secret"), "Wrong SNMP PDU digest"),
-        (V3._replace(user="nobody"), "Unknown USM user"),
+        (V3._replace(user="unknown"), "Unknown USM user"),
         (V3._replace(privacy_secret="another-secret"), "Ciphering"),
         (V3._replace(privacy="none"), "Unsupported SNMP security level"),
         (Login(V2C, community="another-secret"), "no answer"),

@@ -77,7 +77,7 @@ class Device(asyncio.DatagramProtocol):
 
 
 class Forger(Device):
-    """Sends, before each of its answers, what somebody would who saw the question pass but may not answer it."""
+    """Sends, before each response, one of an attacker who saw the request but does not have the secret."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(self)
@@ -161,13 +161,13 @@ async def test_where_fragments_get_lost_a_frame_is_asked_for_and_only_now_and_th
     async with device(well, BehindAFilter, at_once=100, timeout_s=0.3, tries=2) as (agent, protocol, _):
         assert whole(await agent.columns((A, B)))
         assert protocol.asked[:2] == [(2, 50), (2, 25)]
-        agent._rows.clear()  # as large a question again as of a table that nobody knows
+        agent._rows.clear()  # the next request is as large as for an unknown table
         assert whole(await agent.columns((A, B)))
         assert all(columns * rows <= 50 for columns, rows in protocol.asked[1:])
 
 
 async def test_of_a_table_that_is_known_no_more_is_asked_for_than_it_has() -> None:
-    """One row more tells that there are no others; a column that is not there is asked for one."""
+    """One extra row shows the end of the table; a missing column is requested for one row."""
     async with device(well, at_once=100) as (agent, protocol, _):
         absent = oid("1.3.6.1.2.1.2.2.1.9")
         for _ in range(2):
@@ -213,7 +213,7 @@ def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
 
 
 def without_end(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
-    """Rows that nobody ever had."""
+    """Rows that no device had."""
     found = [
         name[: len(A)] + ber.oid_bytes((0, 0, tail(name) + n + 1))[1:] for n in range(repetitions) for name in oids
     ]
@@ -248,7 +248,7 @@ async def test_what_never_ends_is_refused(answer: Answer, why: str) -> None:
 
 
 async def test_a_device_that_is_not_there_is_tried_and_given_up() -> None:
-    """As often and as long as is said."""
+    """Repeats as often and as long as configured."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     engines = Engines(Login(V2C, community="public"))

@@ -16,7 +16,7 @@ from collectors.snmp.collector import SPEC, Readers, target_sessions
 from collectors.snmp.device import DeviceReader
 from collectors.snmp.params import Params
 from streams.wire.models import Facts
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.integration.collectors.snmp_peers import AUTH_SECRET, PRIVACY_SECRET, RECORDINGS, USER, snmpsim, walk
 
 pytestmark = pytest.mark.peer("snmpsim-command-responder")
@@ -50,7 +50,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def params(port: int, recording: str, **settings: object) -> Params:
-    """Settings for one of them by v2c, unless they say otherwise."""
+    """Return settings for one of them by v2c, unless overridden."""
     target = {"name": recording, "address": f"127.0.0.1:{port}"}
     login: dict[str, object] = {} if settings.get("version") == "3" else {"community": recording}
     return Params.model_validate({"targets": [target], "timeout_s": 5, "deadline_s": 60} | login | settings)
@@ -63,7 +63,7 @@ def reader_of(settings: Params, publisher: Publisher) -> DeviceReader:
 
 
 async def printed(settings: Params) -> dict[str, dict[str, Any]]:
-    """What `--once --print` prints, by port."""
+    """Return the output of `--once --print`, by port."""
     assert SPEC.once is not None
     rows = [orjson.loads(line) async for line in SPEC.once(settings, Core())]
     found = {row["port"]: row["metrics"] for row in rows}
@@ -109,7 +109,7 @@ async def test_version_3_reads_the_same_as_version_2c(served: int) -> None:
     assert by_v3 == await printed(params(served, ARISTA))
 
 
-async def test_optics_are_whose_they_are_in_our_units(served: int) -> None:
+async def test_optics_belong_to_their_ports_in_the_catalog_units(served: int) -> None:
     """45 sensors of 9 modules: the port is in the sensor's words, milliwatts are dBm, tenths are degrees."""
     result = await printed(params(served, ARISTA))
     descr = walk(served, ARISTA, "1.3.6.1.2.1.47.1.1.1.1.2")
@@ -131,7 +131,7 @@ async def test_optics_are_whose_they_are_in_our_units(served: int) -> None:
 
 async def test_what_a_device_is_becomes_facts(served: int) -> None:
     """Vendor, model, serial and software; its ports with their other names, its neighbours by LLDP."""
-    retained = KeptRecords()
+    retained = RecordingPublisher()
     for recording in RECORDINGS:
         reader = reader_of(params(served, recording), retained)
         try:
@@ -151,7 +151,7 @@ async def test_what_a_device_is_becomes_facts(served: int) -> None:
 
 
 async def test_only_ports_with_a_cable_are_read_unless_reported_otherwise(served: int) -> None:
-    """VLANs, loopbacks and port channels are no ports; `if_types` says which are."""
+    """VLANs, loopbacks and port channels are not ports; `if_types` selects the ports."""
     for settings, present, absent in (
         ({}, "Ethernet5", "Vlan40"),
         ({"if_types": [136]}, "Vlan40", "Ethernet5"),

@@ -26,7 +26,7 @@ from streams.simulation.demo_world import DemoWorld
 from streams.simulation.effects import Interval
 from streams.simulation.placed_fault import Fault
 from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Samples, Source
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.snmp_packets import damaged, table
 from tests.integration.collectors.snmp_peers import free_port, sent
 
@@ -50,9 +50,9 @@ def params_of(addresses: dict[str, str], **settings: object) -> Params:
 
 
 @asynccontextmanager
-async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, CollectorMetrics]]:
+async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, CollectorMetrics]]:
     """The collector, as it runs."""
-    retained, metrics = KeptRecords(), CollectorMetrics()
+    retained, metrics = RecordingPublisher(), CollectorMetrics()
     work = asyncio.create_task(collect(params, CollectorContext(retained, "test", metrics)))
     try:
         yield retained, metrics
@@ -63,8 +63,8 @@ async def collecting(params: Params) -> AsyncIterator[tuple[KeptRecords, Collect
 
 
 @asynccontextmanager
-async def hearing(world: DemoWorld) -> AsyncIterator[KeptRecords]:
-    """The world's agents, and the collector that polls them and hears their traps."""
+async def hearing(world: DemoWorld) -> AsyncIterator[RecordingPublisher]:
+    """The simulation's agents, and the collector that polls them and receives their traps."""
     port = free_port()
     async with (
         SnmpServers(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
@@ -74,9 +74,9 @@ async def hearing(world: DemoWorld) -> AsyncIterator[KeptRecords]:
 
 
 async def until(holds: Callable[[], bool], within_s: float = 10) -> None:
-    """Look again and again; raises TimeoutError."""
+    """Poll a condition; raises TimeoutError."""
     async with asyncio.timeout(within_s):
-        while not holds():  # noqa: ASYNC110 — counts are plain numbers: nobody tells when they change
+        while not holds():  # noqa: ASYNC110 — counts are plain numbers without notification
             await asyncio.sleep(0.01)
 
 
@@ -117,7 +117,7 @@ async def test_what_is_read_is_what_the_world_is() -> None:
 
 
 async def test_traps_tell_of_a_flap_within_a_second() -> None:
-    """Each down and each up is an event of its port, at its moment; the port that a person shut says so first."""
+    """Each down and each up is an event of its port, with its time; an administrative shutdown is reported first."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
         downs = (Interval(now_ns + 6 * S, now_ns + 7 * S), Interval(now_ns + 8 * S, now_ns + 9 * S))
@@ -140,7 +140,7 @@ async def test_traps_tell_of_a_flap_within_a_second() -> None:
 
 
 async def test_a_reboot_is_reported_by_trap_and_by_poll_and_the_boot_is_another() -> None:
-    """Away, it is not reached; back, its boot differs, counters began anew, and the events say why."""
+    """While down, it is unreachable; afterwards its boot differs, counters restarted, and the events give the reason."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
         return [Reboot(LEAF, Interval(now_ns + 8 * S, now_ns + 10 * S))]
@@ -191,7 +191,7 @@ class Hostile(asyncio.DatagramProtocol):
 
 
 async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
-    """The others' readings come at their cadence; each refusal is counted, and a status says what is wrong."""
+    """The others' readings arrive at their cadence; each refusal is counted, and a status has the error."""
     world = world_of()
     loop = asyncio.get_running_loop()
     transport, hostile = await loop.create_datagram_endpoint(Hostile, local_addr=("127.0.0.1", 0))

@@ -13,7 +13,7 @@ async def test_an_outage_with_a_kill_in_it_loses_nothing_that_was_acknowledged(t
     outcome = await play(tmp_path, outage_s=8, cadence_s=0.5)
     assert (outcome.missing, outcome.disordered, outcome.twice_downstream) == (0, 0, 0)
     assert outcome.twice > 0
-    assert [result.refused for result in outcome.said] == [0, 0, 0]
-    assert all(result.spooled > 0 for result in outcome.said[:2])
+    assert [result.refused for result in outcome.runs] == [0, 0, 0]
+    assert all(result.spooled > 0 for result in outcome.runs[:2])
     assert outcome.complaints < 500  # thousands a second, where the producer asks without a pause who leads
-    assert len({result.run for result in outcome.said}) == 3
+    assert len({result.run for result in outcome.runs}) == 3

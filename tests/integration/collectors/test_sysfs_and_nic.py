@@ -1,4 +1,4 @@
-"""The simulated hosts' trees and the NIC collector that reads them: both ends of a link tell of the same fault."""
+"""The NIC collector on the simulated hosts' trees: both ends of a link report the same fault."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from streams.simulation.demo_world import DemoWorld
 from streams.simulation.effects import Interval
 from streams.simulation.placed_fault import Fault
 from streams.wire.models import CollectorStatus, Facts, Samples, Source
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.nic_tree import rows, whole
 
 SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
@@ -67,9 +67,9 @@ async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
 
 
 @asynccontextmanager
-async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator[KeptRecords]:
+async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator[RecordingPublisher]:
     """The collector of the host, as it runs."""
-    retained = KeptRecords()
+    retained = RecordingPublisher()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
     work = asyncio.create_task(collect(params, CollectorContext(retained, "nic", run=7, rng=random.Random(1))))
     try:

@@ -43,22 +43,24 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_a_device_is_read_only_if_its_certificate_is_trusted(tmp_path: Path, trusted: bool) -> None:
-    """With the right authority it is read; with another it is unreachable, and says why."""
+    """With the right authority it is read; with another it is unreachable, with the reason."""
     cert, key = certificate(tmp_path, "device")
     other, _ = certificate(tmp_path, "other")
     server = grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
     async with running(tls=server, ca_file=cert if trusted else other, username="u", password="p") as now:
         if trusted:
-            await now.kept.until(lambda: all(now.kept.of(Samples, name) for name in now.world.switches))
+            await now.published.until(lambda: all(now.published.of(Samples, name) for name in now.world.switches))
         else:
-            await now.kept.until(lambda: bool(now.metrics.value("reconnects")) and bool(now.kept.of(CollectorStatus)))
-            assert not now.kept.of(Samples)
-            assert all(status.error and not status.reachable for status in now.kept.of(CollectorStatus))
+            await now.published.until(
+                lambda: bool(now.metrics.value("reconnects")) and bool(now.published.of(CollectorStatus))
+            )
+            assert not now.published.of(Samples)
+            assert all(status.error and not status.reachable for status in now.published.of(CollectorStatus))
 
 
 @pytest.mark.parametrize("shows_itself", [True, False])
 async def test_a_device_that_asks_for_a_certificate_gets_ours(tmp_path: Path, shows_itself: bool) -> None:
-    """Mutual TLS: without our certificate the device lets nobody in."""
+    """Mutual TLS: without the client certificate the device refuses the connection."""
     cert, key = certificate(tmp_path, "device")
     own, own_key = certificate(tmp_path, "collector")
     server = grpc.ssl_server_credentials(
@@ -67,7 +69,7 @@ async def test_a_device_that_asks_for_a_certificate_gets_ours(tmp_path: Path, sh
     shown: dict[str, Any] = {"cert_file": own, "key_file": own_key} if shows_itself else {}
     async with running(tls=server, ca_file=cert, **shown) as now:
         if shows_itself:
-            await now.kept.until(lambda: bool(now.kept.of(Samples)))
+            await now.published.until(lambda: bool(now.published.of(Samples)))
         else:
-            await now.kept.until(lambda: now.metrics.value("reconnects") >= len(now.world.switches))
-            assert not now.kept.of(Samples)
+            await now.published.until(lambda: now.metrics.value("reconnects") >= len(now.world.switches))
+            assert not now.published.of(Samples)

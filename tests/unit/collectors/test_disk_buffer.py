@@ -9,7 +9,7 @@ from pathlib import Path
 from collectors.core.buffer_limits import PublisherParams
 from collectors.core.disk_buffer import SpooledBuffer, buffer_of
 from collectors.core.metrics import CollectorMetrics
-from tests.fixtures.spool_records import files_no_larger_than, held
+from tests.fixtures.spool_records import buffered, files_no_larger_than
 
 AFTER_S = 0.2
 
@@ -50,7 +50,7 @@ async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) ->
     """However long that goes on."""
     async with running(tmp_path) as now:
         for number in range(30):
-            assert now.buffer.offer(held(number))
+            assert now.buffer.offer(buffered(number))
             await asyncio.sleep(AFTER_S / 10)
             await now.buffer.release(len(await now.buffer.first(100)))
         assert (now.metrics.value("spooled"), now.buffer.promised, len(now.buffer)) == (0, 30, 0)
@@ -60,11 +60,11 @@ async def test_what_waits_too_long_is_on_disk_and_stays_in_order(tmp_path: Path)
     """What was asked for before it moved is released all the same, and what comes after follows it."""
     async with running(tmp_path) as now:
         for number in range(1, 11):
-            now.buffer.offer(held(number))
+            now.buffer.offer(buffered(number))
         assert len(await now.buffer.first(4)) == 4
         await now.until(lambda: now.metrics.value("spooled") == 10)
         assert now.buffer.promised == 10
-        now.buffer.offer(held(11))
+        now.buffer.offer(buffered(11))
         await now.buffer.release(3)
         assert await now.all() == list(range(4, 11))
         await now.buffer.release(7)
@@ -75,11 +75,11 @@ async def test_a_new_run_gives_first_what_the_last_one_left(tmp_path: Path) -> N
     """Killed in the middle of an outage: what was promised is sent again, before anything new."""
     async with running(tmp_path) as now:
         for number in range(1, 6):
-            now.buffer.offer(held(number))
+            now.buffer.offer(buffered(number))
         await now.until(lambda: now.buffer.promised == 5)
         now.buffer._spool.close()  # as the kernel does for a process that it kills
     async with running(tmp_path) as now:
-        now.buffer.offer(held(6))
+        now.buffer.offer(buffered(6))
         assert await now.all() == [1, 2, 3, 4, 5]
         await now.buffer.release(5)
         assert await now.all() == [6]
@@ -93,7 +93,7 @@ async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, memory_bytes=1 << 16, spool_bytes=1 << 16) as now:
         taken = []
         for number in range(200):
-            if now.buffer.offer(held(number, 3000)):
+            if now.buffer.offer(buffered(number, 3000)):
                 taken.append(number)
             await asyncio.sleep(0.005)
         await now.until(lambda: now.metrics.value("spool_full") > 0)
@@ -109,7 +109,7 @@ async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> N
     """It is counted; nothing ends, nothing taken is lost, and with room again it is written."""
     async with running(tmp_path) as now:
         for number in range(20):
-            now.buffer.offer(held(number, 50_000))
+            now.buffer.offer(buffered(number, 50_000))
         with files_no_larger_than(200_000):
             await now.until(lambda: now.metrics.value("spool_failed") > 0)
         assert now.buffer.promised == 0
@@ -124,6 +124,6 @@ async def test_a_spool_that_is_damaged_is_told_and_begun_anew(tmp_path: Path) ->
     (tmp_path / "gnmi@a%2Fb.spool").write_bytes(b"rubbish" * 1000)
     async with running(tmp_path) as now:
         assert now.metrics.value("spool_damaged") == 1
-        now.buffer.offer(held(1))
+        now.buffer.offer(buffered(1))
         await now.until(lambda: now.buffer.promised == 1)
         assert await now.all() == [1]

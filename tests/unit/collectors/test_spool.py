@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from collectors.core.buffer import BufferedRecord
 from collectors.core.spool import Damaged, Spool
 from streams.wire.errors import Misconfigured
-from tests.fixtures.spool_records import files_no_larger_than, held
+from tests.fixtures.spool_records import buffered, files_no_larger_than
 
 MUCH = 1 << 30
 
@@ -37,7 +37,7 @@ def test_whatever_comes_and_goes_the_spool_is_a_queue(steps: list[tuple[str, int
         spool = opened(path, 8000)
         for step, count, size in steps:
             if step == "append":
-                given_to_it = [held(number := number + 1, size) for _ in range(count)]
+                given_to_it = [buffered(number := number + 1, size) for _ in range(count)]
                 taken = spool.append(given_to_it)
                 model += given_to_it[:taken]
                 assert taken == count or sum(one.size for one in (*model, given_to_it[taken])) > 8000
@@ -56,19 +56,19 @@ def test_what_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
     """Whatever the process was at: the files as they are hold all that `append` returned from."""
     (tmp_path / "killed").mkdir()
     spool = opened(tmp_path / "a.spool")
-    spool.append([held(number) for number in range(100)])
+    spool.append([buffered(number) for number in range(100)])
     spool.drop(10)
     again = opened(copy_of(tmp_path / "a.spool", tmp_path / "killed"))
-    assert again.oldest(1000) == [held(number) for number in range(10, 100)]
+    assert again.oldest(1000) == [buffered(number) for number in range(10, 100)]
 
 
 def test_a_torn_tail_takes_only_what_was_not_acknowledged(tmp_path: Path) -> None:
     """Cut or garbled anywhere in its last commit, the log ends at the one before."""
     spool = opened(tmp_path / "a.spool")
-    spool.append([held(number) for number in range(20)])
+    spool.append([buffered(number) for number in range(20)])
     wal = tmp_path / "a.spool-wal"
     whole = wal.stat().st_size
-    spool.append([held(number, 3000) for number in range(20, 40)])
+    spool.append([buffered(number, 3000) for number in range(20, 40)])
     written = wal.stat().st_size
     for number, cut in enumerate(range(whole, written, (written - whole) // 7)):
         for garbled in (False, True):
@@ -78,19 +78,19 @@ def test_a_torn_tail_takes_only_what_was_not_acknowledged(tmp_path: Path) -> Non
             rest = os.urandom(written - cut) if garbled else b""
             (folder / "a.spool-wal").write_bytes(data[:cut] + rest)
             again = opened(torn)
-            assert again.oldest(1000) == [held(number) for number in range(20)]
+            assert again.oldest(1000) == [buffered(number) for number in range(20)]
             again.close()
 
 
 def test_a_full_disk_refuses_and_keeps_what_it_had(tmp_path: Path) -> None:
     """The append fails whole, with its reason; with room again the next one succeeds."""
     spool = opened(tmp_path / "a.spool")
-    spool.append([held(1)])
+    spool.append([buffered(1)])
     with files_no_larger_than(100_000), pytest.raises(OSError, match=r"full|I/O"):
-        spool.append([held(number, 50_000) for number in range(2, 10)])
-    assert spool.oldest(100) == [held(1)]
-    assert spool.append([held(2)]) == 1
-    assert opened(copy_of(tmp_path / "a.spool", _made(tmp_path / "killed"))).oldest(100) == [held(1), held(2)]
+        spool.append([buffered(number, 50_000) for number in range(2, 10)])
+    assert spool.oldest(100) == [buffered(1)]
+    assert spool.append([buffered(2)]) == 1
+    assert opened(copy_of(tmp_path / "a.spool", _made(tmp_path / "killed"))).oldest(100) == [buffered(1), buffered(2)]
 
 
 def _made(folder: Path) -> Path:
@@ -101,7 +101,7 @@ def _made(folder: Path) -> Path:
 def test_a_spool_that_was_emptied_gives_the_disk_its_room_back(tmp_path: Path) -> None:
     """An outage leaves no large file behind."""
     spool = opened(tmp_path / "a.spool")
-    spool.append([held(number, 10_000) for number in range(100)])
+    spool.append([buffered(number, 10_000) for number in range(100)])
     spool.drop(100)
     assert sum(part.stat().st_size for part in tmp_path.iterdir()) < 100_000
 
@@ -124,5 +124,5 @@ def test_a_file_that_is_no_spool_is_set_aside(tmp_path: Path) -> None:
     with pytest.raises(Damaged):
         spool.open()
     assert spool.set_aside().read_bytes().startswith(b"not what")
-    assert spool.append([held(1)]) == 1
-    assert spool.oldest(10) == [held(1)]
+    assert spool.append([buffered(1)]) == 1
+    assert spool.oldest(10) == [buffered(1)]

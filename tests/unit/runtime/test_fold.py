@@ -18,10 +18,10 @@ from tests.fixtures.runtime_bindings import (
     BESIDE,
     FIRST,
     IN,
-    KEPT,
     LAST,
     MID,
     OUT,
+    RETAINED,
     SECOND,
     Clock,
     Log,
@@ -111,7 +111,7 @@ def test_what_was_read_before_is_left_out() -> None:
 def test_compaction_leaves_gaps_that_are_no_loss() -> None:
     """A chunk whose records lack offsets covers them all; the next one fits behind it."""
     made = begun(FIRST, lambda _: CountingStage(MID))
-    log = Log(KEPT).add(*(event(number) for number in range(6)))
+    log = Log(RETAINED).add(*(event(number) for number in range(6)))
     whole = log.chunk()
     made.take(replace(whole, records=[whole.records[1], whole.records[4]]))
     assert made.positions["kept"] == 6
@@ -133,7 +133,7 @@ def test_an_unreadable_record_is_rejected_with_its_reason_and_the_rest_goes_on()
 def test_a_tombstone_is_rejected_only_where_there_are_none() -> None:
     """What takes a key out of a compacted topic is passed over; elsewhere it is no message."""
     made = begun(FIRST, lambda _: CountingStage(MID))
-    assert made.take(Log(KEPT).add(None, event(1)).chunk()) == []
+    assert made.take(Log(RETAINED).add(None, event(1)).chunk()) == []
     assert len(made.take(Log(IN).add(None, event(1)).chunk())) == 1
 
 
@@ -240,7 +240,7 @@ def test_a_key_taken_out_is_a_tombstone() -> None:
 
     class Removing(CountingStage):
         def process(self, batch: Sequence[Message]) -> list[Output]:
-            return [Output(KEPT, None, "gone")]
+            return [Output(RETAINED, None, "gone")]
 
     made = begun(FIRST, lambda _: Removing(MID), end=9)
     (record,) = made.take(Log(IN).add(event(1), event(2)).chunk())

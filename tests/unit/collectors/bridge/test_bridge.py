@@ -16,7 +16,7 @@ from collectors.bridge.records import Source
 from collectors.core.context import CollectorContext
 from streams.wire.errors import Retry
 from streams.wire.models import CollectorStatus, Rejected, Samples
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.bridge_records import START_NS, S, octets
 
 PLACE: Place = ("peers", 0)
@@ -31,7 +31,7 @@ class Topic:
 
 
 class FakeReader:
-    """A Reader of one partition. `broken` commits fail once each; `is_lost` says that the group has moved on."""
+    """A Reader of one partition. `broken` commits fail once each; `is_lost` simulates a rebalance."""
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
@@ -44,9 +44,9 @@ class FakeReader:
         return {PLACE}
 
     async def begin(self, place: Place) -> tuple[int, CommittedState | None]:
-        offset, said = self.topic.committed or (0, "")
+        offset, metadata = self.topic.committed or (0, "")
         self.at, self.is_lost = offset, False
-        return offset, committed_state(said)
+        return offset, committed_state(metadata)
 
     async def poll(self, wait_s: float) -> Batch:
         await asyncio.sleep(0.001)
@@ -64,8 +64,8 @@ class FakeReader:
         self.order.append(f"commit {positions[PLACE][0]}")
 
 
-class Kafka(KeptRecords):
-    """A publisher that tells how far it has come; it acknowledges while `is_open`."""
+class Kafka(RecordingPublisher):
+    """A publisher that reports its progress; it acknowledges while `is_open`."""
 
     def __init__(self, reader: FakeReader) -> None:
         super().__init__()
@@ -106,7 +106,7 @@ async def running(topic: Topic, **settings: Any) -> AsyncIterator[tuple[Kafka, F
 
 async def until(holds: Any) -> None:
     async with asyncio.timeout(10):
-        while not holds():  # noqa: ASYNC110 — what it waits for is state, of which nobody tells
+        while not holds():  # noqa: ASYNC110 — it waits for state without notification
             await asyncio.sleep(0.005)
 
 
@@ -115,7 +115,7 @@ def identities(kafka: Kafka) -> list[tuple[int, int, int]]:
 
 
 async def test_what_no_one_comes_after_goes_out_soon() -> None:
-    """The cut is committed before the reading is said, and the position only after it was acknowledged."""
+    """The cut is committed before the reading is published, and the position only after its acknowledgement."""
     topic = Topic()
     topic.records = [octets(START_NS, 1), octets(START_NS + 1, 2, port="Ethernet2")]
     async with running(topic) as (kafka, reader, _):
@@ -139,7 +139,7 @@ async def test_nothing_is_committed_before_it_is_acknowledged() -> None:
 
 
 async def test_a_bridge_that_was_killed_reports_the_same_again() -> None:
-    """What was read and not acknowledged is said again under the same identities, then what is new."""
+    """Unacknowledged records are published again under the same identities, then the new ones."""
     topic = Topic()
     topic.records = [octets(START_NS + n * 10 * S, n) for n in range(9)]
     async with running(topic) as (first, _, _b):
@@ -160,8 +160,8 @@ async def test_a_bridge_that_was_killed_goes_on_after_what_is_acknowledged() -> 
         async with running(topic) as (kafka, _, _bridge):
             await kafka.until(lambda: len(kafka.of(Samples)) == 4)
             await until(lambda: topic.committed is not None and topic.committed[0] == len(topic.records))
-            said = identities(kafka)
-        assert [number for _, number, _ in said] == [round_ * 4 + n + 1 for n in range(4)]
+            found = identities(kafka)
+        assert [number for _, number, _ in found] == [round_ * 4 + n + 1 for n in range(4)]
 
 
 async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowledged() -> None:
@@ -174,8 +174,8 @@ async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowl
         while len(kafka.of(Samples)) < 100:
             topic.records.append(octets(START_NS + count * S // 10, count, port=f"Eth{count % 2}"))
             count += 1
-            said = len(kafka.of(Samples))
-            await until(lambda said=said: len(kafka.of(Samples)) > said)
+            count = len(kafka.of(Samples))
+            await until(lambda count=count: len(kafka.of(Samples)) > count)
             assert topic.committed is not None
             longest = max(longest, len(topic.committed[1]))
         topic.records.append(octets(START_NS + count * S // 10, count, port=f"Eth{count % 2}"))
@@ -188,7 +188,7 @@ async def test_what_stands_beside_an_offset_stays_short_while_nothing_is_acknowl
 
 
 async def test_a_commit_that_fails_is_made_again_before_anything_is_reported() -> None:
-    """The cut of which nobody knows whether it is declared is declared again, at the same place."""
+    """A cut with an unknown commit result is declared again, at the same place."""
     topic = Topic()
     async with running(topic) as (kafka, reader, _):
         await until(lambda: topic.committed is not None)
@@ -200,7 +200,7 @@ async def test_a_commit_that_fails_is_made_again_before_anything_is_reported() -
 
 
 async def test_partitions_that_moved_are_begun_again() -> None:
-    """What was gathered is dropped, not said: who has the partition now reads it again."""
+    """Gathered values are dropped, not published: the partition's new owner reads them again."""
     topic = Topic()
     async with running(topic) as (kafka, reader, _):
         await until(lambda: topic.committed is not None)
@@ -210,8 +210,8 @@ async def test_partitions_that_moved_are_begun_again() -> None:
     assert len(kafka.of(Samples)) == 1
 
 
-async def test_of_a_device_whose_partition_went_nothing_is_reported_any_more() -> None:
-    """Another process says it now; a device of which something waits in a partition that stays is kept."""
+async def test_a_device_of_a_lost_partition_is_not_reported_any_more() -> None:
+    """Another process reports it now; a device with waiting values in a remaining partition stays."""
     topic = Topic()
     topic.records = [octets(START_NS, 1, "leaf1")]
     async with running(topic) as (kafka, _, bridge):
@@ -227,9 +227,9 @@ async def test_a_device_is_reported_to_be_received_and_then_silent() -> None:
     topic.records = [octets(START_NS, 1)]
     async with running(topic, silent_s=3) as (kafka, _, _bridge):
         await kafka.until(lambda: any(not one.reachable for one in kafka.of(CollectorStatus)))
-    said = kafka.of(CollectorStatus, "leaf1")
-    assert said[0].reachable and said[0].last_sample_at_ns == START_NS
-    assert "nothing" in said[-1].error
+    statuses = kafka.of(CollectorStatus, "leaf1")
+    assert statuses[0].reachable and statuses[0].last_sample_at_ns == START_NS
+    assert "nothing" in statuses[-1].error
 
 
 async def test_a_poisoned_record_goes_to_the_rejected_topic() -> None:

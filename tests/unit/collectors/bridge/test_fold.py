@@ -1,4 +1,4 @@
-"""What a partition's records become, under which numbers, and that a repeat has the same."""
+"""A partition's records, the messages from them, and their numbers: a repeat has the same."""
 
 import orjson
 import pytest
@@ -40,7 +40,7 @@ def test_a_value_that_comes_again_is_another_reading_however_soon() -> None:
 
 
 def test_the_same_record_twice_is_one_value() -> None:
-    """A peer that retries writes a record again: it says nothing new."""
+    """A retried record adds nothing."""
     result = all_of(fold_of(), [octets(START_NS, 7), octets(START_NS, 7)])
     assert merged(result) == {"Ethernet1": {(Metric.RX_BYTES, -1): 7}}
     assert len(result) == 1
@@ -72,7 +72,7 @@ def test_what_has_no_time_has_kafkas() -> None:
 
 
 def test_unknown_measurements_are_counted_by_name() -> None:
-    """And nothing is said of each."""
+    """And they are not logged one by one."""
     fold = fold_of()
     assert take(fold, [f"cpu,host=a usage=1,idle=2 {START_NS}", f"cpu,host=a usage=1 {START_NS}"]) == []
     assert fold._metrics.by_label("unknown") == {"cpu": 3}
@@ -149,7 +149,7 @@ def test_past_the_bound_of_ports_and_devices_nothing_is_retained() -> None:
     assert fold._metrics.value("out_of_bounds") > 0
 
 
-# Identity: whoever reads again from a safe position says the same under the same numbers.
+# Identity: reading again from a safe position gives the same messages under the same numbers.
 
 
 def identity(result: Output) -> tuple[object, ...]:
@@ -168,7 +168,7 @@ STREAM = st.lists(
         st.sampled_from(["Eth1", "Eth2"]),
         st.integers(0, 40),  # tenths of a second
         st.booleans(),  # an event alone, or with the one before it
-        st.booleans(),  # nobody came for long after it: a cut
+        st.booleans(),  # a long pause after it: a cut
     ),
     min_size=1,
     max_size=40,
@@ -181,7 +181,7 @@ def test_a_restart_reports_the_same_under_the_same_numbers(
 ) -> None:
     """From every position that was ever safe, with the cuts that were declared, whatever came in whichever order.
 
-    What is said after that position is said again word by word, and nothing else.
+    The messages after that position are published again, byte for byte, and nothing else.
     """
     records: list[bytes] = []
     cuts: set[int] = set()
@@ -241,7 +241,7 @@ def test_a_unit_without_end_is_ended_where_it_can_be_committed() -> None:
 
 
 def test_a_topic_that_was_made_again_goes_on_under_new_numbers() -> None:
-    """Its offsets begin again; numbers only grow, so nothing is taken for what was said before."""
+    """Its offsets start again; numbers only grow, so nothing looks like an earlier message."""
     fold = fold_of(start=Position(100, 7), declared=[150])
     result = take(fold, [octets(START_NS, 1)])
     fold.next_offset = 0

@@ -18,7 +18,7 @@ METRIC = {"name": "docker", "tags": {"host": "raynor"}, "fields": {"f": 30, "s":
 
 
 def test_telegraf_one_metric_and_a_batch() -> None:
-    """Both shapes that its serializer has; the time is in seconds unless it says otherwise."""
+    """Both shapes of its serializer; the time is in seconds by default."""
     for value in (METRIC, {"metrics": [METRIC, METRIC]}):
         found, refused = points(orjson.dumps(value))
         assert not refused
@@ -28,7 +28,7 @@ def test_telegraf_one_metric_and_a_batch() -> None:
 
 
 def test_gnmic_a_list_and_one_event() -> None:
-    """Its kafka output writes a list for each notification, or one event a record where it is told to split them."""
+    """Its kafka output writes a list for each notification, or one event per record if configured to split them."""
     event = {"name": "s", "timestamp": 1_700_000_000_000_000_001, "tags": {"source": "leaf1"}, "values": {"/a/b": 1}}
     for value in ([event], event):
         (point,), refused = points(orjson.dumps(value))

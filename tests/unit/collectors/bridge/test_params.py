@@ -1,4 +1,4 @@
-"""How the bridge is told what to read, and what it prints of a file."""
+"""The settings of the bridge, and its output for a file."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("result", "meant"),
     [
         ("a", [("a", "auto")]),
         ("a, b", [("a", "auto"), ("b", "auto")]),
@@ -33,7 +33,7 @@ def test_topics_are_names_or_names_with_formats(result: Any, meant: list[tuple[s
 @pytest.mark.parametrize(
     "wrong",
     [{"topics": [{"name": ""}]}, {"topics": [{"name": "a", "format": "csv"}]}, {"username": "u"},
-     {"username": "u", "password": "p", "password_file": "f"}, {"inputs": {"a": "cpu"}}, {"gap_s": 0}, {"nobody": 1}],
+     {"username": "u", "password": "p", "password_file": "f"}, {"inputs": {"a": "cpu"}}, {"gap_s": 0}, {"unknown": 1}],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     """Before anything is read."""
@@ -62,7 +62,7 @@ def test_all_processes_of_a_group_have_one_name() -> None:
 
 
 def test_a_measurement_may_be_reported_to_come_from_an_input() -> None:
-    """Where a site dropped the tags that would tell."""
+    """A site without the tags that identify the path."""
     line = f"nics,host=gpu1,interface=ens1 rx_bytes_phy=5i {START_NS}"
     assert all_of(fold_of(), [line]) == []
     result = all_of(fold_of(inputs={"nic*": Input.ETHTOOL}), [line])
@@ -85,7 +85,7 @@ async def test_a_files_records_are_printed(tmp_path: Path) -> None:
 
 
 async def test_nothing_to_print_is_reported(tmp_path: Path) -> None:
-    """A file that is not there, one that says nothing, and neither file nor topics."""
+    """A missing file, an empty one, and neither file nor topics."""
     with pytest.raises(Misconfigured, match="no/such"):
         _ = [row async for row in once(Params(file=Path("no/such")), Core())]
     empty = tmp_path / "empty"

@@ -1,4 +1,4 @@
-"""What Telegraf made of real targets, and what gnmic would: the same values as our own collector reads from them."""
+"""Recordings of real targets through Telegraf and gnmic give the same values as the project's own collector."""
 
 import orjson
 import pytest
@@ -26,7 +26,7 @@ def responses(case: str) -> list[gnmi_pb2.SubscribeResponse]:
 
 
 def own(case: str) -> Rows:
-    """What our own collector reads from the target's answers."""
+    """Return the own collector's reading of the target's responses."""
     connection = Connection(case, Params(cadence_s=3600), DeviceIdentity(), CollectorMetrics(), on_change=False)
     received_ns = 0
     for sent in responses(case):
@@ -38,17 +38,17 @@ def own(case: str) -> Rows:
 
 
 def of_telegraf(case: str) -> Rows:
-    """What we make of what Telegraf made of them."""
+    """Return the bridge's reading of Telegraf's output."""
     return merged(all_of(fold_of(), [(TELEGRAF / case / "expected.out").read_bytes()]))
 
 
 def of_gnmic(case: str) -> Rows:
-    """What we make of what gnmic makes of them."""
+    """Return the bridge's reading of gnmic's output."""
     return merged(all_of(fold_of(), [orjson.dumps(events(one, case)) for one in responses(case)]))
 
 
 def close(first: Rows, second: Rows) -> bool:
-    """Whether the same is said of the same, as far as a float32 tells."""
+    """Return whether both readings are equal, to the precision of a float32."""
     return first.keys() == second.keys() and all(
         values.keys() == second[row].keys()
         and all(value == pytest.approx(second[row][column], rel=1e-6) for column, value in values.items())

@@ -1,4 +1,4 @@
-"""The peers' tables say of each name what our own collectors say of it."""
+"""The bridge's tables give each name the meaning that the own collectors give it."""
 
 import orjson
 import pytest
@@ -31,7 +31,7 @@ def test_infinibands_data_is_in_words_of_four_bytes() -> None:
 
 
 def test_every_signal_fits_the_catalogue() -> None:
-    """What reads as a counter is one there, and nothing else is; a lane is said where the metric has one."""
+    """Values read as counters are counters of the catalog, and no others; a lane is given if the metric has one."""
     ethtool = {name: found for name in ETHTOOL if (found := telegraf_ethtool.signal(name)) is not None}
     assert len(ethtool) == len(set(ETHTOOL))
     tables = (openconfig.PORTS, openconfig.OTHERS, ethtool, telegraf_infiniband.FIELDS, telegraf_snmp.FIELDS)
@@ -85,7 +85,7 @@ def test_a_port_of_several_and_the_first_of_infiniband() -> None:
     ],
 )
 def test_a_device_goes_by_the_inventorys_name(line: str, device: str) -> None:
-    """Its address loses its port, and is what `devices` says of it."""
+    """Its address loses its port, and `devices` maps the rest."""
     result = all_of(fold_of(devices={"10.0.0.1": "leaf9"}), [f"{line} {START_NS}"])
     assert [one.device for one in result] == [device]
 

@@ -12,7 +12,7 @@ from streams.wire.errors import Reject
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("result", "meant"),
     [
         (7, 7), ("7", 7), (" 7 ", 7), (7.0, 7), ("7.0", 7), (1.2e6, 1_200_000), (2**63, 2**63), (0, 0),
         ("18446744073709551614", 2**64 - 2), (None, None), ("NA", None), ("N/A", None), ("", None),
@@ -25,7 +25,7 @@ def test_a_counter_is_taken_where_it_is_exact(result: Scalar, meant: int | None)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "result",
     [7.5, "7.5", -1, "-1", True, 2.0**60, 2**64 - 1, 2**64, 2**63 - 1, "1_0", "0x10", "many", "9" * 50, float("inf")],
 )
 def test_a_counter_that_is_not_exact_is_refused(result: Scalar) -> None:
@@ -35,7 +35,7 @@ def test_a_counter_that_is_not_exact_is_refused(result: Scalar) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "said", "meant"),
+    ("read", "result", "meant"),
     [
         (values.oper_up, "UP", 1.0),
         (values.oper_up, "openconfig-interfaces:LOWER_LAYER_DOWN", 0.0),
@@ -72,7 +72,7 @@ def test_states_speeds_and_powers_in_every_shape(
 
 
 @pytest.mark.parametrize(
-    ("read", "said"),
+    ("read", "result"),
     [(values.oper_up, "sideways"), (values.admin_up, 9), (values.port_speed, "fast"), (values.is_set, 2),
      (values.power, "AAAA===="), (values.gauge, "1,5")],
 )  # fmt: skip
@@ -83,7 +83,7 @@ def test_what_makes_no_sense_is_refused(read: Callable[[Scalar], float | None], 
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("result", "meant"),
     [
         (1_700_000_000, 1_700_000_000 * 10**9),
         (1_700_000_000_123, 1_700_000_000_123 * 10**6),
@@ -100,7 +100,7 @@ def test_a_time_is_read_in_whichever_unit_it_has(result: Scalar, meant: int) -> 
 
 
 @pytest.mark.parametrize(
-    "said", [0, -5, True, "soon", "2023-11-14T22:13:20", 2**63, float("nan"), None, 99_999_999_999]
+    "result", [0, -5, True, "soon", "2023-11-14T22:13:20", 2**63, float("nan"), None, 99_999_999_999]
 )
 def test_what_is_no_time_is_refused(result: Scalar) -> None:
     """Neither zero nor a time without a zone nor one past what 64 bits of nanoseconds hold."""

@@ -109,7 +109,7 @@ def test_at_the_first_look_only_what_is_disabled_is_reported_and_dated_as_it_was
 
 
 @pytest.mark.parametrize(
-    ("disabled", "is_enabled", "told"), [((), True, []), ((), False, [(DOWN, 1)]), (("mlx5_0",), True, [(UP, 1)]),
+    ("disabled", "is_enabled", "emitted"), [((), True, []), ((), False, [(DOWN, 1)]), (("mlx5_0",), True, [(UP, 1)]),
                                          (("mlx5_0",), False, [])],
 )  # fmt: skip
 def test_a_restart_reports_what_turned_meanwhile(
@@ -155,7 +155,9 @@ def test_downs_and_ups_take_turns_in_the_order_of_their_dates_and_the_last_is_ho
     assert len(result) == sum(now != before for now, before in zip(turns, [True, *turns], strict=False))
 
 
-@pytest.mark.parametrize(("said", "ports"), [(["a", "b"], ("a", "b")), ([], ()), ({}, None), (None, None), ([1], None)])
+@pytest.mark.parametrize(
+    ("result", "ports"), [(["a", "b"], ("a", "b")), ([], ()), ({}, None), (None, None), ([1], None)]
+)
 def test_what_was_written_is_a_list_of_ports_or_nothing(result: object, ports: tuple[str, ...] | None) -> None:
     """As if there were no file."""
     assert ports_of(result) == ports

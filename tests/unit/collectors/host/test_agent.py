@@ -17,10 +17,10 @@ from streams.fabric.catalogue import Metric
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, EventKind, Facts, Neighbor, RowKind, Samples, Source
 from tests.fakes.nvml import FakeGpu
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.host_agent import rows, whole
 from tests.fixtures.host_tree import BOOT_S, GPU, NIC0, machine
-from tests.fixtures.lldpd_output import interface, program, told
+from tests.fixtures.lldpd_output import interface, lldp_json, program
 from tests.fixtures.nic_tree import write
 
 S = 10**9
@@ -47,7 +47,7 @@ async def test_ports_and_gpus_are_rows_of_two_readings(tmp_path: Path) -> None:
     for samples in (ports, gpus):
         assert (samples.device, samples.source, samples.boot_id) == ("gpu17", Source.SOURCE_HOST, 0x0123ABCD0123ABCD)
         assert samples.sampled_at_ns <= samples.received_at_ns
-    assert [s.sequence for s in found.publisher.kept.of(Samples)] == [1, 2]
+    assert [s.sequence for s in found.publisher.recorded.of(Samples)] == [1, 2]
 
 
 async def test_a_host_without_a_driver_has_no_gpu_metrics(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ async def test_an_empty_tree_reports_nothing_and_is_no_silence(tmp_path: Path) -
     """A status would make the pipeline wait for samples that can never come."""
     found = whole(tmp_path)
     assert await found.agent.read_once() == []
-    assert found.publisher.kept.of(CollectorStatus) == []
-    assert found.publisher.kept.of(Facts)[0].components == ()
+    assert found.publisher.recorded.of(CollectorStatus) == []
+    assert found.publisher.recorded.of(Facts)[0].components == ()
 
 
 async def test_what_a_host_is(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_what_a_host_is(tmp_path: Path) -> None:
     found = whole(machine(tmp_path), [h100()])
     await found.agent.read_once()
     await found.agent.read_once()
-    (result,) = found.publisher.kept.of(Facts)
+    (result,) = found.publisher.recorded.of(Facts)
     assert (result.vendor, result.model, result.serial) == ("Supermicro", "SYS-821GE", "S123")
     assert (result.os_version, result.booted_at_ns) == ("6.8.0-45-generic", BOOT_S * S)
     parts = {component.name: component for component in result.components}
@@ -91,7 +91,7 @@ async def test_facts_are_reported_again_when_they_change(tmp_path: Path) -> None
     write(root, {"sys/class/infiniband/mlx5_0/fw_ver": "28.43.2026"})
     await found.agent.find()
     await found.agent.read_once()
-    before, after = found.publisher.kept.of(Facts)
+    before, after = found.publisher.recorded.of(Facts)
     firmware = [next(c.firmware for c in result.components if c.name == "mlx5_0") for result in (before, after)]
     assert firmware == ["28.42.1000", "28.43.2026"]
 
@@ -105,7 +105,7 @@ async def test_a_status_reports_that_the_host_is_read_and_why_it_is_not(tmp_path
     (root / "sys").rename(root / "gone")
     await found.agent.find()
     await found.agent.read_once()
-    result = found.publisher.kept.of(CollectorStatus)
+    result = found.publisher.recorded.of(CollectorStatus)
     assert [(status.reachable, status.error) for status in result] == [
         (True, ""),
         (False, "nothing answers: no port, no GPU"),
@@ -178,7 +178,7 @@ async def test_of_another_machines_tree_no_link_of_this_one_is_received(tmp_path
 
 async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path) -> None:
     """A netdev that is no port of a known card keeps its own name; without an answer the last one holds."""
-    answer = told(
+    answer = lldp_json(
         interface("ens8np0", "leaf1", "ifname", "Ethernet12"), interface("eno8", "mgmt", "ifname", "ge-0/0/1")
     )
     (tmp_path / "answer").write_bytes(answer)
@@ -189,12 +189,12 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
     await found.agent.query_neighbors()
     await found.agent.read_once()
     received = (Neighbor("eno8", "mgmt", "ge-0/0/1"), Neighbor("mlx5_7", "leaf1", "Ethernet12"))
-    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(received)
+    assert set(found.publisher.recorded.of(Facts)[-1].neighbors) == set(received)
     (tmp_path / "answer").write_bytes(b"no json")
     await found.agent.query_neighbors()
     await found.agent.read_once()
     assert found.metrics.value("unreadable", "lldp") == 1
-    assert set(found.publisher.kept.of(Facts)[-1].neighbors) == set(received)
+    assert set(found.publisher.recorded.of(Facts)[-1].neighbors) == set(received)
 
 
 def test_rows_that_say_nothing_are_none() -> None:
@@ -215,7 +215,7 @@ def test_a_setting_that_no_one_knows_is_refused_by_name() -> None:
     with pytest.raises(ValidationError, match="cadense_s"):
         SPEC.Params.model_validate({"cadense_s": 1})
     with pytest.raises(Misconfigured, match="no such folder"):
-        host_agent(SPEC.Params.model_validate({"root": "/nonesuch"}), CollectorContext(KeptRecords(), "x"))  # type: ignore[arg-type]
+        host_agent(SPEC.Params.model_validate({"root": "/nonesuch"}), CollectorContext(RecordingPublisher(), "x"))  # type: ignore[arg-type]
 
 
 async def test_without_kafka_it_cannot_start() -> None:

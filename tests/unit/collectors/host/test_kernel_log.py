@@ -184,7 +184,9 @@ async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_pa
                 say(tmp_path, START_NS, f"mlx5_core {NIC0} ens1np0: Link up")
                 await asyncio.sleep(0.05)
             say(tmp_path, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
-            await found.publisher.kept.until(lambda: found.events()[-1:] != [] and found.events()[-1].port == "mlx5_0")
+            await found.publisher.recorded.until(
+                lambda: found.events()[-1:] != [] and found.events()[-1].port == "mlx5_0"
+            )
     finally:
         work.cancel()
         with contextlib.suppress(asyncio.CancelledError):

@@ -18,7 +18,7 @@ from collectors.host.rate_limit import RateLimiter
 from collectors.kernel.ports import Port
 from collectors.kernel.tree import Tree
 from streams.wire.models import EventKind
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.host_agent import SetClock
 from tests.fixtures.netlink_messages import message
 from tests.fixtures.nic_tree import write
@@ -77,7 +77,7 @@ class Host:
         self.now_s = 0.0
         self.links = Links(
             Tree(root), self.ports, AdminStates(disabled), RateLimiter(1.0, 20),
-            CollectorContext(KeptRecords(), "test", self.metrics, clock=SetClock()),
+            CollectorContext(RecordingPublisher(), "test", self.metrics, clock=SetClock()),
             lambda happening, _: self.said.append(happening), self._opened,
         )  # fmt: skip
 

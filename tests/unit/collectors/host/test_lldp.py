@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from collectors.host import lldp
 from streams.wire.errors import Reject
 from streams.wire.models import Neighbor
-from tests.fixtures.lldpd_output import interface, program, told
+from tests.fixtures.lldpd_output import interface, lldp_json, program
 
 
 def test_neighbours_by_netdev() -> None:
     """The port by its name; where its id is a MAC or a number, by its description."""
-    data = told(
+    data = lldp_json(
         interface("ens1np0", "leaf1", "ifname", "Ethernet12"),
         interface("ens2np0", "leaf2", "mac", "00:11:22:33:44:66", "swp5"),
         interface("ens3np0", "leaf3", "local", "17"),

@@ -14,7 +14,7 @@ from collectors.kernel.tree import Tree
 from collectors.nic.collector import SPEC, host_reader
 from streams.wire.errors import Misconfigured
 from streams.wire.models import CollectorStatus, Facts
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.nic_tree import CARD, NET, PORT, RDMA, rows, whole, write
 
 FABRIC = frozenset({Role.FABRIC})
@@ -49,7 +49,7 @@ async def test_two_ports_of_a_card_are_two_rows_with_names_of_their_own(tmp_path
     found = whole(tmp_path)
     result = rows(await found.host.read_once())
     assert {name: row["link_down_events"] for name, row in result.items()} == {"mlx4_0/1": 1, "mlx4_0/2": 2}
-    (facts,) = found.kept.of(Facts)
+    (facts,) = found.published.of(Facts)
     assert {c.name: c.alias for c in facts.components} == {
         "mlx4_0/1": ("ens9", "02:00:00:00:00:01", "0002:c903:0012:3456", "0000:1a:00.0"),
         "mlx4_0/2": ("ens9d1", "02:00:00:00:00:02", "0002:c903:0012:3456", "0000:1a:00.0"),
@@ -70,7 +70,7 @@ async def test_a_bond_and_a_virtual_function_are_no_ports(tmp_path: Path) -> Non
         link(tmp_path, f"sys/class/net/{name}", f"../../devices/pci0000:00/{address}/net/{name}")
     found = whole(tmp_path, wanted=FABRIC)
     assert set(rows(await found.host.read_once())) == {"mlx4_0/1", "mlx4_0/2"}
-    assert {c.name for c in found.kept.of(Facts)[0].components} == {"mlx4_0/1", "mlx4_0/2"}
+    assert {c.name for c in found.published.of(Facts)[0].components} == {"mlx4_0/1", "mlx4_0/2"}
     everything = rows(await whole(tmp_path).host.read_once())
     assert set(everything) == {"mlx4_0/1", "mlx4_0/2", "bond0", "ens9v0"}  # of the representor nothing could be read
 
@@ -83,7 +83,7 @@ async def test_a_renumbered_card_keeps_its_row(tmp_path: Path) -> None:
     (tmp_path / RDMA).rename(tmp_path / RDMA.replace("mlx5_0", "mlx5_5"))
     write(tmp_path, {PORT.replace("mlx5_0", "mlx5_5") + "/counters/port_rcv_data": "2000"})
     assert rows(await found.host.read_once())["mlx5_0"]["rx_bytes"] == 8000
-    assert [c.alias[0] for facts in found.kept.of(Facts) for c in facts.components] == ["mlx5_0/1", "mlx5_5"]
+    assert [c.alias[0] for facts in found.published.of(Facts) for c in facts.components] == ["mlx5_0/1", "mlx5_5"]
 
 
 async def test_a_port_that_goes_has_no_row_and_no_invented_state(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_a_port_that_goes_has_no_row_and_no_invented_state(tmp_path: Path)
     shutil.rmtree(tmp_path / RDMA)
     shutil.rmtree(tmp_path / NET)
     assert await found.host.read_once() is None
-    statuses = found.kept.of(CollectorStatus)
+    statuses = found.published.of(CollectorStatus)
     assert [status.reachable for status in statuses] == [True, False]
     assert statuses[1].error == "no fabric port among 0 found"
     assert statuses[1].last_sample_at_ns == statuses[0].last_sample_at_ns > 0
@@ -106,7 +106,7 @@ async def test_an_excluded_port_is_never_touched(tmp_path: Path) -> None:
     for pattern in ("mlx5_0", "ens1*", "946d:ae03:00aa:bbcc", "94:6d:*"):
         found = whole(tmp_path, exclude=(pattern,))
         assert await found.host.read_once() is None, pattern
-        assert found.kept.of(Facts)[0].components == ()
+        assert found.published.of(Facts)[0].components == ()
 
 
 async def test_facts_come_at_the_first_reading_and_at_changes_only(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ async def test_facts_come_at_the_first_reading_and_at_changes_only(tmp_path: Pat
     found = whole(tmp_path)
     for _ in range(5):
         await found.host.read_once()
-    assert len(found.kept.of(Facts)) == len(found.kept.of(CollectorStatus)) == 1
-    assert found.kept.of(CollectorStatus)[0].cadence_ns == 10**9
+    assert len(found.published.of(Facts)) == len(found.published.of(CollectorStatus)) == 1
+    assert found.published.of(CollectorStatus)[0].cadence_ns == 10**9
 
 
 async def test_the_life_of_a_host_is_the_kernels(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_the_life_of_a_host_is_the_kernels(tmp_path: Path) -> None:
     found = whole(tmp_path)
     samples = await found.host.read_once()
     assert samples is not None and samples.boot_id == 0x6F1E2D3C4B5A6978
-    assert found.kept.of(Facts)[0].booted_at_ns == 1_700_000_000 * 10**9
+    assert found.published.of(Facts)[0].booted_at_ns == 1_700_000_000 * 10**9
 
 
 async def test_a_sysfs_alone_is_a_root_as_well(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_root_that_is_not_there_is_refused_in_one_line(tmp_path: Path) -> None
     for wrong in ({"root": tmp_path / "none"}, {"ethtool_dir": tmp_path / "none"}):
         params = SPEC.Params.model_validate(wrong)
         with pytest.raises(Misconfigured, match="none"):
-            host_reader(params, CollectorContext(KeptRecords(), "c"), FABRIC)  # type: ignore[arg-type]
+            host_reader(params, CollectorContext(RecordingPublisher(), "c"), FABRIC)  # type: ignore[arg-type]
 
 
 def test_one_reading_of_this_machine_is_lines_of_json_and_no_error() -> None:
@@ -198,7 +198,7 @@ async def test_vital_product_data_reports_part_and_restriction(tmp_path: Path) -
             link(tmp_path, f"{RDMA}/device", "../../../devices/pci0000:00/0000:18:00.0")
         found = whole(tmp_path)
         result = rows(await found.host.read_once())["mlx5_0"]
-        component = next(c for c in found.kept.of(Facts)[0].components if c.name == "mlx5_0")
+        component = next(c for c in found.published.of(Facts)[0].components if c.name == "mlx5_0")
         assert (component.part_number, component.serial) == (("MCX75", "MT2301") if is_asked else ("MT_0000000838", ""))
         assert ("rx_bytes" in result, "cnp_sent" in result, "speed_bps" in result) == (True, not is_asked, not is_asked)
 
@@ -224,7 +224,7 @@ async def test_a_device_that_hangs_while_ports_are_looked_for_is_reported(tmp_pa
     found = whole(tmp_path, tree=tree)
     for _ in range(3):
         assert await found.host.read_once() is None
-    assert [s.error for s in found.kept.of(CollectorStatus)] == [
+    assert [s.error for s in found.published.of(CollectorStatus)] == [
         "a device does not answer while its ports are looked for"
     ]
     tree.free.set()
@@ -232,4 +232,4 @@ async def test_a_device_that_hangs_while_ports_are_looked_for_is_reported(tmp_pa
         if await found.host.read_once() is not None:
             break
         await asyncio.sleep(0.01)
-    assert found.kept.of(CollectorStatus)[-1].reachable
+    assert found.published.of(CollectorStatus)[-1].reachable

@@ -17,7 +17,7 @@ from collectors.snmp.restart_detection import RestartDetection
 from streams.fabric.catalogue import Metric
 from streams.wire.errors import Reject
 from streams.wire.models import Source
-from tests.fakes.publisher import KeptRecords
+from tests.fakes.publisher import RecordingPublisher
 from tests.fixtures.snmp_tables import row, switch
 
 S, DAY = 10**9, 86_400 * 10**9
@@ -30,7 +30,7 @@ def rows(composer: Composer, cells: dict[bytes, Column], cadence_s: float = 30) 
     """What is published of these tables, by port."""
     found = port_index(cells, mib.PHYSICAL, cadence_s, 100)
     reading = composer.compose(found, cells, (), 5 * S, 6 * S, 1)
-    samples = Emitter(KeptRecords(), "test", 1, Source.SOURCE_SNMP).samples("sw", reading)
+    samples = Emitter(RecordingPublisher(), "test", 1, Source.SOURCE_SNMP).samples("sw", reading)
     return {line["port"]: line["metrics"] for line in map(orjson.loads, json_lines(samples))}
 
 
