@@ -1,15 +1,22 @@
-"""Every detector has its package, its page, its runbook, and a labelled case in which it fires."""
+"""Every detector has all that makes it usable: page, runbook, fault, labelled case, policy rule and dashboard panel."""
 
 import importlib
 import pkgutil
 from pathlib import Path
 
 import pytest
+from orjson import loads
+from pydantic import ValidationError
 
+from streams.decide.policy import POLICY
 from streams.detect import detectors
+from streams.detect.correlate.stage import Correlate
 from streams.detect.detectors import DETECTORS
+from streams.detect.measure.stage import Measure
+from streams.detect.params import DetectParams
 from streams.replay.score import score
-from tests.contract.detect.cases import LABELLED, said
+from streams.simulation.faults import FAULT_OF, FAULTS
+from tests.contract.detect.cases import LABELLED, said, told
 
 ROOT = Path(__file__).parents[3]
 BY_SLUG = {detector.slug: detector for detector in DETECTORS}
@@ -57,3 +64,58 @@ def test_it_has_a_page_and_a_runbook_that_name_it(slug: str) -> None:
     for page in (ROOT / "docs/runbooks" / name, ROOT / "docs/detectors" / name):
         assert page.is_file(), page
         assert slug in page.read_text(encoding="utf-8"), page
+
+
+@pytest.mark.parametrize("slug", BY_SLUG)
+def test_its_thresholds_are_a_section_of_the_configuration(slug: str) -> None:
+    """`[detect.<section>]` has the package's own parameters, and refuses unknown keys by name."""
+    detector = BY_SLUG[slug]
+    assert isinstance(DetectParams().section(detector), detector.params)
+    with pytest.raises(ValidationError, match="no_such_threshold"):
+        DetectParams(**{detector.section: {"no_such_threshold": 1}})
+
+
+@pytest.mark.parametrize("slug", BY_SLUG)
+def test_the_simulation_injects_it_and_the_benchmark_scores_it(slug: str) -> None:
+    """`bench detection` and the simulator draw from FAULTS: a detector without a fault there would never be scored."""
+    assert FAULT_OF[slug] in FAULTS
+    assert FAULT_OF[slug].condition is BY_SLUG[slug].condition
+
+
+@pytest.mark.parametrize("slug", BY_SLUG)
+def test_the_policy_has_a_rule_for_its_first_occurrence(slug: str) -> None:
+    """A condition without a rule gets no remediation, and no hint for people."""
+    assert any(rule.condition is BY_SLUG[slug].condition and rule.occurrences == 1 for rule in POLICY)
+
+
+@pytest.mark.parametrize("slug", BY_SLUG)
+def test_the_dashboard_shows_it(slug: str) -> None:
+    """A panel lists open findings by detector; no query names one, so that none is left out."""
+    text = (ROOT / "dashboards/queries.py").read_text(encoding="utf-8")
+    assert "detector AS condition" in text
+    assert slug not in text
+
+
+@pytest.mark.parametrize("slug", [d.slug for d in DETECTORS if d.pod is not None])
+def test_a_state_of_its_own_is_in_the_snapshot_of_correlate(slug: str) -> None:
+    """A snapshot is taken in the middle of its labelled case, and read back the same."""
+    stage = Correlate(DetectParams())
+    stage.start_epoch(1)
+    stage.set_topology(LABELLED[slug][0].topology)
+    measure = Measure(DetectParams())
+    measure.start_epoch(1)
+    measure.set_topology(LABELLED[slug][0].topology)
+    snapshots = []
+    for message in told(slug):
+        for output in measure.process([message]):
+            if output.message is not None:
+                stage.process([output.message])
+        stage.advance_watermark(measure.watermark_ns)
+        snapshots.append(stage.snapshot())
+    with_state = [data for data in snapshots if slug in loads(data)["detectors"]]
+    assert with_state
+    assert any(loads(data)["detectors"][slug] for data in with_state)
+    for data in with_state[:: max(1, len(with_state) // 20)]:
+        other = Correlate(DetectParams())
+        other.restore(data)
+        assert loads(other.snapshot()) == loads(data)

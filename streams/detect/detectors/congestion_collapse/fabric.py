@@ -7,8 +7,8 @@ pod or the job since before a collapse was detected, the storm's root is the par
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from streams.detect.detectors.congestion_pfc_storm.fabric import is_storm, paused_device, pausing_device, root_storm
 from streams.detect.fabric_side import Cases, FabricSide, always, are_concurrent, detection_order
+from streams.detect.pfc_storm_tree import is_storm, paused_device, pausing_device, root_storm
 from streams.fabric.topology import Topology
 from streams.wire.models import BlastRadius, Condition, Evidence, Finding
 

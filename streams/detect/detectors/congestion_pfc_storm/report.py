@@ -20,18 +20,6 @@ VERSION = "1"
 StormSpell = Spell[PauseBegan | PfcWatchdogStorm]
 
 
-def pauser_of(finding: Finding) -> str:
-    """Return the device that pauses, of a finding of this detector."""
-    at = finding.evidence[0].at if finding.evidence else None
-    return at.device if at is not None else ""
-
-
-def paused_of(finding: Finding) -> str:
-    """Return the device that is paused, of a finding of this detector."""
-    ends = [end.device for end in subject_ends(finding.subject)]
-    return next((device for device in ends if device != pauser_of(finding)), "")
-
-
 def conclusion(
     params: StormParams, context: Context, subject: Subject, origin: Endpoint, run: Sequence[StormSpell]
 ) -> Conclusion:
