@@ -1,6 +1,6 @@
 """The state of `correlate`: shared evidence, and the states of all detectors by slug and key; its snapshot."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -31,7 +31,8 @@ _OF_DETECTOR: dict[str, TypeAdapter[dict[str, Any]]] = {
 
 def snapshot(state: CorrelateState) -> bytes:
     """Return JSON, as `restore` reads it."""
-    return orjson.dumps(state, option=orjson.OPT_NON_STR_KEYS)
+    detectors = {slug: own for slug, own in state.detectors.items() if own}
+    return orjson.dumps(replace(state, detectors=detectors), option=orjson.OPT_NON_STR_KEYS)
 
 
 def restore(data: bytes) -> CorrelateState:
