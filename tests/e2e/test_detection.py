@@ -1,4 +1,4 @@
-"""The trial of detection on a small fabric: some faults of every condition, all found, none invented."""
+"""Tests `railsight bench detection` on a small fabric: all faults of every condition are found, none is invented."""
 
 import json
 
@@ -12,9 +12,9 @@ EACH = 3
 
 
 def test_faults_of_every_condition_are_found_and_nothing_is_invented() -> None:
-    """Of each condition that the trial knows, with late, repeated and skewed messages and hard cases around them."""
-    asked = ("bench", "detection", "--gpus", "256", "--each", str(EACH), "--seed", "104", "--json")
-    ended = once(*asked, timeout_s=150)
+    """With late, duplicate and skewed messages, and negative cases."""
+    command = ("bench", "detection", "--gpus", "256", "--each", str(EACH), "--seed", "104", "--json")
+    ended = once(*command, timeout_s=150)
     result = json.loads(ended.stdout)
     assert result["conditions"].keys() == FAULT_OF.keys()
     assert (result["missed"], result["invented"]) == ([], [])

@@ -1,4 +1,4 @@
-"""The small fabric as its devices describe themselves (Facts): who they hear at their ports, and what they run."""
+"""The Facts that the devices of the small fabric report: LLDP neighbors and versions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,35 +14,35 @@ NIC_MODEL = "MCX755106AS"
 
 @dataclass
 class FactsWorld(SmallWorld):
-    """What goes wrong with cables and versions."""
+    """Faults of cables and versions."""
 
     swapped: dict[tuple[str, str], list[Seconds]] = field(default_factory=dict)
-    """Two ports whose cables have changed places."""
+    """Pairs of ports whose cables are swapped."""
     no_lldp: frozenset[str] = frozenset()
-    """Devices that hear nobody."""
+    """Devices without LLDP."""
     firmware: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
-    """Host -> from when its NICs run what, instead of `28.41.1000`."""
+    """By host, from when its NICs run which version; before that `28.41.1000`."""
     software: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
-    """Switch -> from when it runs what, instead of `4.30.1F`."""
+    """By switch, from when it runs which version; before that `4.30.1F`."""
 
     def other_messages(self, until: float) -> Iterator[Message]:
-        """What all devices say of themselves, again and again."""
+        """Yield the Facts of all devices, every FACTS_S."""
         for step in range(int(until // FACTS_S) + 1):
             for device in self.topology.links_of:
                 if not self.is_silent(device, step * FACTS_S):
                     yield self.facts(device, step * FACTS_S + 0.5)
 
     def facts(self, device: str, t: float, source: Source = GNMI) -> Facts:
-        """One device's word."""
+        """Return the Facts of one device."""
         own = self.topology.devices[device]
         ports = self._ports(device)
-        heard = () if device in self.no_lldp else (self._neighbor(port, t) for port in ports)
+        neighbors_of = () if device in self.no_lldp else (self._neighbor(port, t) for port in ports)
         nics = own.kind == "host"
         return Facts(
             device, at(t), source, vendor=own.vendor or "Maker", model=own.model or "Model",
             os_version="5.15" if nics else _at(self.software.get(device), t, "4.30.1F"),
             components=tuple(self._nic(port, t) for port in ports if nics),
-            neighbors=tuple(each for each in heard if each is not None),
+            neighbors=tuple(each for each in neighbors_of if each is not None),
         )  # fmt: skip
 
     def _nic(self, port: Port, t: float) -> Component:
@@ -57,15 +57,15 @@ class FactsWorld(SmallWorld):
         moved = self._moved(port, t)
         cable = self.topology.link_at(moved)
         assert cable is not None
-        # Of a cable that was moved, the other end hears where it was moved to.
+        # The other end of a moved cable receives the LLDP of the port to which it was moved.
         far = self._moved(cable.far_end(moved), t)
         return None if far.device in self.no_lldp else Neighbor(port.port, far.device, far.port)
 
     def _moved(self, port: Port, t: float) -> Port:
-        """The port whose cable is in this one."""
-        for pair, spans in self.swapped.items():
+        """Return the port whose cable is in this one."""
+        for pair, intervals in self.swapped.items():
             names = [Port(*name.split("/", 1)) for name in pair]
-            if port in names and any(begin <= t < end for begin, end in spans):
+            if port in names and any(begin <= t < end for begin, end in intervals):
                 return names[1 - names.index(port)]
         return port
 
@@ -75,6 +75,6 @@ def _at(changes: list[tuple[float, str]] | None, t: float, otherwise: str) -> st
 
 
 def lldp_facts(port: str, remote: str, t: float, source: Source = GNMI) -> Facts:
-    """A device hears one neighbour, and no other."""
+    """Return the Facts of a device with one LLDP neighbor."""
     (device, own), (far, other) = port.split("/", 1), remote.split("/", 1)
     return Facts(device, at(t), source, neighbors=(Neighbor(own, far, other),))

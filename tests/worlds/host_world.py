@@ -1,4 +1,4 @@
-"""The small fabric's hosts as the host agent tells of them: PCIe links, GPUs, and what the driver says of those."""
+"""The messages of the host agents of the small fabric: PCIe links, GPUs, and the Xids of their driver."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from tests.worlds.small_world import ROUND_S, Seconds, SmallWorld
 
 HOST = Source.SOURCE_HOST
 RECOVERED = 1540
-"""Stands for an Xid 154 by which the driver says that nothing need be done any more."""
+"""Represents an Xid 154 by which the driver reports that no action is needed any more."""
 GPUS = tuple(f"0000:{bus:02x}:00.0" for bus in (0x1B, 0x43, 0x52, 0x61, 0x9D, 0xC3, 0xD1, 0x9B))
 
 Pcie = tuple[float, float]
@@ -20,27 +20,27 @@ FULL: Pcie = (16, 32)
 
 @dataclass
 class HostWorld(SmallWorld):
-    """What goes wrong with parts, by `host/part`."""
+    """Faults of the parts of hosts, by `host/part`."""
 
     narrow: dict[str, list[Seconds]] = field(default_factory=dict)
     """Ports whose PCIe link has eight lanes of sixteen."""
     idle: dict[str, list[Seconds]] = field(default_factory=dict)
-    """Hosts whose GPUs idle, so that their links fall to 2.5 GT/s."""
+    """Hosts whose GPUs idle, so that their PCIe links run at 2.5 GT/s."""
     xids: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """When the driver says which Xid of a GPU."""
+    """By `host/gpu`, the times and codes of its Xids."""
 
     def other_messages(self, until: float) -> Iterator[Message]:
-        """What the agents of all hosts say."""
+        """Yield the messages of the agents of all hosts."""
         hosts = [device.name for device in self.topology.devices.values() if device.kind == "host"]
         for step in range(int(until // ROUND_S) + 1):
             for host in hosts:
                 if not self.is_silent(host, step * ROUND_S):
                     yield from self._read(host, step * ROUND_S + 0.25, step)
-        for name, told in self.xids.items():
-            yield from (xid(name, t, code) for t, code in told)
+        for name, xids in self.xids.items():
+            yield from (xid(name, t, code) for t, code in xids)
 
     def _read(self, host: str, t: float, step: int) -> Iterator[Samples]:
-        ports = [cable.lower.port for cable in self.topology.uplinks_of[host]]
+        ports = [link.lower.port for link in self.topology.uplinks_of[host]]
         lanes = {port: 8.0 if _in(self.narrow.get(f"{host}/{port}"), t) else 16.0 for port in ports}
         boot = 2 if t >= self.boots.get(host, float("inf")) else 1
         yield pcie(host, t, {port: (own, 32.0) for port, own in lanes.items()}, boot_id=boot, sequence=2 * step)
@@ -50,17 +50,17 @@ class HostWorld(SmallWorld):
         yield pcie(host, t, links, busy=busy, boot_id=boot, sequence=2 * step + 1)
 
 
-def _in(spans: Sequence[Seconds] | None, t: float) -> bool:
-    return any(begin <= t < end for begin, end in spans or ())
+def _in(intervals: Sequence[Seconds] | None, t: float) -> bool:
+    return any(begin <= t < end for begin, end in intervals or ())
 
 
 def xid(name: str, t: float, code: int, detail: str = "") -> Event:
-    """What the driver says of the GPU `host/address`."""
+    """Return an Xid of the driver about the GPU `host/address`."""
     host, _, gpu = name.partition("/")
     if code == RECOVERED:
         code, detail = 154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
-    said = f"NVRM: Xid (PCI:{gpu[:-2]}): {code}, {detail or 'pid=1234, name=python'}"
-    return Event(host, gpu, EventKind.GPU_XID, at(t), at(t), HOST, detail=said, code=code)
+    text = f"NVRM: Xid (PCI:{gpu[:-2]}): {code}, {detail or 'pid=1234, name=python'}"
+    return Event(host, gpu, EventKind.GPU_XID, at(t), at(t), HOST, detail=text, code=code)
 
 
 def pcie(
@@ -68,14 +68,14 @@ def pcie(
     busy: Mapping[str, float] | None = None, ecc: Mapping[str, float] | None = None, boot_id: int = 0,
     sequence: int = 1,
 ) -> Samples:  # fmt: skip
-    """One reading of the PCIe links of a host's ports, or with `busy` of its GPUs; None: it has none."""
-    said = {
+    """Return one reading of the PCIe links of a host's ports, or with `busy` of its GPUs; None: the row has no link."""
+    text = {
         Metric.PCIE_WIDTH_LANES: {name: link and link[0] for name, link in links.items()},
         Metric.PCIE_SPEED_GTPS: {name: link and link[1] for name, link in links.items()},
         Metric.PCIE_WIDTH_MAX_LANES: {name: link and most[0] for name, link in links.items()},
         Metric.PCIE_SPEED_MAX_GTPS: {name: link and most[1] for name, link in links.items()},
     }
-    values: dict[Metric, dict[str, float | None]] = dict(said)
+    values: dict[Metric, dict[str, float | None]] = dict(text)
     if busy is not None:
         values[Metric.GPU_UTILIZATION_RATIO] = dict(busy)
     if ecc is not None:

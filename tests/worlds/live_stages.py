@@ -1,4 +1,4 @@
-"""The four stages as they run live: told things as they arrive, killed and taken over by successors now and then."""
+"""The four stages as they run live: messages in order of arrival, stages killed and restored by successors."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -25,7 +25,7 @@ MAKE: tuple[Callable[[], Stage], ...] = (
 
 
 class LiveStages:
-    """One owner of each stage, and what they said."""
+    """One owner of each stage, and what they published."""
 
     def __init__(self, top: Topology) -> None:
         self._top = top
@@ -45,7 +45,7 @@ class LiveStages:
             self._advance(watermark)
 
     def end(self, at_ns: int) -> None:
-        """No more arrives, and time goes on until then."""
+        """Advance the watermark after the last message."""
         self._pass_on(self.stages[0].process([Progress("test", 0, 1, at_ns)]))
         self._advance(at_ns)
 
@@ -55,7 +55,7 @@ class LiveStages:
             self._pass_on(stage.advance_watermark(watermark_ns))
 
     def take_over(self, number: int) -> None:
-        """A stage is killed; a successor goes on from its snapshot."""
+        """Replace a stage by a successor that restores its snapshot."""
         self._epochs[number] += 1
         successor = MAKE[number]()
         successor.start_epoch(self._epochs[number])
@@ -77,9 +77,9 @@ class LiveStages:
 def run(
     messages: Iterable[Message], top: Topology, killed: Collection[tuple[int, int]] = ()
 ) -> list[Finding | Remediation]:
-    """All that is said of messages in the order of their arrival.
+    """Return all that is published for messages in order of arrival.
 
-    `killed` are (how many messages had come, which stage).
+    `killed` are (number of processed messages, number of the stage).
     """
     live = LiveStages(top)
     last_ns = 0
@@ -94,17 +94,17 @@ def run(
 
 
 def in_order(messages: Iterable[Message]) -> list[Message]:
-    """As a backtest has them."""
+    """Return the messages in event time order, as in a backtest."""
     return sorted(messages, key=event_time)
 
 
 def shuffled(
     messages: Sequence[Message], within_s: float, chance: random.Random, *, keep_order: bool = True
 ) -> list[Message]:
-    """Each message arrives late by chance, a tenth of them twice; a repetition comes after the first.
+    """Return the messages with random delays, a tenth of them twice; a duplicate arrives after the first.
 
-    With `keep_order`, what one source reads of one device arrives in the order in which it was read, as it does from
-    one sender over one partition. Without it nothing is in order: a bridge, or a collector that hands over.
+    With `keep_order`, the samples of one device and source arrive in the order in which they were read, as from one
+    sender over one partition. Without it nothing is in order, as from a bridge or during a takeover of a target.
     """
     late: list[tuple[float, int, Message]] = []
     newest: dict[tuple[object, ...], float] = {}
@@ -119,9 +119,9 @@ def shuffled(
     return [message for _, _, message in sorted(late, key=lambda item: item[:2])]
 
 
-def final_findings(said: Iterable[Finding | Remediation]) -> list[Finding]:
-    """The last revisions of what was so, but for ids and revisions, in an order of their own."""
-    newest = {one.id: one for one in said if isinstance(one, Finding)}
+def final_findings(published: Iterable[Finding | Remediation]) -> list[Finding]:
+    """Return the last revisions that were not retracted, without ids and revisions, sorted."""
+    newest = {one.id: one for one in published if isinstance(one, Finding)}
     parents = {one.id: f"{one.condition.name} {one.subject.id}" for one in newest.values()}
     plain = (
         replace(one, id="", revision=0, parent_id=parents.get(one.parent_id, one.parent_id))
@@ -131,9 +131,9 @@ def final_findings(said: Iterable[Finding | Remediation]) -> list[Finding]:
     return sorted(plain, key=repr)
 
 
-def histories(said: Iterable[Finding | Remediation]) -> dict[str, list[Finding | Remediation]]:
-    """By id, all that was said of it in its order, but for the numbers of the revisions."""
+def histories(published: Iterable[Finding | Remediation]) -> dict[str, list[Finding | Remediation]]:
+    """Return by id all that was published, in order, without the numbers of the revisions."""
     found: dict[str, list[Finding | Remediation]] = {}
-    for one in said:
+    for one in published:
         found.setdefault(one.id, []).append(replace(one, revision=0))
     return found

@@ -37,7 +37,7 @@ from streams.wire.symptoms import (
 from tests.worlds.small_fabric import topology
 
 T0 = 1_000_000
-"""The second at which the tests' time begins: far enough from 0 that no window reaches before it."""
+"""The second at which the tests' time begins, so far from 0 that no window begins before 0."""
 
 HOST, LEAF = "p1-h1/e0", "p1-l0/d1"
 LINK = "link:p1-h1/e0--p1-l0/d1"
@@ -45,12 +45,12 @@ GNMI, SNMP, NIC = Source.SOURCE_GNMI, Source.SOURCE_SNMP, Source.SOURCE_NIC
 
 
 def at(seconds: float) -> int:
-    """Event time, in ns, so many seconds after T0."""
+    """Return the event time in ns, so many seconds after T0."""
     return ns(T0 + seconds)
 
 
 def after(at_ns: int | None) -> float | None:
-    """The inverse of `at`."""
+    """Return the seconds after T0 of an event time."""
     return None if at_ns is None else at_ns / 1e9 - T0
 
 
@@ -62,12 +62,12 @@ def _symptom(port: str, payload: Payload, t: float, since: float | None, source:
 
 
 def growth(symptom: Symptom) -> int:
-    """By how much a counter grew; 0 where the symptom is none of a counter."""
+    """Return by how much a counter grew, 0 for symptoms of other kinds."""
     return symptom.payload.growth if isinstance(symptom.payload, CounterGrowth) else 0
 
 
 def span(symptom: Symptom) -> tuple[float | None, float | None]:
-    """When a state of a port began or was last active, and when that was observed."""
+    """Return when a state of a port began or was last active, and when that was observed."""
     payload = symptom.payload
     if isinstance(payload, CongestionEnded):
         return after(payload.last_active_ns), after(symptom.at_ns)
@@ -76,42 +76,42 @@ def span(symptom: Symptom) -> tuple[float | None, float | None]:
 
 
 def down(port: str, t: float, since: float | None = None, source: Source = GNMI) -> Symptom:
-    """It went down: told as it happened, or (with `since`) between two readings."""
+    """Return a transition to down: reported by an event, or (with `since`) between two readings."""
     return _symptom(port, PortTransition(PortChange.WENT_DOWN), t, since, source)
 
 
 def up(port: str, t: float, since: float | None = None, source: Source = GNMI) -> Symptom:
-    """It came up."""
+    """Return a transition to up."""
     return _symptom(port, PortTransition(PortChange.CAME_UP), t, since, source)
 
 
 def off(port: str, t: float, since: float | None = None) -> Symptom:
-    """A person disabled it."""
+    """Return that a port was shut by configuration."""
     return _symptom(port, PortTransition(PortChange.ADMIN_DISABLED), t, since, GNMI)
 
 
 def on(port: str, t: float, since: float | None = None) -> Symptom:
-    """A person enabled it."""
+    """Return that a port was enabled by configuration."""
     return _symptom(port, PortTransition(PortChange.ADMIN_ENABLED), t, since, GNMI)
 
 
 def counted(port: str, t: float, since: float, count: int, source: Source = GNMI) -> Symptom:
-    """Its counter of downs grew."""
+    """Return a growth of the counter of downs."""
     return _symptom(port, CounterGrowth(Metric.LINK_DOWN_EVENTS, count), t, since, source)
 
 
 def changed(port: str, t: float, since: float, count: int, source: Source = GNMI) -> Symptom:
-    """Its counter of transitions grew."""
+    """Return a growth of the counter of transitions."""
     return _symptom(port, CounterGrowth(Metric.LINK_TRANSITIONS, count), t, since, source)
 
 
 def restarted(device: str, t: float, since: float, boot_id: int = 0, *, by_event: bool = False) -> Symptom:
-    """The device restarted between two readings."""
+    """Return a restart of a device between two readings."""
     return Symptom(device, "", Restart(boot_id), at(t), at(since), GNMI, by_event)
 
 
 def flaps(port: str, *times: float, lasting: float = 2) -> list[Symptom]:
-    """Downs that are up again after `lasting`, told as they happen."""
+    """Return downs of `lasting` seconds each, reported by events."""
     return [symptom for t in times for symptom in (down(port, t), up(port, t + lasting))]
 
 
@@ -124,7 +124,7 @@ def samples(
     received: float | None = None, sequence: int = 1, delays: Sequence[int] = (),
     indexed: Mapping[tuple[Metric, int], Mapping[str, float | None]] | None = None,
 ) -> Samples:  # fmt: skip
-    """One reading: by metric, the value of each port; None is absent."""
+    """Return one reading: by metric, the value of each port; None is absent."""
     columns: Cells = {(metric, -1): cells for metric, cells in values.items()} | dict(indexed or {})
     row = tuple(dict.fromkeys(port for cells in columns.values() for port in cells))
 
@@ -144,13 +144,13 @@ def samples(
 
 
 def event(port: str, t: float, kind: EventKind, source: Source = GNMI) -> Event:
-    """Something that a device told as it happened."""
+    """Return an event of a device."""
     device, _, name = port.partition("/")
     return Event(device, name, kind, at(t), at(t), source)
 
 
 def last(findings: Iterable[Finding]) -> list[Finding]:
-    """The newest revision of each finding, oldest id first."""
+    """Return the newest revision of each finding, oldest id first."""
     newest: dict[str, Finding] = {}
     for finding in findings:
         if finding.id not in newest or newest[finding.id].revision < finding.revision:
@@ -159,14 +159,14 @@ def last(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def episodes(outputs: Iterable[Output]) -> Iterator[Finding]:
-    """What correlate said of links."""
+    """Yield the findings that correlate published as episodes."""
     return (o.message.finding for o in outputs if isinstance(o.message, Episode))
 
 
 def correlated(
     symptoms: Sequence[Symptom], until: float, params: DetectParams | None = None, top: Topology | None = None
 ) -> list[Finding]:
-    """All revisions that `correlate` says when each symptom comes at its time and time goes on until `until`."""
+    """Return all revisions that `correlate` publishes for symptoms at their times, with the watermark at `until`."""
     stage = Correlate(params or DetectParams())
     stage.start_epoch(1)
     outputs = stage.set_topology(top or topology())

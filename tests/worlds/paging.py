@@ -1,6 +1,6 @@
-"""A fabric as it is read live: each device at its own moments, late and out of order, and who is paged for it.
+"""The messages of the small fabric as they arrive live, late and out of order, and the pages that follow.
 
-Arrival is a clock of its own here, as it is for the runner and the notifier; stages are driven as they are live.
+Arrival has a clock of its own, as for the runner and the notifier; the stages are driven as they are live.
 """
 
 import random
@@ -24,9 +24,9 @@ CADENCE_S = 10
 def arrivals(
     world: SmallWorld, until: float, chance: random.Random, readers: Iterable[str] = ()
 ) -> Iterator[tuple[float, Message]]:
-    """(arrival, message): hosts read by their NICs, with an event for each edge; switches by gNMI.
+    """Yield (arrival, message): hosts by their NICs, with an event for each change; switches by gNMI.
 
-    A message comes up to 2 s after it was read, one in twenty up to 15 s.
+    A message arrives up to 2 s after it was read, one in twenty up to 15 s.
     """
     for device, cables in world.topology.links_of.items():
         if readers and device not in readers:
@@ -61,11 +61,11 @@ def _delay(chance: random.Random) -> float:
 
 
 def edges(world: SmallWorld, own: str, far: str) -> Iterator[tuple[float, bool]]:
-    """When the signal of a link came and went."""
-    spans = [s for port in (own, far) for s in world.down.get(port, ())]
-    spans += [s for port in (own, far) for s in world.offline.get(port.split("/")[0], ())]
+    """Yield when a link goes down and up."""
+    intervals = [s for port in (own, far) for s in world.down.get(port, ())]
+    intervals += [s for port in (own, far) for s in world.offline.get(port.split("/")[0], ())]
     up = True
-    for t in sorted({t for span in spans for t in span}):
+    for t in sorted({t for interval in intervals for t in interval}):
         now = world.is_up(own, far, t)
         if now != up:
             up = now
@@ -74,36 +74,36 @@ def edges(world: SmallWorld, own: str, far: str) -> Iterator[tuple[float, bool]]
 
 @dataclass
 class PublishedFindings:
-    """What came of it."""
+    """The published findings and their pages."""
 
     revisions: list[Finding] = field(default_factory=list)
     pages: dict[str, float] = field(default_factory=dict)
-    """Finding id -> when a person was called for it."""
+    """By finding id, when it paged."""
 
     @property
     def last(self) -> list[Finding]:
-        """The newest revision of each finding that was so."""
+        """Return the newest revision of each finding that was not retracted."""
         newest = {f.id: f for f in self.revisions}
         return [f for f in newest.values() if f.status is not Status.RETRACTED]
 
     @property
-    def alone(self) -> list[Finding]:
-        """Those that nothing explains."""
+    def roots(self) -> list[Finding]:
+        """Return the findings without a parent."""
         return [f for f in self.last if not f.parent_id]
 
     def children(self, parent: Finding) -> list[Finding]:
-        """What it explains, and what that explains."""
+        """Return the children of a finding, and their children."""
         own = [f for f in self.last if f.parent_id == parent.id]
         return [*own, *(below for f in own for below in self.children(f))]
 
     @property
     def paged(self) -> list[Finding]:
-        """The findings that a person was called for, as they ended."""
+        """Return the last revisions of the findings that paged."""
         return [f for f in self.last if f.id in self.pages]
 
 
 class PagedPipeline:
-    """The four stages and the notifier, with time as it arrives."""
+    """The four stages and the notifier, by the arrival clock."""
 
     def __init__(self, top: Topology, own: Stages | None = None) -> None:
         self._stages = own or stages()
@@ -112,14 +112,14 @@ class PagedPipeline:
             EPISODES: self._stages.attribute, FINDINGS: self._stages.decide,
         }  # fmt: skip
         self._notifier = Notifier(NotifyParams(cluster="test"))
-        self.heard = PublishedFindings()
+        self.published = PublishedFindings()
         self._now = 0.0
         for stage in (self._stages.measure, self._stages.correlate, self._stages.attribute, self._stages.decide):
             stage.start_epoch(1)
             self._pass_on(stage.set_topology(top))
 
     def run(self, messages: Iterable[tuple[float, Message]], until: float) -> PublishedFindings:
-        """Deliver each message at its arrival; time goes on each second."""
+        """Process each message at its arrival; the clock ticks each second."""
         second = 0.0
         for arrival, message in sorted(messages, key=lambda m: m[0]):
             while second < arrival:
@@ -130,7 +130,7 @@ class PagedPipeline:
         while second <= until:
             self._tick(second)
             second += 1
-        return self.heard
+        return self.published
 
     def _tick(self, second: float) -> None:
         self._now = second
@@ -143,14 +143,14 @@ class PagedPipeline:
         self._notifier.posted(alerts, at(second))
         for alert in alerts:
             if alert.labels["page"] == "true" and alert.ends_at_ns > at(second):
-                self.heard.pages.setdefault(alert.labels["finding_id"], second)
+                self.published.pages.setdefault(alert.labels["finding_id"], second)
 
     def _pass_on(self, outputs: list[Output]) -> None:
         for output in outputs:
             if output.message is None:
                 continue
             if isinstance(output.message, Finding):
-                self.heard.revisions.append(output.message)
+                self.published.revisions.append(output.message)
                 self._notifier.process(output.message, at(self._now))
             if (reader := self._reader.get(output.topic)) is not None:
                 self._pass_on(reader.process([output.message]))

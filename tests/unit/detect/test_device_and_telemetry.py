@@ -200,7 +200,7 @@ def test_a_dead_collector_is_one_critical_parent_and_its_devices_are_children(st
     world = SmallWorld(not_polled={device: [(100, GONE)] for device in own})
     named = [
         replace(s, collector="dead") if s.device in own else s
-        for s in statuses(world, 600, dies=lambda d: 100 if d in own else GONE)
+        for s in statuses(world, 600, ends_at=lambda d: 100 if d in own else GONE)
     ]
     found = _of(findings(play([*world.rounds(600), *named])), Condition.TELEMETRY_STALE)
     assert {f.subject.id for f in found} == {f"device:{d}" for d in own}

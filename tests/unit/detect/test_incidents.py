@@ -59,7 +59,7 @@ def _reboot(top: Topology, device: str, seed: int, *, is_read: bool) -> SmallWor
 
 def _is_one_incident(published: PublishedFindings, subject: str) -> Finding:
     """Assert that all findings have one root, and that at most one page was sent; return the root."""
-    (root,) = published.alone
+    (root,) = published.roots
     assert root.subject.id == subject
     assert len(published.children(root)) == len(published.last) - 1
     assert len(published.pages) <= 1
@@ -99,7 +99,7 @@ def test_a_plane_that_is_lost_is_one_incident_and_degraded_not_down() -> None:
         topology=top, offline={name: [OUTAGE] for name in switches}, boots=dict.fromkeys(switches, OUTAGE[1])
     )
     published = _run(world, 4)
-    (root,) = published.alone
+    (root,) = published.roots
     assert len(published.pages) == 1
     assert root.id in published.pages
     assert f"80 of {len(switches)} switches of plane 0 went down" in root.summary
@@ -117,7 +117,7 @@ def test_a_pod_without_power_is_one_incident() -> None:
     top = two_planes()
     members = [name for name, device in top.devices.items() if device.pod == "pod-02"]
     published = _run(SmallWorld(topology=top, offline={name: [OUTAGE] for name in members}), 5)
-    (root,) = published.alone
+    (root,) = published.roots
     assert set(published.pages) == {root.id}
     assert f"{len(members)} of {len(members)} devices of pod pod-02" in root.summary
     assert (root.subject.pod, root.cause) == ("pod-02", Cause.POD)
@@ -145,7 +145,7 @@ def test_hosts_report_a_leaf_down_while_no_switch_is_read() -> None:
         topology=top, offline={leaf: [(330.0, 480.0)]}, not_polled={name: [(90.0, 1e9)] for name in switches}
     )
     published = _run(world, 8, around=(leaf,), until=660.0)
-    (root,) = [f for f in published.alone if f.condition is not Condition.TELEMETRY_STALE]
+    (root,) = [f for f in published.roots if f.condition is not Condition.TELEMETRY_STALE]
     assert (root.condition, root.subject.id) == (Condition.DEVICE_DOWN, f"device:{leaf}")
     assert after(root.started_at_ns) == pytest.approx(330, abs=10)
     assert len([f for f in published.children(root) if f.condition is Condition.LINK_DOWN]) == 64
@@ -157,7 +157,7 @@ def test_a_line_card_is_one_incident_without_a_new_subject() -> None:
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.links_of[leaf]][:32]
     published = _run(SmallWorld(topology=top, down={f"{leaf}/{port}": [OUTAGE] for port in ports}), 7)
-    (root,) = published.alone
+    (root,) = published.roots
     assert (root.condition, root.cause) == (Condition.LINK_DOWN, Cause.SWITCH)
     assert len(published.children(root)) == 31
     assert len(published.pages) == 1
@@ -169,7 +169,7 @@ def test_two_links_at_once_are_two_findings() -> None:
     top, leaf = one_plane(), "pod-01-t0-p0-r0-01"
     ports = [(c.lower if c.lower.device == leaf else c.upper).port for c in top.links_of[leaf]][:2]
     published = _run(SmallWorld(topology=top, down={f"{leaf}/{port}": [OUTAGE] for port in ports}), 8, around=(leaf,))
-    assert len(published.alone) == len(published.last) == 2
+    assert len(published.roots) == len(published.last) == 2
 
 
 def test_a_link_that_stays_down_after_the_restart_pages_later() -> None:

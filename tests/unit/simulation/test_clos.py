@@ -1,4 +1,4 @@
-"""Generated fabrics: what holds for every one of them, and the counts of the sizes that others rely on."""
+"""Tests of generated fabrics: properties of all of them, and the counts of well-known sizes."""
 
 from collections import Counter
 from pathlib import Path
@@ -63,14 +63,14 @@ def test_the_largest_published_fabric_has_the_published_counts() -> None:
 
 
 def test_broken_out_ports_make_the_largest_fabric_with_two_tiers() -> None:
-    """Four planes of 512 ports a switch: the same 131,072 GPUs without T2s, as the multi-plane designs have it."""
+    """Four planes of 512 ports a switch: the same 131,072 GPUs without T2s, as in multi-plane designs."""
     assert shape_of(GenerateParams(gpus=131_072, radix=512, planes=4)).tiers == 2
 
 
 @given(_params())
 @settings(max_examples=60, deadline=None)
 def test_every_fabric_is_a_fine_inventory_within_the_radix(params: GenerateParams) -> None:
-    """No port has two cables, no switch more than it has ports, and every GPU is somewhere."""
+    """No port has two links, no switch more links than ports, and every GPU has a host."""
     own = generate(params)
     assert check(own) == []
     ports = _ports_of(own)
@@ -84,8 +84,8 @@ def test_every_fabric_is_a_fine_inventory_within_the_radix(params: GenerateParam
 
 @given(_params())
 @settings(max_examples=60, deadline=None)
-def test_rails_planes_and_pods_are_retained(params: GenerateParams) -> None:
-    """NIC r of a host meets T0s of one rail, one in each plane, of its own pod; no fabric link leaves its plane."""
+def test_links_stay_in_their_rail_plane_and_pod(params: GenerateParams) -> None:
+    """NIC r of a host has a link to one T0 of rail r in each plane of its pod; no fabric link leaves its plane."""
     own = generate(params)
     devices = {device.name: device for device in own.devices}
     rails_of: dict[str, set[int | None]] = {}
@@ -109,7 +109,7 @@ def test_rails_planes_and_pods_are_retained(params: GenerateParams) -> None:
 @given(_params())
 @settings(max_examples=60, deadline=None)
 def test_no_tier_is_narrower_than_the_one_below(params: GenerateParams) -> None:
-    """Non-blocking: T0s have as many paths up as down, or more where a neighbour is fuller; so have T1s."""
+    """Non-blocking: T0s have at least as many uplinks as downlinks, and so have T1s."""
     own = generate(params)
     tops = {1: "T0", 2: "T1", 3: "T2"}[shape_of(params).tiers]
     down: Counter[str] = Counter(link.z_device for link in own.links)
@@ -133,7 +133,7 @@ def test_a_full_t0_has_as_many_uplinks_as_downlinks() -> None:
 @given(_params())
 @settings(max_examples=40, deadline=None)
 def test_any_two_hosts_of_a_rail_can_reach_each_other(params: GenerateParams) -> None:
-    """The switches of each plane are one fabric: going up and down its links, every switch is met."""
+    """The switches of each plane are connected."""
     own = generate(params)
     for plane in range(params.planes):
         near: dict[str, set[str]] = {d.name: set() for d in own.devices if d.plane == plane}
@@ -149,7 +149,7 @@ def test_any_two_hosts_of_a_rail_can_reach_each_other(params: GenerateParams) ->
 
 
 def test_the_same_parameters_make_the_same_version() -> None:
-    """The digest is that of the first time; another size is another version."""
+    """The digest is the same; another size has another."""
     assert digest(generate(SMALL)) == digest(generate(SMALL))
     assert digest(generate(SMALL)) != digest(generate(SMALL.model_copy(update={"gpus": 92})))
 
@@ -163,8 +163,8 @@ def test_names_are_the_same_at_every_size() -> None:
     assert names == {"link:host-00003/mlx5_5--pod-01-t0-p0-r5-01/Ethernet1/3"}
 
 
-def test_jobs_share_the_hosts_side_by_side() -> None:
-    """As many jobs as asked for, each host in one; none where none are wanted."""
+def test_jobs_run_on_adjacent_hosts() -> None:
+    """There are as many jobs as requested, and each host has one; or there are none."""
     own = generate(SMALL.model_copy(update={"jobs": 5}))
     assert list(Counter(job.job for job in own.jobs).values()) == [5, 5, 5, 5, 4]
     assert [job.device for job in own.jobs] == [d.name for d in own.devices if d.kind == "host"]
@@ -183,16 +183,16 @@ def test_jobs_share_the_hosts_side_by_side() -> None:
         ({"gpus": 8, "jobs": 2}, "2 jobs cannot share 1 hosts"),
     ],
 )
-def test_what_cannot_be_built_is_refused_in_one_line(more: dict[str, int], says: str) -> None:
-    """The numbers that do not go together are named."""
+def test_an_impossible_fabric_is_refused_in_one_line(more: dict[str, int], says: str) -> None:
+    """The message names the numbers in conflict."""
     with pytest.raises(ImpossibleFabric) as caught:
         generate(GenerateParams.model_validate(more))
     assert str(caught.value) == says
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_written_folder_is_read_as_it_was(form: Literal["csv", "parquet"], tmp_path: Path) -> None:
-    """CSV or Parquet, and what stood there in the other form is gone."""
+def test_a_written_folder_is_read_back(form: Literal["csv", "parquet"], tmp_path: Path) -> None:
+    """As CSV or Parquet; files of the other format are removed."""
     own = generate(SMALL)
     write_folder(own, tmp_path, "parquet" if form == "csv" else "csv")
     write_folder(own, tmp_path, form)
@@ -200,8 +200,8 @@ def test_a_written_folder_is_read_as_it_was(form: Literal["csv", "parquet"], tmp
     assert read_folder(tmp_path) == own
 
 
-def test_a_table_that_has_no_rows_any_more_is_gone(tmp_path: Path) -> None:
-    """A folder that is written again holds no jobs of the time before."""
+def test_a_table_without_rows_is_removed(tmp_path: Path) -> None:
+    """A folder that is written again has no jobs of the previous version."""
     write_folder(generate(SMALL), tmp_path)
     write_folder(generate(SMALL.model_copy(update={"jobs": 0})), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["devices.csv", "links.csv"]

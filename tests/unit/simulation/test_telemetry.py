@@ -1,4 +1,4 @@
-"""What the trial's sources read and how it travels: in order of arrival, late and twice, in runs of collectors."""
+"""Tests of the messages of the simulated fabric: in order of arrival, late and duplicate ones, runs of collectors."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -31,38 +31,38 @@ from streams.wire.models import CollectorStatus, Event, EventKind, Facts, Messag
 
 S = 10**9
 INVENTORY = generate(GenerateParams(gpus=256, jobs=0))
-PLANT = fabric_arrays(INVENTORY)
+FABRIC = fabric_arrays(INVENTORY)
 PODS = {device.name: device.pod for device in INVENTORY.devices}
 TOPOLOGY = Topology(INVENTORY)
 HOUR = Interval(START_NS, START_NS + 3600 * S)
-PROMPT = DeliveryModel(late_ratio=0, duplicate_ratio=0, poll_only_ratio=0)
-SWITCH = len(PLANT.devices) - 1
+IMMEDIATE = DeliveryModel(late_ratio=0, duplicate_ratio=0, poll_only_ratio=0)
+SWITCH = len(FABRIC.devices) - 1
 
 
-def span(start_s: float, end_s: float) -> Interval:
+def interval(start_s: float, end_s: float) -> Interval:
     return Interval(START_NS + round(start_s * S), START_NS + round(end_s * S))
 
 
 def sent(
-    effects: Sequence[Effect], until_s: float, travel: DeliveryModel = PROMPT, seed: int = 5, of_nics_s: float = 10.0
+    effects: Sequence[Effect], until_s: float, model: DeliveryModel = IMMEDIATE, seed: int = 5, of_nics_s: float = 10.0
 ) -> list[Message]:
-    """All messages of a fabric in which this happens, as they come."""
-    chance = np.random.default_rng(seed)
-    world = World(INVENTORY, PLANT, Traffic(32, 8, HOUR, chance), effects, START_NS, chance)
-    delivery = Telemetry(world, TOPOLOGY, effects, Cadence(10.0, of_nics_s), travel, chance)
+    """Return all messages of a fabric with these effects, in order of arrival."""
+    rng = np.random.default_rng(seed)
+    world = World(INVENTORY, FABRIC, Traffic(32, 8, HOUR, rng), effects, START_NS, rng)
+    delivery = Telemetry(world, TOPOLOGY, effects, Cadence(10.0, of_nics_s), model, rng)
     slices = delivery.batches(START_NS, START_NS + round(until_s * S), S)
     return [message for _, came in slices for message in came]
 
 
-def test_one_seed_is_one_trial() -> None:
-    """The same messages in the same order; another seed makes others."""
+def test_one_seed_gives_the_same_messages() -> None:
+    """In the same order; another seed gives others."""
     once, again, other = (sent((), 60, DeliveryModel(), seed) for seed in (5, 5, 6))
-    said = [[(m.device, m.sampled_at_ns) for m in own if isinstance(m, Samples)] for own in (once, again, other)]
-    assert said[0] == said[1] != said[2]
+    keys = [[(m.device, m.sampled_at_ns) for m in own if isinstance(m, Samples)] for own in (once, again, other)]
+    assert keys[0] == keys[1] != keys[2]
 
 
-def test_some_come_late_and_some_twice() -> None:
-    """In the share that was asked for; what is late comes after a newer one of its device."""
+def test_some_messages_are_late_and_some_arrive_twice() -> None:
+    """In the configured ratios; a late message arrives after a newer one of its device."""
     own = [m for m in sent((), 600, DeliveryModel(late_ratio=0.05, duplicate_ratio=0.05)) if isinstance(m, Samples)]
     readings = Counter((m.device, m.source, m.sequence) for m in own)
     assert 0.02 < sum(count == 2 for count in readings.values()) / len(readings) < 0.08
@@ -75,13 +75,13 @@ def test_some_come_late_and_some_twice() -> None:
     assert behind > 50
 
 
-def test_both_ends_tell_of_a_signal_that_goes_and_comes() -> None:
-    """By events of both devices; a switch that refuses ON_CHANGE tells nothing."""
-    down = SignalLoss(0, span(31, 34))
-    told = [m for m in sent([down], 60) if isinstance(m, Event)]
-    kinds = Counter((m.device, m.source, m.kind) for m in told)
-    host, leaf = (PLANT.devices[int(end)] for end in (0, np.repeat(np.arange(len(PLANT.devices)),
-                  [len(own) for own in PLANT.ports])[PLANT.links[0][1]]))  # fmt: skip
+def test_both_ends_send_events_of_a_signal_loss() -> None:
+    """A switch that refuses ON_CHANGE sends none."""
+    down = SignalLoss(0, interval(31, 34))
+    events = [m for m in sent([down], 60) if isinstance(m, Event)]
+    kinds = Counter((m.device, m.source, m.kind) for m in events)
+    host, leaf = (FABRIC.devices[int(end)] for end in (0, np.repeat(np.arange(len(FABRIC.devices)),
+                  [len(own) for own in FABRIC.ports])[FABRIC.links[0][1]]))  # fmt: skip
     for kind in (EventKind.LINK_DOWN, EventKind.LINK_UP):
         assert kinds[host, Source.SOURCE_NIC, kind] == kinds[leaf, Source.SOURCE_GNMI, kind] == 1
     polled = [
@@ -92,14 +92,15 @@ def test_both_ends_tell_of_a_signal_that_goes_and_comes() -> None:
     assert {m.device for m in polled} == {host}
 
 
-def test_who_is_silent_says_nothing_and_its_collector_says_so() -> None:
-    """A switch that is not read is told of at each cadence; a host's agent that is dead is told of by nobody."""
+def test_a_device_that_is_not_polled_sends_nothing() -> None:
+    """The collector of a switch reports it at each cadence; a host's agent that has ended reports nothing."""
     own = sent(
-        [NotPolled(SWITCH, span(60, 200), is_reported=True), NotPolled(0, span(60, 200), is_reported=False)], 200
+        [NotPolled(SWITCH, interval(60, 200), is_reported=True), NotPolled(0, interval(60, 200), is_reported=False)],
+        200,
     )
     after = [m for m in own if isinstance(m, Samples | CollectorStatus) and _at(m) > START_NS + 75 * S]
-    assert not [m for m in after if m.device == PLANT.devices[0]]
-    of_switch = [m for m in after if m.device == PLANT.devices[SWITCH]]
+    assert not [m for m in after if m.device == FABRIC.devices[0]]
+    of_switch = [m for m in after if m.device == FABRIC.devices[SWITCH]]
     assert len(of_switch) > 10
     assert all(isinstance(m, CollectorStatus) and not m.reachable for m in of_switch)
 
@@ -108,70 +109,74 @@ def _at(message: Samples | CollectorStatus) -> int:
     return message.sampled_at_ns if isinstance(message, Samples) else message.at_ns
 
 
-def test_a_collector_that_starts_anew_has_another_run() -> None:
-    """Only of its own switches."""
-    own = [m for m in sent([CollectorRestart(collector_of(SWITCH), span(31, 45))], 90) if isinstance(m, Samples)]
+def test_a_restarted_collector_has_another_run() -> None:
+    """Only the samples of its own switches have it."""
+    own = [m for m in sent([CollectorRestart(collector_of(SWITCH), interval(31, 45))], 90) if isinstance(m, Samples)]
     runs = {m.device: m.collector_run for m in own}
     assert {device for device, run in runs.items() if run == 2} == {
-        name for i, name in enumerate(PLANT.devices)
-        if not PLANT.is_host[i] and collector_of(i) == collector_of(SWITCH)
+        name for i, name in enumerate(FABRIC.devices)
+        if not FABRIC.is_host[i] and collector_of(i) == collector_of(SWITCH)
     }  # fmt: skip
 
 
-def test_a_device_that_was_away_is_in_another_boot() -> None:
-    """And brought nothing meanwhile."""
+def test_a_rebooted_device_has_another_boot_id() -> None:
+    """It sends nothing meanwhile."""
     own = [
-        m for m in sent([Rebooting(0, span(31, 85))], 150) if isinstance(m, Samples) and m.device == PLANT.devices[0]
+        m
+        for m in sent([Rebooting(0, interval(31, 85))], 150)
+        if isinstance(m, Samples) and m.device == FABRIC.devices[0]
     ]
     assert len({m.boot_id for m in own}) == 2
     assert not [m for m in own if START_NS + 36 * S < m.sampled_at_ns < START_NS + 80 * S]
 
 
-def test_nics_are_read_oftener_than_switches() -> None:
-    """Each at its own cadence, and the agent beside the NIC at its own."""
+def test_nics_are_polled_more_often_than_switches() -> None:
+    """Each at its own cadence, and so is the agent of the host."""
     own = [m for m in sent((), 120, of_nics_s=1.0) if isinstance(m, Samples)]
     count = Counter((m.device, m.source, m.row_kind) for m in own)
-    assert 118 <= count[PLANT.devices[0], Source.SOURCE_NIC, RowKind.ROW_KIND_PORT] <= 120
-    assert 11 <= count[PLANT.devices[SWITCH], Source.SOURCE_GNMI, RowKind.ROW_KIND_PORT] <= 12
-    of_agents = [count[name, Source.SOURCE_HOST, RowKind.ROW_KIND_GPU] for name in PLANT.devices[:32]]
+    assert 118 <= count[FABRIC.devices[0], Source.SOURCE_NIC, RowKind.ROW_KIND_PORT] <= 120
+    assert 11 <= count[FABRIC.devices[SWITCH], Source.SOURCE_GNMI, RowKind.ROW_KIND_PORT] <= 12
+    of_agents = [count[name, Source.SOURCE_HOST, RowKind.ROW_KIND_GPU] for name in FABRIC.devices[:32]]
     assert set(of_agents) <= {3, 4}
-    for name in PLANT.devices[:32]:
+    for name in FABRIC.devices[:32]:
         times = [m.sampled_at_ns for m in own if m.device == name and m.source is Source.SOURCE_NIC]
         assert times == sorted(times)
 
 
-def test_who_runs_another_version_says_so_when_asked() -> None:
-    """And the usual one after it was changed back."""
-    asked = START_NS + 80 * S, START_NS + 320 * S
-    facts = [m for m in sent([VersionChange((0, 3), NIC, "0.1", span(60, 300), asked)], 400) if isinstance(m, Facts)]
+def test_a_changed_version_shows_once_facts_are_polled() -> None:
+    """So does the common one after the change is undone."""
+    polled = START_NS + 80 * S, START_NS + 320 * S
+    facts = [
+        m for m in sent([VersionChange((0, 3), NIC, "0.1", interval(60, 300), polled)], 400) if isinstance(m, Facts)
+    ]
     for device in (0, 3):
-        own = [m for m in facts if m.device == PLANT.devices[device]]
+        own = [m for m in facts if m.device == FABRIC.devices[device]]
         versions = [{part.firmware for part in m.components} for m in own]
         assert versions == [{VERSIONS[NIC]}, {"0.1"}, {VERSIONS[NIC]}]
-    assert len([m for m in facts if m.device == PLANT.devices[1]]) == 1
+    assert len([m for m in facts if m.device == FABRIC.devices[1]]) == 1
 
 
-def test_ends_hear_who_is_in_the_other_place() -> None:
-    """From when they are asked after the cables were swapped until they are asked after they were put back."""
+def test_lldp_shows_swapped_cables_once_facts_are_polled() -> None:
+    """Until the facts are polled after the cables were put back."""
     first, second = 0, 8
-    facts = [m for m in sent([CablesSwapped((first, second), span(60, 300), 20.0)], 400) if isinstance(m, Facts)]
-    host = [m for m in facts if m.device == PLANT.devices[0]]
-    heard = [next(n for n in m.neighbors if n.port == PLANT.ports[0][0]) for m in host]
-    assert len(heard) == 3
-    assert heard[0] == heard[2] != heard[1]
+    facts = [m for m in sent([CablesSwapped((first, second), interval(60, 300), 20.0)], 400) if isinstance(m, Facts)]
+    host = [m for m in facts if m.device == FABRIC.devices[0]]
+    neighbors = [next(n for n in m.neighbors if n.port == FABRIC.ports[0][0]) for m in host]
+    assert len(neighbors) == 3
+    assert neighbors[0] == neighbors[2] != neighbors[1]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.slug)
-def test_each_condition_makes_what_it_says(fault: Fault) -> None:
-    """A truth of that condition within the time, at a device that there is, and something that happens for it."""
-    chance = np.random.default_rng(3)
+def test_each_fault_has_truth_and_effects_of_its_condition(fault: Fault) -> None:
+    """The truth lies within the time and at an existing device, and there are effects."""
+    rng = np.random.default_rng(3)
     tiers = {device.name: device.tier for device in INVENTORY.devices}
     day = Interval(START_NS, START_NS + 8 * 3600 * S)
-    places = FaultPlacer(PLANT, [tiers[name] for name in PLANT.devices], Traffic(32, 8, day, chance), chance, PODS)
+    placer = FaultPlacer(FABRIC, [tiers[name] for name in FABRIC.devices], Traffic(32, 8, day, rng), rng, PODS)
     for _ in range(3):
-        made = fault.inject(places, day)
+        made = fault.inject(placer, day)
         assert made.effects
         assert fault.condition in {truth.condition for truth in made.truths}
         for truth in made.truths:
-            assert truth.device in {*PLANT.devices, *PODS.values()}
+            assert truth.device in {*FABRIC.devices, *PODS.values()}
             assert day.start_ns <= truth.start_ns < truth.end_ns <= day.end_ns

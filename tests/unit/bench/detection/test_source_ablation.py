@@ -1,4 +1,4 @@
-"""A simulated day without one of its sources: what does not come, and what of what is said then is new and false."""
+"""Tests of the comparison of a simulated day with the same day without one source."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -39,14 +39,14 @@ ALL: list[Message] = [NIC, KERNEL, AGENT, SWITCH]
         ("kernel", [NIC, AGENT, SWITCH]),
     ],
 )  # fmt: skip
-def test_a_source_that_is_missing_brings_nothing_from_then_on(name: str, left: list[Message]) -> None:
+def test_a_removed_source_sends_nothing_from_then_on(name: str, left: list[Message]) -> None:
     """All others do, and it did until then."""
     assert list(without_source([(1, ALL), (2, ALL)], name, 1)) == [(1, ALL), (2, left)]
     assert not name or name in SOURCES
 
 
-def said(seen: ScoredFinding, **more: Any) -> Finding:
-    """The finding that was counted so."""
+def finding_of(seen: ScoredFinding, **more: Any) -> Finding:
+    """Return the finding of a scored one."""
     return finding(
         f"{seen.condition.slug} {seen.subject_id}", condition=seen.condition, subject=Subject(seen.subject_id),
         started_at_ns=seen.start_ns, resolved_at_ns=seen.end_ns, **more,
@@ -54,8 +54,8 @@ def said(seen: ScoredFinding, **more: Any) -> Finding:
 
 
 def outcome(*invented: ScoredFinding, findings: Iterable[Finding] = (), pages: Iterable[str] = ()) -> Outcome:
-    """Of a run that found nothing else."""
-    every = {one.id: one for one in (*map(said, invented), *findings)}
+    """Return the outcome of a run with no other findings."""
+    every = {one.id: one for one in (*map(finding_of, invented), *findings)}
     score = Score((), (), invented)
     return Outcome(TrialSpec(without="nic"), [], score, every, {}, dict.fromkeys(pages, 1), {}, Counter(), 1.0)
 
@@ -69,21 +69,21 @@ def seen(condition: Condition, subject: str, at_ns: int = 1) -> ScoredFinding:
 DOWN, STALE = seen(Condition.LINK_DOWN, "link:a"), seen(Condition.TELEMETRY_STALE, "device:host-1")
 
 
-def test_only_what_is_new_and_no_staleness_is_false() -> None:
-    """What the whole day invents as well is not the lack's doing."""
-    lack = SourceAblation(outcome(DOWN), outcome(DOWN, STALE))
-    assert lack.new_false_findings == []
-    assert lack.as_dict()["fine"]
+def test_only_new_findings_except_staleness_are_false() -> None:
+    """A finding that the complete day invents as well is not caused by the missing source."""
+    ablation = SourceAblation(outcome(DOWN), outcome(DOWN, STALE))
+    assert ablation.new_false_findings == []
+    assert ablation.as_dict()["fine"]
     other = seen(Condition.DEVICE_DOWN, "device:host-1")
-    lack = SourceAblation(outcome(DOWN), outcome(DOWN, STALE, other))
-    assert lack.new_false_findings == [other]
-    assert "new false finding: device/down device:host-1" in list(lack.lines())
-    assert not lack.as_dict()["fine"]
+    ablation = SourceAblation(outcome(DOWN), outcome(DOWN, STALE, other))
+    assert ablation.new_false_findings == [other]
+    assert "new false finding: device/down device:host-1" in list(ablation.lines())
+    assert not ablation.as_dict()["fine"]
 
 
-def test_what_the_whole_day_did_not_invent_at_that_time_or_what_pages_counts() -> None:
-    """Said for the record, at another time or taken back, it was no invention; and none excuses a page for nothing."""
-    for whole in (said(DOWN, severity=Severity.INFO), said(DOWN, status=Status.RETRACTED)):
+def test_findings_at_other_times_and_false_pages_count() -> None:
+    """INFO, retracted and earlier findings of the complete day are no excuse, and none excuses a false page."""
+    for whole in (finding_of(DOWN, severity=Severity.INFO), finding_of(DOWN, status=Status.RETRACTED)):
         assert SourceAblation(outcome(findings=[whole]), outcome(DOWN)).new_false_findings == [DOWN]
     assert SourceAblation(outcome(seen(Condition.LINK_DOWN, "link:a", 9)), outcome(DOWN)).new_false_findings == [DOWN]
-    assert SourceAblation(outcome(DOWN), outcome(DOWN, pages=[said(DOWN).id])).new_false_findings == [DOWN]
+    assert SourceAblation(outcome(DOWN), outcome(DOWN, pages=[finding_of(DOWN).id])).new_false_findings == [DOWN]

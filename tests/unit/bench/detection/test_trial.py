@@ -1,4 +1,4 @@
-"""What comes of a simulated day: from when on a fault could be known, also where the score makes one of two."""
+"""Tests of the outcome of a simulated day: from when on a fault could be detected, also if the score merges two."""
 
 from collections import Counter
 
@@ -13,13 +13,13 @@ S = 10**9
 
 
 def fault(start_s: int, end_s: int, known_s: int) -> InjectedFault:
-    """A slow rail of one host."""
+    """Return a slow rail of one host."""
     truth = ground_truth.Truth(start_s * S, end_s * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
     return InjectedFault((GroundTruth(truth, known_s * S),), (), "slow")
 
 
-def test_two_faults_that_count_as_one_could_be_known_with_the_first() -> None:
-    """The score joins faults of one place that follow each other: its truth began as the first did."""
+def test_merged_faults_are_detectable_with_the_first() -> None:
+    """The score merges consecutive faults of one place; the merged truth begins with the first."""
     first, second = fault(1000, 1100, 1010), fault(1130, 1200, 1140)
     joined = Truth(1000 * S, 1200 * S, Condition.RAIL_DEGRADED, "host-1", "mlx5_0", 60.0)
     seen = ScoredFinding(
@@ -31,8 +31,8 @@ def test_two_faults_that_count_as_one_could_be_known_with_the_first() -> None:
     assert outcome.delays_s(Condition.RAIL_DEGRADED) == [5.0]
 
 
-def test_a_fault_at_several_devices_is_where_its_finding_says() -> None:
-    """One that names none of them leaves it where it was."""
+def test_a_fault_at_several_devices_is_at_the_device_of_its_finding() -> None:
+    """A finding at another device changes nothing."""
     truth = ground_truth.Truth(1000 * S, 2000 * S, Condition.FLEET_VERSION_DRIFT, "leaf-1", "", 180.0)
     known = GroundTruth(truth, 1010 * S, devices=("leaf-1", "leaf-2"))
     there, elsewhere = (

@@ -1,4 +1,4 @@
-"""The load's bytes are those that collectors would send."""
+"""Tests that the bytes of the load are those that collectors would send."""
 
 from dataclasses import replace
 
@@ -21,8 +21,8 @@ def group(request: pytest.FixtureRequest) -> Group:
 
 
 @pytest.mark.parametrize("sequence", [FIRST_SEQUENCE, FIRST_SEQUENCE + 129, (1 << 21) - 1])
-def test_a_message_of_pieces_is_the_codecs(group: Group, sequence: int) -> None:
-    """Cut once and filled again, a message has the bytes that the codec writes for the same Samples."""
+def test_a_message_from_a_template_has_the_bytes_of_the_codec(group: Group, sequence: int) -> None:
+    """The template is cut once; a filled one equals the codec's bytes for the same Samples."""
     none = (NO_INDEX,)
     expected = Samples(
         "d2", group.reader.source, "c", 77, sequence, 1_700_000_000_000_000_001, 1_700_000_000_000_000_002,
@@ -34,15 +34,15 @@ def test_a_message_of_pieces_is_the_codecs(group: Group, sequence: int) -> None:
     assert group.samples[1].message(stamped, group.counters[1], group.gauges[1]) == to_bytes(expected)
 
 
-def test_a_status_of_pieces_is_the_codecs() -> None:
-    """The same of a collector's status."""
+def test_a_status_from_a_template_has_the_bytes_of_the_codec() -> None:
+    """The same holds for a collector's status."""
     status = CollectorStatus("gnmi", 5, Source.SOURCE_GNMI, "leaf", 123, True, last_sample_at_ns=120, cadence_ns=10)
     assert status_pieces(status).message(123, 120) == to_bytes(status)
     assert status_pieces(replace(status, at_ns=9)).message(124, 121) != to_bytes(status)
 
 
-def test_the_digest_of_rows_is_the_collectors() -> None:
-    """A reader that knows a digest from a collector knows it from the load."""
+def test_the_digest_of_rows_is_that_of_the_collectors() -> None:
+    """A decoder that has cached a digest of a collector finds it for the load."""
     rows = ("Ethernet1/1", "Ethernet1/2", "")
     assert rows_digest(rows) == columns.rows_digest(rows)
 
@@ -52,8 +52,8 @@ def test_there_are_24_metrics(group: Group) -> None:
     assert len(group.metrics) + len(GAUGES) == METRICS
 
 
-def test_what_cannot_be_cut_is_said() -> None:
-    """A template whose marks stand there twice would make wrong messages, and is refused."""
+def test_an_ambiguous_template_is_refused() -> None:
+    """A template in which a mark occurs twice would produce wrong messages."""
     table = Table((), (), np.zeros((0, 1), np.uint64))
     with pytest.raises(AssertionError, match="differently"):
         samples_pieces(

@@ -1,4 +1,4 @@
-"""What the load reads, when, and what its faults do."""
+"""Tests of the load: what it reads and when, and what its faults change."""
 
 from collections import Counter
 from pathlib import Path
@@ -45,8 +45,8 @@ def test_each_device_is_read_once_a_cadence_evenly_spread(fleet: Fleet) -> None:
         assert max(counts) - min(counts) <= 1
 
 
-def test_a_slot_that_comes_late_leaves_nobody_out(fleet: Fleet) -> None:
-    """A device that was due in a slot that never came is read in the next."""
+def test_a_late_slot_leaves_no_device_out(fleet: Fleet) -> None:
+    """A device that was due in a missed slot is read in the next."""
     read: Counter[str] = Counter()
     for until_s in (3.0, 3.1, 14.0, 29.999):
         for encoded in fleet.readings(until_s, 1):
@@ -54,39 +54,39 @@ def test_a_slot_that_comes_late_leaves_nobody_out(fleet: Fleet) -> None:
     assert set(read.values()) == {3}
 
 
-def _said(fleet: Fleet, until_s: float) -> list[CollectorStatus]:
+def _statuses(fleet: Fleet, until_s: float) -> list[CollectorStatus]:
     list(fleet.readings(until_s, 5))
     return [from_bytes(CollectorStatus, encoded.value) for encoded in fleet.statuses(until_s, 9)]
 
 
-def test_a_device_that_is_read_is_spoken_of_at_first_contact_and_once_a_minute(fleet: Fleet) -> None:
-    """Each with how often it is read; of those that are due in a minute, as many in each sixth of it."""
-    first = _said(fleet, CADENCE_S - 1e-6)
+def test_the_status_of_a_device_is_reported_at_first_contact_and_once_a_minute(fleet: Fleet) -> None:
+    """Each status has the cadence; those of a minute are evenly spread over it."""
+    first = _statuses(fleet, CADENCE_S - 1e-6)
     assert len({status.device for status in first}) == len(first) == HOSTS + LEAVES
     assert all(status.reachable and status.cadence_ns == 10**10 for status in first)
-    later = [_said(fleet, CADENCE_S * round_ - 1e-6) for round_ in range(2, 8)]
+    later = [_statuses(fleet, CADENCE_S * round_ - 1e-6) for round_ in range(2, 8)]
     assert sorted(status.device for part in later for status in part) == sorted(s.device for s in first)
     assert max(len(part) for part in later) <= 1 + (HOSTS + LEAVES) // 6 + 1
     assert STATUS_INTERVAL_S == EVERY_S
 
 
-def test_a_switch_that_goes_is_said_to_be_lost_and_a_host_says_nothing(fleet: Fleet) -> None:
-    """At once and at each reading that fails; a host's collector goes with it, and speaks when it is back."""
-    _said(fleet, 8 * CADENCE_S - 1e-6)
-    for place, lost in ((HOSTS, 1), (3, 0)):
-        began_s = CADENCE_S * (8 if lost else 9)
+def test_an_unreachable_switch_is_reported_and_an_unreachable_host_is_not(fleet: Fleet) -> None:
+    """At once and at each failed reading; a host's collector stops with it, and reports when it is up again."""
+    _statuses(fleet, 8 * CADENCE_S - 1e-6)
+    for place, is_reported in ((HOSTS, 1), (3, 0)):
+        began_s = CADENCE_S * (8 if is_reported else 9)
         gone = Fault(Kind.GONE, place, (0.0, 1.0))
         list(fleet.change(gone, 0, 1))
         device = fleet.end_of(gone)[0]
-        assert [s.reachable for s in _said(fleet, began_s) if s.device == device] == [False] * lost
-        again = _said(fleet, began_s + CADENCE_S - 1e-6)
-        assert [s.error for s in again if s.device == device] == ["no answer"] * lost
+        assert [s.reachable for s in _statuses(fleet, began_s) if s.device == device] == [False] * is_reported
+        again = _statuses(fleet, began_s + CADENCE_S - 1e-6)
+        assert [s.error for s in again if s.device == device] == ["no answer"] * is_reported
         list(fleet.change(gone, 1, 2))
-        assert [s.reachable for s in _said(fleet, began_s + CADENCE_S - 1e-6) if s.device == device] == [True]
+        assert [s.reachable for s in _statuses(fleet, began_s + CADENCE_S - 1e-6) if s.device == device] == [True]
 
 
 def test_counters_grow_and_some_ports_are_idle(fleet: Fleet) -> None:
-    """Between two readings most ports moved bytes, and none went back."""
+    """Between two readings most ports carried bytes, and no counter decreased."""
     first, second = _read(fleet, CADENCE_S - 1e-6), _read(fleet, 2 * CADENCE_S - 1e-6)
     grown = [
         _value(second[name], Metric.RX_BYTES, row) - _value(first[name], Metric.RX_BYTES, row)
@@ -97,8 +97,8 @@ def test_counters_grow_and_some_ports_are_idle(fleet: Fleet) -> None:
     assert 0.7 < sum(1 for by in grown if by > 0) / len(grown) < 0.95
 
 
-def test_a_link_that_goes_is_told_and_shown_at_both_ends(fleet: Fleet) -> None:
-    """Both ends send the event, their next reading has the port down and one down counted, and up it is again."""
+def test_a_signal_loss_shows_in_events_and_readings_of_both_ends(fleet: Fleet) -> None:
+    """Both ends send events; their next reading has the port down and one more down, the one after that the port up."""
     before = _read(fleet, CADENCE_S - 1e-6)
     flap = Fault(Kind.BURST, 5, (0.0, 1.0))
     down = list(fleet.change(flap, 0, 50))
@@ -115,13 +115,13 @@ def test_a_link_that_goes_is_told_and_shown_at_both_ends(fleet: Fleet) -> None:
     assert all(_value(third[event.device], Metric.OPER_UP, third[event.device].row.index(event.port)) for event in up)
 
 
-def test_a_device_that_reboots_is_silent_and_begins_anew(fleet: Fleet) -> None:
-    """It sends nothing while it is away, its neighbours tell of their links, and it comes back in another boot."""
+def test_a_rebooting_device_is_silent_and_counts_from_zero(fleet: Fleet) -> None:
+    """It sends nothing meanwhile, its neighbors report their links, and afterwards it has another boot id."""
     before = _read(fleet, CADENCE_S - 1e-6)["host3"]
     reboot = Fault(Kind.REBOOT, 3, (0.0, 1.0))
-    told = [event for _, event in fleet.change(reboot, 0, 1)]
-    assert len(told) == 2
-    assert all(event.device.startswith("leaf") for event in told)
+    events = [event for _, event in fleet.change(reboot, 0, 1)]
+    assert len(events) == 2
+    assert all(event.device.startswith("leaf") for event in events)
     assert "host3" not in _read(fleet, 2 * CADENCE_S - 1e-6)
     list(fleet.change(reboot, 1, 2))
     back = _read(fleet, 3 * CADENCE_S - 1e-6)["host3"]
@@ -130,18 +130,18 @@ def test_a_device_that_reboots_is_silent_and_begins_anew(fleet: Fleet) -> None:
     assert back.sequence > before.sequence
 
 
-def test_a_plant_survives_its_file(tmp_path: Path) -> None:
-    """The generator's process plays the fabric that the benchmark published."""
+def test_arrays_are_read_back_from_their_file(tmp_path: Path) -> None:
+    """The load generator's process plays the fabric that the benchmark published."""
     made = fabric_arrays(generate(GenerateParams(gpus=256, radix=16)))
-    save(made, tmp_path / "plant.json")
-    again = load(tmp_path / "plant.json")
+    save(made, tmp_path / "fabric.json")
+    again = load(tmp_path / "fabric.json")
     assert (again.devices, again.is_host, again.ports) == (made.devices, made.is_host, made.ports)
     assert (again.links == made.links).all()
     assert made.port_count == 2 * len(made.links)
 
 
 def test_faults_are_drawn_apart_and_by_the_seed() -> None:
-    """No link has two faults, none touches a device that goes, and a seed draws the same again."""
+    """No link has two faults, none ends at a faulty device, and a seed draws the same faults again."""
     whole = plan(plant(), 600.0, CADENCE_S, np.random.default_rng(1))
     assert whole == plan(plant(), 600.0, CADENCE_S, np.random.default_rng(1))
     assert whole != plan(plant(), 600.0, CADENCE_S, np.random.default_rng(2))

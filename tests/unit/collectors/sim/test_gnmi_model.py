@@ -1,4 +1,4 @@
-"""A simulated switch answers as gNMI's specification says, in each encoding."""
+"""Tests of a simulated switch against the gNMI specification, in each encoding."""
 
 from typing import TYPE_CHECKING
 
@@ -44,7 +44,7 @@ def asked(
 
 
 def leaves(sent: list[gnmi_pb2.Notification]) -> dict[str, str]:
-    """What was sent: the value by port and last step."""
+    """Return the sent values by port and last path element."""
     return {
         f"{n.prefix.elem[-1].key.get('name', '')} {u.path.elem[-1].name}": str(
             getattr(u.val, u.val.WhichOneof("value") or "")
@@ -66,13 +66,13 @@ def leaves(sent: list[gnmi_pb2.Notification]) -> dict[str, str]:
         ("/interfaces/interface[name=nope]/state/oper-status", 0),
     ],
 )
-def test_wildcards_find_what_they_stand_for(path: str, count: int) -> None:
+def test_wildcards_match_names_and_keys(path: str, count: int) -> None:
     """A missing key, `*` and `...` all match; a key that no port has matches nothing."""
     assert len(MODEL.matching_leaves(from_text(path))) == count
 
 
-def test_a_sample_is_due_at_its_interval_and_misses_are_not_made_up_for() -> None:
-    """After a pause one sample comes, not one for each interval missed."""
+def test_a_sample_is_due_at_its_interval_and_missed_ones_are_skipped() -> None:
+    """After a pause one sample is sent, not one for each missed interval."""
     subscriptions = asked("/interfaces/interface/state/counters")
     assert len(subscriptions.initial(T)) == 12
     assert subscriptions.due_ns() == T + S
@@ -81,20 +81,20 @@ def test_a_sample_is_due_at_its_interval_and_misses_are_not_made_up_for() -> Non
     assert subscriptions.due_ns() == T + 6 * S
 
 
-def test_a_change_is_told_once_and_to_its_port_only() -> None:
-    """ON_CHANGE sends what is another value, and nothing else."""
+def test_a_change_is_sent_once_and_for_its_port_only() -> None:
+    """ON_CHANGE sends changed values and nothing else."""
     subscriptions = asked("/interfaces/interface/state/oper-status", mode=gnmi_pb2.ON_CHANGE)
     assert len(subscriptions.initial(T)) == 12
     assert subscriptions.changed(T + S) == []
-    (told,) = subscriptions.changed(T + 5 * S)
-    assert told.timestamp == T + 5 * S
-    assert leaves([told]) == {f"{PORT} oper-status": "DOWN"}
+    (change,) = subscriptions.changed(T + 5 * S)
+    assert change.timestamp == T + 5 * S
+    assert leaves([change]) == {f"{PORT} oper-status": "DOWN"}
     assert subscriptions.changed(T + 6 * S) == []
     assert leaves(subscriptions.changed(T + 9 * S)) == {f"{PORT} oper-status": "UP"}
 
 
 def test_heartbeats_updates_only_and_redundant_values() -> None:
-    """A heartbeat repeats what did not change; `updates_only` leaves out the start; redundant samples are held back."""
+    """A heartbeat repeats unchanged values; `updates_only` omits the initial ones; redundant samples are suppressed."""
     beats = asked("/interfaces/interface/state/oper-status", mode=gnmi_pb2.ON_CHANGE, heartbeat_ns=2 * S)
     beats.initial(T)
     assert len(beats.due(T + 2 * S)) == 12
@@ -104,8 +104,8 @@ def test_heartbeats_updates_only_and_redundant_values() -> None:
     assert still.due(T + S) == []
 
 
-def test_target_defined_samples_counters_and_tells_states() -> None:
-    """What counts is sampled, what stands is told when it changes."""
+def test_target_defined_samples_counters_and_sends_changed_states() -> None:
+    """Counters are sampled, states are sent when they change."""
     subscriptions = asked(f"/interfaces/interface[name={PORT}]", mode=gnmi_pb2.TARGET_DEFINED)
     subscriptions.initial(T)
     assert f"{PORT} oper-status" in leaves(subscriptions.changed(T + 5 * S))
@@ -122,7 +122,7 @@ def test_target_defined_samples_counters_and_tells_states() -> None:
         ("/interfaces/interface/state", gnmi_pb2.ON_CHANGE, gnmi_pb2.PROTO, S, Refusal.INVALID_ARGUMENT),
     ],
 )
-def test_what_is_not_served_is_refused_with_its_code(
+def test_unsupported_requests_are_refused_with_their_code(
     path: str, mode: int, encoding: int, interval_ns: int, code: Refusal
 ) -> None:
     """A path outside the model, an encoding, an interval, ON_CHANGE of counters."""
@@ -132,11 +132,11 @@ def test_what_is_not_served_is_refused_with_its_code(
 
 
 def test_json_ietf_quotes_big_numbers_and_names_modules() -> None:
-    """RFC 7951 for JSON_IETF, plain values for JSON; a container is one value whose lists keep their keys."""
+    """RFC 7951 for JSON_IETF, plain values for JSON; a container is one value whose lists have their keys."""
     found = {}
     for encoding in (gnmi_pb2.JSON, gnmi_pb2.JSON_IETF):
-        said = MODEL.values(MODEL.matching_leaves(from_text("/interfaces")), T)
-        (sent, *_) = notifications(said, T, encoding, gnmi_pb2.Path(target="leaf", origin="openconfig"), blob_depth=1)
+        values = MODEL.values(MODEL.matching_leaves(from_text("/interfaces")), T)
+        (sent, *_) = notifications(values, T, encoding, gnmi_pb2.Path(target="leaf", origin="openconfig"), blob_depth=1)
         assert (sent.prefix.target, sent.prefix.origin) == ("leaf", "openconfig")
         value = sent.update[0].val
         found[encoding] = orjson.loads(value.json_val or value.json_ietf_val)["interface"][0]
@@ -147,17 +147,20 @@ def test_json_ietf_quotes_big_numbers_and_names_modules() -> None:
     assert found[gnmi_pb2.JSON]["name"] == "Ethernet1/1"
 
 
-def test_it_says_who_it_hears_and_what_it_runs_at_that_moment() -> None:
-    """A cable that was moved, and an update, are seen by whoever asks while it is so."""
+def test_neighbors_and_version_are_those_of_the_moment() -> None:
+    """A moved cable and another version show during their interval."""
     other = next(link for link in INVENTORY.links if link.role == "fabric-link" and link.a_device != LINK.a_device)
-    span = Interval(T + 5 * S, T + 9 * S)
-    faults: list[Fault] = [SwappedCables(LINK, other, span), OtherVersion(LINK.a_device, span, "4.32.0F")]
+    interval = Interval(T + 5 * S, T + 9 * S)
+    faults: list[Fault] = [SwappedCables(LINK, other, interval), OtherVersion(LINK.a_device, interval, "4.32.0F")]
     model = GnmiModel(DemoWorld(INVENTORY, faults, 1, T), LINK.a_device)
 
-    def said(path: str, at_ns: int) -> set[object]:
+    def values(path: str, at_ns: int) -> set[object]:
         return {value for _, value in model.values(model.matching_leaves(from_text(path)), at_ns)}
 
-    heard = f"/lldp/interfaces/interface[name={PORT}]/neighbors/neighbor/state"
-    assert {LINK.z_device, LINK.z_port} <= said(heard, T) & said(heard, span.end_ns)
-    assert {other.z_device, other.z_port} <= said(heard, span.start_ns)
-    assert [said("/system/state/software-version", at_ns) for at_ns in (T, span.start_ns)] == [{SOFTWARE}, {"4.32.0F"}]
+    neighbors = f"/lldp/interfaces/interface[name={PORT}]/neighbors/neighbor/state"
+    assert {LINK.z_device, LINK.z_port} <= values(neighbors, T) & values(neighbors, interval.end_ns)
+    assert {other.z_device, other.z_port} <= values(neighbors, interval.start_ns)
+    assert [values("/system/state/software-version", at_ns) for at_ns in (T, interval.start_ns)] == [
+        {SOFTWARE},
+        {"4.32.0F"},
+    ]

@@ -1,4 +1,4 @@
-"""The plan of a demo: the faults that it must hold, apart from each other, and their truth."""
+"""Tests of the plan of a demo: its faults are apart from each other, and have their truth."""
 
 import random
 from pathlib import Path
@@ -29,12 +29,12 @@ START = 1_700_000_000_000_000_000
 S = 1_000_000_000
 INVENTORY = demo_fabric.inventory(DemoShape(), START)
 ELSEWHERE = Reboot | Imbalance | GpuFault | OtherVersion | Collapse
-"""Faults that are of no single link."""
+"""Faults that concern no single link."""
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_minute_holds_every_kind_of_fault_apart_from_the_others(seed: int) -> None:
-    """Two flaps, two lasting downs, a shut port at either end, a leaf's and a spine's reboot; none touches another."""
+def test_a_minute_has_every_kind_of_fault_apart_from_the_others(seed: int) -> None:
+    """Two flaps, two lasting downs, a shut port at either end, reboots of a leaf and a spine; none share a place."""
     faults = plan(INVENTORY, START, 60, random.Random(seed))
     flaps = [fault for fault in faults if isinstance(fault, LinkFlap)]
     downs = [fault for fault in faults if isinstance(fault, LinkDown)]
@@ -52,8 +52,8 @@ def test_a_minute_holds_every_kind_of_fault_apart_from_the_others(seed: int) -> 
     assert last_ns <= START + 60 * S
 
 
-def test_a_person_at_work_is_no_failure() -> None:
-    """Shut ports have no truth; every other fault has one row, at the lower end."""
+def test_shut_ports_have_no_truth() -> None:
+    """Every other fault has one row, at the lower end."""
     faults = plan(INVENTORY, START, 60, random.Random(1))
     rows = truth_rows(faults)
     assert len(rows) == sum(not isinstance(fault, AdminDown) for fault in faults)
@@ -61,8 +61,8 @@ def test_a_person_at_work_is_no_failure() -> None:
     assert all((row.port == "") == (row.condition == "device_down") for row in rows)
 
 
-def test_a_long_demo_holds_a_link_that_degrades_and_a_rail_that_is_slow() -> None:
-    """From twenty minutes on, on links that nothing else touches; its truth names the end that counts."""
+def test_a_long_demo_has_a_degrading_link_and_a_slow_rail() -> None:
+    """From twenty minutes on, on links without other faults; the truth names the end that counts the errors."""
     faults = plan(INVENTORY, START, 1200, random.Random(1))
     (worse,) = (fault for fault in faults if isinstance(fault, Degrading))
     assert worse.link not in [f.link for f in faults if isinstance(f, LinkFlap | LinkDown | AdminDown)]
@@ -76,14 +76,14 @@ def test_a_long_demo_holds_a_link_that_degrades_and_a_rail_that_is_slow() -> Non
     assert len(set(links)) == len(links)
 
 
-def test_a_short_demo_leaves_out_what_could_not_be_told_in_it() -> None:
-    """A down that cannot last 30 s is not injected, rather than asked for and missed."""
+def test_a_short_demo_leaves_out_faults_that_it_could_not_show() -> None:
+    """A down that cannot last 30 s would be missed, so it is not injected."""
     faults = plan(INVENTORY, START, 20, random.Random(1))
     assert {type(fault) for fault in faults} == {LinkFlap, Reboot}
 
 
-def test_the_files_are_read_back_as_what_was_written(tmp_path: Path) -> None:
-    """The inventory folder is one that `railsight inventory check` takes."""
+def test_the_written_files_are_read_back(tmp_path: Path) -> None:
+    """The inventory folder passes `railsight inventory check`."""
     faults = plan(INVENTORY, START, 60, random.Random(1))
     written = files.write(tmp_path / "sim", INVENTORY, files.Endpoints({"spine1": "127.0.0.1:1"}), truth_rows(faults))
     assert read_folder(written.inventory) == INVENTORY

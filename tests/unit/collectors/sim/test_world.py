@@ -1,4 +1,4 @@
-"""The simulated world: one truth for both ends, at any moment, asked in any order."""
+"""Tests of the demo's world: both ends of a link agree, at any moment, read in any order."""
 
 import random
 from itertools import pairwise
@@ -40,8 +40,8 @@ def world(
     return DemoWorld(inventory, faults, seed=1, start_ns=START)
 
 
-def test_the_fabric_is_a_sound_inventory_of_two_pods_and_planes() -> None:
-    """The default shape has at least 16 switches, 8-rail hosts, two planes, and nothing that `check` objects to."""
+def test_the_fabric_is_a_valid_inventory_of_two_pods_and_planes() -> None:
+    """The default shape has at least 16 switches, 8-rail hosts, two planes, and no errors of `check`."""
     topology = Topology(INVENTORY)
     assert check(INVENTORY) == []
     assert sum(device.kind == "switch" for device in INVENTORY.devices) >= 16
@@ -65,15 +65,15 @@ def test_both_ends_of_a_link_agree() -> None:
         assert abs((a.tx_bytes - z.rx_bytes) / (rate / 8)) <= abs(boots[LINK.a_device] - boots[LINK.z_device]) / S
 
 
-def test_counters_stand_still_while_a_link_is_down_and_grow_while_it_is_up() -> None:
-    """A port that carries nothing counts nothing."""
+def test_counters_grow_only_while_the_link_is_up() -> None:
+    """A port without a signal counts no traffic."""
     faulty = world(LinkDown(LINK, Interval(at(10), at(20))))
     counts = [faulty.port(LINK.a_device, LINK.a_port, at(s)).rx_bytes for s in (9, 10, 15, 20, 21)]
     assert counts[0] < counts[1] == counts[2] == counts[3] < counts[4]
 
 
 def test_a_flap_is_two_transitions_and_lost_frames() -> None:
-    """`carrier-transitions` counts each change, and the last frames before the signal goes are lost."""
+    """`carrier-transitions` counts each change, and the last frames before a signal loss are corrupt."""
     faulty = world(LinkFlap(LINK, (Interval(at(1), at(2)), Interval(at(3), at(4)), Interval(at(5), at(6)))))
     before = faulty.port(LINK.a_device, LINK.a_port, at(0.5))
     after = faulty.port(LINK.a_device, LINK.a_port, at(7))
@@ -83,15 +83,15 @@ def test_a_flap_is_two_transitions_and_lost_frames() -> None:
 
 
 def test_only_the_shut_end_is_administratively_down() -> None:
-    """Both ends lose the link; the one that a person shut says so."""
+    """Both ends lose the signal; only the disabled one is administratively down."""
     faulty = world(AdminDown(LINK, LINK.z, Interval(at(1), at(5))))
     a, z = faulty.port(LINK.a_device, LINK.a_port, at(2)), faulty.port(LINK.z_device, LINK.z_port, at(2))
     assert (a.admin_up, a.oper_up) == (True, False)
     assert (z.admin_up, z.oper_up) == (False, False)
 
 
-def test_a_reboot_zeroes_the_counters_and_takes_the_neighbours_ports_down() -> None:
-    """The device is away, comes back with a new boot time and counts from zero; far ends only see their port go."""
+def test_a_reboot_resets_the_counters_and_takes_the_far_ports_down() -> None:
+    """Afterwards the device has a new boot time and counts from zero; far ends only lose their signal."""
     faulty = world(Reboot(LINK.z_device, Interval(at(5), at(9))))
     before, away, back = (faulty.device(LINK.z_device, at(s)) for s in (4, 6, 9))
     assert (before.is_up, away.is_up, back.is_up) == (True, False, True)
@@ -103,7 +103,7 @@ def test_a_reboot_zeroes_the_counters_and_takes_the_neighbours_ports_down() -> N
 
 
 def test_changes_are_exactly_the_moments_at_which_a_state_changes() -> None:
-    """Between two changes nothing changes; at each of them something does."""
+    """At each of these moments a state changes, and at no other."""
     faults = plan(INVENTORY, START, 60, random.Random(3))
     busy = DemoWorld(INVENTORY, faults, seed=1, start_ns=START)
     for device in busy.switches:
@@ -111,21 +111,21 @@ def test_changes_are_exactly_the_moments_at_which_a_state_changes() -> None:
             [(p.oper_up, p.admin_up) for p in (busy.port(device, name, moment) for name in busy.ports[device])]
             for moment in (START - 1, *busy.changes(device))
         ]
-        own = {moment for span in busy.reboots(device) for moment in span}
+        own = {moment for interval in busy.reboots(device) for moment in interval}
         assert all(
             a != b for (a, b), moment in zip(pairwise(states), busy.changes(device), strict=True) if moment not in own
         )
 
 
 def test_the_same_seed_is_the_same_world() -> None:
-    """Nothing but the seed decides."""
+    """Another seed is another world."""
     one, other = world(), DemoWorld(INVENTORY, (), seed=2, start_ns=START)
     assert one.port("spine1", "Ethernet1/1", at(9)) == world().port("spine1", "Ethernet1/1", at(9))
     assert one.port("spine1", "Ethernet1/1", at(9)) != other.port("spine1", "Ethernet1/1", at(9))
 
 
 def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> None:
-    """A share of the frames and bits that came while it was bad and up; the far end counts nothing."""
+    """The counts are a share of the frames and bits received meanwhile; the far end counts nothing."""
     bad = Degrading(LINK, LINK.z, Interval(at(10), at(30)), lost_ratio=1e-3, ber=1e-6, lane=2)
     faulty = world(bad, LinkDown(LINK, Interval(at(20), at(25))))
     before, during, then, later = (faulty.port(LINK.z_device, LINK.z_port, at(s)) for s in (10, 20, 30, 90))
@@ -140,7 +140,7 @@ def test_a_link_that_degrades_loses_and_corrects_at_one_end_while_it_is_up() -> 
 
 
 def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
-    """While it is slow and up; as fast as ever after it."""
+    """Afterwards it is as fast as before."""
     faulty, healthy = world(SlowRail(LINK, Interval(at(10), at(30)), 0.25)), world()
     for device, port in (LINK.a, LINK.z):
         bad, good = ([w.port(device, port, at(s)) for s in (10, 30, 40)] for w in (faulty, healthy))
@@ -152,25 +152,25 @@ def test_a_slow_rail_carries_a_share_both_ways_and_counts_nothing() -> None:
         assert bad[2].fcs_errors == 0
 
 
-def test_swapped_cables_are_heard_at_all_four_ports_while_they_are() -> None:
-    """Each end hears the far end of the other cable, and what hears whom is the same from both sides."""
+def test_swapped_cables_show_in_lldp_of_all_four_ports() -> None:
+    """Each end has the far end of the other cable as neighbor, and both sides agree."""
     links = [link for link in INVENTORY.links if link.role == "host-link"][:2]
-    span = Interval(START + 60 * S, START + 120 * S)
-    world = DemoWorld(INVENTORY, [SwappedCables(links[0], links[1], span)], 1, START)
+    interval = Interval(START + 60 * S, START + 120 * S)
+    world = DemoWorld(INVENTORY, [SwappedCables(links[0], links[1], interval)], 1, START)
 
     def heard(at_ns: int) -> list[Port]:
         return [world.neighbor(*end, at_ns) for link in links for end in (link.a, link.z)]
 
     one, other = links
-    assert heard(START) == heard(span.end_ns) == [one.z, one.a, other.z, other.a]
-    assert heard(span.start_ns) == [other.z, other.a, one.z, one.a]
+    assert heard(START) == heard(interval.end_ns) == [one.z, one.a, other.z, other.a]
+    assert heard(interval.start_ns) == [other.z, other.a, one.z, one.a]
 
 
-def test_a_device_runs_another_version_while_it_does() -> None:
-    """And its like run the usual one."""
-    span = Interval(START + 60 * S, START + 120 * S)
+def test_a_changed_version_shows_during_its_interval() -> None:
+    """Other devices run the common version."""
+    interval = Interval(START + 60 * S, START + 120 * S)
     host, other = [device.name for device in INVENTORY.devices if device.kind == "host"][:2]
-    world = DemoWorld(INVENTORY, [OtherVersion(host, span, "28.39.1002")], 1, START)
-    said = [world.version(host, "28.42.1000", START + after * S) for after in (0, 60, 120)]
-    assert said == ["28.42.1000", "28.39.1002", "28.42.1000"]
-    assert world.version(other, "28.42.1000", span.start_ns) == "28.42.1000"
+    world = DemoWorld(INVENTORY, [OtherVersion(host, interval, "28.39.1002")], 1, START)
+    versions = [world.version(host, "28.42.1000", START + after * S) for after in (0, 60, 120)]
+    assert versions == ["28.42.1000", "28.39.1002", "28.42.1000"]
+    assert world.version(other, "28.42.1000", interval.start_ns) == "28.42.1000"
