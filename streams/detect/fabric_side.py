@@ -1,7 +1,7 @@
 """The fabric-wide side of a detector: how `attribute` evaluates, explains, groups and rates its findings.
 
 A detector sets the fields and hooks that differ from the defaults; `attribute` looks them up by condition and names no
-detector. A hook is a pure function of the findings of the moment. Its first argument is the detector's own parameters.
+detector. A hook is a pure function of the findings of the moment.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -207,6 +207,15 @@ class FabricSide:
     episodes, the evidence and the watermark."""
 
     evaluator: FabricEvaluator | None = None
+
+    silence_limit_ns: Callable[[Any, int], int] | None = None
+    """Returns how long a source of a cadence may be silent; takes the detector's parameters."""
+
+    min_silent_ratio: Callable[[Any], float] | None = None
+    """Returns the share of the inventory's devices from which on its findings are one group of the fabric."""
+
+    settle_s: Callable[[Any], float] | None = None
+    """Returns by how much a later observation may move the end of its findings, and of their children."""
 
 
 def devices_of(finding: Finding) -> list[str]:

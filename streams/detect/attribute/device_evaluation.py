@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from streams.detect.attribute.case_index import CaseIndex
-from streams.detect.attribute.sides import DEVICE_EVALUATORS, fabric_side
+from streams.detect.attribute.sides import DEVICE_EVALUATORS, DetectorParams, fabric_side
 from streams.detect.attribute.state import AttributeState, DeviceState, has_evidence_from_other
 from streams.detect.evidence.device_evidence import DeviceEvidence, LostLink, Restart, Silence, update_silences
 from streams.detect.evidence.link_history import FOREVER
@@ -27,6 +27,7 @@ class DeviceEvaluator:
     def __init__(self, params: DetectParams, state: AttributeState, cases: CaseIndex, topology: Topology) -> None:
         self._params = params
         self._settings = params.shared
+        self._detector_params = DetectorParams(params)
         self._state = state
         self._cases = cases
         self._topology = topology
@@ -47,7 +48,7 @@ class DeviceEvaluator:
         silences = state.silences.setdefault(symptom.source.name, [])
         if not isinstance(observed, symptoms.SourceSilence):
             return False
-        limit_ns = self._params.stale.limit_ns(observed.cadence_ns)
+        limit_ns = self._detector_params.silence_limit_ns(observed.cadence_ns)
         updated = update_silences(limit_ns, silences, symptom.source, symptom.since_ns, symptom.at_ns, observed)
         state.silences[symptom.source.name] = updated
         return updated != silences

@@ -5,7 +5,7 @@ Updated as findings come and go. What a group is queried for after each change c
 
 from collections.abc import Callable, Iterable
 
-from streams.detect.attribute.sides import fabric_side
+from streams.detect.attribute.sides import DetectorParams, fabric_side
 from streams.detect.attribute.time_clusters import Cluster, ClusterIndex, Member, Rank
 from streams.detect.fabric_side import GroupKey, GroupKind, detection_order, location_keys
 from streams.detect.params import DetectParams
@@ -52,7 +52,7 @@ class GroupIndex:
 
     def __init__(self, params: DetectParams, topology: Topology, finding_of: Callable[[str], Finding]) -> None:
         self._params = params.grouping
-        self._min_silent_ratio: float = params.stale.unseen_ratio
+        self._min_silent_ratio = DetectorParams(params).min_silent_ratio
         self._topology = topology
         self._finding_of = finding_of
         self._clusters: dict[GroupKey, ClusterIndex] = {}

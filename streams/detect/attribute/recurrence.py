@@ -25,7 +25,7 @@ def count_occurrences(occurrences: dict[str, dict[str, int]], finding: Finding) 
 
 def recurrence_evidence(params: DetectParams, finding: Finding, count: int) -> tuple[Evidence, ...]:
     """Return that a link is a repeat offender: it deserves repair where a single flap does not (DETECTION 3)."""
-    minimum = params.flap.repeats
+    minimum = params.link.repeats
     if fabric_side(finding).loss not in LINK_LOSS or count < minimum:
         return ()
     return (

@@ -7,9 +7,9 @@ from streams.detect.fabric_side import FabricSide
 from streams.detect.params import DetectParams
 from streams.wire.models import Condition, Finding
 
-_BY_NUMBER = {detector.condition: detector for detector in DETECTORS}
+_DETECTORS = {detector.condition: detector for detector in DETECTORS}
 _DEFAULT = FabricSide()
-_BY_CONDITION = tuple(_BY_NUMBER[c].fabric if c in _BY_NUMBER else _DEFAULT for c in sorted(Condition))
+_BY_CONDITION = tuple(_DETECTORS[c].fabric if c in _DETECTORS else _DEFAULT for c in sorted(Condition))
 """By number, not by dict: the hash of an IntEnum is a Python function, and these are looked up for every case."""
 
 DEVICE_EVALUATORS = tuple(
@@ -32,13 +32,38 @@ def fabric_side(finding: Finding) -> FabricSide:
 
 
 class DetectorParams:
-    """The parameters of each detector, for its hooks."""
+    """The parameters of each detector, for its hooks, and the limits that several detectors set together."""
 
     def __init__(self, params: DetectParams) -> None:
+        self._by_detector = [(detector.fabric, params.section(detector)) for detector in DETECTORS]
         self._by_condition = tuple(
-            params.section(_BY_NUMBER[c]) if c in _BY_NUMBER else None for c in sorted(Condition)
+            params.section(_DETECTORS[c]) if c in _DETECTORS else None for c in sorted(Condition)
         )
 
     def of(self, finding: Finding) -> Any:
         """Return the parameters of the detector of a finding."""
         return self._by_condition[finding.condition]
+
+    def silence_limit_ns(self, cadence_ns: int) -> int:
+        """Return how long a source of a cadence may be silent."""
+        limits_ns = (
+            side.silence_limit_ns(params, cadence_ns)
+            for side, params in self._by_detector
+            if side.silence_limit_ns is not None
+        )
+        return max(limits_ns, default=0)
+
+    @property
+    def min_silent_ratio(self) -> float:
+        """Return the share of the inventory's devices from which on silent devices are one group of the fabric."""
+        ratios = (
+            side.min_silent_ratio(params) for side, params in self._by_detector if side.min_silent_ratio is not None
+        )
+        return min(ratios, default=1.0)
+
+    @property
+    def settle_s(self) -> float:
+        """Return by how much a later observation may move the end of any finding."""
+        return max(
+            (side.settle_s(params) for side, params in self._by_detector if side.settle_s is not None), default=0.0
+        )

@@ -11,10 +11,11 @@ from dataclasses import replace
 import orjson
 from pydantic import TypeAdapter, ValidationError
 
-from streams.detect.attribute import finality, recurrence
+from streams.detect.attribute import recurrence
 from streams.detect.attribute.blast_radius import BlastRadiusEstimator
 from streams.detect.attribute.case_index import CaseIndex
 from streams.detect.attribute.device_evaluation import DeviceEvaluator, SilenceCount
+from streams.detect.attribute.finality import Finality
 from streams.detect.attribute.group_summary import group_finding, group_impact, group_severity
 from streams.detect.attribute.outages import Outages
 from streams.detect.attribute.reevaluation import AffectedCases
@@ -49,6 +50,7 @@ class Attribute:
     def __init__(self, params: DetectParams) -> None:
         self._params = params
         self._settings = params.shared
+        self._finality = Finality(params)
         self._state = AttributeState()
         self._revisions = itertools.count(1)
         self._deadlines = Deadlines()
@@ -168,7 +170,7 @@ class Attribute:
         return ids
 
     def _schedule(self, identity: str, case: Case) -> None:
-        due_ns = finality.next_evaluation_ns(self._params, self._state.cases, case, self._state.watermark_ns)
+        due_ns = self._finality.next_evaluation_ns(self._state.cases, case, self._state.watermark_ns)
         if due_ns is not None and not case.is_closed and due_ns > self._state.watermark_ns:
             self._deadlines.schedule(identity, due_ns)
 
@@ -247,7 +249,7 @@ class Attribute:
             finding,
             revision=0,
             evidence=(*evidence, *recurrence.recurrence_evidence(self._params, finding, count)),
-            final=finality.is_final(self._params, case, now_ns),
+            final=self._finality.is_final(case, now_ns),
             severity=severity,
             cause=cause_with_parent(finding, parent),
             blast_radius=radius,

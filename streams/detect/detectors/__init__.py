@@ -30,9 +30,9 @@ DETECTORS: tuple[Detector[Any], ...] = (
     congestion_pfc_storm.DETECTOR,
     congestion_imbalance.DETECTOR,
     congestion_collapse.DETECTOR,
+    device_down.DETECTOR,
     telemetry_stale.DETECTOR,
     fleet_version_drift.DETECTOR,
-    device_down.DETECTOR,
     host_pcie_degraded.DETECTOR,
     host_gpu_fault.DETECTOR,
 )

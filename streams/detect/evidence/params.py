@@ -17,6 +17,12 @@ class LinkParams(Thresholds):
     restart_grace_s: Seconds = 60
     """Ports of a device that restarted train for this long after its first sample."""
 
+    repeats: Annotated[int, Field(ge=2)] = 3
+    """Findings of a link within 28 days that make it a repeat offender: one more than coincidence brings in a year.
+
+    A fault in 5 days on 400 servers (DETECTION 3) is one in five years a server.
+    """
+
 
 class WindowParams(Thresholds):
     """`[detect.window]`: the windows of event time that `measure` emits; see docs/writing-a-detector.md."""

@@ -43,12 +43,6 @@ class FlapParams(Thresholds):
     quiet_s: Seconds = 600
     """Closes after this time without a transition: the window of the preset `burst`."""
 
-    repeats: Annotated[int, Field(ge=2)] = 3
-    """Findings of a link within 28 days that make it a repeat offender: one more than coincidence brings in a year.
-
-    A fault in 5 days on 400 servers (DETECTION 3) is one in five years a server.
-    """
-
     @model_validator(mode="after")
     def _presets_exist(self) -> Self:
         if unknown := [name for name in self.presets if name not in FLAP_PRESETS]:

@@ -3,6 +3,8 @@
 CRITICAL where a collector is dead, or while a large share of the inventory is silent (DETECTION 3a).
 """
 
+from operator import attrgetter
+
 from streams.detect.detectors.telemetry_stale.evaluate import evaluate
 from streams.detect.detectors.telemetry_stale.params import StaleParams
 from streams.detect.fabric_side import (
@@ -57,4 +59,6 @@ FABRIC = FabricSide(
     is_critical=_is_critical,
     severity_due_ns=_severity_due_ns,
     evaluate_device=evaluate,
+    silence_limit_ns=StaleParams.limit_ns,
+    min_silent_ratio=attrgetter("unseen_ratio"),
 )
