@@ -1,7 +1,7 @@
-"""When a level will reach its limit, by a straight line through where it has been, and whether that can be said at all.
+"""Forecasts when a level crosses its limit, by a straight line through its past.
 
-Ordinary least squares over few points, so the interval is Student's at 95 %. It abstains where the points do not carry
-it: too few, in too short a time, not on a line, or a slope whose interval holds a standstill.
+Ordinary least squares over few points, so the interval is Student's at 95 %. There is no forecast where the points do
+not support one: too few, in too short a time, not on a line, or a slope whose interval includes zero.
 """
 
 import math
@@ -20,7 +20,7 @@ _STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 8: 2.30
 
 @dataclass(frozen=True, slots=True)
 class LinearFit:
-    """A fit through points: the level at the mean of their times, the slope a second, and how sure both are."""
+    """A line through points: the level at the mean of their times, the slope per second, and the errors of both."""
 
     mean_ns: int
     mean: float
@@ -32,12 +32,12 @@ class LinearFit:
 
     @property
     def t_quantile_bound(self) -> float:
-        """For its degrees of freedom, or the next fewer in the table."""
+        """The quantile for its degrees of freedom, or for the next fewer in the table."""
         return _STUDENT[max((free for free in _STUDENT if free <= self.points - 2), default=1)]
 
 
 def fit(points: Sequence[Point]) -> LinearFit | None:
-    """The line through the points; None of fewer than three, or of one moment."""
+    """Return the line through the points; None of fewer than three, or of one moment."""
     count = len(points)
     if count < 3:
         return None
@@ -64,7 +64,7 @@ def _product(x: float, y: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CrossingForecast:
-    """When a line reaches a limit, with the earliest and the latest of its 95 % interval."""
+    """The time at which a line crosses a limit, with the earliest and the latest of its 95 % interval."""
 
     at_ns: int
     earliest_ns: int
@@ -72,7 +72,7 @@ class CrossingForecast:
 
 
 def forecast_crossing(params: TrendParams, points: Sequence[Point], limit: float) -> CrossingForecast | None:
-    """When the limit will be reached; None where the points do not carry an answer."""
+    """Return when the limit will be crossed; None where the points do not support a forecast."""
     line = fit(points)
     if line is None or line.points < params.points or line.r2 < params.r2:
         return None
@@ -99,7 +99,7 @@ def forecast_crossing(params: TrendParams, points: Sequence[Point], limit: float
 
 
 def uncorrectable_probability(bins: Sequence[float]) -> tuple[float, float] | None:
-    """(share of codewords past what FEC corrects, R2) that a code's histogram of symbol errors foretells.
+    """Return (share of codewords that FEC will not correct, R2), extrapolated from a histogram of symbol errors.
 
     SONiC's FEC_FLR_PREDICTED (DETECTION 2): a straight line through log10 of the share of each bin from 1 on, carried
     on past the last bin. None of fewer than four bins that counted anything, or of a histogram that does not fall.

@@ -1,6 +1,6 @@
-"""What an Xid says of a GPU: nothing, corrected, contained, uncorrectable, or that it is off the bus.
+"""Grades Xids: no fault of the GPU, corrected, contained, uncorrectable, or off the bus.
 
-By what NVIDIA's own agents do with each: the Xid catalogue's resolution buckets as NVSentinel's `xiderrorsmapping.csv`
+After the actions of NVIDIA's own agents: the Xid catalogue's resolution buckets as NVSentinel's `xiderrorsmapping.csv`
 has them (RESTART_APP, RESET_GPU, RESTART_BM, IGNORE), and gpud's list of what is critical. Those that only the
 program on the GPU can cause are no fault of it: the device plugin of Kubernetes ignores them as well.
 """
@@ -11,10 +11,10 @@ from streams.wire.models import Cause
 
 
 class Grade(IntEnum):
-    """How bad, in order; DETECTION 3a makes the upper two CRITICAL."""
+    """The severity of an Xid, in order; DETECTION 3a makes the upper two CRITICAL."""
 
     NONE = 0
-    """The program's own doing, or said for information."""
+    """Caused by the program, or for information only."""
     CORRECTED = 1
     """The hardware dealt with it; the GPU goes on."""
     UNKNOWN = 2
@@ -27,11 +27,11 @@ class Grade(IntEnum):
 
 
 ECC = 0
-"""Stands for uncorrectable ECC errors that a counter shows, with no Xid told."""
+"""The code for uncorrectable ECC errors that a counter shows, without an Xid."""
 OFF_BUS = 79
 INIT_FAILED = 143
 RECOVERY = 154
-"""The driver says what has to be done for the GPU, or that nothing has to be any more."""
+"""The driver reports the action that the GPU needs, or that it needs none any more."""
 
 _PROGRAM = frozenset(
     {8, 11, 13, 25, 31, 32, 39, 40, 41, 43, 44, 45, 60, *range(68, 73), *range(75, 78), 80, *range(82, 87), 88, 89,
@@ -39,7 +39,7 @@ _PROGRAM = frozenset(
 )  # fmt: skip
 """RESTART_APP: a page fault (31), an exception of the program (13), a channel that was taken away (45) and the like."""
 
-_TOLD = frozenset({14, 37, 38, 66, 67, 93, 106, 107, 137, 152, 153, RECOVERY, 157, 161})
+_INFORMATION = frozenset({14, 37, 38, 66, 67, 93, 106, 107, 137, 152, 153, RECOVERY, 157, 161})
 """IGNORE."""
 
 _NAMES: dict[int, tuple[Grade, str]] = {
@@ -77,31 +77,31 @@ _MEMORY = frozenset({ECC, 48, 63, 64, 92, 94, 95, 140, 156, 160})
 
 
 def grade(code: int) -> Grade:
-    """How bad an Xid is."""
+    """Return the grade of an Xid."""
     if code in _NAMES:
         return _NAMES[code][0]
-    return Grade.NONE if code in _PROGRAM or code in _TOLD else Grade.UNKNOWN
+    return Grade.NONE if code in _PROGRAM or code in _INFORMATION else Grade.UNKNOWN
 
 
 def name(code: int) -> str:
-    """What it says, in words; empty where the catalogue has none."""
+    """Return the text of an Xid; empty where the catalogue has none."""
     return _NAMES[code][1] if code in _NAMES else ""
 
 
 def cause(code: int) -> Cause:
-    """Which part it is about."""
+    """Return the part that is at fault."""
     if code == OFF_BUS:
         return Cause.GPU_OFF_BUS
     return Cause.NVLINK if code in _NVLINK else Cause.GPU_MEMORY if code in _MEMORY else Cause.GPU
 
 
 def is_recovered(code: int, detail: str) -> bool:
-    """Whether the driver says that the GPU needs nothing any more: `… from 0x1 (GPU Reset Required) to 0x0 (None)`."""
+    """Return whether the driver reports that no action is needed: `… from 0x1 (GPU Reset Required) to 0x0 (None)`."""
     return code == RECOVERY and detail.rstrip().endswith("to 0x0 (None)")
 
 
 def code_of(detail: str) -> int | None:
-    """The Xid for lines of the driver that say the same without one; None for others."""
+    """Return the Xid for lines of the driver that mean the same without one; None for others."""
     if "fallen off the bus" in detail:
         return OFF_BUS
     return INIT_FAILED if "RmInitAdapter failed" in detail else None

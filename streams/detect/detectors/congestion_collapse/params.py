@@ -10,7 +10,7 @@ from streams.detect.thresholds import Ratio, Seconds, Thresholds
 class CollapseParams(Thresholds):
     """`[detect.collapse]`: pause up, throughput down, across a group (DETECTION 3).
 
-    No source gives numbers for it: each says from which other condition it divides a collapse.
+    No source gives numbers for it: each comment names the condition from which the number divides a collapse.
     """
 
     paused: Ratio = 0.3

@@ -122,7 +122,7 @@ def _pod(params: RailParams, topology: Topology, windows: Mapping[str, PeerWindo
     typical = _others(rate, params.other_rails)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(typical == 0, np.nan, rate / typical)
-    share[rows < 0] = 1.0  # a host without that rail says nothing of it
+    share[rows < 0] = 1.0  # a host without that rail is no peer
     retransmits = np.fmax(*(read[metric] / limits[metric] for metric in _RETRANSMITS)) / seconds
     stalled = np.fmax(*(read[metric] for metric in PCIE_STALLS)) / seconds
     return _Pod(
