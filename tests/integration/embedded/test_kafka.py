@@ -209,7 +209,7 @@ def test_the_command_ends_when_its_broker_does(tmp_path: Path) -> None:
         os.kill(java, signal.SIGKILL)
         said = broker.communicate(timeout=15)[1]
     assert broker.returncode == 1
-    assert said == f"railsight broker: broker 1 ended by itself; see {tmp_path}/node-1/server.log\n"
+    assert said == f"railsight broker: broker 1 ended on its own; see {tmp_path}/node-1/server.log\n"
 
 
 def test_the_command_says_one_line_when_it_cannot_start(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A real Alertmanager with the configuration we ship, whose receivers are one of ours that remembers."""
+"""Provides a real Alertmanager with the shipped configuration, and receivers that record notifications."""
 
 import asyncio
 import copy
@@ -21,40 +21,44 @@ CONFIG = Path(__file__).parents[3] / "deploy/alertmanager/alertmanager.yml"
 
 
 def free_port() -> int:
-    """Return a port of loopback that nobody listens on now."""
+    """Return a free port of loopback."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 async def until(condition: Callable[[], object], within_s: float = 20) -> None:
-    """Wait until something is so; fail once the bound is past."""
+    """Wait for a condition; fail after the timeout."""
     give_up = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < give_up, "it never came to be so"
+        assert time.monotonic() < give_up, "the condition was not met in time"
         await asyncio.sleep(0.02)
 
 
 @dataclass
-class Desk:
-    """What the receivers of Alertmanager were told, in order."""
+class Receivers:
+    """The notifications that Alertmanager sent to its receivers, in order."""
 
     url: str = ""
-    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    received: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     async def take(self, request: web.Request) -> web.Response:
-        """Answer one webhook."""
-        self.told.append((request.match_info["receiver"], await request.json()))
+        """Record one webhook call."""
+        self.received.append((request.match_info["receiver"], await request.json()))
         return web.Response()
 
     def to(self, receiver: str, status: str | None = None) -> list[dict[str, Any]]:
-        """The notifications that one receiver had."""
-        return [said for who, said in self.told if who == receiver and status in (None, said["status"])]
+        """Return the notifications of one receiver."""
+        return [
+            notification
+            for name, notification in self.received
+            if name == receiver and status in (None, notification["status"])
+        ]
 
 
 @dataclass
 class Server:
-    """One Alertmanager that can be stopped and started again on its data."""
+    """One Alertmanager that can be stopped and restarted on its data."""
 
     url: str
     command: list[str]
@@ -62,7 +66,7 @@ class Server:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start it and return once it is ready."""
+        """Start the server and return once it is ready."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
         give_up = time.monotonic() + 20
@@ -72,7 +76,7 @@ class Server:
             time.sleep(0.05)
 
     def ready(self) -> bool:
-        """Whether it answers that it is ready."""
+        """Return whether it responds that it is ready."""
         try:
             with urllib.request.urlopen(f"{self.url}/-/ready", timeout=2) as answer:
                 return bool(answer.status == 200)
@@ -80,7 +84,7 @@ class Server:
             return False
 
     def stop(self) -> None:
-        """Ask it to stop, and wait until it has."""
+        """Stop the server and wait for its end."""
         if self.process is not None:
             self.process.terminate()
             self.process.wait(20)
@@ -88,25 +92,25 @@ class Server:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
+async def receivers() -> AsyncIterator[Receivers]:
     """Yield a receiver of webhooks on loopback."""
-    desk = Desk()
+    receivers = Receivers()
     app = web.Application()
-    app.router.add_post("/{receiver}", desk.take)
+    app.router.add_post("/{receiver}", receivers.take)
     runner = web.AppRunner(app)
     await runner.setup()
     port = free_port()
     await web.TCPSite(runner, "127.0.0.1", port).start()
-    desk.url = f"http://127.0.0.1:{port}"
-    yield desk
+    receivers.url = f"http://127.0.0.1:{port}"
+    yield receivers
     await runner.cleanup()
 
 
-def shipped_config(desk: Desk) -> dict[str, Any]:
-    """The shipped configuration with webhooks for receivers, and with its waits a hundredth as long, at least 0.2 s."""
+def shipped_config(receivers: Receivers) -> dict[str, Any]:
+    """Return the shipped configuration with webhooks as receivers, and a hundredth of its waits, at least 0.2 s."""
     config = copy.deepcopy(yaml.safe_load(CONFIG.read_text()))
     for receiver in config["receivers"]:
-        receiver["webhook_configs"] = [{"url": f"{desk.url}/{receiver['name']}"}]
+        receiver["webhook_configs"] = [{"url": f"{receivers.url}/{receiver['name']}"}]
     for route in (config["route"], *config["route"]["routes"]):
         for wait in ("group_wait", "group_interval"):
             if wait in route:
@@ -119,16 +123,16 @@ def _seconds(duration: str) -> int:
 
 
 @pytest.fixture
-def alertmanager(desk: Desk, tmp_path: Path) -> Iterator[Server]:
+def alertmanager(receivers: Receivers, tmp_path: Path) -> Iterator[Server]:
     """Yield Debian's Alertmanager, running; skip where it is not installed, fail where that is CI."""
     binary = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
     if binary is None:
-        said = "prometheus-alertmanager is not installed (make peers)"
+        reason = "prometheus-alertmanager is not installed (make peers)"
         if os.environ.get("CI") == "true":
-            pytest.fail(said)
-        pytest.skip(said)
+            pytest.fail(reason)
+        pytest.skip(reason)
     config = tmp_path / "alertmanager.yml"
-    config.write_text(yaml.safe_dump(shipped_config(desk)))
+    config.write_text(yaml.safe_dump(shipped_config(receivers)))
     address = f"127.0.0.1:{free_port()}"
     options = {
         "config.file": config,

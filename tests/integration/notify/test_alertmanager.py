@@ -1,4 +1,4 @@
-"""What Debian's Alertmanager makes of our alerts, with the configuration we ship."""
+"""Tests our alerts with Debian's Alertmanager and the shipped configuration."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from streams.notify.params import NotifyParams
 from streams.wire.errors import Misconfigured, Reject, Retry
 from streams.wire.models import Finding, Severity, Status, Subject
 from tests.fixtures.notify_examples import finding
-from tests.integration.notify.conftest import Desk, Server, free_port, until
+from tests.integration.notify.conftest import Receivers, Server, free_port, until
 
 pytestmark = pytest.mark.peer("prometheus-alertmanager")
 
@@ -28,8 +28,8 @@ def now_finding(**changes: object) -> Finding:
     return finding(**{"started_at_ns": started, "observed_at_ns": started, **changes})
 
 
-async def tell(notifier: Notifier, client: Alertmanager, for_s: float = 0) -> None:
-    """Tell Alertmanager what is due, again and again for so long."""
+async def post_due(notifier: Notifier, client: Alertmanager, for_s: float = 0) -> None:
+    """Post the due alerts, repeatedly for this time."""
     give_up = time.monotonic() + for_s
     while True:
         now_ns = time.time_ns()
@@ -41,8 +41,8 @@ async def tell(notifier: Notifier, client: Alertmanager, for_s: float = 0) -> No
         await asyncio.sleep(0.05)
 
 
-async def test_one_cause_pages_once_and_is_resolved_once(alertmanager: Server, desk: Desk) -> None:
-    """Open, held, updated, explained children beside it, resolved: the pager hears twice, and both times of one."""
+async def test_one_cause_pages_once_and_is_resolved_once(alertmanager: Server, receivers: Receivers) -> None:
+    """A finding opens, is held, updated and resolved, with children: the pager gets two notifications of one alert."""
     params = params_for(alertmanager)
     notifier = Notifier(params)
     opened = now_finding()
@@ -51,93 +51,97 @@ async def test_one_cause_pages_once_and_is_resolved_once(alertmanager: Server, d
         for i in range(4):
             child = now_finding(id=f"c{i}", parent_id="f1", subject=Subject(f"link:{i}", pod="pod-1"))
             notifier.process(child, time.time_ns())
-        await tell(notifier, client, HOLD_S + 0.3)
-        await until(lambda: desk.to("pager"))
+        await post_due(notifier, client, HOLD_S + 0.3)
+        await until(lambda: receivers.to("pager"))
         notifier.process(now_finding(revision=2, status=Status.UPDATED, summary="still down"), time.time_ns())
-        await tell(notifier, client, 2)  # a group's interval passes: what would be told again would be told by now
-        assert [len(said["alerts"]) for said in desk.to("pager", "firing")] == [1]
+        await post_due(notifier, client, 2)  # a group interval passes, in which a repetition would arrive
+        assert [len(notification["alerts"]) for notification in receivers.to("pager", "firing")] == [1]
         notifier.process(now_finding(revision=3, status=Status.RESOLVED, resolved_at_ns=time.time_ns()), time.time_ns())
-        await tell(notifier, client)
-        await until(lambda: desk.to("pager", "resolved"))
-    assert [said["status"] for said in desk.to("pager")] == ["firing", "resolved"]
-    (page,) = desk.to("pager", "firing")
+        await post_due(notifier, client)
+        await until(lambda: receivers.to("pager", "resolved"))
+    assert [notification["status"] for notification in receivers.to("pager")] == ["firing", "resolved"]
+    (page,) = receivers.to("pager", "firing")
     assert page["groupLabels"] == {"cluster": "test", "cause_id": "f1"}
     assert page["alerts"][0]["labels"]["page"] == "true"
     assert page["alerts"][0]["annotations"]["summary"] == "host-1 rail 4 has no link"
 
 
-async def test_the_board_hears_of_a_cause_in_one_message_without_its_children(alertmanager: Server, desk: Desk) -> None:
-    """What a cause explains is inhibited while the cause stands."""
+async def test_the_board_gets_one_notification_of_a_cause_without_its_children(
+    alertmanager: Server, receivers: Receivers
+) -> None:
+    """Children are inhibited while the alert of their cause is active."""
     params = params_for(alertmanager)
     notifier = Notifier(params)
     async with Alertmanager(params) as client:
-        # Alertmanager takes the alerts of one post in one by one; the test's short group_wait may end in between.
+        # Alertmanager processes the alerts of a post one by one; the test's short group_wait may end in between.
         notifier.process(now_finding(severity=Severity.WARNING), time.time_ns())
-        await tell(notifier, client)
-        await until(lambda: desk.to("board"))
+        await post_due(notifier, client)
+        await until(lambda: receivers.to("board"))
         for i in range(4):
             notifier.process(now_finding(id=f"c{i}", parent_id="f1", subject=Subject(f"link:{i}")), time.time_ns())
-        await tell(notifier, client, 1.5)
-    told = [alert["labels"]["finding_id"] for said in desk.to("board") for alert in said["alerts"]]
-    assert told == ["f1"]
-    assert not desk.to("pager")
+        await post_due(notifier, client, 1.5)
+    received = [
+        alert["labels"]["finding_id"] for notification in receivers.to("board") for alert in notification["alerts"]
+    ]
+    assert received == ["f1"]
+    assert not receivers.to("pager")
 
 
 async def test_a_change_of_severity_leaves_one_alert_active(alertmanager: Server) -> None:
-    """The alert with the old labels is over in Alertmanager itself, and the pager's is resolved."""
+    """The alert with the old labels has ended in Alertmanager, and the page is resolved."""
     params = params_for(alertmanager)
     notifier = Notifier(params)
     async with Alertmanager(params) as client:
         notifier.process(now_finding(), time.time_ns())
-        await tell(notifier, client, HOLD_S + 0.2)
+        await post_due(notifier, client, HOLD_S + 0.2)
         assert [a.labels["page"] for a in await client.active_alerts()] == ["true"]
         notifier.process(now_finding(revision=2, severity=Severity.WARNING), time.time_ns())
-        await tell(notifier, client)
+        await post_due(notifier, client)
         assert [(a.labels["severity"], a.labels["page"]) for a in await client.active_alerts()] == [
             ("warning", "false")
         ]
 
 
-async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server, desk: Desk) -> None:
-    """A new notifier that read what Alertmanager holds posts the same labels: nothing is told again."""
+async def test_a_successor_takes_over_without_a_second_page(alertmanager: Server, receivers: Receivers) -> None:
+    """A new notifier that read the active alerts posts the same labels, so no notification is repeated."""
     params = params_for(alertmanager)
     first, second = Notifier(params), Notifier(params)
     async with Alertmanager(params) as client:
-        for identity in ("f1", "gone"):
+        for identity in ("f1", "ended"):
             first.process(now_finding(id=identity), time.time_ns())
-        await tell(first, client, HOLD_S + 0.2)
-        await until(lambda: len(desk.to("pager", "firing")) == 2)
+        await post_due(first, client, HOLD_S + 0.2)
+        await until(lambda: len(receivers.to("pager", "firing")) == 2)
         second.process(now_finding(revision=5), time.time_ns())
         second.restore(await client.active_alerts())
-        await tell(second, client, 2)
-        await until(lambda: desk.to("pager", "resolved"))
+        await post_due(second, client, 2)
+        await until(lambda: receivers.to("pager", "resolved"))
         assert [a.labels["finding_id"] for a in await client.active_alerts()] == ["f1"]
-    assert len(desk.to("pager", "firing")) == 2
-    assert [said["groupLabels"]["cause_id"] for said in desk.to("pager", "resolved")] == ["gone"]
+    assert len(receivers.to("pager", "firing")) == 2
+    assert [notification["groupLabels"]["cause_id"] for notification in receivers.to("pager", "resolved")] == ["ended"]
 
 
-async def test_an_alertmanager_that_restarts_is_told_again_and_pages_nobody_again(
-    alertmanager: Server, desk: Desk
+async def test_alerts_are_posted_again_after_a_restart_without_a_second_page(
+    alertmanager: Server, receivers: Receivers
 ) -> None:
-    """It forgets its alerts, the repetition brings them back, and its own log of notifications knows the page."""
+    """Alertmanager loses its alerts, the repetition restores them, and its notification log prevents a second page."""
     params = NotifyParams(cluster="test", alertmanagers=(alertmanager.url,), hold_s=0, resend_s=0.2)
     notifier = Notifier(params)
     async with Alertmanager(params) as client:
         notifier.process(now_finding(), time.time_ns())
-        await tell(notifier, client)
-        await until(lambda: desk.to("pager"))
+        await post_due(notifier, client)
+        await until(lambda: receivers.to("pager"))
         alertmanager.stop()
         with pytest.raises(Retry):
             await client.post(list(notifier.desired_alerts.values()))
         alertmanager.start()
         assert await client.active_alerts() == []
-        await tell(notifier, client, 2)
+        await post_due(notifier, client, 2)
         assert len(await client.active_alerts()) == 1
-    assert len(desk.to("pager")) == 1
+    assert len(receivers.to("pager")) == 1
 
 
-async def test_an_ill_formed_alert_is_rejected_and_the_good_ones_beside_it_are_kept(alertmanager: Server) -> None:
-    """A label name that Alertmanager does not take is a Reject with its own words."""
+async def test_an_invalid_alert_is_rejected_and_the_valid_ones_are_accepted(alertmanager: Server) -> None:
+    """A label name that Alertmanager refuses raises Reject with its message."""
     params = params_for(alertmanager)
     notifier = Notifier(params)
     notifier.process(now_finding(), time.time_ns())
@@ -150,21 +154,21 @@ async def test_an_ill_formed_alert_is_rejected_and_the_good_ones_beside_it_are_k
 
 
 async def test_one_member_of_a_cluster_is_enough(alertmanager: Server) -> None:
-    """A member that is away holds up nothing; all of them away is Retry."""
-    away = f"http://127.0.0.1:{free_port()}"
-    params = params_for(alertmanager).model_copy(update={"alertmanagers": (away, alertmanager.url)})
+    """An unavailable member delays nothing; if all are unavailable, Retry is raised."""
+    unavailable = f"http://127.0.0.1:{free_port()}"
+    params = params_for(alertmanager).model_copy(update={"alertmanagers": (unavailable, alertmanager.url)})
     notifier = Notifier(params)
     notifier.process(now_finding(), time.time_ns())
     async with Alertmanager(params) as client:
         await client.post(notifier.due(time.time_ns()))
         assert len(await client.active_alerts()) == 1
-    async with Alertmanager(params.model_copy(update={"alertmanagers": (away,)})) as client:
+    async with Alertmanager(params.model_copy(update={"alertmanagers": (unavailable,)})) as client:
         with pytest.raises(Retry):
             await client.active_alerts()
 
 
 async def test_an_address_that_is_no_alertmanager_is_misconfigured(alertmanager: Server) -> None:
-    """A wrong path is no matter of patience."""
+    """A wrong path is not retried."""
     params = params_for(alertmanager).model_copy(update={"alertmanagers": (f"{alertmanager.url}/elsewhere",)})
     async with Alertmanager(params) as client:
         with pytest.raises(Misconfigured, match="404"):

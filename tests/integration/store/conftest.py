@@ -1,4 +1,4 @@
-"""A broker and a ClickHouse for each module of tests: they kill them, and count what Kafka holds."""
+"""Provides a broker and a ClickHouse for each test module, because tests kill them and count Kafka's records."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.integration.store.rig import Database, Rig, running
 
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    """Yield the parts with all topics made."""
+    """Yield the servers with all topics created."""
     folder = tmp_path_factory.mktemp("store")
     with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as kafka, running(Rig(kafka, folder)) as parts:
         asyncio.run(ensure_topics(parts.settings))

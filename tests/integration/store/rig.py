@@ -1,4 +1,4 @@
-"""A broker, a ClickHouse and sinks as processes of their own, all of which a test may kill."""
+"""Provides a broker, a ClickHouse and sinks as processes that a test may kill."""
 
 import asyncio
 import os
@@ -35,14 +35,14 @@ NS = 1_750_000_000_000_000_000
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class Rig:
-    """The parts, and what was acknowledged by Kafka since the broker began (`sent`: device, sequence)."""
+    """The servers, and the messages acknowledged by Kafka since the broker started (`sent`: device, sequence)."""
 
     def __init__(self, kafka: EmbeddedKafka, folder: Path) -> None:
         self.kafka = kafka
@@ -56,20 +56,20 @@ class Rig:
         return KafkaSettings(bootstrap=self.kafka.bootstrap, telemetry_partitions=4, pod_partitions=2)
 
     def database(self) -> "Database":
-        """A migrated database of its own."""
-        found = Database(self, f"test_{uuid.uuid4().hex[:8]}")
-        apply(found.client, shipped_migrations())
-        return found
+        """Return a new migrated database."""
+        database = Database(self, f"test_{uuid.uuid4().hex[:8]}")
+        apply(database.client, shipped_migrations())
+        return database
 
     def samples(self, devices: int) -> list[Samples]:
-        """One reading of each device, the next in its sequence."""
-        made = []
+        """Return one message of each device, the next in its sequence."""
+        messages = []
         for number in range(devices):
             device = f"leaf-{number}"
             sequence = self._sequences.get(device, 0)
             self._sequences[device] = sequence + 1
-            made.append(samples(device, sequence, self._run))
-        return made
+            messages.append(samples(device, sequence, self._run))
+        return messages
 
     async def send(self, producer: AIOKafkaProducer, record: Record) -> None:
         """Send one record; return when Kafka has acknowledged it."""
@@ -82,7 +82,7 @@ class Rig:
         )
 
     async def produce(self, rounds: int, devices: int, pause_s: float) -> None:
-        """Send readings at a pace, each of them twice now and then, as a spool resends."""
+        """Send messages at an interval, all of every fifth round twice, as a spool resends."""
         async with producing(self.kafka.bootstrap) as producer:
             for turn in range(rounds):
                 for message in self.samples(devices):
@@ -95,12 +95,12 @@ class Rig:
 
 
 def producing(bootstrap: str) -> AIOKafkaProducer:
-    """A producer as collectors have it."""
+    """Return a producer with the settings of collectors."""
     return AIOKafkaProducer(bootstrap_servers=bootstrap, acks="all", enable_idempotence=True)
 
 
 def samples(device: str, sequence: int, run: int) -> Samples:
-    """A reading of sixteen ports with a scalar counter and gauge, one of them absent, and two lanes."""
+    """Return a message of sixteen ports with a scalar counter and gauge, one value absent, and two lanes."""
     counters = np.full((1, ROWS), sequence, np.uint64)
     gauges = np.vstack([np.ones(ROWS), np.full((2, ROWS), -2.5)])
     gauges[0, 0] = np.nan
@@ -122,7 +122,7 @@ def samples(device: str, sequence: int, run: int) -> Samples:
 
 
 class Database:
-    """One database, the group that fills it, and the sinks of that group."""
+    """One database with the consumer group and the sinks that fill it."""
 
     def __init__(self, rig: Rig, name: str) -> None:
         self.rig = rig
@@ -131,8 +131,8 @@ class Database:
         self._sinks: list[subprocess.Popen[bytes]] = []
 
     def start_sink(self, **params: object) -> subprocess.Popen[bytes]:
-        """A sink as its own process; `params` are those of `[persist]`."""
-        said: dict[str, object] = {
+        """Start a sink as a process; `params` are settings of `[persist]`."""
+        settings: dict[str, object] = {
             "group": self.name,
             "linger_s": 0.2,
             "session_timeout_s": 6,
@@ -144,7 +144,7 @@ class Database:
             "RAILSIGHT__KAFKA__BOOTSTRAP": self.rig.kafka.bootstrap,
             "RAILSIGHT__STORE__URL": self.rig.clickhouse.url,
             "RAILSIGHT__STORE__DATABASE": self.name,
-            **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in said.items()},
+            **{f"RAILSIGHT__PERSIST__{key.upper()}": str(value) for key, value in settings.items()},
         }
         code = "from streams.cli.main import main; main(['persist'])"
         command = [sys.executable, "-c", code]
@@ -153,22 +153,22 @@ class Database:
         return sink
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
+        """Return the rows of a query."""
         return [tuple(row) for row in self.client.query(sql)]
 
     def count(self, table: str) -> int:
-        """How many rows a table has; 0 while ClickHouse is away."""
+        """Return the number of rows of a table; 0 while ClickHouse is unavailable."""
         try:
             return int(self.rows(f"SELECT count() FROM {table}")[0][0])
         except Retry:
             return 0
 
     def stored(self) -> list[tuple[str, int]]:
-        """(device, sequence) of every message of samples that is stored."""
+        """Return (device, sequence) of every stored samples message."""
         return [(row[0], row[1]) for row in self.rows("SELECT device, sequence FROM sample_messages")]
 
     def end(self) -> None:
-        """Kill what sinks are left."""
+        """Kill the remaining sinks."""
         for sink in self._sinks:
             if sink.poll() is None:
                 sink.send_signal(signal.SIGCONT)
@@ -177,11 +177,11 @@ class Database:
         self.client.close()
 
 
-async def until(true: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
-    """Wait for a condition, with a bound."""
+async def until(condition: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
+    """Wait for a condition; return whether it was met in time."""
     give_up = time.monotonic() + within_s
     while time.monotonic() < give_up:
-        if await asyncio.to_thread(true):
+        if await asyncio.to_thread(condition):
             return True
         await asyncio.sleep(0.1)
     return False
@@ -189,7 +189,7 @@ async def until(true: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
 
 @contextmanager
 def running(rig: Rig) -> Iterator[Rig]:
-    """The rig with its ClickHouse up."""
+    """Start the rig's ClickHouse, and stop it at the end."""
     rig.clickhouse.start()
     try:
         yield rig

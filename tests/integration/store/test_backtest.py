@@ -1,4 +1,4 @@
-"""A backtest of what ClickHouse holds says what one of the messages themselves says, and compares configurations."""
+"""Tests that a backtest over ClickHouse equals one over the messages, and compares configurations."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,24 +28,24 @@ def _messages() -> list[Samples | CollectorStatus]:
 
 
 @pytest.fixture(scope="module")
-def told(rig: Rig) -> Iterator[Database]:
+def stored(rig: Rig) -> Iterator[Database]:
     """Yield the tables with ten minutes of the small fabric."""
     database = rig.database()
 
-    async def tell() -> None:
+    async def send_all() -> None:
         async with producing(rig.kafka.bootstrap) as producer:
             for message in _messages():
                 topic = topics.SAMPLES if isinstance(message, Samples) else topics.COLLECTOR_STATUS
                 await rig.send(producer, topics.encode(topic, message))
         database.start_sink()
-        own = _messages()
+        messages = _messages()
         counts = {
-            "sample_messages": sum(isinstance(m, Samples) for m in own),
-            "collector_status": sum(isinstance(m, CollectorStatus) for m in own),
+            "sample_messages": sum(isinstance(m, Samples) for m in messages),
+            "collector_status": sum(isinstance(m, CollectorStatus) for m in messages),
         }
         assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
 
-    asyncio.run(tell())
+    asyncio.run(send_all())
     yield database
     database.end()
 
@@ -56,34 +56,34 @@ def _settings(database: Database, **detect: object) -> Settings:
     )
 
 
-def _plain(finding: Finding) -> tuple[object, ...]:
+def _identity(finding: Finding) -> tuple[object, ...]:
     return finding.id, finding.subject.id, finding.started_at_ns, finding.resolved_at_ns, finding.severity
 
 
-def test_history_says_what_its_messages_say(told: Database, tmp_path: Path) -> None:
-    """The same findings with the same ids, by the same stages."""
+def test_a_backtest_of_history_equals_one_of_the_messages(stored: Database, tmp_path: Path) -> None:
+    """The same stages give the same findings with the same ids."""
     write_folder(inventory(), tmp_path / "inventory")
     out = tmp_path / "found.jsonl"
-    own = _messages()
-    summary = run_history(at(0), at(ROUNDS_S) + 1, tmp_path / "inventory", _settings(told), out)
-    assert summary.messages == len(own)
-    expected = findings(play(own))
+    messages = _messages()
+    summary = run_history(at(0), at(ROUNDS_S) + 1, tmp_path / "inventory", _settings(stored), out)
+    assert summary.messages == len(messages)
+    expected = findings(play(messages))
     assert len(expected) >= 2
-    assert [_plain(f) for f in findings(read_findings(out))] == [_plain(f) for f in expected]
+    assert [_identity(f) for f in findings(read_findings(out))] == [_identity(f) for f in expected]
 
 
-def test_another_configuration_is_compared_over_the_same_history(told: Database, tmp_path: Path) -> None:
-    """One that waits longer for a link to come back: the short one disappears, the long one is found later."""
+def test_another_configuration_is_compared_over_the_same_history(stored: Database, tmp_path: Path) -> None:
+    """With a longer wait for a link down, the short finding disappears and the long one is detected later."""
     write_folder(inventory(), tmp_path / "inventory")
-    slow = _settings(told, down={"open_after_s": 150})
+    slow = _settings(stored, down={"open_after_s": 150})
     out = tmp_path / "found.jsonl"
-    summary = run_history(at(0), at(ROUNDS_S) + 1, tmp_path / "inventory", slow, out, _settings(told))
+    summary = run_history(at(0), at(ROUNDS_S) + 1, tmp_path / "inventory", slow, out, _settings(stored))
     differences = summary.differences
     assert differences is not None
     assert [f.subject.id for f in differences.disappeared] == ["link:p1-h1/e0--p1-l0/d1"]
     assert differences.appeared == ()
     (changed,) = differences.changed
     assert changed.fields["detected after"] == ("30s", "150s")
-    said = "\n".join(render_differences.difference_lines(differences))
-    assert f"```text\n{said}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), said
+    text = "\n".join(render_differences.difference_lines(differences))
+    assert f"```text\n{text}\n```" in (ROOT / "docs/backtest.md").read_text(encoding="utf-8"), text
     assert all(f.severity >= Severity.INFO for f in read_findings(out))

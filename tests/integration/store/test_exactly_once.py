@@ -1,4 +1,4 @@
-"""What Kafka acknowledged is in ClickHouse once, whatever is killed or paused."""
+"""Tests that acknowledged messages are in ClickHouse exactly once, whatever is killed or suspended."""
 
 import asyncio
 import random
@@ -11,12 +11,12 @@ from tests.integration.store.rig import ROWS, Database, Rig, until
 KILLS = 10
 
 
-def _grew(database: Database, begun: int) -> bool:
-    return database.count("sample_messages") > begun
+def _grew(database: Database, before: int) -> bool:
+    return database.count("sample_messages") > before
 
 
-def _exact(rig: Rig, database: Database) -> None:
-    """Every acknowledged message is stored once, with all its rows and lanes."""
+def _assert_exactly_once(rig: Rig, database: Database) -> None:
+    """Assert that every acknowledged message is stored once, with all its rows and lanes."""
     stored = Counter(database.stored())
     assert {key for key, times in stored.items() if times > 1} == set()
     assert set(stored) == set(rig.sent)
@@ -26,60 +26,62 @@ def _exact(rig: Rig, database: Database) -> None:
     assert database.rows(twice) == [(0,)]
 
 
-async def _whole(rig: Rig, database: Database) -> None:
-    """Wait for everything that was sent, then look whether it is exact."""
+async def _assert_complete(rig: Rig, database: Database) -> None:
+    """Wait for all sent messages, then assert that each is stored once."""
     await until(lambda: database.count("sample_messages") >= len(rig.sent))
-    # Whatever would double a row comes within a block's time of the last one.
+    # A duplicate would arrive within a block's time of the last row.
     await until(lambda: database.count("sample_messages") > len(rig.sent), within_s=1.0)
-    await asyncio.to_thread(_exact, rig, database)
+    await asyncio.to_thread(_assert_exactly_once, rig, database)
 
 
-async def test_killed_sinks_and_a_killed_clickhouse_lose_and_double_nothing(rig: Rig, database: Database) -> None:
-    """A sink killed at ten random moments, and ClickHouse killed twice between, leave each row there once."""
-    chance = random.Random(20261121)
+async def test_killed_sinks_and_a_killed_clickhouse_neither_lose_nor_duplicate_rows(
+    rig: Rig, database: Database
+) -> None:
+    """After ten kills of a sink at random moments and two of ClickHouse, each row is stored once."""
+    rng = random.Random(20261121)
     sending = asyncio.create_task(rig.produce(rounds=120, devices=6, pause_s=0.15))
     for turn in range(KILLS):
         sink = database.start_sink(instance="one")
-        begun = database.count("sample_messages")
-        await until(partial(_grew, database, begun), within_s=10)
-        await asyncio.sleep(chance.uniform(0, 0.6))  # the moment of the kill is what varies, not what is waited for
+        before = database.count("sample_messages")
+        await until(partial(_grew, database, before), within_s=10)
+        await asyncio.sleep(rng.uniform(0, 0.6))  # varies the moment of the kill; nothing is awaited
         if turn in (3, 7):
             rig.clickhouse.kill()
-            await asyncio.sleep(chance.uniform(0, 0.5))
+            await asyncio.sleep(rng.uniform(0, 0.5))
         sink.kill()
         sink.wait(10)
         if turn in (3, 7):
             await asyncio.to_thread(rig.clickhouse.start)
     await sending
     database.start_sink(instance="one")
-    await _whole(rig, database)
+    await _assert_complete(rig, database)
 
 
-async def test_a_sink_that_slept_while_another_took_over_doubles_nothing(rig: Rig, database: Database) -> None:
-    """Of two sinks of one group, one is stopped for longer than its session and then goes on."""
-    sleeper = database.start_sink()
-    begun = database.count("sample_messages")
+async def test_a_sink_that_resumes_after_a_takeover_duplicates_nothing(rig: Rig, database: Database) -> None:
+    """One of two sinks of a group is suspended for longer than its session, then resumed."""
+    suspended = database.start_sink()
+    before = database.count("sample_messages")
     await rig.produce(rounds=1, devices=6, pause_s=0)
-    assert await until(lambda: database.count("sample_messages") > begun)
-    # Only now: a sink that begins slowly would find all of it at once, and nothing would come after the stop.
+    assert await until(lambda: database.count("sample_messages") > before)
+    # Sent only now: a sink that starts slowly would read all at once, and nothing would arrive after the suspension.
     sending = asyncio.create_task(rig.produce(rounds=90, devices=6, pause_s=0.15))
     database.start_sink()
-    sleeper.send_signal(signal.SIGSTOP)
+    suspended.send_signal(signal.SIGSTOP)
     stopped_at = database.count("sample_messages")
     assert await until(lambda: database.count("sample_messages") > stopped_at + 60)
-    sleeper.send_signal(signal.SIGCONT)
+    suspended.send_signal(signal.SIGCONT)
     await sending
-    await _whole(rig, database)
-    assert sleeper.poll() is None
+    await _assert_complete(rig, database)
+    assert suspended.poll() is None
 
 
 async def test_a_sink_waits_for_clickhouse_and_loses_nothing(rig: Rig, database: Database) -> None:
-    """ClickHouse killed under a running sink and back some seconds later: the sink goes on by itself."""
+    """ClickHouse is killed and restarted some seconds later: the running sink continues by itself."""
     sink = database.start_sink()
     sending = asyncio.create_task(rig.produce(rounds=40, devices=6, pause_s=0.1))
     assert await until(lambda: database.count("sample_messages") > 0)
     rig.clickhouse.kill()
     await sending
     await asyncio.to_thread(rig.clickhouse.start)
-    await _whole(rig, database)
+    await _assert_complete(rig, database)
     assert sink.poll() is None

@@ -1,4 +1,4 @@
-"""What stands behind a finding, from the tables: samples and events around its windows, its revisions and answers."""
+"""Tests the evidence tables of a finding: samples and events around its windows, revisions and remediations."""
 
 import asyncio
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ LINK = Subject("link:h/nic1--leaf/e1", Endpoint("h", "nic1"), Endpoint("leaf", "
 
 
 def _reading(at_s: int) -> Samples:
-    """A counter that grows by 7 each reading from 100 s on, and light on two lanes; the port has the driver's name."""
+    """Return a counter that grows by 7 per reading from 100 s on, and optical power of two lanes, under an alias."""
     lost = np.array([[1000 + 7 * max(0, (at_s - 100) // 10)]], np.uint64)
     light = np.array([[-2.5], [-9.0 if at_s >= 100 else -2.0]])
     at_ns = NS + at_s * S
@@ -63,38 +63,40 @@ FINDING = Finding(
 )  # fmt: skip
 LATER = replace(FINDING, revision=2, status=Status.RESOLVED, resolved_at_ns=NS + 300 * S, final=True)
 CHILD = replace(FINDING, id="c41d", parent_id="f00d")
-ANSWER = Remediation("r", 1, ("f00d",), Action.DRAIN_LINK, Verdict.DENIED, LINK, constraint="capacity")
+REMEDIATION = Remediation("r", 1, ("f00d",), Action.DRAIN_LINK, Verdict.DENIED, LINK, constraint="capacity")
 
 
 @pytest.fixture(scope="module")
-def told(rig: Rig) -> Iterator[Database]:
+def stored(rig: Rig) -> Iterator[Database]:
     """Yield the tables with ten minutes of one port."""
     database = rig.database()
-    said: list[tuple[topics.Topic, Message]] = [(topics.SAMPLES, _reading(t)) for t in range(0, 601, 10)]
-    said += [(topics.FINDINGS, finding) for finding in (FINDING, LATER, CHILD)] + [(topics.REMEDIATIONS, ANSWER)]
+    messages: list[tuple[topics.Topic, Message]] = [(topics.SAMPLES, _reading(t)) for t in range(0, 601, 10)]
+    messages += [(topics.FINDINGS, finding) for finding in (FINDING, LATER, CHILD)] + [
+        (topics.REMEDIATIONS, REMEDIATION)
+    ]
     name = Component("nic1", "nic", alias=("mlx5_1",))
-    said.append((topics.FACTS, Facts("h", NS, Source.SOURCE_NIC, components=(name,))))
+    messages.append((topics.FACTS, Facts("h", NS, Source.SOURCE_NIC, components=(name,))))
     down = Event(
         "h", "nic1", EventKind.LINK_DOWN, NS + 120 * S, NS + 120 * S, Source.SOURCE_HOST, "t", 77, 1, "carrier"
     )
-    said.append((topics.EVENTS, down))
+    messages.append((topics.EVENTS, down))
 
-    async def tell() -> None:
+    async def send_all() -> None:
         async with producing(rig.kafka.bootstrap) as producer:
-            for topic, message in said:
+            for topic, message in messages:
                 await rig.send(producer, topics.encode(topic, message))
         database.start_sink()
         counts = {"sample_messages": 61, "findings": 3, "remediations": 1, "facts": 1, "events": 1}
         assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
 
-    asyncio.run(tell())
+    asyncio.run(send_all())
     yield database
     database.end()
 
 
-def test_the_samples_of_a_window_are_shown_with_what_was_before_and_after(told: Database) -> None:
-    """Each metric that is read has its table, lanes apart, growth beside counters; one that is not has none."""
-    found = evidence_tables(told.client, FINDING)
+def test_the_samples_of_a_window_are_shown_with_those_around_it(stored: Database) -> None:
+    """Each metric with readings has a table, per lane and with the growth of counters; others have none."""
+    found = evidence_tables(stored.client, FINDING)
     assert [one.metric for one in found] == ["rx_fcs_errors", "", "rx_power_dbm"]
     first = found[0].readings
     assert [(r.at_ns - NS) // S for r in first[:4]] == [70, 80, 90, 100]
@@ -110,23 +112,23 @@ def test_the_samples_of_a_window_are_shown_with_what_was_before_and_after(told: 
     assert any(line.endswith("link_down  carrier") for line in text)
 
 
-def test_what_kafka_has_no_more_is_in_the_tables(told: Database) -> None:
-    """Every revision of a finding and its children, by how the id begins, and what was decided."""
-    findings, answers = finding_queries.by_id_prefix(told.client, "f0")
+def test_findings_that_kafka_no_longer_has_are_in_the_tables(stored: Database) -> None:
+    """The result has every revision of a finding and its children, by prefix of the id, and the remediations."""
+    findings, remediations = finding_queries.by_id_prefix(stored.client, "f0")
     assert [(f.id, f.revision) for f in findings] == [("c41d", 1), ("f00d", 1), ("f00d", 2)]
-    assert answers == [ANSWER]
-    assert finding_queries.by_id_prefix(told.client, "beef") == ([], [])
+    assert remediations == [REMEDIATION]
+    assert finding_queries.by_id_prefix(stored.client, "beef") == ([], [])
 
 
 @pytest.mark.parametrize("bootstrap", ["", "127.0.0.1:1"])
-def test_the_command_says_the_same_with_kafka_and_without(
-    told: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bootstrap: str
+def test_the_command_prints_the_same_with_and_without_kafka(
+    stored: Database, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bootstrap: str
 ) -> None:
-    """From Kafka where it answers, from ClickHouse where it does not: evidence, samples, answers and revisions."""
-    monkeypatch.setenv("RAILSIGHT__STORE__URL", told.client.params.url)
-    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", told.name)
+    """Evidence, samples, remediations and revisions come from Kafka, or from ClickHouse if Kafka is unavailable."""
+    monkeypatch.setenv("RAILSIGHT__STORE__URL", stored.client.params.url)
+    monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", stored.name)
     with pytest.raises(SystemExit) as ended:
-        main(["explain", "f00", "--bootstrap", bootstrap or told.rig.kafka.bootstrap])
+        main(["explain", "f00", "--bootstrap", bootstrap or stored.rig.kafka.bootstrap])
     printed = capsys.readouterr()
     assert ended.value.code in (0, None), printed.err
     for part in (

@@ -1,4 +1,4 @@
-"""What ClickHouse holds comes back as the messages that made it."""
+"""Tests that stored rows are restored as the messages that made them."""
 
 import asyncio
 from dataclasses import replace
@@ -24,7 +24,7 @@ from tests.integration.store.rig import NS, Database, Rig, producing, until
 
 
 def _cells(table: Table, rows: tuple[str, ...]) -> dict[tuple[str, str, int], float]:
-    """The cells that are there, by row and column: the order of columns is not kept."""
+    """Return the present cells by row and column, because the order of columns may differ."""
     absent = np.isnan(table.values) if table.values.dtype.kind == "f" else table.values == 2**64 - 1
     return {
         (row, metric.name, index): float(table.values[column, place])
@@ -34,8 +34,8 @@ def _cells(table: Table, rows: tuple[str, ...]) -> dict[tuple[str, str, int], fl
     }
 
 
-async def test_a_backtest_of_the_past_sees_what_was_sent(rig: Rig, database: Database) -> None:
-    """Samples with lanes and absent cells, events and status come back whole, in the order of event time."""
+async def test_history_has_the_messages_that_were_sent(rig: Rig, database: Database) -> None:
+    """Samples with lanes and absent cells, events and statuses are restored completely."""
     [sent] = rig.samples(1)
     at_ns = sent.sampled_at_ns
     event = Event(
@@ -56,18 +56,18 @@ async def test_a_backtest_of_the_past_sees_what_was_sent(rig: Rig, database: Dat
     samples = [m for m in found if isinstance(m, Samples) and m.collector_run == sent.collector_run]
     assert event in found
     assert status in found
-    [back] = samples
-    assert (back.device, back.source, back.sequence, back.boot_id, back.row_kind) == (
+    [restored] = samples
+    assert (restored.device, restored.source, restored.sequence, restored.boot_id, restored.row_kind) == (
         sent.device, sent.source, sent.sequence, sent.boot_id, sent.row_kind,
     )  # fmt: skip
-    assert set(back.row) == set(sent.row)
-    assert _cells(back.counters, back.row) == _cells(sent.counters, sent.row)
-    assert _cells(back.gauges, back.row) == _cells(sent.gauges, sent.row)
+    assert set(restored.row) == set(sent.row)
+    assert _cells(restored.counters, restored.row) == _cells(sent.counters, sent.row)
+    assert _cells(restored.gauges, restored.row) == _cells(sent.gauges, sent.row)
     assert not list(history.messages(database.client, NS - 100, NS - 50))
 
 
-async def test_rows_that_are_later_than_their_message_are_of_it_still(rig: Rig, database: Database) -> None:
-    """A slow walk reads its last rows seconds after its first; they are not another message, nor lost at an end."""
+async def test_rows_later_than_their_message_belong_to_it(rig: Rig, database: Database) -> None:
+    """A slow walk reads its last rows seconds after the first; they stay in one message, even at a window's end."""
     one, other = rig.samples(2)
     delays = tuple(range(0, 500_000 * len(one.row), 500_000))
     slow = replace(one, row_delay_us=delays)
@@ -81,27 +81,27 @@ async def test_rows_that_are_later_than_their_message_are_of_it_still(rig: Rig, 
     found = await asyncio.to_thread(lambda: list(history.messages(database.client, begin, end + 10**9)))
     samples = {m.device: m for m in found if isinstance(m, Samples) and (m.device, m.sequence) in sent}
     assert set(samples) == {one.device, other.device}
-    back = samples[slow.device]
-    assert dict(zip(back.row, back.row_delay_us, strict=True)) == dict(zip(slow.row, delays, strict=True))
-    assert _cells(back.counters, back.row) == _cells(slow.counters, slow.row)
-    assert _cells(back.gauges, back.row) == _cells(slow.gauges, slow.row)
+    restored = samples[slow.device]
+    assert dict(zip(restored.row, restored.row_delay_us, strict=True)) == dict(zip(slow.row, delays, strict=True))
+    assert _cells(restored.counters, restored.row) == _cells(slow.counters, slow.row)
+    assert _cells(restored.gauges, restored.row) == _cells(slow.gauges, slow.row)
 
 
-async def test_facts_and_controls_that_held_at_the_beginning_come_first(rig: Rig, database: Database) -> None:
-    """What devices said of themselves before, the newest of each, and what people had forbidden."""
+async def test_facts_and_controls_in_effect_at_the_start_come_first(rig: Rig, database: Database) -> None:
+    """The newest facts of each device before the start, and the exclusions, precede the history."""
     fan = Component("e1", "optic", "PN1", "S1", "4.2", ("Ethernet1",), {"rx_power_dbm": -9.5})
-    told = [
+    facts = [
         Facts(
             "leaf-0", NS - 20 + n, Source.SOURCE_GNMI, "v", "m", f"4.{n}", 7, "s", (fan,), (Neighbor("e1", "x", "y"),)
         )
         for n in range(2)
     ]
-    ban = Control("ban", ControlKind.EXCLUDE, "device:leaf-0", NS - 10, None, "me", "why")
+    exclusion = Control("ban", ControlKind.EXCLUDE, "device:leaf-0", NS - 10, None, "me", "why")
     async with producing(rig.kafka.bootstrap) as producer:
-        for fact in told:
+        for fact in facts:
             await rig.send(producer, topics.encode(topics.FACTS, fact))
-        await rig.send(producer, topics.encode(topics.CONTROLS, ban))
+        await rig.send(producer, topics.encode(topics.CONTROLS, exclusion))
     database.start_sink()
     assert await until(lambda: database.count("facts") == 2 and database.count("controls") == 1)
     found = await asyncio.to_thread(lambda: list(history.messages(database.client, NS, NS + 1)))
-    assert [m for m in found if isinstance(m, Facts | Control)] == [told[1], ban]
+    assert [m for m in found if isinstance(m, Facts | Control)] == [facts[1], exclusion]

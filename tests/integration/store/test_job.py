@@ -1,4 +1,4 @@
-"""Was the network clean for a job: from what was sent to Kafka and stored, to what the command says and ends with."""
+"""Tests the verdict on a job: from messages in Kafka and ClickHouse to the command's output and exit code."""
 
 import asyncio
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ def _reading(device: str, source: Source, at_s: float, rows: tuple[str, ...]) ->
     )  # fmt: skip
 
 
-def _finding(identity: str, host: str, begin: float, end: float, **more: object) -> Finding:
+def _finding(identity: str, host: str, begin: float, end: float, **fields: object) -> Finding:
     subject = Subject(f"link:{host}/nic1--leaf/e{host[1]}-1", Endpoint(host, "nic1"), Endpoint("leaf", f"e{host[1]}-1"))
     job = "other" if host == "h2" else "train"
     plain = Finding(
@@ -75,18 +75,18 @@ def _finding(identity: str, host: str, begin: float, end: float, **more: object)
         T0 + round(end * S), T0 + round(end * S), T0 + round(begin * S), f"{host}/nic1 keeps coming back",
         evidence=(Evidence("went down 4 times"),), blast_radius=BlastRadius((host,), (job,), 8, 0.5),
     )  # fmt: skip
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **fields)  # type: ignore[arg-type]
 
 
-def _told() -> list[tuple[Topic, Message]]:
-    """Ten minutes: h0 is read at both ends all the time, h1 by nobody from 200 to 300 s."""
-    said: list[tuple[Topic, Message]] = []
+def _messages() -> list[tuple[Topic, Message]]:
+    """Return ten minutes of messages: h0 is read at both ends all the time, h1 is not read from 200 to 300 s."""
+    messages: list[tuple[Topic, Message]] = []
     for t in range(0, 601, 10):
-        said.append((topics.SAMPLES, _reading("h0", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
-        said.append((topics.SAMPLES, _reading("leaf", Source.SOURCE_GNMI, t, ("e0-0", "e0-1"))))
+        messages.append((topics.SAMPLES, _reading("h0", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
+        messages.append((topics.SAMPLES, _reading("leaf", Source.SOURCE_GNMI, t, ("e0-0", "e0-1"))))
         if not 200 < t < 300:
-            said.append((topics.SAMPLES, _reading("h1", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
-    said += [
+            messages.append((topics.SAMPLES, _reading("h1", Source.SOURCE_NIC, t, ("nic0", "nic1"))))
+    messages += [
         (topics.FINDINGS, _finding("worse", "h1", 350, 400, severity=Severity.CRITICAL)),
         (topics.FINDINGS, _finding("bad", "h0", 100, 150)),
         (topics.FINDINGS, _finding("child", "h0", 100, 140, parent_id="bad")),
@@ -98,25 +98,25 @@ def _told() -> list[tuple[Topic, Message]]:
             _finding("silent", "h1", 200, 300, condition=Condition.TELEMETRY_STALE, summary="h1 says nothing"),
         ),
     ]
-    return said
+    return messages
 
 
 @pytest.fixture(scope="module")
-def told(rig: Rig) -> Iterator[Database]:
-    """Yield the tables with all of it."""
+def stored(rig: Rig) -> Iterator[Database]:
+    """Yield the tables with these messages."""
     database = rig.database()
 
-    async def tell() -> None:
+    async def send_all() -> None:
         async with producing(rig.kafka.bootstrap) as producer:
             for chunk in to_chunks(INVENTORY, T0):
                 await rig.send(producer, topics.encode(topics.INVENTORY, chunk))
-            for topic, message in _told():
+            for topic, message in _messages():
                 await rig.send(producer, topics.encode(topic, message))
         database.start_sink()
         counts = {"sample_messages": 61 + 61 + 52, "findings": 7, "inventory_jobs": 3}
         assert await until(lambda: all(database.count(table) >= count for table, count in counts.items()))
 
-    asyncio.run(tell())
+    asyncio.run(send_all())
     yield database
     database.end()
 
@@ -124,13 +124,13 @@ def told(rig: Rig) -> Iterator[Database]:
 def _verdict(
     database: Database, job: str, begin_s: float, end_s: float, silent: StaleParams | None = None
 ) -> Verdict | None:
-    asked = T0 + round(begin_s * S), T0 + round(end_s * S)
-    return job_verdict(database.client, silent or StaleParams(), job, asked, MIN_COVERAGE)
+    interval = T0 + round(begin_s * S), T0 + round(end_s * S)
+    return job_verdict(database.client, silent or StaleParams(), job, interval, MIN_COVERAGE)
 
 
-def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
-    """The worst first, children below their parents, others' and older findings not at all; what nobody saw by name."""
-    verdict = _verdict(told, "train", 0, 600)
+def test_a_verdict_has_impacts_coverage_and_gaps(stored: Database) -> None:
+    """The worst impact is first, children are below parents, findings of others are absent; gaps are named."""
+    verdict = _verdict(stored, "train", 0, 600)
     assert verdict is not None
     assert [(harm.finding.id, harm.hosts) for harm in verdict.impacts] == [("worse", ("h1",)), ("bad", ("h0",))]
     assert [child.finding.id for child in verdict.impacts[1].children] == ["child"]
@@ -151,38 +151,38 @@ def test_a_job_has_its_harm_its_coverage_and_its_gaps(told: Database) -> None:
 
 
 @pytest.mark.parametrize("silent", [StaleParams(cadences=10), StaleParams(at_least_s=100)])
-def test_how_long_a_source_may_be_silent_is_said_where_telemetry_stale_is(told: Database, silent: StaleParams) -> None:
-    """Of sources read each ten seconds, a pause of 100 s is none where so much is allowed."""
-    verdict = _verdict(told, "train", 0, 600, silent)
+def test_the_limit_of_silence_is_that_of_telemetry_stale(stored: Database, silent: StaleParams) -> None:
+    """For sources read each ten seconds, a pause of 100 s is no gap where the settings allow it."""
+    verdict = _verdict(stored, "train", 0, 600, silent)
     assert verdict is not None
     assert [port.gaps for port in verdict.coverage.ports] == [()] * 4
 
 
-def test_what_was_clean_and_seen_is_clean(told: Database) -> None:
-    """A stretch in which nothing stood and all was read."""
-    verdict = _verdict(told, "train", 450, 600)
+def test_an_interval_without_findings_and_with_full_coverage_is_clean(stored: Database) -> None:
+    """The interval has no finding, and all ports were read."""
+    verdict = _verdict(stored, "train", 450, 600)
     assert verdict is not None
     assert (verdict.impacts, verdict.is_clean, verdict.is_covered, verdict.coverage.share) == ((), True, True, 1.0)
     assert "CLEAN, as far as observed: 100 % of its time" in "\n".join(verdict_lines(verdict))
 
 
-def test_what_nobody_read_is_not_clean_but_unknown(told: Database) -> None:
-    """Nothing is known against it, and nothing was seen: that is no answer."""
-    verdict = _verdict(told, "other", 200, 600)
+def test_an_interval_without_readings_is_unknown(stored: Database) -> None:
+    """Without findings and without readings, the verdict is unknown."""
+    verdict = _verdict(stored, "other", 200, 600)
     assert verdict is not None
     assert (verdict.is_clean, verdict.is_covered, verdict.coverage.share) == (True, False, 0.0)
     assert "NOT KNOWN" in "\n".join(verdict_lines(verdict))
     assert verdict.as_dict()["coverage"] == 0
 
 
-def test_a_job_that_did_not_run_then_has_no_verdict(told: Database) -> None:
-    """Neither before its start nor under another name."""
-    assert _verdict(told, "train", -100, 0) is None
-    assert _verdict(told, "nobody", 0, 600) is None
+def test_a_job_that_did_not_run_then_has_no_verdict(stored: Database) -> None:
+    """There is none before its start nor for an unknown name."""
+    assert _verdict(stored, "train", -100, 0) is None
+    assert _verdict(stored, "unknown", 0, 600) is None
 
 
-def _called(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """The exit code of the command over this database."""
+def _run_command(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Return the exit code of the command over this database."""
     monkeypatch.setenv("RAILSIGHT__STORE__URL", database.client.params.url)
     monkeypatch.setenv("RAILSIGHT__STORE__DATABASE", database.name)
     with pytest.raises(SystemExit) as ended:
@@ -191,7 +191,7 @@ def _called(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (
             ("train", "--from", "2026-03-01T00:07:30Z", "--to", "2026-03-01T00:10:00Z"),
@@ -204,15 +204,15 @@ def _called(database: Database, monkeypatch: pytest.MonkeyPatch, *arguments: str
         (("train", "--from", "2026-03-02", "--to", "2026-03-01"), 2, "--to must be later"),
     ],
 )
-def test_the_command_ends_with_0_only_where_all_was_clean_and_seen(
-    told: Database,
+def test_the_command_exits_with_0_only_for_a_clean_covered_interval(
+    stored: Database,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
     code: int,
-    said: str,
+    message: str,
 ) -> None:
-    """1 where something hurt it, or nobody knows; 2 where the question is none."""
-    assert _called(told, monkeypatch, *arguments) == code
+    """The exit code is 1 for impacts or missing coverage, and 2 for invalid arguments."""
+    assert _run_command(stored, monkeypatch, *arguments) == code
     printed = capsys.readouterr()
-    assert said in printed.out + printed.err
+    assert message in printed.out + printed.err

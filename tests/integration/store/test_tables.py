@@ -1,4 +1,4 @@
-"""Every topic that is persisted ends as rows, and the tables are what the code takes them for."""
+"""Tests that every persisted topic is stored as rows, and that the tables match the schemas in the code."""
 
 import asyncio
 import dataclasses
@@ -34,7 +34,7 @@ FINDING = Finding(
     NS,
     NS + 5,
     resolved_at_ns=NS + 9,
-    summary="a port that keeps coming back",
+    summary="a port that flaps",
     evidence=(models.Evidence("went down 4 times"),),
     blast_radius=models.BlastRadius(("h",), ("train",), 8, 0.125),
 )
@@ -43,7 +43,7 @@ INVENTORY = Inventory(
     links=(Link(a_device="s", a_port="q", z_device="h", z_port="p", role="host-link", rail=3),),
     jobs=(Job(job="train", device="h", start=datetime(2026, 1, 1, tzinfo=UTC)),),
 )
-SPOKEN: tuple[tuple[Topic, Message], ...] = (
+MESSAGES: tuple[tuple[Topic, Message], ...] = (
     (
         topics.EVENTS,
         models.Event("s", "q", models.EventKind.LINK_DOWN, NS, NS, models.Source.SOURCE_GNMI, "c", 5, 1, "down", 3),
@@ -60,7 +60,7 @@ SPOKEN: tuple[tuple[Topic, Message], ...] = (
     ),
     (topics.COLLECTOR_STATUS, models.CollectorStatus("c", 5, models.Source.SOURCE_GNMI, "s", NS, True)),
     (topics.FINDINGS, FINDING),
-    # The older revision comes later, and twice.
+    # The older revision is sent later, and twice.
     (topics.FINDINGS, dataclasses.replace(FINDING, revision=2, status=models.Status.OPEN, resolved_at_ns=None)),
     (topics.FINDINGS, dataclasses.replace(FINDING, revision=2, status=models.Status.OPEN, resolved_at_ns=None)),
     (topics.EPISODES, models.Episode(FINDING, (NS, NS + 1))),
@@ -82,10 +82,10 @@ EXPECTED = {
 }  # fmt: skip
 
 
-async def test_every_persisted_topic_ends_as_rows(rig: Rig, database: Database) -> None:
-    """One message of each topic, a finding's revision out of order and sent again, and two that nobody can read."""
+async def test_every_persisted_topic_is_stored_as_rows(rig: Rig, database: Database) -> None:
+    """The input is a message of each topic, a finding's revision out of order and repeated, and two invalid records."""
     async with producing(rig.kafka.bootstrap) as producer:
-        for topic, message in SPOKEN:
+        for topic, message in MESSAGES:
             await rig.send(producer, topics.encode(topic, message))
         await rig.send(producer, Record(topics.CONTROLS, b"k", b"{not json"))
         await rig.send(producer, Record(topics.SAMPLES, b"s", b"\xff\xffnot samples"))
@@ -107,7 +107,7 @@ async def test_every_persisted_topic_ends_as_rows(rig: Rig, database: Database) 
 
 
 def _values(database: Database) -> None:
-    """What was said is what is stored."""
+    """Assert that the stored values are those of the messages."""
     sql = (
         "SELECT revision, status, detector, rail, plane, a_device, z_port, hosts, gpus, evidence,"
         " toUnixTimestamp64Nano(resolved_at), JSONExtractString(json, 'summary') FROM findings_latest"
@@ -129,8 +129,8 @@ def _stored_columns(database: Database) -> set[str]:
     return {str(column) for (column,) in database.rows(sql.format(database.name))}
 
 
-def test_a_metric_that_nobody_reads_takes_no_place(rig: Rig, database: Database) -> None:
-    """A column that no row of a part has is in no file, and is NULL after merges and a restart of the server."""
+def test_a_metric_without_values_takes_no_space(rig: Rig, database: Database) -> None:
+    """A column without values in a part has no file, and is NULL after merges and a restart of the server."""
     for metric in ("rx_bytes", "tx_bytes"):
         database.client.command(
             f"INSERT INTO samples (device, row, sampled_at, {metric}, arrived_at) SELECT 'leaf', 'Ethernet1', now(),"
@@ -146,7 +146,7 @@ def test_a_metric_that_nobody_reads_takes_no_place(rig: Rig, database: Database)
     assert database.rows(seen) == [(20, 45, 10, 20, 0)]
 
 
-def test_columns_cut_to_fewer_bytes_are_read_as_they_were(database: Database) -> None:
+def test_narrowed_columns_are_stored_with_their_values(database: Database) -> None:
     """The server widens a counter's column to its own type, with and without a mask, up to the largest numbers."""
     count = 5000
     columns: list[NumericColumn] = [
@@ -168,8 +168,8 @@ def test_columns_cut_to_fewer_bytes_are_read_as_they_were(database: Database) ->
         assert found == [(count - 1 - nulls, 1, nulls)], name
 
 
-def test_parts_of_few_rows_wait_for_their_merge(database: Database) -> None:
-    """Small inserts are not merged a few at a time, the large part again and again, but 32 at once."""
+def test_small_parts_are_merged_together(database: Database) -> None:
+    """Small inserts are merged 32 at once, not a few at a time with the large part repeatedly."""
     for number in range(40):
         database.client.command(
             f"INSERT INTO collector_status (device, at, arrived_at) VALUES ('leaf', {number}, toStartOfDay(now()))"
@@ -187,22 +187,22 @@ def _declared(database: Database, table: str) -> dict[str, str]:
     return {str(name): str(type_) for name, type_ in database.rows(sql)}
 
 
-def test_the_tables_have_the_columns_that_rows_have(database: Database) -> None:
-    """Each shape's columns are those of its table, but for its origin; the server needs to convert none of them."""
+def test_the_tables_have_the_columns_of_the_schemas(database: Database) -> None:
+    """Each schema has the columns of its table without the origin; the server need not convert any of them."""
     origin = {"kafka_partition", "kafka_offset", "arrived_at"}
-    made = [shape for shape in vars(table_schemas).values() if isinstance(shape, TableSchema)]
-    made += [shape for shape in vars(inventory_rows).values() if isinstance(shape, TableSchema)]
-    made.append(symptom_rows.SYMPTOMS)
-    assert len(made) == 15
-    for shape in made:
-        declared: dict[str, Any] = _declared(database, shape.table)
-        assert {field.name: field.type for field in shape.columns} == {
+    schemas = [schema for schema in vars(table_schemas).values() if isinstance(schema, TableSchema)]
+    schemas += [schema for schema in vars(inventory_rows).values() if isinstance(schema, TableSchema)]
+    schemas.append(symptom_rows.SYMPTOMS)
+    assert len(schemas) == 15
+    for schema in schemas:
+        declared: dict[str, Any] = _declared(database, schema.table)
+        assert {field.name: field.type for field in schema.columns} == {
             name: type_ for name, type_ in declared.items() if name not in origin
-        }, shape.table
+        }, schema.table
 
 
-def test_every_metric_has_its_place(database: Database) -> None:
-    """A scalar metric of the catalogue is a column of its kind; the others are values of a narrow row."""
+def test_every_metric_has_a_column_or_lanes(database: Database) -> None:
+    """A scalar metric of the catalogue is a column of its type; the others are rows of sample_lanes."""
     declared = _declared(database, "samples")
     for metric in Metric:
         assert (column_name(metric) in declared) is is_scalar(metric), metric
@@ -210,16 +210,16 @@ def test_every_metric_has_its_place(database: Database) -> None:
     assert {"Nullable(UInt64)", "Nullable(Float64)"} == {declared[name] for name in columns & set(declared)}
 
 
-def test_samples_made_anew_keep_every_row(rig: Rig) -> None:
-    """What an older build stored is there after the migration, once, wherever the migration was cut short before."""
-    remade = next(migration for migration in shipped_migrations() if migration.name == "0004_samples_by_message")
+def test_the_replacement_of_samples_keeps_every_row(rig: Rig) -> None:
+    """Rows of an older build are there once after the migration, wherever it was interrupted before."""
+    replacement = next(migration for migration in shipped_migrations() if migration.name == "0004_samples_by_message")
     database = Database(rig, "from_an_older_build")
-    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < remade.name))
+    apply(database.client, tuple(migration for migration in shipped_migrations() if migration.name < replacement.name))
     database.client.command(
         "INSERT INTO samples (device, row, sampled_at, rx_bytes, arrived_at, kafka_offset)"
         " SELECT 'leaf', 'Ethernet1', now(), number, now(), number FROM numbers(1000)"
     )
-    swap = [statement for statement in remade.statements() if not statement.startswith("ALTER")]
+    swap = [statement for statement in replacement.statements() if not statement.startswith("ALTER")]
     for cut in range(len(swap) + 1):
         for statement in swap[:cut]:
             database.client.command(statement)
