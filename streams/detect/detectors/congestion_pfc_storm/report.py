@@ -1,6 +1,7 @@
 """The finding of congestion/pfc-storm: which end pauses the other, and for how long."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from streams.detect.detector import Context
 from streams.detect.detectors.congestion_pfc_storm.params import StormParams
@@ -50,7 +51,7 @@ def conclusion(
         detected_at_ns=min(spell.reported_ns for spell in run),
         summary=f"{origin.device}/{origin.port} pauses {victim}{queue} {_duration(worst)}, no traffic passes",
         cause=Cause.PCIE if stalls else Cause.NIC if at_host else Cause.SWITCH,
-        evidence=tuple(_evidence(params, origin, run, worst, stalls, last_ns)),
+        evidence=tuple(replace(one, peer=paused) for one in _evidence(params, origin, run, worst, stalls, last_ns)),
         confidence=BOTH_ENDS if len(reporters) > 1 else ONE_END,
         coverage=Coverage(seen=len(reporters), expected=2, missing=missing),
     )
