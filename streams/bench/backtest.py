@@ -3,10 +3,27 @@
 Speeds are port-samples per second of CPU over all threads of the process, which is the speed of one core.
 """
 
+import resource
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from streams.bench.machine import machine_info
+from streams.bench.recording import write_recording
+from streams.config.settings import Settings
+from streams.detect.thresholds import ns
+from streams.fabric.inventory_folder import write_folder
+from streams.instrument.garbage import relaxed_gc
+from streams.instrument.pages import retain_malloc_pages
+from streams.replay import backtest as replay
+from streams.replay.driver import Driver, batches
+from streams.replay.recording import RejectedRows
+from streams.replay.results import read_findings
+from streams.replay.score import score
+from streams.replay.score_report import as_dict
+from streams.simulation.clos import GenerateParams, generate
 
 TARGET = 200_000
 """Port-samples per second and core; at this speed an hour of the largest fabric takes 24 minutes of one core."""
@@ -37,29 +54,11 @@ class BacktestSpeeds:
 
 def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, seed: int) -> BacktestSpeeds:
     """Write a recording, run the backtest, and run reading and stages separately."""
-    import resource
-    import time
-
-    from streams.bench.machine import machine_info
-    from streams.bench.recording import write_recording
-    from streams.config.settings import Settings
-    from streams.detect.thresholds import ns
-    from streams.fabric.inventory_folder import write_folder
-    from streams.instrument.garbage import relaxed_gc
-    from streams.instrument.pages import retain_malloc_pages
-    from streams.replay import backtest as own
-    from streams.replay.driver import Driver, batches
-    from streams.replay.recording import RejectedRows
-    from streams.replay.results import read_findings
-    from streams.replay.score import score
-    from streams.replay.score_report import as_dict
-    from streams.simulation.clos import GenerateParams, generate
-
     inventory = generate(GenerateParams(gpus=gpus))
     write_folder(inventory, folder / "inventory")
     made = write_recording(inventory, folder, seconds, cadence_s, seed)
-    source = own.Recording((made.samples,), (made.events,), None, made.status, None, folder / "inventory")
-    topology, settings = own.read_topology(source.inventory), Settings()
+    source = replay.Recording((made.samples,), (made.events,), None, made.status, None, folder / "inventory")
+    topology, settings = replay.read_topology(source.inventory), Settings()
 
     def speed(work: Callable[[], Any]) -> tuple[float, float]:
         began_s, cpu_s = time.perf_counter(), time.process_time()
@@ -70,12 +69,12 @@ def measure_backtest(folder: Path, gpus: int, seconds: float, cadence_s: float, 
 
     out = folder / "found.jsonl"
     retain_malloc_pages()  # as the command does
-    whole, whole_wall = speed(lambda: own.run(source, settings, out))
+    whole, whole_wall = speed(lambda: replay.run(source, settings, out))
     # KiB on Linux; after the whole run, before all messages are in memory for the stages alone.
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    reading, _ = speed(lambda: sum(len(batch) for batch in batches(own.ordered_messages(source, RejectedRows()))))
-    in_memory = list(batches(own.ordered_messages(source, RejectedRows())))
-    driver = Driver(own.stages(settings), topology)
+    reading, _ = speed(lambda: sum(len(batch) for batch in batches(replay.ordered_messages(source, RejectedRows()))))
+    in_memory = list(batches(replay.ordered_messages(source, RejectedRows())))
+    driver = Driver(replay.stages(settings), topology)
 
     def drive() -> None:
         for batch in in_memory:

@@ -6,8 +6,6 @@ import typer
 
 from streams.cli.options import AsJson, Config
 
-CADENCE_S, DAYS_CADENCE_S, NIC_CADENCE_S = 10.0, 60.0, 1.0
-"""Defaults of the gNMI and the NIC collector; over days they are longer, because each day would take hours."""
 Only = Annotated[list[str] | None, typer.Option(help="A condition, as link/flap; repeatable. Default: all.")]
 Without = Annotated[str, typer.Option(help="Compare with the same day without a source, as gnmi.")]
 
@@ -29,45 +27,17 @@ def detection(
     as_json: AsJson = False,
 ) -> None:
     """Score the detectors in a simulated fabric; exit 1 unless recall, precision and delays meet their goals."""
-    from dataclasses import replace
-
     import orjson
 
-    from streams.bench.detection.render import as_dict, lines
-    from streams.bench.detection.source_ablation import SourceAblation
-    from streams.bench.detection.sources import SOURCES
-    from streams.bench.detection.trial import TrialSpec, run
+    from streams.bench.detection.session import DetectionOptions, run_detection
     from streams.cli.options import settings_of
-    from streams.replay.backtest import stages
-    from streams.simulation.delivery_model import Cadence
-    from streams.simulation.fault_placement import NoRoom
-    from streams.simulation.faults import FAULT_OF, FAULTS
-    from streams.wire.errors import Misconfigured
 
-    if unknown := [name for name in only or () if name not in FAULT_OF]:
-        raise Misconfigured(f"unknown condition: {', '.join(unknown)}; known: {', '.join(FAULT_OF)}")
-    if without and without not in SOURCES:
-        raise Misconfigured(f"unknown source: {without}; known: {', '.join(SOURCES)}")
-    switch_s = cadence or (DAYS_CADENCE_S if days else CADENCE_S)
-    nic_s = nic_cadence or (switch_s if days else min(switch_s, NIC_CADENCE_S))
-    if switch_s % nic_s:
-        raise Misconfigured(f"--cadence {switch_s:g} is not a multiple of --nic-cadence {nic_s:g}")
-    settings = settings_of(config)
-    faults = tuple(FAULT_OF[name] for name in only) if only else FAULTS
-    spec = TrialSpec(gpus, seed, each, days, Cadence(switch_s, nic_s), faults)
-    try:
-        outcome = run(spec, settings, stages(settings))
-        if without:
-            ablation = SourceAblation(outcome, run(replace(spec, without=without), settings, stages(settings)))
-            values, text = ablation.as_dict(), ablation.lines()
-        else:
-            values, text = as_dict(outcome), lines(outcome)
-    except NoRoom as error:
-        raise Misconfigured(str(error)) from error
+    options = DetectionOptions(gpus, seed, each, days, cadence, nic_cadence, only or (), without)
+    result = run_detection(options, settings_of(config))
     if as_json:
-        typer.echo(orjson.dumps(values))
+        typer.echo(orjson.dumps(result.values))
     else:
-        for line in text:
+        for line in result.lines:
             typer.echo(line)
-    if not values["fine"]:
+    if not result.values["fine"]:
         raise typer.Exit(1)
