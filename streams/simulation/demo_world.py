@@ -92,6 +92,13 @@ class DemoWorld:
         self._swaps = [effect for effect in self._effects if isinstance(effect, CablesSwapped)]
         self._versions = [effect for effect in self._effects if isinstance(effect, VersionChange)]
         self._link_number = {Port(*self._fabric.port(a)): n for n, (a, _) in enumerate(self._fabric.links.tolist())}
+        self._index_port_effects()
+        self._links: dict[Port, _CabledLink] = {}
+        for link in inventory.links:
+            self._links[link.a] = self._links[link.z] = self._cabled_link(link)
+        self._add_traffic_effects()
+
+    def _index_port_effects(self) -> None:
         for effect in self._effects:
             match effect:
                 case SignalLoss(link=number, interval=interval, disabled_port=disabled):
@@ -105,10 +112,6 @@ class DemoWorld:
                     self._overrides[self._fabric.port(number)].append(effect)
                 case _:
                     pass
-        self._links: dict[Port, _CabledLink] = {}
-        for link in inventory.links:
-            self._links[link.a] = self._links[link.z] = self._cabled_link(link)
-        self._add_traffic_effects()
 
     def _of_devices(self, kind: type[Rebooting | NotPolled | CounterReset]) -> dict[str, tuple[Interval, ...]]:
         found: dict[str, tuple[Interval, ...]] = {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from streams.bench.load.encoding import SamplesPieces, StatusPieces, samples_pieces, status_pieces
 from streams.fabric.catalogue import Metric
@@ -100,13 +101,7 @@ class Group:
         self._rng = rng
         self._jobs = 1 if reader.source is Source.SOURCE_NIC else port_count
         """Ports of a device with loads of their own: the rails of a host all carry the load of its job."""
-        busy = rng.random((devices, self._jobs), np.float32) >= IDLE_RATIO
-        share = busy * rng.uniform(0.02, 0.9, busy.shape)
-        if reader.source is not Source.SOURCE_NIC:
-            uplinks = share[:, port_count // 2 :]  # over which hashing spreads
-            uplinks[:] = uplinks.mean(axis=1, keepdims=True)
-        share = share * rng.uniform(1 - _RAILS_DIFFER, 1 + _RAILS_DIFFER, (devices, port_count))
-        self._traffic = share.astype(np.float32) * _LINE_BYTES_S
+        self._traffic = self._shares(devices, port_count) * _LINE_BYTES_S
         self._light = rng.lognormal(0.0, 1.0, (devices, port_count)).astype(np.float32)
         self.counters = np.zeros((devices, len(factors_of), port_count), np.uint64)
         self.gauges = np.empty((devices, len(GAUGES), port_count), np.float64)
@@ -118,6 +113,16 @@ class Group:
         self.samples, self.statuses = self._pieces()
         for _ in range(3):
             self.grow(0, devices, times=3600)
+
+    def _shares(self, devices: int, port_count: int) -> npt.NDArray[np.float32]:
+        """Return the share of its line rate that each port carries."""
+        busy = self._rng.random((devices, self._jobs), np.float32) >= IDLE_RATIO
+        share = busy * self._rng.uniform(0.02, 0.9, busy.shape)
+        if self.reader.source is not Source.SOURCE_NIC:
+            uplinks = share[:, port_count // 2 :]  # over which hashing spreads
+            uplinks[:] = uplinks.mean(axis=1, keepdims=True)
+        share = share * self._rng.uniform(1 - _RAILS_DIFFER, 1 + _RAILS_DIFFER, (devices, port_count))
+        return share.astype(np.float32)
 
     def grow(self, first: int, last: int, times: int = 1) -> None:
         """Let the ports of these devices count for `times` cadences."""

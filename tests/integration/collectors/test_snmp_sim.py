@@ -140,7 +140,7 @@ async def test_traps_tell_of_a_flap_within_a_second() -> None:
 
 
 async def test_a_reboot_is_reported_by_trap_and_by_poll_and_the_boot_is_another() -> None:
-    """While down, it is unreachable; afterwards its boot differs, counters restarted, and the events give the reason."""
+    """While down, it is unreachable; afterwards its boot differs, counters restarted, and events give the reason."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
         return [Reboot(LEAF, Interval(now_ns + 8 * S, now_ns + 10 * S))]
