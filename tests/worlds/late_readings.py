@@ -11,7 +11,7 @@ from tests.worlds.small_fabric import topology
 UP, DOWNS = Metric.OPER_UP, Metric.LINK_DOWN_EVENTS
 
 
-Told = tuple[str, float | None, float | None, int]
+BriefSymptom = tuple[str, float | None, float | None, int]
 
 
 def stage() -> Measure:
@@ -22,12 +22,12 @@ def stage() -> Measure:
     return made
 
 
-def told(messages: Sequence[Message], *, killed: bool = False) -> list[Symptom]:
-    """The symptoms of ports, as they are told."""
-    own, said = stage(), []
+def symptoms_of(messages: Sequence[Message], *, killed: bool = False) -> list[Symptom]:
+    """Return the symptoms of ports, in the order of emission."""
+    own, found = stage(), []
     for message in messages:
-        said += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and o.message.port]
+        found += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and o.message.port]
         if killed:
             state, own = own.snapshot(), stage()
             own.restore(state)
-    return said
+    return found

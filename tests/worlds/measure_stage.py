@@ -24,7 +24,7 @@ def stage() -> Measure:
     return made
 
 
-def told(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
+def symptoms_of(own: Measure, messages: Sequence[Message]) -> list[Symptom]:
     """The symptoms, once each."""
     outputs = [output for message in messages for output in own.process([message])]
     assert all(output.topic is SYMPTOMS for output in outputs)

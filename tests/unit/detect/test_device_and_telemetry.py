@@ -7,7 +7,7 @@ import pytest
 from streams.wire.models import Cause, Condition, EventKind, Finding, Remediation, Severity, Status, Symptom, Verdict
 from streams.wire.symptoms import SourceSilence
 from tests.worlds import small_world
-from tests.worlds.measure_stage import UP, stage, told
+from tests.worlds.measure_stage import UP, stage, symptoms_of
 from tests.worlds.observations import GNMI, SNMP, after, at, event, samples
 from tests.worlds.small_world import SmallWorld, Statuses, findings, play, status
 
@@ -238,9 +238,9 @@ def test_a_restored_worker_evaluates_the_collector_as_its_predecessor(dead: bool
     doubts = [] if dead else [status("p1-l0", t) for t in (57, 67)]
     for taken_over in range(len(doubts) + 1):
         first, second = stage(), stage()
-        assert told(first, [*beats, status("p1-l0", 5), *doubts[:taken_over]]) == []
+        assert symptoms_of(first, [*beats, status("p1-l0", 5), *doubts[:taken_over]]) == []
         second.restore(first.snapshot())
-        assert told(second, doubts[taken_over:]) == []
+        assert symptoms_of(second, doubts[taken_over:]) == []
         (silent,) = [o.message for o in second.advance_watermark(at(71)) if isinstance(o.message, Symptom)]
         assert isinstance(silent.payload, SourceSilence)
         assert silent.payload.collector_silent is dead
@@ -261,9 +261,9 @@ def test_a_gap_is_reported_once(detected: bool, kinds: list[str]) -> None:
     """A gap that the arrival clock detected is reported by its begin and its end; any other by its end alone."""
     own = stage()
     beats = [samples("p1-l0", t, {UP: {"d1": 1}}, source=GNMI) for t in (0, 10, 20, 30, 40)]
-    assert told(own, beats) == []
+    assert symptoms_of(own, beats) == []
     clock = own.advance_watermark(at(200)) if detected else []
-    resumed = told(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
+    resumed = symptoms_of(own, [samples("p1-l0", 340, {UP: {"d1": 1}})])
     assert [
         *(o.message.kind.name for o in clock if isinstance(o.message, Symptom)),
         *(s.kind.name for s in resumed),

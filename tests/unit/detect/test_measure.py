@@ -16,13 +16,13 @@ from streams.wire.models import (
     Symptom,
 )
 from streams.wire.symptoms import Restart, SymptomKind
-from tests.worlds.measure_stage import ADMIN, DOWNS, TURNS, UP, stage, told
+from tests.worlds.measure_stage import ADMIN, DOWNS, TURNS, UP, stage, symptoms_of
 from tests.worlds.observations import GNMI, SNMP, after, at, event, growth, samples
 
-Told = tuple[str, str, float | None, float | None, int]
+BriefSymptom = tuple[str, str, float | None, float | None, int]
 
 
-def brief(symptoms: Sequence[Symptom]) -> list[Told]:
+def brief(symptoms: Sequence[Symptom]) -> list[BriefSymptom]:
     """(port, kind, at, since, count) of each."""
     return [
         (s.port, s.kind.name, after(s.at_ns), after(s.since_ns) if s.since_ns else None, growth(s)) for s in symptoms
@@ -40,7 +40,7 @@ QUIET: dict[str, list[Message]] = {
     "an absent state": [samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((0, 1), (10, None), (20, 1))],
     "an unused port of no link, down at first sight": [samples("p1-l0", 0, {UP: {"spare": 0}})],
     "a single CRC error": [samples("p1-l0", t, {Metric.RX_FCS_ERRORS: {"d1": n}}) for t, n in ((0, 0), (10, 1))],
-    "older readings that say the same": [
+    "older readings without news": [
         samples("p1-l0", t, {UP: {"d1": 1}, DOWNS: {"d1": 5}}) for t in (20, 0, 10, 0)],
     "one that is older than the lateness": [
         samples("p1-l0", t, {UP: {"d1": n}}) for t, n in ((0, 1), (10, 1), (60, 1), (0, 0), (5, 0))],
@@ -50,11 +50,11 @@ QUIET: dict[str, list[Message]] = {
 
 @pytest.mark.parametrize("messages", QUIET.values(), ids=QUIET)
 def test_what_is_not_notable(messages: Sequence[Message]) -> None:
-    """First readings, resets, absent values, late and repeated messages that say nothing new make no symptom."""
-    assert told(stage(), messages) == []
+    """First readings, resets, absent values, late and repeated messages without news make no symptom."""
+    assert symptoms_of(stage(), messages) == []
 
 
-NOTABLE: dict[str, tuple[list[Message], list[Told]]] = {
+NOTABLE: dict[str, tuple[list[Message], list[BriefSymptom]]] = {
     "went down and came up": (
         [samples("p1-l0", t, {UP: {"d1": n, "d2": 1}}) for t, n in ((0, 1), (10, 0), (20, 0), (30, 1))],
         [("d1", "WENT_DOWN", 10, 0, 0), ("d1", "CAME_UP", 30, 20, 0)]),
@@ -99,23 +99,25 @@ NOTABLE: dict[str, tuple[list[Message], list[Told]]] = {
         [samples("p1-l0", t, {DOWNS: {"d1": n}, UP: {"d1": 1}}, boot_id=b)
          for t, n, b in ((0, 500, 7), (10, 501, 7), (20, 900, 8), (30, 901, 8))],
         [("d1", "DOWNS_COUNTED", 10, 0, 1), ("", "RESTARTED", 20, 10, 0), ("d1", "DOWNS_COUNTED", 30, 20, 1)]),
-    "a restart told as it happened": (
+    "a restart by event": (
         [samples("p1-l0", 0, {UP: {"d1": 1}}, boot_id=7), event("p1-l0", 5, EventKind.DEVICE_REBOOT)],
         [("", "RESTARTED", 5, 0, 0)]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("messages", "expected"), NOTABLE.values(), ids=NOTABLE)
-def test_what_is_notable(messages: Sequence[Message], expected: list[Told]) -> None:
+def test_what_is_notable(messages: Sequence[Message], expected: list[BriefSymptom]) -> None:
     """Each change is one symptom, dated by the reading that showed it and the one before."""
-    assert brief(told(stage(), messages)) == expected
+    assert brief(symptoms_of(stage(), messages)) == expected
 
 
 def test_a_restart_is_named_by_the_life_that_ended() -> None:
     """By a reading and by an event alike, so that both make one finding."""
     own = stage()
-    first = told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}, boot_id=7), event("p1-l0", 5, EventKind.DEVICE_REBOOT)])
-    again = told(own, [samples("p1-l0", 20, {UP: {"d1": 1}}, boot_id=8)])
+    first = symptoms_of(
+        own, [samples("p1-l0", 0, {UP: {"d1": 1}}, boot_id=7), event("p1-l0", 5, EventKind.DEVICE_REBOOT)]
+    )
+    again = symptoms_of(own, [samples("p1-l0", 20, {UP: {"d1": 1}}, boot_id=8)])
     assert [s.payload.ended_boot_id for s in (*first, *again) if isinstance(s.payload, Restart)] == [7, 7]
 
 
@@ -134,27 +136,27 @@ def test_symptoms_go_to_the_home_pods() -> None:
 def test_a_clock_that_is_ahead_is_replaced_by_the_arrival(sampled: float, dated: float) -> None:
     """More than a second ahead of its arrival, a sample or an event is dated by it, and counted."""
     own = stage()
-    told(own, [samples("p1-l0", 990, {UP: {"d1": 1}})])
-    (symptom,) = told(own, [samples("p1-l0", sampled, {UP: {"d1": 0}}, received=1000)])
+    symptoms_of(own, [samples("p1-l0", 990, {UP: {"d1": 1}})])
+    (symptom,) = symptoms_of(own, [samples("p1-l0", sampled, {UP: {"d1": 0}}, received=1000)])
     assert after(symptom.at_ns) == dated
-    told_as_it_happened = Event("p1-l0", "d2", EventKind.LINK_DOWN, at(sampled), at(1000), GNMI)
-    assert [after(s.at_ns) for s in told(own, [told_as_it_happened])] == [dated]
+    by_event = Event("p1-l0", "d2", EventKind.LINK_DOWN, at(sampled), at(1000), GNMI)
+    assert [after(s.at_ns) for s in symptoms_of(own, [by_event])] == [dated]
     assert own.counted["clock_ahead"] == (0 if sampled == dated else 2)
 
 
-def test_a_device_whose_clock_is_ahead_silences_nobody() -> None:
+def test_a_clock_that_is_ahead_silences_no_device() -> None:
     """The arrival clock follows arrivals; another device's future does not make this one late."""
     own = stage()
-    told(own, [samples("p1-l0", 0, {UP: {"d1": 1}})])
-    assert told(own, [samples("p1-l1", 100_000, {UP: {"d1": 1}}, received=1)]) == []
+    symptoms_of(own, [samples("p1-l0", 0, {UP: {"d1": 1}})])
+    assert symptoms_of(own, [samples("p1-l1", 100_000, {UP: {"d1": 1}}, received=1)]) == []
     assert after(own.watermark_ns) == 0
 
 
 def test_late_samples_are_counted() -> None:
-    """What is older than the floor that upstream promised is counted, and still compared."""
+    """Samples older than the floor of upstream are counted, and still compared."""
     own = stage()
-    told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), Progress("replay", 0, 1, at(100))])
-    told(own, [samples("p1-l0", 50, {UP: {"d1": 1}}), samples("p1-l0", 150, {UP: {"d1": 1}})])
+    symptoms_of(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), Progress("replay", 0, 1, at(100))])
+    symptoms_of(own, [samples("p1-l0", 50, {UP: {"d1": 1}}), samples("p1-l0", 150, {UP: {"d1": 1}})])
     assert own.counted["late"] == 1
 
 
@@ -162,12 +164,12 @@ def test_the_watermark_is_the_oldest_newest_time_of_what_is_live() -> None:
     """It waits for the slowest device, passes a silent one by, and never goes back."""
     own = stage()
     assert own.watermark_ns == IDLE_NS
-    told(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), samples("p1-l1", 5, {UP: {"d1": 1}})])
+    symptoms_of(own, [samples("p1-l0", 0, {UP: {"d1": 1}}), samples("p1-l1", 5, {UP: {"d1": 1}})])
     assert after(own.watermark_ns) == 0
     for t in range(10, 400, 10):
-        told(own, [samples("p1-l1", t, {UP: {"d1": 1}})])
+        symptoms_of(own, [samples("p1-l1", t, {UP: {"d1": 1}})])
     assert after(own.watermark_ns) == 390
-    told(own, [samples("p1-l0", 20, {UP: {"d1": 1}})])
+    symptoms_of(own, [samples("p1-l0", 20, {UP: {"d1": 1}})])
     assert after(own.watermark_ns) == 390
 
 
@@ -178,13 +180,13 @@ def test_a_snapshot_that_cannot_be_read_is_refused(data: bytes) -> None:
         stage().restore(data)
 
 
-def test_kinds_and_sources_are_kept_apart_over_a_snapshot() -> None:
+def test_kinds_and_sources_stay_separate_over_a_snapshot() -> None:
     """After a restart the next reading is compared with the last one before it."""
     own = stage()
-    told(own, [samples("p1-l0", 0, {DOWNS: {"d1": 5, "d2": 1}, UP: {"d1": 1, "d2": None}}, source=s)
+    symptoms_of(own, [samples("p1-l0", 0, {DOWNS: {"d1": 5, "d2": 1}, UP: {"d1": 1, "d2": None}}, source=s)
                for s in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)])  # fmt: skip
     other = stage()
     other.restore(own.snapshot())
     assert other.snapshot() == own.snapshot()
-    symptoms = told(other, [samples("p1-l0", 10, {UP: {"d1": 0}, DOWNS: {"d1": 6}})])
+    symptoms = symptoms_of(other, [samples("p1-l0", 10, {UP: {"d1": 0}, DOWNS: {"d1": 6}})])
     assert {s.kind for s in symptoms} == {SymptomKind.WENT_DOWN, SymptomKind.DOWNS_COUNTED}

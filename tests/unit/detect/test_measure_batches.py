@@ -1,4 +1,4 @@
-"""measure in batches: many messages folded as one array say what they say one by one, and what a plain model says.
+"""measure in batches: messages stored as one array give the symptoms of single messages, and of a plain model.
 
 The model holds one last reading a cell in a dict and looks at one cell after the other: slow, and hard to get wrong.
 """
@@ -85,34 +85,34 @@ def _stage(state: bytes | None = None) -> Measure:
     return made
 
 
-def _said(messages: Sequence[Message], sizes: Sequence[int], *, restored: bool = False) -> list[Output]:
-    """What is said when the messages come in batches of these sizes, again and again."""
-    own, said, first = _stage(), [], 0
+def _outputs(messages: Sequence[Message], sizes: Sequence[int], *, restored: bool = False) -> list[Output]:
+    """Return the outputs of messages in batches of these sizes, which repeat."""
+    own, outputs, first = _stage(), [], 0
     for turn in range(len(messages)):
         size = sizes[turn % len(sizes)]
-        said += own.process(messages[first : first + size])
+        outputs += own.process(messages[first : first + size])
         first += size
         if restored:
             own = _stage(own.snapshot())
-    return said
+    return outputs
 
 
 @settings(max_examples=60)
 @given(readings(), st.lists(st.integers(1, 9), min_size=1, max_size=3))
 def test_batches_decide_nothing(messages: list[Message], sizes: list[int]) -> None:
-    """In batches of any size, and restored after each, exactly the same is said in the same order as one by one."""
-    single = _said(messages, [1])
-    assert _said(messages, sizes) == single
-    assert _said(messages, sizes, restored=True) == single
+    """In batches of any size, and restored after each, the outputs and their order are those of single messages."""
+    single = _outputs(messages, [1])
+    assert _outputs(messages, sizes) == single
+    assert _outputs(messages, sizes, restored=True) == single
 
 
 @settings(max_examples=60)
 @given(readings())
-def test_a_batch_says_what_a_plain_model_says(messages: list[Message]) -> None:
+def test_a_batch_gives_the_symptoms_of_a_plain_model(messages: list[Message]) -> None:
     """Of ports, exactly what comparing one cell after the other finds, in its order; what is late: test_late.py."""
     messages = list(_none_late(messages))
-    said = [o.message for o in _said(messages, [len(messages)]) if isinstance(o.message, Symptom)]
-    assert [_brief(symptom) for symptom in said if symptom.kind in PORTS] == list(_modelled(messages))
+    outputs = [o.message for o in _outputs(messages, [len(messages)]) if isinstance(o.message, Symptom)]
+    assert [_brief(symptom) for symptom in outputs if symptom.kind in PORTS] == list(_modelled(messages))
 
 
 @settings(max_examples=20)
@@ -120,7 +120,7 @@ def test_a_batch_says_what_a_plain_model_says(messages: list[Message]) -> None:
 def test_messages_stay_as_they_are(messages: list[Message]) -> None:
     """Measuring writes into no message: the sink or a replay may still read it."""
     before = [_values(message) for message in messages]
-    _said(messages, [1, 3])
+    _outputs(messages, [1, 3])
     assert [_values(message) for message in messages] == before
 
 
@@ -158,14 +158,14 @@ def _modelled(messages: Sequence[Message]) -> Iterator[tuple[Any, ...]]:
         if message.boot_id and message.sampled_at_ns == newest[own]:
             boots[own] = message.boot_id
         found = {
-            (metric, row): told
+            (metric, row): found
             for table in (message.counters, message.gauges)
             for metric, values in zip(table.metric, table.values.tolist(), strict=True)
             for row, value in enumerate(values)
-            if (told := _cell(last, message, metric, row, value)) is not None
+            if (found := _cell(last, message, metric, row, value)) is not None
         }
         for metric in (Metric.OPER_UP, Metric.ADMIN_UP, Metric.LINK_DOWN_EVENTS, Metric.LINK_TRANSITIONS):
-            yield from (told for (of, _), told in found.items() if of is metric)
+            yield from (found for (of, _), found in found.items() if of is metric)
 
 
 _STATES = {
@@ -188,11 +188,11 @@ def _cell(
     if value == ABSENT_COUNTER or np.isnan(value) or at_ns <= since_ns:
         return None
     last[cell] = (at_ns, value)
-    told_at = at_ns + (message.row_delay_us[row] * 1000 if message.row_delay_us else 0)
+    row_time = at_ns + (message.row_delay_us[row] * 1000 if message.row_delay_us else 0)
     if metric in _COUNTS and before is not None and value > before:
-        return message.device, name, _COUNTS[metric], told_at, since_ns, value - before
+        return message.device, name, _COUNTS[metric], row_time, since_ns, value - before
     if metric in _STATES and (before is None or (before > 0) != (value > 0)):
         kind = _STATES[metric][value > 0]
         if before is not None or (value <= 0 and (name != "spare" or kind is SymptomKind.ADMIN_DISABLED)):
-            return message.device, name, kind, told_at, since_ns, 0
+            return message.device, name, kind, row_time, since_ns, 0
     return None

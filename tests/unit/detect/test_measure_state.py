@@ -19,7 +19,7 @@ from tests.worlds.small_world import status
 
 
 def _full() -> bytes:
-    """Devices of several shapes, ragged columns, a silent source and a gap that nobody could judge yet."""
+    """Devices of several layouts, columns with times by cell, a silent source and a gap not evaluated yet."""
     own = stage()
     own.process([samples("p1-l0", t, {UP: {"d1": 1, "d2": n}, DOWNS: {"d1": 5}}) for t, n in ((0, 1), (10, None))])
     own.process([samples("p1-l1", 0, {UP: {"d1": 1, "u0": 1}}), samples("p1-l1", 10, {UP: {"u0": 0}})])
@@ -66,7 +66,7 @@ def test_a_cut_or_altered_snapshot_is_refused_or_read(data: st.DataObject) -> No
 
 
 @pytest.mark.parametrize("counts", [[2], [0], [3, -2]])
-def test_readings_that_are_not_as_many_as_is_said_are_refused(counts: list[int]) -> None:
+def test_a_wrong_number_of_readings_is_refused(counts: list[int]) -> None:
     """Of one reading."""
     packer = ArrayEncoder()
     for numbers in (counts, [0] * len(counts), [1], [0]):
@@ -93,7 +93,7 @@ def test_a_constant_column_costs_nothing_and_a_slow_one_little() -> None:
 
 
 def test_an_empty_stage_has_a_snapshot() -> None:
-    """Before anything was heard, too."""
+    """Before the first message, too."""
     own, other = Measure(DetectParams()), Measure(DetectParams())
     other.restore(own.snapshot())
     assert other.snapshot() == own.snapshot()

@@ -1,4 +1,4 @@
-"""measure's windows: what is told of a port's minutes, and that neither order, batches nor restarts decide it."""
+"""measure's windows: which are sent, and that neither order, batches nor restarts change them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,11 +32,11 @@ W = 60
 
 
 def windows(own: Measure, messages: Sequence[Message], size: int = 1) -> list[Window]:
-    """What is told of windows when the messages come in batches."""
+    """Return the windows that are sent when the messages come in batches."""
     outputs = [o for first in range(0, len(messages), size) for o in own.process(messages[first : first + size])]
-    said = [o for o in outputs if isinstance(o.message, Window)]
-    assert all(o.topic is SUMMARIES and o.key == "p1" for o in said)
-    return [o.message for o in said if isinstance(o.message, Window)]
+    outputs = [o for o in outputs if isinstance(o.message, Window)]
+    assert all(o.topic is SUMMARIES and o.key == "p1" for o in outputs)
+    return [o.message for o in outputs if isinstance(o.message, Window)]
 
 
 def counted(values: Sequence[float | None], metric: Metric = FCS, every: float = 30) -> list[Message]:
@@ -44,9 +44,9 @@ def counted(values: Sequence[float | None], metric: Metric = FCS, every: float =
     return [samples("p1-l0", -T0_IN_WINDOW + n * every, {metric: {"d1": v}}) for n, v in enumerate(values)]
 
 
-def brief(told: Sequence[Window], metric: Metric = FCS) -> list[tuple[float | None, float | None]]:
-    """(begin of the window, what it says of a metric) of each."""
-    return [(after(w.begin_ns), dict(zip(w.metric, w.value, strict=True)).get(metric)) for w in told]
+def brief(found: Sequence[Window], metric: Metric = FCS) -> list[tuple[float | None, float | None]]:
+    """Return (begin, value of a metric) of each window."""
+    return [(after(w.begin_ns), dict(zip(w.metric, w.value, strict=True)).get(metric)) for w in found]
 
 
 QUIET: dict[str, list[Message]] = {
@@ -60,41 +60,41 @@ QUIET: dict[str, list[Message]] = {
     "one symbol error a minute": counted([n // 2 for n in range(20)], Metric.RX_SYMBOL_ERRORS),
     "a counter that is not there": counted([None] * 20),
     "power that wanders by less than a step": counted([-3.0, -3.3, -2.8, -3.4] * 5, POWER),
-    "a pre-FEC BER that nobody minds": counted([1e-9, 9e-9, 1e-12, 0.0] * 5, BER),
+    "a pre-FEC BER that is harmless": counted([1e-9, 9e-9, 1e-12, 0.0] * 5, BER),
     "growth over a restart": [samples("p1-l0", n * 30, {FCS: {"d1": 5 * (n > 9)}}, boot_id=1 + (n > 9))
                               for n in range(20)],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("messages", QUIET.values(), ids=QUIET)
-def test_what_is_not_told(messages: Sequence[Message]) -> None:
+def test_windows_that_are_not_sent(messages: Sequence[Message]) -> None:
     """Standing, first, reset, wrapped and saturated counters, and levels that move by less than a step."""
     assert windows(stage(), messages) == []
 
 
-def test_two_minutes_with_errors_are_told_and_the_ten_after_them() -> None:
+def test_two_minutes_with_errors_are_sent_and_the_ten_after_them() -> None:
     """The growth since the reading before each window; then windows in which nothing grew, and then no more."""
-    told = windows(stage(), counted([3, 3, 3, 4] + [4] * 18 + [4, 6] + [6] * 40))
-    assert brief(told) == [(20.0, 1.0), *((620.0 + W * n, 2.0 if n == 0 else 0.0) for n in range(11))]
-    assert (after(told[0].since_ns), after(told[0].at_ns)) == (-10, 50)
-    assert (told[0].device, told[0].port, told[0].source) == ("p1-l0", "d1", Source.SOURCE_GNMI)
+    found = windows(stage(), counted([3, 3, 3, 4] + [4] * 18 + [4, 6] + [6] * 40))
+    assert brief(found) == [(20.0, 1.0), *((620.0 + W * n, 2.0 if n == 0 else 0.0) for n in range(11))]
+    assert (after(found[0].since_ns), after(found[0].at_ns)) == (-10, 50)
+    assert (found[0].device, found[0].port, found[0].source) == ("p1-l0", "d1", Source.SOURCE_GNMI)
 
 
-def test_an_error_that_stood_alone_is_told_beside_a_level_that_moves() -> None:
+def test_an_isolated_error_is_sent_with_a_level_that_moves() -> None:
     """Nine minutes before the power fell by half a decibel; one eleven minutes before is not."""
     for lag_min, expected in ((9, [(20.0, 1.0)]), (11, [])):
         readings: list[tuple[dict[str, float | None], dict[str, float | None]]] = [
             ({"d1": 3 + (n > 2)}, {"d1": -3.0 - 0.5 * (n > 2 * lag_min + 2)}) for n in range(40)
         ]
-        told = windows(stage(), [
+        found = windows(stage(), [
             samples("p1-l0", -T0_IN_WINDOW + 30 * n, {FCS: errors, POWER: power})
             for n, (errors, power) in enumerate(readings)
         ])  # fmt: skip
-        assert [(begin, grown) for begin, grown in brief(told) if grown] == expected
-        assert brief(told, POWER)[-1][1] == -3.5
+        assert [(begin, grown) for begin, grown in brief(found) if grown] == expected
+        assert brief(found, POWER)[-1][1] == -3.5
 
 
-def test_a_window_is_told_once_a_reading_is_the_lateness_past_its_end() -> None:
+def test_a_window_is_sent_once_a_reading_is_the_lateness_past_its_end() -> None:
     """Not before: until then a late reading may belong in it."""
     own = stage()
     assert windows(own, counted([2, 2, 3, 3, 3, 4, 4])) == []  # the last is at the second window's end
@@ -105,19 +105,19 @@ def test_a_window_is_told_once_a_reading_is_the_lateness_past_its_end() -> None:
 def test_a_late_reading_has_its_place_in_a_window_that_is_not_final() -> None:
     """It is the newest of its window, so the growth is the window's and not the next one's."""
     times = (-70, -10, 20, 50, 85, 79, 140, 200, 260)
-    told = windows(stage(), [samples("p1-l0", t, {FCS: {"d1": 9 if t >= 79 else 3 if t > -70 else 2}}) for t in times])
-    assert brief(told)[:2] == [(-40.0, 1.0), (20.0, 6.0)]
+    found = windows(stage(), [samples("p1-l0", t, {FCS: {"d1": 9 if t >= 79 else 3 if t > -70 else 2}}) for t in times])
+    assert brief(found)[:2] == [(-40.0, 1.0), (20.0, 6.0)]
 
 
-def test_a_level_is_told_when_it_has_moved_by_a_step_with_what_it_was() -> None:
-    """Half a decibel, against what was told last and not against the minute before."""
-    told = windows(stage(), counted([-3.0, -3.0, -3.2, -3.2, -3.4, -3.4, -3.6, -3.6, -3.6, -3.6], POWER))
-    assert brief(told, POWER) == [(20.0 + 2 * W, -3.6)]
-    assert told[0].before == (-3.0,)
+def test_a_level_is_sent_with_its_former_value_when_it_moved_by_a_step() -> None:
+    """Half a decibel, against the level sent last and not against the minute before."""
+    found = windows(stage(), counted([-3.0, -3.0, -3.2, -3.2, -3.4, -3.4, -3.6, -3.6, -3.6, -3.6], POWER))
+    assert brief(found, POWER) == [(20.0 + 2 * W, -3.6)]
+    assert found[0].before == (-3.0,)
 
 
 def test_a_pre_fec_ber_is_a_ratio_of_two_counters_and_moves_in_decades() -> None:
-    """Corrected over all bits of the window, told as one gauge, whatever the link's speed."""
+    """Corrected over all bits of the window, sent as one gauge, whatever the link's speed."""
     rates = [1e-8, 1e-8, 1e-6, 1e-6]
     bits, corrected, messages = 0, 0, []
     for n in range(2 * len(rates) + 2):
@@ -125,31 +125,33 @@ def test_a_pre_fec_ber_is_a_ratio_of_two_counters_and_moves_in_decades() -> None
         corrected += round(A_MINUTE // 2 * rates[min(n // 2, 3)])
         t = -T0_IN_WINDOW + 30 * n
         messages.append(samples("p1-l0", t, {BITS: {"d1": bits}, CORRECTED: {"d1": corrected}}))
-    (told, *_) = windows(stage(), messages)
-    said = {metric: (value, before) for metric, value, before in zip(told.metric, told.value, told.before, strict=True)}
-    assert said[BER][1] == pytest.approx(1e-8, rel=0.01)
-    assert 5e-7 < said[BER][0] <= 1.01e-6
+    (found, *_) = windows(stage(), messages)
+    outputs = {
+        metric: (value, before) for metric, value, before in zip(found.metric, found.value, found.before, strict=True)
+    }
+    assert outputs[BER][1] == pytest.approx(1e-8, rel=0.01)
+    assert 5e-7 < outputs[BER][0] <= 1.01e-6
 
 
-def test_a_link_that_is_bad_when_met_is_told_each_window() -> None:
-    """Nothing moved, but nobody would know else."""
-    told = windows(stage(), counted([3e-5] * 12, BER))
-    assert len(told) == 5
-    assert all(value == pytest.approx(3e-5) for _, value in brief(told, BER))
+def test_a_link_that_is_bad_from_the_first_reading_is_sent_each_window() -> None:
+    """Nothing moved, and no other window would show it."""
+    found = windows(stage(), counted([3e-5] * 12, BER))
+    assert len(found) == 5
+    assert all(value == pytest.approx(3e-5) for _, value in brief(found, BER))
 
 
 def test_a_telemetry_hole_is_one_growth_over_all_of_it() -> None:
     """A window counts from the last reading before it, however long ago."""
     read = (0, 0), (600, 5), (660, 6), (780, 6)
-    told = windows(stage(), [samples("p1-l0", t, {FCS: {"d1": n}}) for t, n in read])
-    assert brief(told)[:1] == [(560.0, 5.0)]
-    assert (after(told[0].since_ns), after(told[0].at_ns)) == (0, 600)
+    found = windows(stage(), [samples("p1-l0", t, {FCS: {"d1": n}}) for t, n in read])
+    assert brief(found)[:1] == [(560.0, 5.0)]
+    assert (after(found[0].since_ns), after(found[0].at_ns)) == (0, 600)
 
 
 @settings(max_examples=20)
 @given(minutes(), st.randoms(use_true_random=False))
 def test_order_within_the_lateness_and_repeats_change_nothing(messages: list[Samples], chance: Any) -> None:
-    """Each reading up to 29 s late, and some twice: the same windows are told."""
+    """Each reading up to 29 s late, and some twice: the same windows are sent."""
     late = sorted([*messages, *messages[:5]], key=lambda m: m.sampled_at_ns + chance.uniform(0, 29e9))
     assert windows(stage(), ended(late)) == windows(stage(), ended(messages))
 
@@ -157,20 +159,20 @@ def test_order_within_the_lateness_and_repeats_change_nothing(messages: list[Sam
 @settings(max_examples=15)
 @given(minutes(), st.integers(2, 9), st.integers(0, 16))
 def test_batches_and_restarts_change_nothing(messages: list[Samples], size: int, cut: int) -> None:
-    """In batches of any size, and restored from a snapshot between any two readings, the same windows are told."""
+    """In batches of any size, and restored from a snapshot between any two readings, the same windows are sent."""
     expected = windows(stage(), ended(messages))
     assert windows(stage(), ended(messages), size) == expected
     first, cut = stage(), min(cut, len(messages))
-    told = windows(first, messages[:cut])
+    found = windows(first, messages[:cut])
     second = stage()
     second.restore(first.snapshot())
     assert second.snapshot() == first.snapshot()
-    assert [*told, *windows(second, ended(messages)[cut:])] == expected
+    assert [*found, *windows(second, ended(messages)[cut:])] == expected
 
 
 @settings(max_examples=20)
 @given(minutes(wander=0))
-def test_errors_that_are_told_are_those_of_a_plain_model(messages: list[Samples]) -> None:
+def test_errors_that_are_sent_are_those_of_a_plain_model(messages: list[Samples]) -> None:
     """The newest reading of each minute against that of the last minute that had one, where a port has two such."""
     expected: list[tuple[str, int, float]] = []
     newest = {m.sampled_at_ns // (W * 10**9): m.counters.values[0] for m in messages}
@@ -183,17 +185,17 @@ def test_errors_that_are_told_are_those_of_a_plain_model(messages: list[Samples]
                 own.append((port, number, float(value - before)))
             before = value
         expected += own if len(own) > 1 else []
-    said = [
+    outputs = [
         (w.port, w.begin_ns // (W * 10**9), grown)
         for w in windows(stage(), ended(messages))
         if (grown := dict(zip(w.metric, w.value, strict=True)).get(FCS))
     ]
-    assert sorted(said) == sorted(expected)
+    assert sorted(outputs) == sorted(expected)
 
 
 @settings(max_examples=30)
 @given(st.lists(st.integers(0, 2**64 - 2), min_size=2, max_size=15))
-def test_a_counter_that_only_falls_tells_nothing(values: list[int]) -> None:
+def test_a_counter_that_only_falls_sends_nothing(values: list[int]) -> None:
     """However often it is reset, and to whatever."""
     assert windows(stage(), counted(sorted(values, reverse=True))) == []
 
@@ -205,9 +207,9 @@ def test_a_window_is_no_shorter_than_the_lateness() -> None:
 
 
 def test_absent_is_not_zero() -> None:
-    """A window in which a counter was not read does not say that it did not grow."""
-    told = windows(stage(), counted([2, 2, 3, 3, 3, 4, None, None, None, None, 4, 4, 4]))
-    assert brief(told)[:4] == [(20.0, 1.0), (80.0, 1.0), (140.0, None), (200.0, None)]
+    """A window in which a counter was not read does not show that it did not grow."""
+    found = windows(stage(), counted([2, 2, 3, 3, 3, 4, None, None, None, None, 4, 4, 4]))
+    assert brief(found)[:4] == [(20.0, 1.0), (80.0, 1.0), (140.0, None), (200.0, None)]
     assert ABSENT_COUNTER == 2**64 - 1
 
 
@@ -223,30 +225,30 @@ def _rails(rates: Sequence[float], turns: int = 40, far: float = 1.0) -> list[Me
 
 
 def _compared(own: Measure, messages: Sequence[Message]) -> list[PeerWindow]:
-    said = [o for message in messages for o in own.process([message])]
-    return [o.message for o in said if isinstance(o.message, PeerWindow)]
+    outputs = [o for message in messages for o in own.process([message])]
+    return [o.message for o in outputs if isinstance(o.message, PeerWindow)]
 
 
-def test_a_host_is_told_of_when_one_of_its_rails_falls_behind_and_ten_windows_after() -> None:
+def test_a_host_is_sent_when_one_of_its_rails_is_slow_and_ten_windows_after() -> None:
     """All its ports, so that the others are there to compare with; nothing while they are alike or idle."""
     busy, idle = (2e11, 2e11), (2e8, 2e8)
     assert _compared(stage(), _rails(busy)) == []
     assert _compared(stage(), _rails(busy, far=0.95)) == []
     assert _compared(stage(), _rails(idle, far=0.5)) == []
-    told = _compared(stage(), _rails(busy, turns=60, far=0.5))
-    assert len(told) == 11
-    first = told[0]
+    found = _compared(stage(), _rails(busy, turns=60, far=0.5))
+    assert len(found) == 11
+    first = found[0]
     assert (first.port, first.metric) == (("e0", "e1"), (Metric.TX_BYTES, Metric.SPEED_BPS))
     assert first.value[0] > 1.2 * first.value[1] > 0
     assert first.value[2:] == (4e11, 4e11)
 
 
-def test_what_is_told_of_hosts_outlives_a_restart() -> None:
-    """Restored between any two readings, the same is told."""
+def test_windows_of_hosts_outlive_a_restart() -> None:
+    """Restored between any two readings, the same is sent."""
     messages = _rails((2e11, 2e11), turns=30, far=0.5)
     expected = _compared(stage(), messages)
     for cut in range(8, 20):
         first, second = stage(), stage()
-        told = _compared(first, messages[:cut])
+        found = _compared(first, messages[:cut])
         second.restore(first.snapshot())
-        assert [*told, *_compared(second, messages[cut:])] == expected
+        assert [*found, *_compared(second, messages[cut:])] == expected

@@ -1,4 +1,4 @@
-"""What goes on at ports, when one source's readings come in any order: the same as if they had come in theirs."""
+"""Congestion at ports with the readings of a source in any order: the same as with readings in order."""
 
 import random
 
@@ -24,8 +24,8 @@ def spans(chance: random.Random, shortest: int, longest: int) -> list[Seconds]:
     return found
 
 
-def told(world: SmallWorld) -> list[Message]:
-    """All that is told of a world, in its order."""
+def messages_of(world: SmallWorld) -> list[Message]:
+    """Return all messages of a world, in order."""
     return in_order(recorded(world, 1100))
 
 
@@ -35,28 +35,28 @@ def test_storms_that_come_and_go_are_the_same(seed: int) -> None:
     chance = random.Random(seed)
     own = spans(chance, 5, 100)
     world = SmallWorld(topology=STORM.topology, pausing={PAUSER: own, "pod1-leaf4/Ethernet1/1": own})
-    arrived = shuffled(told(world), 18, chance, keep_order=False)
-    assert final_findings(run(arrived, world.topology)) == final_findings(run(told(world), world.topology)) != []
+    arrived = shuffled(messages_of(world), 18, chance, keep_order=False)
+    assert final_findings(run(arrived, world.topology)) == final_findings(run(messages_of(world), world.topology)) != []
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_crowds_that_come_and_go_are_the_same(seed: int) -> None:
-    """Hardly longer than what is told of, and much longer."""
+def test_short_and_long_incasts_are_the_same(seed: int) -> None:
+    """Slightly longer than the shortest that is reported, and much longer."""
     chance = random.Random(seed)
     world = SmallWorld(topology=CROWDED.topology, incast={PAUSER: spans(chance, 50, 200)})
-    arrived = shuffled(told(world), 18, chance, keep_order=False)
-    assert final_findings(run(arrived, world.topology)) == final_findings(run(told(world), world.topology)) != []
+    arrived = shuffled(messages_of(world), 18, chance, keep_order=False)
+    assert final_findings(run(arrived, world.topology)) == final_findings(run(messages_of(world), world.topology)) != []
 
 
-@pytest.mark.parametrize("world", [STORM, CROWDED, STIFLED], ids=["storm", "crowd", "collapse"])
-def test_readings_in_their_order_are_told_once(world: SmallWorld) -> None:
-    """However late a reading is: what is told of it is not told again when the next one comes."""
-    stage, said = Measure(DetectParams()), list[Symptom]()
+@pytest.mark.parametrize("world", [STORM, CROWDED, STIFLED], ids=["storm", "incast", "collapse"])
+def test_readings_in_order_are_reported_once(world: SmallWorld) -> None:
+    """However late a reading is, its symptoms are not emitted again when the next one comes."""
+    stage, found = Measure(DetectParams()), list[Symptom]()
     stage.set_topology(world.topology)
     missing = set(range(150, 900, 70))
-    for message in told(world):
+    for message in messages_of(world):
         if getattr(message, "sampled_at_ns", 0) // 10**9 % 1_000_000 not in missing:
             outputs = [o.message for o in stage.process([message])]
-            said += [one for one in outputs if isinstance(one, Symptom)]
+            found += [one for one in outputs if isinstance(one, Symptom)]
             assert not any(isinstance(one, SymptomsReplaced) for one in outputs)
-    assert len(said) == len(set(said)) > 0
+    assert len(found) == len(set(found)) > 0

@@ -1,4 +1,4 @@
-"""Readings that come out of their order: what stands in the end is what stands when all came in its order."""
+"""Readings out of order: the same symptoms remain as when all come in order."""
 
 import random
 from collections.abc import Sequence
@@ -8,12 +8,12 @@ import pytest
 from streams.detect.evidence.link_history import LinkHistory
 from streams.wire.models import Endpoint, Message, Subject, Symptom
 from streams.wire.symptoms import Restart
-from tests.worlds.late_readings import DOWNS, UP, Told, stage, told
+from tests.worlds.late_readings import DOWNS, UP, BriefSymptom, stage, symptoms_of
 from tests.worlds.observations import HOST, LEAF, SNMP, after, counted, down, growth, samples
 
 
-def standing(symptoms: Sequence[Symptom]) -> list[Told]:
-    """(kind, at, since, count) of those that a link's history keeps."""
+def remaining(symptoms: Sequence[Symptom]) -> list[BriefSymptom]:
+    """Return (kind, at, since, growth) of the symptoms that a link's history retains."""
     history = LinkHistory(Subject("link", Endpoint("p1-h1", "e0"), Endpoint("p1-l0", "d1")))
     for symptom in symptoms:
         history.add(symptom)
@@ -28,7 +28,7 @@ def read(t: float, up: float, downs: float = 0, delay_us: int = 0) -> Message:
     return samples("p1-l0", t, {m: dict(cells) for m, cells in ports.items()}, delays=(delay_us, 0) if delay_us else ())
 
 
-LATE: dict[str, tuple[list[Message], list[Told]]] = {
+LATE: dict[str, tuple[list[Message], list[BriefSymptom]]] = {
     "down earlier than it seemed": (
         [read(0, 1), read(20, 0), read(10, 0)], [("WENT_DOWN", 10, 0, 0)]),
     "down later than it seemed": (
@@ -42,10 +42,10 @@ LATE: dict[str, tuple[list[Message], list[Told]]] = {
         [read(10, 0), read(0, 1)], [("WENT_DOWN", 10, 0, 0)]),
     "the first reading of all, and it was down": (
         [read(10, 1), read(0, 0)], [("WENT_DOWN", 0, None, 0), ("CAME_UP", 10, 0, 0)]),
-    "a part of what was counted": (
+    "a part of the growth": (
         [read(0, 1, 5), read(20, 1, 9), read(10, 1, 6)],
         [("DOWNS_COUNTED", 10, 0, 1), ("DOWNS_COUNTED", 20, 10, 3)]),
-    "all of what was counted": (
+    "all of the growth": (
         [read(0, 1, 5), read(20, 1, 9), read(10, 1, 9)], [("DOWNS_COUNTED", 10, 0, 4)]),
     "before a reset": (
         [read(0, 1, 5), read(20, 1, 2), read(10, 1, 6)], [("DOWNS_COUNTED", 10, 0, 1)]),
@@ -60,33 +60,33 @@ LATE: dict[str, tuple[list[Message], list[Told]]] = {
 
 
 @pytest.mark.parametrize(("messages", "expected"), LATE.values(), ids=LATE)
-def test_what_comes_late_is_compared_with_the_readings_around_it(
-    messages: Sequence[Message], expected: list[Told]
+def test_a_late_reading_is_compared_with_those_around_it(
+    messages: Sequence[Message], expected: list[BriefSymptom]
 ) -> None:
-    """What stands is what the readings say in their order, whatever was told in between."""
-    assert standing(told(messages)) == expected
+    """The symptoms that remain are those of the readings in order, whatever was emitted in between."""
+    assert remaining(symptoms_of(messages)) == expected
 
 
-def test_a_restart_is_told_again_by_a_reading_from_in_between() -> None:
-    """Of the life that ended or of the new one: it was in the part of that time that is left."""
+def test_a_reading_from_in_between_dates_a_restart_better() -> None:
+    """Of the boot that ended or of the new one: the restart lies in the rest of the interval."""
     boots = ((0, 7), (40, 8), (20, 7), (30, 8), (10, 7))
-    own, said = stage(), []
+    own, found = stage(), []
     for t, boot in boots:
         message = samples("p1-l0", t, {UP: {"d1": 1}}, boot_id=boot)
-        said += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and not o.message.port]
+        found += [o.message for o in own.process([message]) if isinstance(o.message, Symptom) and not o.message.port]
         state, own = own.snapshot(), stage()
         own.restore(state)
     spans = [
         (s.kind.name, after(s.since_ns), after(s.at_ns), s.payload.ended_boot_id)
-        for s in said
+        for s in found
         if isinstance(s.payload, Restart)
     ]
     assert spans == [("RESTARTED", 0, 40, 7), ("RESTARTED", 20, 40, 7), ("RESTARTED", 20, 30, 7)]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_order_within_the_lateness_decides_nothing(seed: int) -> None:
-    """Whatever the order, told once or twice, and with a successor after each: the same stands."""
+def test_order_within_the_lateness_changes_nothing(seed: int) -> None:
+    """In any order, once or twice, and with a successor after each message: the same symptoms remain."""
     chance = random.Random(seed)
     downs, messages = 0, []
     for t in range(0, 200, 10):
@@ -96,23 +96,23 @@ def test_order_within_the_lateness_decides_nothing(seed: int) -> None:
     late += [(at + chance.uniform(0, 10), message) for at, message in late if chance.random() < 0.2]
     arrived = [message for _, message in sorted(late, key=lambda one: one[0])]
     assert arrived != messages
-    expected = standing(told(messages))
-    assert standing(told(arrived)) == standing(told(arrived, killed=True)) == expected != []
+    expected = remaining(symptoms_of(messages))
+    assert remaining(symptoms_of(arrived)) == remaining(symptoms_of(arrived, killed=True)) == expected != []
 
 
-def test_a_history_keeps_the_smallest_steps_whatever_came_first() -> None:
-    """Of steps that hold each other the smaller stands, events and other sources aside; of equal ones, both."""
+def test_a_history_retains_the_smallest_transitions_in_any_order() -> None:
+    """Of transitions that include each other the smaller remains; events, other sources and equal ones stay."""
     wide, fine, equal = (counted(LEAF, 20, since, n) for since, n in ((0, 4), (10, 3), (10, 2)))
     others = [counted(LEAF, 20, 0, 4, SNMP), counted(HOST, 20, 0, 4), down(LEAF, 12), down(LEAF, 20, since=0)]
     steps = [wide, fine, equal, *others]
-    found = {tuple(standing(order)) for order in (steps, steps[::-1], [fine, *others, wide, equal, wide, fine])}
+    found = {tuple(remaining(order)) for order in (steps, steps[::-1], [fine, *others, wide, equal, wide, fine])}
     assert len(found) == 1
-    assert sorted(found.pop()) == sorted(standing([fine, equal, *others]))
-    assert len(standing(steps)) == len(steps) - 1
+    assert sorted(found.pop()) == sorted(remaining([fine, equal, *others]))
+    assert len(remaining(steps)) == len(steps) - 1
 
 
-def test_a_healthy_port_keeps_nothing_of_its_readings() -> None:
-    """What is kept for late readings is of ports that changed, and is let go of with the next change."""
+def test_a_healthy_port_retains_no_transitions() -> None:
+    """Transitions are retained of ports that changed, and pruned at the next change."""
     own = stage()
     for t in range(0, 600, 10):
         own.process([read(t, 1, 5)])

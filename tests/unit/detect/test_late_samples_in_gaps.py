@@ -16,7 +16,7 @@ LATE_S = 29
 
 
 def readings(chance: random.Random) -> list[Message]:
-    """A leaf each 10 s with holes of up to two minutes in it, a spine without; their collectors said how often."""
+    """A leaf each 10 s with gaps of up to two minutes, a spine without; their collectors report the cadence."""
     own: list[Message] = [status("p1-l0", 0), status("s1", 0)]
     t = 0.0
     while t < 900:
@@ -38,7 +38,7 @@ def _time(message: Message) -> float:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_the_gaps_are_those_between_readings_in_the_order_of_their_times(seed: int) -> None:
-    """The last revisions are those of the ordered run: what was told of too early is taken back, or made smaller."""
+    """The last revisions are those of the ordered run: gaps reported too early are retracted, or made smaller."""
     chance = random.Random(seed)
     messages = readings(chance)
     late = final_findings(run(arrived(messages, chance), TOP))
@@ -50,12 +50,12 @@ def test_the_gaps_are_those_between_readings_in_the_order_of_their_times(seed: i
 
 
 def test_a_silence_that_a_late_reading_fills_is_taken_back() -> None:
-    """Told when nothing had come since 30 s; then what was read meanwhile comes: RETRACTED, and that is final."""
-    told: list[Message] = [status("p1-l0", 0), *(samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30))]
-    told += [samples("s1", t, {UP: {"p1-l0": 1}}) for t in range(0, 80, 10)]
-    told += [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (40, 50, 60, 70)]
-    said = [f for f in run(told, TOP) if isinstance(f, Finding)]
-    assert [(f.status, f.final) for f in said] == [
+    """Reported after 30 s without a sample; then the samples of that time arrive: RETRACTED, and that is final."""
+    messages: list[Message] = [status("p1-l0", 0), *(samples("p1-l0", t, {UP: {"d1": 1}}) for t in (0, 10, 20, 30))]
+    messages += [samples("s1", t, {UP: {"p1-l0": 1}}) for t in range(0, 80, 10)]
+    messages += [samples("p1-l0", t, {UP: {"d1": 1}}) for t in (40, 50, 60, 70)]
+    findings = [f for f in run(messages, TOP) if isinstance(f, Finding)]
+    assert [(f.status, f.final) for f in findings] == [
         (Status.OPEN, False), (Status.RETRACTED, False), (Status.RETRACTED, True),
     ]  # fmt: skip
-    assert said[0].started_at_ns == at(30)
+    assert findings[0].started_at_ns == at(30)
