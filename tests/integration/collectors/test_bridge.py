@@ -32,7 +32,7 @@ START = """
 import sys, json
 from collectors.bridge.collector import SPEC
 from streams.wire.topics import Partitions
-said = json.loads(sys.argv[1])
+spec = json.loads(sys.argv[1])
 params = SPEC.Params.model_validate(spec["params"])
 SPEC.start(params, client_options=spec["options"], partitions=Partitions(telemetry=2))
 """

@@ -1,4 +1,4 @@
-"""What a peer's value says."""
+"""Values of gnmic and Telegraf: numbers, states, speeds and times."""
 
 import base64
 import struct
@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_refused(read: Callable[[Scalar], float | None], 
     ],
 )
 def test_a_time_is_read_in_whichever_unit_it_has(result: Scalar, meant: int) -> None:
-    """Seconds, milliseconds, microseconds and nanoseconds are told apart by their size."""
+    """Seconds, milliseconds, microseconds and nanoseconds are distinguished by magnitude."""
     assert values.unix_ns(result) == meant
 
 

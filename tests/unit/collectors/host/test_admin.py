@@ -1,4 +1,4 @@
-"""That a person shut a port: what messages and looks make of it, against what was told last."""
+"""Administrative shutdowns: messages and comparisons against the last reported state."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def netdev(*, is_enabled: bool = True, port: str = "mlx5_0") -> Netdev:
 
 
 def states(disabled: tuple[str, ...] = (), *, is_enabled: bool = True) -> tuple[AdminStates, list[DeviceEvent]]:
-    """Of one port, once looked at; and what that told."""
+    """Return the states of one port after a comparison, and its events."""
     made = AdminStates(disabled)
     return made, made.refresh({INDEX: netdev(is_enabled=is_enabled)}, 1, 0.0)
 
@@ -60,7 +60,7 @@ def test_any_bytes_are_a_message_or_are_refused(data: bytes) -> None:
 
 
 def test_who_shuts_a_port_is_reported_once_and_dated_when_it_was_received() -> None:
-    """Other messages of the same netdev, of its carrier or its queues, say nothing new."""
+    """Other messages of the same netdev, of its carrier or its queues, change nothing."""
     made, first = states()
     assert first == []
     for at_ns in (5, 6):
@@ -74,7 +74,7 @@ def test_who_shuts_a_port_is_reported_once_and_dated_when_it_was_received() -> N
 
 
 def test_a_port_that_is_enabled_at_once_was_shut_all_the_same() -> None:
-    """The link's down and up are told, and want their reason."""
+    """The link's down and up are reported elsewhere and need their cause."""
     made, _ = states()
     made.on_message(DISABLED, 5, 1.0)
     assert brief(made.on_message(ENABLED, 6, 1.1)) == [(DOWN, 5), (UP, 6)]
@@ -82,7 +82,7 @@ def test_a_port_that_is_enabled_at_once_was_shut_all_the_same() -> None:
 
 
 def test_a_netdev_that_is_taken_away_was_shut_by_no_one() -> None:
-    """The kernel closes it before it goes; of one that is back, what differs is told."""
+    """The kernel closes a netdev before it removes it; for one that returns, the difference is reported."""
     made, _ = states()
     made.on_message(DISABLED, 5, 1.0)
     assert made.on_message(GONE, 6, 1.1) == made.due(99.0) == made.on_message(DISABLED, 7, 99.0) == []
@@ -102,7 +102,7 @@ def test_a_port_that_was_shut_before_its_netdev_went_is_reported_to_be_enabled_w
 
 
 def test_at_the_first_look_only_what_is_disabled_is_reported_and_dated_as_it_was_seen() -> None:
-    """Nobody knows since when."""
+    """The time of the change is unknown."""
     made, _ = states(is_enabled=False)
     (result,) = made.due(HOLD_S)
     assert (result.kind, result.at_ns, result.detail) == (DOWN, 1, "net_mlx5_0 was found disabled")

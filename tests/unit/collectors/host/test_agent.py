@@ -51,7 +51,7 @@ async def test_ports_and_gpus_are_rows_of_two_readings(tmp_path: Path) -> None:
 
 
 async def test_a_host_without_a_driver_has_no_gpu_metrics(tmp_path: Path) -> None:
-    """The link of a GPU is the kernel's to tell."""
+    """The PCIe link of a GPU is read from the kernel."""
     _, gpus = await whole(machine(tmp_path)).agent.read_once()
     assert set(rows(gpus)[GPU]) == set(FULL)
 
@@ -145,7 +145,7 @@ async def test_a_gpu_that_hangs_harms_no_other(tmp_path: Path) -> None:
 
 
 async def test_an_xid_that_no_log_reports_of_is_asked_of_the_driver(tmp_path: Path) -> None:
-    """Where there is a log, that is believed alone: it has the time."""
+    """With a log, only the log is used, because it has the time."""
     gpu = h100()
     found = whole(machine(tmp_path), [gpu])
     await found.agent.find()
@@ -198,7 +198,7 @@ async def test_neighbours_are_facts_of_the_ports_that_they_are_at(tmp_path: Path
 
 
 def test_rows_that_say_nothing_are_none() -> None:
-    """And what two told of one row is one row, at the time of the first."""
+    """Two readings of one row are merged, at the time of the first."""
     a, b = {(Metric.PCIE_WIDTH_LANES, -1): 8.0}, {(Metric.GPU_POWER_W, -1): 1.0}
     assert merged([("x", GroupReading(5, a)), ("x", GroupReading(3, b)), ("y", GroupReading(1, {}))]) == {
         "x": GroupReading(3, a | b)

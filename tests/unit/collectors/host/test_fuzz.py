@@ -88,7 +88,7 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
         data = data or b"x"  # the kernel has no empty record
         number = re.match(rb"[^,]*,(\d{1,19}),", data)
         if number is not None and not sequence <= int(number[1]) <= sequence:
-            data = f"6,{sequence},{turn},-;changed".encode()  # the numbers are the kernel's own, whatever is said
+            data = f"6,{sequence},{turn},-;changed".encode()  # the kernel sets the numbers, whatever the text
         is_record = re.match(rb"\d{1,4},\d{1,19},\d{1,18},[^;\n]{0,200};", data.decode("utf-8", "replace").encode())
         refused += not is_record or len(data) > MOST_BYTES
         ring.put(data)
@@ -104,7 +104,7 @@ async def test_ten_thousand_records_of_a_device(tmp_path: Path) -> None:
 
 
 async def test_ten_thousand_lines_of_a_file(tmp_path: Path) -> None:
-    """Lines without end, of other bytes, of other shapes: what is understood is said, and the next is read."""
+    """Endless lines, random bytes, other formats: valid lines are reported, and reading continues."""
     rng = random.Random(20261122)
     found = await listening(machine(tmp_path))
     path = tmp_path / "kern.log"

@@ -9,16 +9,16 @@ from tests.fakes.nvml import ABSENT, FakeGpu, FakeNvml
 PCI = "0000:9b:00.0"
 
 
-def h100(**said: object) -> FakeGpu:
+def h100(**overrides: object) -> FakeGpu:
     """A GPU with three links, of which one is off."""
     links = {link: {0: 10 + link, 2: 1, 3: 2} for link in range(3)}
     fields = {(138, 0): 4, (139, 0): 5, (202, 0): 1, (202, 1): 77, (204, 1): 78}
-    given = {"links": links, "is_active": {2: False}, "fields": fields} | said
+    given = {"links": links, "is_active": {2: False}, "fields": fields} | overrides
     return FakeGpu("00000000:9B:00.0", **given)  # type: ignore[arg-type]
 
 
 def read(gpu: FakeGpu) -> dict[str, float]:
-    """What it says, by name."""
+    """Return the values by name."""
     gpus = Gpus(FakeNvml([gpu]))
     (found,) = gpus.find()
     return {
@@ -27,7 +27,7 @@ def read(gpu: FakeGpu) -> dict[str, float]:
 
 
 def test_everything_that_a_gpu_reports() -> None:
-    """In the units of the catalogue; a link that is off says nothing."""
+    """Values have the units of the catalog; an inactive link has none."""
     assert read(h100()) == {
         "gpu_temperature_c": 41, "gpu_utilization_ratio": 0.87, "gpu_power_w": 512.3, "pcie_replays": 3,
         "gpu_ecc_uncorrected": 2, "nvlink_replays[0]": 10, "nvlink_replays[1]": 11, "nvlink_crc_errors[0]": 3,
@@ -37,7 +37,7 @@ def test_everything_that_a_gpu_reports() -> None:
 
 
 def test_what_a_gpu_does_not_support_is_absent() -> None:
-    """And not 0; all ones is what some counters say when they mean it."""
+    """They are absent, not 0; some counters mark absence by all ones."""
     bare = h100(temperature=None, utilization=None, milliwatts=None, ecc={}, replays=ABSENT, links={}, fields={})
     assert read(bare) == {}
     assert read(h100(ecc={0: 7}))["gpu_ecc_uncorrected"] == 7
@@ -57,7 +57,7 @@ def test_what_is_not_supported_is_asked_once() -> None:
 
 @pytest.mark.parametrize("code", [FakeNvml.NVML_ERROR_LIBRARY_NOT_FOUND, FakeNvml.NVML_ERROR_DRIVER_NOT_LOADED])
 def test_without_a_driver_there_are_no_gpus_until_there_is_one(code: int) -> None:
-    """Which is no error."""
+    """This is no error."""
     module = FakeNvml([h100()], refuses=code)
     gpus = Gpus(module)
     assert gpus.find() == () and gpus.xids() == []
@@ -66,12 +66,12 @@ def test_without_a_driver_there_are_no_gpus_until_there_is_one(code: int) -> Non
 
 
 def test_without_the_package_there_are_no_gpus() -> None:
-    """Which is no error either."""
+    """This is no error either."""
     assert Gpus(None).find() == ()
 
 
 def test_a_gpu_that_is_lost_harms_no_other() -> None:
-    """It is not found any more, and what was known of it says nothing."""
+    """It is not found any more, and its former handle gives no values."""
     lost, good = h100(), FakeGpu("00000000:1B:00.0")
     module = FakeNvml([lost, good])
     gpus = Gpus(module)

@@ -37,13 +37,13 @@ def test_a_clock_that_is_off_is_put_right_by_the_first_line_that_is_read_as_it_i
 
 @given(st.integers(0, 10**15), st.integers(0, 10**18), st.one_of(st.none(), st.integers(0, POLL)))
 def test_nothing_is_reported_to_happen_in_the_future(since_us: int, zero_ns: int, waited_ns: int | None) -> None:
-    """Whatever the clocks say."""
+    """For any clocks."""
     result = Times(SetZero(zero_ns)).at_ns(Line("", since_us, None), NOW, waited_ns)
     assert result is None or result <= NOW
 
 
 def test_what_the_writer_of_a_file_reports_holds_where_the_clocks_are_of_different_boots() -> None:
-    """Where both agree to two seconds, the kernel's is the finer."""
+    """If both agree within two seconds, the kernel's time is used, because it is finer."""
     times = Times(SetZero())
     fine = Line("", (NOW - 10 * S + 400_000_000 - ZERO) // 1000, NOW - 10 * S)
     assert times.at_ns(fine, NOW, None) == NOW - 10 * S + 400_000_000

@@ -62,7 +62,7 @@ async def test_lines_become_events_of_the_port_that_the_nic_collector_names(tmp_
 
 
 async def test_what_is_no_port_of_the_fabric_opens_no_link(tmp_path: Path) -> None:
-    """A management port, a function that nobody knows, a process that writes like the kernel."""
+    """A management port, an unknown function, a process that imitates the kernel."""
     found = await listening(machine(tmp_path), management=("mlx5_1",))
     say(
         tmp_path, START_NS, f"mlx5_core {NIC1} ens2np0: Link down", "mlx5_core 0000:77:00.2 ens9v0: Link down",
@@ -76,7 +76,7 @@ async def test_what_is_no_port_of_the_fabric_opens_no_link(tmp_path: Path) -> No
 
 
 async def test_a_restart_neither_repeats_nor_leaves_out(tmp_path: Path) -> None:
-    """Also what was written while nobody listened."""
+    """Also messages written while the agent did not run."""
     root = machine(tmp_path)
     first = await listening(root)
     say(root, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
@@ -108,7 +108,7 @@ async def test_what_kafka_never_had_is_reported_again(tmp_path: Path) -> None:
 
 
 async def test_lines_over_a_reboot_are_dated_each_by_its_own_boot(tmp_path: Path) -> None:
-    """The last words of the boot before, that nobody had read, and the first of the next."""
+    """The unread last messages of the previous boot, and the first of the next."""
     root = machine(tmp_path)
     first = await listening(root)
     say(root, START_NS, f"mlx5_core {NIC0} ens1np0: Link down")
@@ -142,7 +142,7 @@ async def test_a_clock_that_is_off_is_put_right(tmp_path: Path) -> None:
 
 
 async def test_a_flood_is_bounded_and_its_last_word_is_reported(tmp_path: Path) -> None:
-    """Whoever reads the events knows how the link is, and how much was left out."""
+    """The events give the last state of the link, and the number of omitted ones."""
     found = await listening(machine(tmp_path), events_burst=5)
     for n in range(3000):
         say(tmp_path, START_NS + n * 1000, f"mlx5_core {NIC0} ens1np0: Link {'up' if n % 2 else 'down'}")
@@ -157,7 +157,7 @@ async def test_a_flood_is_bounded_and_its_last_word_is_reported(tmp_path: Path) 
 
 
 async def test_a_line_without_a_time_is_now_where_it_was_just_written(tmp_path: Path) -> None:
-    """And refused where nobody knows how old it is."""
+    """And refused if its age is unknown."""
     found = await listening(machine(tmp_path))
     with (tmp_path / "kern.log").open("a") as file:
         file.write(f"mlx5_core {NIC0} ens1np0: Link down\n")
@@ -177,7 +177,7 @@ async def test_a_card_that_comes_while_it_runs_is_found_by_its_first_word(tmp_pa
     work = asyncio.create_task(found.agent.run())
     try:
         async with asyncio.timeout(20):
-            while found.agent.listening.log is None:  # noqa: ASYNC110 — it opens it, and tells nobody
+            while found.agent.listening.log is None:  # noqa: ASYNC110 — it opens the log without notification
                 await asyncio.sleep(0)
             machine(tmp_path)
             while not found.agent.known.ports:
@@ -202,7 +202,7 @@ async def test_without_a_log_there_are_no_events(tmp_path: Path) -> None:
 
 
 async def test_what_was_written_long_ago_while_no_one_listened_is_reported(tmp_path: Path) -> None:
-    """A file that is known is read on, however long it was left; only a ring that nobody knows is cut."""
+    """A known file is read on, however old the position; only an unknown ring is cut."""
     root = machine(tmp_path)
     first = await listening(root)
     first.agent.close()
@@ -213,7 +213,7 @@ async def test_what_was_written_long_ago_while_no_one_listened_is_reported(tmp_p
 
 
 def test_of_a_ring_that_no_one_knows_only_the_newest_is_reported() -> None:
-    """What happened days before the agent was installed is no news."""
+    """Messages from days before the installation are not reported."""
     ring = FakeKmsg()
     result: list[int] = []
     for since_s in (100, 200, 999):
@@ -226,7 +226,7 @@ def test_of_a_ring_that_no_one_knows_only_the_newest_is_reported() -> None:
 
 
 async def test_in_the_middle_of_a_flood_the_place_is_that_before_what_waits(tmp_path: Path) -> None:
-    """Killed there, a process says it again rather than never."""
+    """After a kill at that point, the event is repeated rather than lost."""
     root = machine(tmp_path)
     first = await listening(root, events_burst=1, events_per_s=0.001)
     first.agent.listening.note(10.0)

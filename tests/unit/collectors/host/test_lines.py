@@ -9,46 +9,46 @@ from streams.wire.errors import Reject
 
 S = 10**9
 NOW = 1_795_255_200 * S  # 2026-11-21T10:00:00Z
-SAYS = "mlx5_core 0000:41:00.0 ens1np0: Link down"
+MESSAGE = "mlx5_core 0000:41:00.0 ens1np0: Link down"
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (f"6,1042,5140900,-;{SAYS}", Line(SAYS, 5_140_900, None, 1042)),
-        (f"4,7,9,-,caller=T1;{SAYS}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:41:00.0", Line(SAYS, 9, None, 7)),
-        (f"<6>[    5.140900] {SAYS}", Line(SAYS, 5_140_900)),
-        (f"[    5.1409] {SAYS}", Line(SAYS, 5_140_900)),
-        (f"[    5.140900][  T412] {SAYS}", Line(SAYS, 5_140_900)),
-        (f"kern  :info  : [    5.140900] {SAYS}", Line(SAYS, 5_140_900)),
-        (f"2026-11-21T10:00:00.25Z gpu17 kernel: [    5.140900] {SAYS}", Line(SAYS, 5_140_900, NOW + S // 4)),
-        (f"2026-11-21T12:00:00.250000+02:00 gpu17 kernel: {SAYS}", Line(SAYS, None, NOW + S // 4)),
-        (f"2026-11-21T10:00:00,250000+00:00 {SAYS}", Line(SAYS, None, NOW + S // 4)),
-        (f"2026-11-21T07:30:00-0230 gpu17 kernel: {SAYS}", Line(SAYS, None, NOW)),
-        (SAYS, Line(SAYS)),
+        (f"6,1042,5140900,-;{MESSAGE}", Line(MESSAGE, 5_140_900, None, 1042)),
+        (f"4,7,9,-,caller=T1;{MESSAGE}\n SUBSYSTEM=pci\n DEVICE=+pci:0000:41:00.0", Line(MESSAGE, 9, None, 7)),
+        (f"<6>[    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"[    5.1409] {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"[    5.140900][  T412] {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"kern  :info  : [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900)),
+        (f"2026-11-21T10:00:00.25Z gpu17 kernel: [    5.140900] {MESSAGE}", Line(MESSAGE, 5_140_900, NOW + S // 4)),
+        (f"2026-11-21T12:00:00.250000+02:00 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
+        (f"2026-11-21T10:00:00,250000+00:00 {MESSAGE}", Line(MESSAGE, None, NOW + S // 4)),
+        (f"2026-11-21T07:30:00-0230 gpu17 kernel: {MESSAGE}", Line(MESSAGE, None, NOW)),
+        (MESSAGE, Line(MESSAGE)),
     ],
 )
 def test_the_formats(text: str, expected: Line) -> None:
-    """What the kernel said, and both clocks where they are there."""
+    """The kernel's message, and both clocks if they are there."""
     assert parse(text.encode(), NOW) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "is_kernels"),
     [
-        (f"14,7,9,-;{SAYS}", False),
-        (f"<14>[    5.140900] {SAYS}", False),
-        (f"user  :notice: [    5.140900] {SAYS}", False),
-        (f"2026-11-21T10:00:00Z gpu17 evil[7]: {SAYS}", False),
-        (f"Nov 21 10:00:00 gpu17 evil: {SAYS}", False),
-        (f"Nov 21 10:00:00 gpu17 kernel: {SAYS}", True),
-        (f"7,7,9,-;{SAYS}", True),
+        (f"14,7,9,-;{MESSAGE}", False),
+        (f"<14>[    5.140900] {MESSAGE}", False),
+        (f"user  :notice: [    5.140900] {MESSAGE}", False),
+        (f"2026-11-21T10:00:00Z gpu17 evil[7]: {MESSAGE}", False),
+        (f"Nov 21 10:00:00 gpu17 evil: {MESSAGE}", False),
+        (f"Nov 21 10:00:00 gpu17 kernel: {MESSAGE}", True),
+        (f"7,7,9,-;{MESSAGE}", True),
     ],
 )
 def test_what_a_process_writes_is_not_the_kernels(text: str, is_kernels: bool) -> None:
-    """Whoever may write to the log cannot take a link down."""
+    """A process that may write to the log cannot take a link down."""
     line = parse(text.encode(), NOW)
-    assert (line.from_kernel, line.message) == (is_kernels, SAYS)
+    assert (line.from_kernel, line.message) == (is_kernels, MESSAGE)
 
 
 @pytest.mark.parametrize("ago_days", [0, 1, 40, 300])
@@ -56,16 +56,16 @@ def test_a_stamp_without_a_year_is_of_the_newest_year_that_is_not_to_come(ago_da
     """In the machine's own zone, also over the turn of the year."""
     at_s = NOW // S - ago_days * 86_400
     stamp = time.strftime("%b %d %H:%M:%S", time.localtime(at_s))
-    assert parse(f"{stamp} gpu17 kernel: {SAYS}".encode(), NOW).at_ns == at_s * S
+    assert parse(f"{stamp} gpu17 kernel: {MESSAGE}".encode(), NOW).at_ns == at_s * S
     with_year = time.strftime("[%a %b %d %H:%M:%S %Y]", time.localtime(at_s))
-    assert parse(f"{with_year} {SAYS}".encode(), NOW) == Line(SAYS, None, at_s * S)
+    assert parse(f"{with_year} {MESSAGE}".encode(), NOW) == Line(MESSAGE, None, at_s * S)
 
 
 def test_a_stamp_that_no_calendar_has_reports_nothing_of_the_time() -> None:
     """The message is read all the same."""
     for stamp in ("Foo 21 10:00:00", "Feb 31 10:00:00", "2026-13-41T99:00:00Z", "Nov 21 25:61:00"):
-        line = parse(f"{stamp} gpu17 kernel: {SAYS}".encode(), NOW)
-        assert (line.message, line.at_ns) == (SAYS, None)
+        line = parse(f"{stamp} gpu17 kernel: {MESSAGE}".encode(), NOW)
+        assert (line.message, line.at_ns) == (MESSAGE, None)
 
 
 def test_what_is_no_record_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""What is heard of rtnetlink becomes events of the fabric's ports; what cannot be heard is looked at."""
+"""rtnetlink messages become events of the fabric's ports; missed changes are found in sysfs."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ class FakeRtnetlink:
         self._ends = os.pipe()
         self.is_closed = False
 
-    def say(self, name: str, *, is_enabled: bool) -> None:
+    def send(self, name: str, *, is_enabled: bool) -> None:
         """A message of a netdev."""
         self.waiting.append(message(NETDEVS[name], int(is_enabled)))
 
@@ -64,41 +64,41 @@ class FakeRtnetlink:
 
 
 class Host:
-    """One of four netdevs, and what was told of it."""
+    """One host with four netdevs, and its events."""
 
     def __init__(self, root: Path, disabled: tuple[str, ...] = ()) -> None:
-        self.root, self.metrics, self.said = root, CollectorMetrics(), list[DeviceEvent]()
+        self.root, self.metrics, self.events = root, CollectorMetrics(), list[DeviceEvent]()
         for name in NETDEVS:
             self.stand(name, is_enabled=True)
         self.ports = KnownPorts("rdma")
         self.ports.adopt(PORTS)
-        self.heard: list[FakeRtnetlink] = []
+        self.sockets: list[FakeRtnetlink] = []
         self.refusal: OSError | None = None
         self.now_s = 0.0
         self.links = Links(
             Tree(root), self.ports, AdminStates(disabled), RateLimiter(1.0, 20),
             CollectorContext(RecordingPublisher(), "test", self.metrics, clock=SetClock()),
-            lambda happening, _: self.said.append(happening), self._opened,
+            lambda happening, _: self.events.append(happening), self._opened,
         )  # fmt: skip
 
     def _opened(self) -> FakeRtnetlink:
         if self.refusal is not None:
             raise self.refusal
-        self.heard.append(FakeRtnetlink())
-        return self.heard[-1]
+        self.sockets.append(FakeRtnetlink())
+        return self.sockets[-1]
 
     def stand(self, name: str, *, is_enabled: bool) -> None:
-        """How sysfs has it."""
+        """Set the flags in sysfs."""
         flags = "0x1003" if is_enabled else "0x1002"
         write(self.root, {f"sys/class/net/{name}/{what}": text
                           for what, text in (("ifindex", str(NETDEVS[name])), ("flags", flags))})  # fmt: skip
 
     def look(self, after_s: float = 0.0) -> list[tuple[EventKind, str]]:
-        """Look some time later; what was told by then and not before."""
-        self.said.clear()
+        """Compare some time later; return the events since the last comparison."""
+        self.events.clear()
         self.now_s += after_s
         self.links.refresh(round(self.now_s * 1e9), self.now_s)
-        return [(happening.kind, happening.port) for happening in self.said]
+        return [(happening.kind, happening.port) for happening in self.events]
 
 
 @pytest.fixture
@@ -113,34 +113,34 @@ async def host(tmp_path: Path) -> AsyncIterator[Host]:
 async def test_only_the_fabrics_ports_are_reported_of(host: Host) -> None:
     """By the names of everything else; that an IPoIB netdev or a management port is shut is nothing to the fabric."""
     for name in NETDEVS:
-        host.heard[0].say(name, is_enabled=False)
+        host.sockets[0].send(name, is_enabled=False)
     host.look()
     assert host.look(HOLD_S) == [(DOWN, "mlx5_0"), (DOWN, "mlx5_1")]
     assert host.links.disabled == ("mlx5_0", "mlx5_1")
-    host.heard[0].say("ens1np0", is_enabled=True)
+    host.sockets[0].send("ens1np0", is_enabled=True)
     assert host.look() == [(UP, "mlx5_0")]
 
 
 async def test_lost_messages_are_made_up_for_by_a_look(host: Host) -> None:
     """Once all that was left is read: until then the kernel leaves out what comes."""
-    host.heard[0].waiting.append(OSError(errno.ENOBUFS, "no buffer space"))
+    host.sockets[0].waiting.append(OSError(errno.ENOBUFS, "no buffer space"))
     for _ in range(_MOST_LOOKS):
-        host.heard[0].say("ens1np0", is_enabled=True)
+        host.sockets[0].send("ens1np0", is_enabled=True)
     host.stand("ens1np0", is_enabled=False)
     host.look()
-    assert host.heard[0].waiting
-    while host.heard[0].waiting:
+    assert host.sockets[0].waiting
+    while host.sockets[0].waiting:
         host.look()
     assert host.look(HOLD_S) == [(DOWN, "mlx5_0")]
-    assert host.metrics.value("out_of_bounds", "links") == 1 and len(host.heard) == 1
+    assert host.metrics.value("out_of_bounds", "links") == 1 and len(host.sockets) == 1
 
 
 async def test_a_socket_that_is_lost_is_opened_again(host: Host) -> None:
     """And what turned meanwhile is found."""
-    host.heard[0].waiting.append(OSError(errno.EBADF, "bad"))
+    host.sockets[0].waiting.append(OSError(errno.EBADF, "bad"))
     host.stand("ens2np0", is_enabled=False)
     host.look()
-    assert len(host.heard) == 2 and host.heard[0].is_closed
+    assert len(host.sockets) == 2 and host.sockets[0].is_closed
     assert host.look(HOLD_S) == [(DOWN, "mlx5_1")]
 
 
@@ -154,7 +154,7 @@ async def test_where_no_socket_may_be_opened_ports_are_looked_at_all_the_same(tm
     host.refusal = None
     host.ports.adopt(PORTS)
     host.look()
-    assert host.look(HOLD_S) == [(DOWN, "mlx5_0")] and len(host.heard) == 1
+    assert host.look(HOLD_S) == [(DOWN, "mlx5_0")] and len(host.sockets) == 1
     host.links.close(0, 0.0)
 
 
@@ -162,7 +162,7 @@ async def test_ports_that_are_found_later_or_have_another_name_are_reported_of(h
     """As they stand then."""
     host.ports.adopt(())
     host.look()
-    host.heard[0].say("ens1np0", is_enabled=False)
+    host.sockets[0].send("ens1np0", is_enabled=False)
     host.stand("ens1np0", is_enabled=False)
     assert host.look() == host.look(HOLD_S) == []
     host.ports.adopt(PORTS)
@@ -172,8 +172,8 @@ async def test_ports_that_are_found_later_or_have_another_name_are_reported_of(h
 
 async def test_messages_that_make_no_sense_are_counted_and_the_next_is_read(host: Host) -> None:
     """As is a tree whose files do not."""
-    host.heard[0].waiting += [b"", b"\xff" * LINK_BYTES, b"\x00" * LINK_BYTES, message()[:9]]
-    host.heard[0].say("ens1np0", is_enabled=False)
+    host.sockets[0].waiting += [b"", b"\xff" * LINK_BYTES, b"\x00" * LINK_BYTES, message()[:9]]
+    host.sockets[0].send("ens1np0", is_enabled=False)
     host.look()
     assert host.metrics.value("unreadable", "links") == 2  # the others are of a kind that is nothing to us
     write(host.root, {"sys/class/net/ens2np0/flags": "nonsense", "sys/class/net/ens1np0/flags": "0x1002"})
@@ -184,22 +184,22 @@ async def test_messages_that_make_no_sense_are_counted_and_the_next_is_read(host
 
 
 async def test_a_port_that_is_shut_and_enabled_without_end_does_not_flood(host: Host) -> None:
-    """The last word is said, and what is left out is counted; until then there is nothing to keep."""
+    """The last state is sent, and omitted events are counted; until then no position is stored."""
     for turn in range(1000):
-        host.heard[0].say("ens1np0", is_enabled=bool(turn % 2))
+        host.sockets[0].send("ens1np0", is_enabled=bool(turn % 2))
     emitted: list[DeviceEvent] = []
-    while host.heard[0].waiting:
+    while host.sockets[0].waiting:
         host.look()
-        emitted += host.said
+        emitted += host.events
     assert len(emitted) == 20 and host.links.disabled is None
     assert host.look(1.0) == [(UP, "mlx5_0")]
     assert host.metrics.value("throttled", "links") == 1000 - 21 and host.links.disabled == ()
 
 
 async def test_the_end_reports_what_waits(host: Host) -> None:
-    """And lets go of the socket."""
-    host.heard[0].say("ens1np0", is_enabled=False)
+    """And closes the socket."""
+    host.sockets[0].send("ens1np0", is_enabled=False)
     assert host.look() == []
     host.links.close(1, 1.0)
-    assert [happening.kind for happening in host.said] == [DOWN] and host.heard[0].is_closed
+    assert [happening.kind for happening in host.events] == [DOWN] and host.sockets[0].is_closed
     assert host.links.disabled == ("mlx5_0",)

@@ -1,4 +1,4 @@
-"""The neighbours that lldpd tells of, in the shapes that its versions give."""
+"""lldpd's neighbors, in the formats of its versions."""
 
 import asyncio
 from pathlib import Path

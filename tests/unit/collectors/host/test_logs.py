@@ -1,4 +1,4 @@
-"""The kernel's ring and a file are followed alike, go on where they stopped, and say what they lost."""
+"""The kernel's ring and a file: both are followed, resume at a position, and report lost lines."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,21 +45,21 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
     return Log(write, lambda place: LogFile(path, place))
 
 
-def said(source: LogSource, most: int = 100) -> list[str]:
+def messages_of(source: LogSource, most: int = 100) -> list[str]:
     """The messages of one look."""
     return [line.decode().strip().partition(";")[2] for line in source.read(most).lines]
 
 
 def test_what_is_written_is_read_once_and_in_order(log: Log) -> None:
-    """And a look at an idle log says that there is no more."""
+    """And reading an idle log reports it as drained."""
     source = log.open_at(None)
     for n in range(5):
         log.write(f"m{n}")
-    assert said(source, 3) == ["m0", "m1", "m2"]
-    assert said(source) == ["m3", "m4"]
+    assert messages_of(source, 3) == ["m0", "m1", "m2"]
+    assert messages_of(source) == ["m3", "m4"]
     assert source.read(10).is_drained and source.read(10).lines == []
     log.write("m5")
-    assert said(source) == ["m5"]
+    assert messages_of(source) == ["m5"]
     source.close()
 
 
@@ -68,22 +68,22 @@ def test_another_process_goes_on_where_the_first_stopped(log: Log) -> None:
     first = log.open_at(None)
     for n in range(5):
         log.write(f"m{n}")
-    assert len(said(first, 3)) == 3
+    assert len(messages_of(first, 3)) == 3
     place = replace(first.place(), boot_id=BOOT)
     first.close()
     log.write("m5")
     second = log.open_at(place_of(orjson.loads(orjson.dumps(place))))
     assert second.has_resumed
-    assert said(second) == ["m3", "m4", "m5"]
+    assert messages_of(second) == ["m3", "m4", "m5"]
     second.close()
 
 
 def test_records_that_were_overwritten_are_counted() -> None:
-    """By their numbers: the kernel says only that some are gone."""
+    """By their numbers: the kernel reports only that some are gone."""
     ring = FakeKmsg(keeps=4)
     source = Kmsg(ring, BOOT, None)
     ring.say(1, "m0")
-    assert said(source) == ["m0"]
+    assert messages_of(source) == ["m0"]
     for n in range(1, 10):
         ring.say(1, f"m{n}")
     chunk = source.read(100)
@@ -91,14 +91,14 @@ def test_records_that_were_overwritten_are_counted() -> None:
 
 
 def test_a_ring_of_another_boot_is_read_from_its_beginning() -> None:
-    """Its numbers begin anew: a place of the boot before means nothing."""
+    """Its numbers start again: a position of the previous boot is invalid."""
     ring = FakeKmsg()
     ring.say(1, "m0")
     source = Kmsg(ring, BOOT, Place(boot_id=BOOT + 1, sequence=500))
-    assert not source.has_resumed and said(source) == ["m0"]
+    assert not source.has_resumed and messages_of(source) == ["m0"]
     ring.rewind()
     unknown = Kmsg(ring, 0, Place(boot_id=0, sequence=500))
-    assert not unknown.has_resumed and said(unknown) == ["m0"]
+    assert not unknown.has_resumed and messages_of(unknown) == ["m0"]
 
 
 def test_records_that_are_none_are_refused_and_the_next_is_read() -> None:
@@ -112,7 +112,7 @@ def test_records_that_are_none_are_refused_and_the_next_is_read() -> None:
 
 
 def test_a_file_that_was_there_before_is_read_from_its_end(tmp_path: Path) -> None:
-    """Nobody knows how old it is; one that comes later is all new."""
+    """Its age is unknown; a file that appears later is all new."""
     path = tmp_path / "kern.log"
     late = LogFile(tmp_path / "late.log", None)
     path.write_text("old\n")
@@ -143,7 +143,7 @@ def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> N
 
 
 def test_a_file_that_was_rotated_between_two_processes_is_read_to_its_end(tmp_path: Path) -> None:
-    """Where the old one is found under its usual name; a file with other words before the place is another."""
+    """If the old file is found under its usual name; a file with other content before the position is another."""
     path = tmp_path / "kern.log"
     path.touch()
     first = LogFile(path, None)
@@ -211,7 +211,7 @@ def test_a_place_counts_once_its_events_are_acknowledged(tmp_path: Path) -> None
     assert LogPositions(path, place_of).load() == Place(sequence=40)
 
 
-@pytest.mark.parametrize("words", ["", "nonsense", "[]", '{"sequence": "1"}', '{"other": 1}', '{"sequence": true}'])
+@pytest.mark.parametrize("texts", ["", "nonsense", "[]", '{"sequence": "1"}', '{"other": 1}', '{"sequence": true}'])
 def test_a_state_that_makes_no_sense_is_none(tmp_path: Path, texts: str) -> None:
     """As if there were no file."""
     path = tmp_path / "host.json"
@@ -220,7 +220,7 @@ def test_a_state_that_makes_no_sense_is_none(tmp_path: Path, texts: str) -> None
 
 
 def test_a_state_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
-    """It is said once."""
+    """The warning is logged once."""
     (tmp_path / "file").write_text("")
     positions = LogPositions(tmp_path / "file" / "host.json", place_of)
     positions.note(0, Place(sequence=1))

@@ -1,4 +1,4 @@
-"""What drivers write, word for word as their sources and public logs have it, and what it means."""
+"""Messages of drivers, as in their sources and public logs, and their classification."""
 
 import gzip
 
@@ -22,7 +22,7 @@ PCI = "0000:5c:00.0"
         "mlx5_core 0000:41:00.0 enp65s0f0np0: renamed from eth0",
         "IPv6: ADDRCONF(NETDEV_CHANGE): eth0: link becomes ready",
         "br0: port 1(eth0) entered disabled state",
-        "somebody says NVRM: Xid (PCI:0000:9b:00): 79, quoting",
+        "a quote of NVRM: Xid (PCI:0000:9b:00): 79, in other text",
         "nvidia 0000:9b:00.0: Link to nowhere",
         "",
     ],

@@ -1,4 +1,4 @@
-"""How PCIe links have trained, beside what device and slot can both do."""
+"""Trained PCIe links, and the maxima of device and slot."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from tests.fixtures.nic_tree import write
 
 
 def read(root: Path, pci: str = NIC0) -> dict[str, float]:
-    """What one function's link says, by name."""
+    """Return the values of one function's link, by name."""
     return {
         metric.name.lower(): value
         for (metric, _), value in PcieReader(Tree(root)).read(str(root / folder(pci))).items()

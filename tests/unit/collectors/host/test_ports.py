@@ -1,12 +1,12 @@
-"""Which port a line of the log is about."""
+"""Ports of log lines."""
 
 from collectors.host.ports import KnownPorts
 from collectors.kernel.ports import Port
 
 
-def port(rdma: str, **said: object) -> Port:
+def port(rdma: str, **fields: object) -> Port:
     """One of a 400G card."""
-    given = {"pci": "0000:18:00.0", "netdev": "ens1np0", "speed_bps": 4e11, "model": "MT4129", "number": 1} | said
+    given = {"pci": "0000:18:00.0", "netdev": "ens1np0", "speed_bps": 4e11, "model": "MT4129", "number": 1} | fields
     return Port(rdma=rdma, **given)  # type: ignore[arg-type]
 
 
@@ -32,7 +32,7 @@ def test_a_line_finds_its_port_by_function_and_netdev() -> None:
 
 
 def test_a_port_keeps_its_name_and_is_still_known_when_it_is_gone() -> None:
-    """The kernel renumbers; and the log tells of a card while it goes."""
+    """The kernel renumbers; and the log reports on a card while it is removed."""
     names = KnownPorts("rdma")
     names.adopt((port("mlx5_0", node_guid="g0"),))
     names.wants_look = True

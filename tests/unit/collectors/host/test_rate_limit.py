@@ -10,7 +10,7 @@ from streams.wire.models import EventKind
 
 def link(n: int, port: str = "mlx5_0") -> DeviceEvent:
     """An up or a down, by turns."""
-    return DeviceEvent(EventKind.LINK_DOWN if n % 2 else EventKind.LINK_UP, port, n, "said")
+    return DeviceEvent(EventKind.LINK_DOWN if n % 2 else EventKind.LINK_UP, port, n, "text")
 
 
 def test_a_quiet_log_is_passed_on_as_it_is() -> None:
@@ -22,13 +22,13 @@ def test_a_quiet_log_is_passed_on_as_it_is() -> None:
 
 
 def test_of_a_flood_the_last_word_comes_as_soon_as_there_is_room() -> None:
-    """It says for how many it stands; its time is its own."""
+    """It has the number of replaced events; its time is its own."""
     bound = RateLimiter(1.0, 2)
     result = [h for n in range(10) for h in bound.admit(link(n), 0.0)]
     assert result == [link(0), link(1)] and bound.waits
     assert bound.due(0.5) == ()
     (last,) = bound.due(1.0)
-    assert (last.kind, last.at_ns, last.detail) == (EventKind.LINK_DOWN, 9, "said (7 before it left out)")
+    assert (last.kind, last.at_ns, last.detail) == (EventKind.LINK_DOWN, 9, "text (7 before it left out)")
     assert bound.left_out == 7 and not bound.waits
 
 
@@ -52,7 +52,7 @@ def test_what_a_person_does_by_turns_is_one_and_not_the_links() -> None:
 
 
 def test_what_waits_at_the_end_is_reported() -> None:
-    """Whether there is room or not."""
+    """With or without capacity."""
     bound = RateLimiter(1.0, 1)
     for n in range(3):
         bound.admit(link(n), 0.0)
@@ -77,7 +77,7 @@ def test_every_one_is_reported_or_counted_and_the_last_of_each_port_is_reported(
 
 
 def test_ports_without_number_do_not_fill_the_memory() -> None:
-    """What is forgotten while it waits is counted."""
+    """An event that is evicted while it waits is counted."""
     bound = RateLimiter(0.001, 1)
     for n in range(10_000):
         bound.admit(link(n, f"p{n}"), 0.0)

@@ -1,4 +1,4 @@
-"""What a port is called, what it is known by, and what it is for."""
+"""Names, identities and roles of ports."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the words of sysfs mean, and which make no sense."""
+"""Texts of sysfs: valid and invalid ones."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from streams.wire.errors import Reject
     ],
 )
 def test_a_counter_is_a_number_or_reported_to_be_none(text: str, value: int | None) -> None:
-    """What the device has not is absent, never 0."""
+    """A value that the device does not have is absent, never 0."""
     assert values.counter(text) == value
 
 
@@ -32,7 +32,7 @@ def test_what_is_no_counter_is_refused(text: str) -> None:
 
 
 def test_words_of_four_bytes_wrap_where_64_bits_do() -> None:
-    """A device that counts words in 64 bits says more bytes than 64 bits hold."""
+    """A 64-bit counter of 4-byte units exceeds 64 bits in bytes."""
     assert values.times(4631917, 4) == 18527668
     assert values.times(2**62, 4) == 0
     assert values.times(None, 4) is None
@@ -49,7 +49,7 @@ def test_a_rate_is_in_bits_a_second(text: str, bps: float | None) -> None:
 
 @pytest.mark.parametrize(("text", "bps"), [("1000", 1e9), ("-1", None), ("4294967295", None), ("0", None)])
 def test_a_speed_that_is_not_known_is_none(text: str, bps: float | None) -> None:
-    """Drivers say -1, as signed or unsigned, of a port that is down."""
+    """Drivers report -1, signed or unsigned, for a port that is down."""
     assert values.speed_bps(text) == bps
 
 
@@ -65,7 +65,7 @@ def test_a_state_without_its_number_is_refused() -> None:
 
 
 def test_up_and_enabled_as_the_kernel_writes_them() -> None:
-    """A link that is initialising carries nothing yet; `unknown` says nothing at all."""
+    """An initializing link carries no traffic yet; `unknown` is absent."""
     assert [values.port_is_up(result) for result in ("4: ACTIVE", "5: ACTIVE_DEFER", "2: INIT", "1: DOWN")] == [
         1,
         1,

@@ -32,7 +32,7 @@ WIDE = (
 
 
 def is_refused(data: bytes) -> bool:
-    """Whether a counter's file must be refused: it is neither a number of 64 bits nor said to be none."""
+    """Return whether a counter's file must be refused: neither a 64-bit number nor a documented absence."""
     text = data[:4096].strip()
     return not (re.fullmatch(rb"[0-9]{1,20}", text) and int(text) < 2**64) and not text.startswith(b"N/A")
 
@@ -84,6 +84,6 @@ async def test_whatever_a_tree_holds_the_reading_goes_on(tmp_path: Path) -> None
 
 @given(st.binary(max_size=300))
 def test_vital_product_data_of_any_bytes_is_read_to_its_end(data: bytes) -> None:
-    """What makes no sense says nothing."""
+    """Invalid contents give no value."""
     vpd(data)
     vpd(b"\x90\x40\x00" + data)

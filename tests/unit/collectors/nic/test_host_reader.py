@@ -26,7 +26,7 @@ def link(root: Path, path: str, target: str) -> None:
 
 
 def two_ports_in_one_function(root: Path) -> None:
-    """An mlx4 on Ethernet: ports 1 and 2, netdevs told apart by `dev_port`, no word of the kernel which is which."""
+    """An mlx4 on Ethernet: ports 1 and 2, netdevs distinguished by `dev_port`, without a reference by the kernel."""
     card = "sys/devices/pci0000:00/0000:1a:00.0"
     for number, name in ((1, "ens9"), (2, "ens9d1")):
         write(root, {
@@ -76,7 +76,7 @@ async def test_a_bond_and_a_virtual_function_are_no_ports(tmp_path: Path) -> Non
 
 
 async def test_a_renumbered_card_keeps_its_row(tmp_path: Path) -> None:
-    """The driver was loaded again and the kernel counts anew: the GUID says who it is."""
+    """The driver was reloaded and the kernel renumbers: the GUID identifies the port."""
     write(tmp_path, CARD)
     found = whole(tmp_path)
     await found.host.read_once()
@@ -87,7 +87,7 @@ async def test_a_renumbered_card_keeps_its_row(tmp_path: Path) -> None:
 
 
 async def test_a_port_that_goes_has_no_row_and_no_invented_state(tmp_path: Path) -> None:
-    """Its absence is said: by the row that is missing, and, where it was the last, by the status."""
+    """Its absence shows: its row is missing, and if it was the last, the status reports it."""
     write(tmp_path, CARD)
     found = whole(tmp_path, wanted=FABRIC)
     assert await found.host.read_once() is not None

@@ -10,7 +10,7 @@ from collectors.nic.reading import PortReader
 from tests.fixtures.nic_tree import SetClock, write
 
 
-class Held:
+class BlockingSource:
     """An ethtool source that does not answer until it is let."""
 
     def __init__(self) -> None:
@@ -28,14 +28,14 @@ class Held:
         self.closed += 1
 
 
-def reader(root: Path, netdev: str, source: Held) -> PortReader:
+def reader(root: Path, netdev: str, source: BlockingSource) -> PortReader:
     write(root, {f"sys/class/net/{netdev}/operstate": "up"})
     return PortReader(Tree(root), Port(netdev=netdev), source, SetClock())
 
 
 async def test_one_card_that_hangs_harms_no_other(tmp_path: Path) -> None:
     """The others are read in the same round; later rounds do not wait for it, and it is read again once it is back."""
-    active, quick = Held(), Held()
+    active, quick = BlockingSource(), BlockingSource()
     quick.free.set()
     ports = [reader(tmp_path, "a", quick), reader(tmp_path, "b", active), reader(tmp_path, "c", quick)]
     rounds = PollRounds(deadline_s=0.2)

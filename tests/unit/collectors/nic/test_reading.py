@@ -16,11 +16,11 @@ from tests.fixtures.nic_tree import CARD, NET, PORT, STATISTICS, SetClock, rows,
 MS = 1_000_000
 
 
-class Told:
-    """An ethtool source that says what it is told to, or refuses."""
+class FakeStatistics:
+    """An ethtool source with given values, or a refusal."""
 
-    def __init__(self, **says: int) -> None:
-        self.says = says
+    def __init__(self, **values: int) -> None:
+        self.values = values
         self.error: OSError | None = None
         self.asked = 0
 
@@ -29,7 +29,7 @@ class Told:
         self.asked += 1
         if self.error is not None:
             raise Refusal(self.error)
-        return Statistics(tuple(self.says), list(self.says.values())) if self.says else None
+        return Statistics(tuple(self.values), list(self.values.values())) if self.values else None
 
     def close(self) -> None:
         """See Source."""
@@ -54,15 +54,15 @@ class Grudging(Tree):
 
 def reader(tree: Tree, source: Source | None = None, clock: SetClock | None = None, **port: object) -> PortReader:
     known = {"rdma": "mlx5_0", "number": 1, "netdev": "ens1np0", "link_layer": "Ethernet"} | port
-    return PortReader(tree, Port(**known), source or Told(), clock or SetClock())  # type: ignore[arg-type]
+    return PortReader(tree, Port(**known), source or FakeStatistics(), clock or SetClock())  # type: ignore[arg-type]
 
 
-def said(reading: PortReading) -> dict[tuple[Metric, int], float]:
+def values_of(reading: PortReading) -> dict[tuple[Metric, int], float]:
     return {slot: value for slot, value in zip(reading.slots, reading.values, strict=True) if value is not None}
 
 
 async def test_the_physical_layer_is_the_first_witness(tmp_path: Path) -> None:
-    """A netdev's own bytes miss what RDMA carries; what no better witness says is taken from the next."""
+    """A netdev's own bytes do not count RDMA; a metric without a better source is read from the next one."""
     write(
         tmp_path, CARD | {STATISTICS: "NIC statistics:\n  rx_bytes_phy: 9000\n  rx_bytes: 60\n  rx_err_lane_3_phy: 4"}
     )
@@ -82,37 +82,37 @@ async def test_without_ethtool_the_rdma_counters_speak_in_bytes(tmp_path: Path) 
 def test_a_witness_once_taken_is_retained(tmp_path: Path) -> None:
     """Falling back to another counter would be a burst that never was; a metric that turns up later is added."""
     write(tmp_path, CARD)
-    emitted = Told(rx_bytes_phy=9000)
+    emitted = FakeStatistics(rx_bytes_phy=9000)
     port = reader(Tree(tmp_path), emitted)
-    assert said(port.read())[Metric.RX_BYTES, -1] == 9000
-    emitted.says = {"rx_prio3_pause": 5}
+    assert values_of(port.read())[Metric.RX_BYTES, -1] == 9000
+    emitted.values = {"rx_prio3_pause": 5}
     port.rediscover()
-    found = said(port.read())
+    found = values_of(port.read())
     assert (Metric.RX_BYTES, -1) not in found
     assert found[Metric.PFC_RX_FRAMES, 3] == 5
-    emitted.says = {"link_down_events_phy": 1, "rx_bytes_phy": 9001}
-    assert said(port.read())[Metric.RX_BYTES, -1] == 9001
+    emitted.values = {"link_down_events_phy": 1, "rx_bytes_phy": 9001}
+    assert values_of(port.read())[Metric.RX_BYTES, -1] == 9001
 
 
 def test_a_driver_that_names_its_statistics_again_is_read_by_the_new_places(tmp_path: Path) -> None:
     """Adding a channel moves every value behind it."""
     write(tmp_path, CARD)
-    emitted = Told(rx_bytes_phy=1, tx_bytes_phy=2)
+    emitted = FakeStatistics(rx_bytes_phy=1, tx_bytes_phy=2)
     port = reader(Tree(tmp_path), emitted)
     port.read()
-    emitted.says = {"rx0_drops": 77, "rx_bytes_phy": 3, "tx_bytes_phy": 4}
-    found = said(port.read())
+    emitted.values = {"rx0_drops": 77, "rx_bytes_phy": 3, "tx_bytes_phy": 4}
+    found = values_of(port.read())
     assert (found[Metric.RX_BYTES, -1], found[Metric.TX_BYTES, -1]) == (3, 4)
 
 
 def test_within_its_lifespan_a_counter_was_not_read(tmp_path: Path) -> None:
-    """The kernel would repeat what it said: absent then, rather than without change."""
+    """The kernel would repeat its last values: they are absent then, not unchanged."""
     write(tmp_path, CARD | {f"{PORT}/hw_counters/lifespan": "2500"})
     clock = SetClock()
     port = reader(Tree(tmp_path), clock=clock)
     seen = []
     for _ in range(5):
-        found = said(port.read())
+        found = values_of(port.read())
         seen.append((Metric.CNP_SENT, -1) in found)
         assert (Metric.RX_BYTES, -1) in found
         clock.ns += 1000 * MS
@@ -123,14 +123,14 @@ def test_within_its_lifespan_a_counter_was_not_read(tmp_path: Path) -> None:
 def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path, error: int) -> None:
     """Nothing that asks the device is read again for its life: each would be a line in the kernel's log."""
     write(tmp_path, CARD)
-    emitted = Told(rx_bytes_phy=1)
+    emitted = FakeStatistics(rx_bytes_phy=1)
     tree = Grudging(tmp_path, "/counters/", error=error)
     port = reader(tree, emitted)
     reading = port.read()
     assert port.is_restricted and reading.refused == 3
     asked_before, emitted.asked, tree.asked = len(tree.asked), 0, []
     for _ in range(10):
-        found = said(port.read())
+        found = values_of(port.read())
         port.rediscover()
     assert asked_before and emitted.asked == 0
     assert not [path for path in tree.asked if "infiniband" in path or path.endswith("/speed")]
@@ -138,11 +138,11 @@ def test_a_restricted_function_is_left_alone_after_three_refusals(tmp_path: Path
 
 
 def test_a_function_that_is_known_to_be_restricted_is_never_asked(tmp_path: Path) -> None:
-    """Its vital product data said so."""
+    """Its vital product data has the mark."""
     write(tmp_path, CARD)
-    tree, emitted = Grudging(tmp_path), Told(rx_bytes_phy=1)
+    tree, emitted = Grudging(tmp_path), FakeStatistics(rx_bytes_phy=1)
     port = reader(tree, emitted, is_restricted=True)
-    assert said(port.read())[Metric.OPER_UP, -1] == 1
+    assert values_of(port.read())[Metric.OPER_UP, -1] == 1
     assert emitted.asked == 0 and not [path for path in tree.asked if "infiniband" in path]
 
 
@@ -155,7 +155,7 @@ def test_a_want_of_the_moment_closes_nothing(tmp_path: Path) -> None:
         assert port.read().refused
     tree.refused = ()
     port.rediscover()
-    assert said(port.read())[Metric.RX_BYTES, -1] == 4000
+    assert values_of(port.read())[Metric.RX_BYTES, -1] == 4000
 
 
 def test_one_file_that_is_refused_takes_no_other_with_it() -> None:
@@ -173,28 +173,28 @@ def test_a_port_that_is_down_has_no_speed(tmp_path: Path) -> None:
     write(tmp_path, {f"{PORT}/link_layer": "InfiniBand", f"{PORT}/state": "1: DOWN", f"{PORT}/phys_state": "2: Polling",
                      f"{PORT}/rate": "10 Gb/sec (4X SDR)"})  # fmt: skip
     port = reader(Tree(tmp_path), netdev="", link_layer="InfiniBand")
-    assert said(port.read()) == {(Metric.OPER_UP, -1): 0, (Metric.ADMIN_UP, -1): 1}
+    assert values_of(port.read()) == {(Metric.OPER_UP, -1): 0, (Metric.ADMIN_UP, -1): 1}
     write(tmp_path, {f"{PORT}/state": "4: ACTIVE", f"{PORT}/phys_state": "5: LinkUp"})
-    assert said(port.read())[Metric.SPEED_BPS, -1] == 10e9
+    assert values_of(port.read())[Metric.SPEED_BPS, -1] == 10e9
 
 
 def test_an_ipoib_netdev_does_not_tell_how_its_port_is(tmp_path: Path) -> None:
     """It goes down with the subnet manager; of its statistics only what is of the wire is taken."""
     write(tmp_path, CARD | {f"{NET}/operstate": "down"})
-    port = reader(Tree(tmp_path), Told(rx_bytes=60, rx_crc_errors_phy=2), link_layer="InfiniBand")
-    found = said(port.read())
+    port = reader(Tree(tmp_path), FakeStatistics(rx_bytes=60, rx_crc_errors_phy=2), link_layer="InfiniBand")
+    found = values_of(port.read())
     assert found[Metric.OPER_UP, -1] == 1
     assert (Metric.LINK_TRANSITIONS, -1) not in found
     assert (found[Metric.RX_BYTES, -1], found[Metric.RX_FCS_ERRORS, -1]) == (4000, 2)
 
 
 def test_an_unknown_operstate_leaves_it_to_the_carrier(tmp_path: Path) -> None:
-    """The loopback and some drivers say `unknown`; a carrier that is not there says nothing."""
+    """The loopback and some drivers report `unknown`; a missing carrier gives no state."""
     write(tmp_path, {f"{NET}/operstate": "unknown", f"{NET}/flags": "0x9"})
     port = reader(Tree(tmp_path), rdma="", number=0)
-    assert said(port.read()) == {(Metric.ADMIN_UP, -1): 1}
+    assert values_of(port.read()) == {(Metric.ADMIN_UP, -1): 1}
     write(tmp_path, {f"{NET}/carrier": "1"})
-    assert said(port.read())[Metric.OPER_UP, -1] == 1
+    assert values_of(port.read())[Metric.OPER_UP, -1] == 1
 
 
 def test_a_counter_that_sticks_is_named(tmp_path: Path) -> None:
@@ -202,18 +202,18 @@ def test_a_counter_that_sticks_is_named(tmp_path: Path) -> None:
     write(tmp_path, CARD | {f"{PORT}/counters/link_downed": "255"})
     reading = reader(Tree(tmp_path)).read()
     assert reading.saturated == {"link_downed"}
-    assert said(reading)[Metric.LINK_DOWN_EVENTS, -1] == 255
+    assert values_of(reading)[Metric.LINK_DOWN_EVENTS, -1] == 255
 
 
 def test_junk_is_counted_and_absent(tmp_path: Path) -> None:
-    """One refusal for each file that makes no sense; what says N/A is no refusal."""
+    """One refusal for each invalid file; N/A is no refusal."""
     write(tmp_path, CARD)
     port = reader(Tree(tmp_path))
     assert port.read().refused == 0
     write(tmp_path, {f"{PORT}/counters/port_rcv_data": "many", f"{PORT}/counters/symbol_error": "N/A (no PMA)",
                      f"{NET}/operstate": "sideways", f"{NET}/carrier": "1"})  # fmt: skip
     reading = port.read()
-    found = said(reading)
+    found = values_of(reading)
     assert reading.refused == 2
     assert (Metric.RX_BYTES, -1) not in found and (Metric.RX_SYMBOL_ERRORS, -1) not in found
     assert found[Metric.OPER_UP, -1] == 1
@@ -222,5 +222,5 @@ def test_junk_is_counted_and_absent(tmp_path: Path) -> None:
 def test_where_the_netdev_reports_nothing_the_rdma_port_does(tmp_path: Path) -> None:
     """A netdev of which the tree holds only the name, or whose driver does not know its speed."""
     write(tmp_path, {path: text for path, text in CARD.items() if not path.startswith(NET)} | {f"{NET}/type": "1"})
-    found = said(reader(Tree(tmp_path)).read())
+    found = values_of(reader(Tree(tmp_path)).read())
     assert (found[Metric.OPER_UP, -1], found[Metric.ADMIN_UP, -1], found[Metric.SPEED_BPS, -1]) == (1, 1, 400e9)

@@ -55,7 +55,7 @@ MAPPED: dict[str, tuple[str, Scale]] = {
     "ethtool_transmitted_errors_total": ("tx_errors", same),
     "ethtool_port_received_dropped": ("rx_discards", same),
 }
-"""What the peer calls it, what we call it, and the unit between."""
+"""The exporter's name, the metric, and the unit factor."""
 
 OTHERS = (
     # The catalogue has no metric for them.
@@ -72,7 +72,7 @@ OTHERS = (
     # Of /proc/net/dev, not of a tree.
     r"network_(receive|transmit)_.*_total",
 )  # fmt: skip
-"""What is left out; the table in the docs says why."""
+"""Metrics that are omitted; the table in the docs has the reasons."""
 
 
 def expected(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
@@ -115,7 +115,7 @@ async def test_sysfs_trees_agree_with_the_peers_metrics(tmp_path: Path) -> None:
 
 
 async def test_a_device_without_counters_has_none(tmp_path: Path) -> None:
-    """i40iw says `N/A (no PMA)` in every file: the peer leaves them out, and so do we; a widely used tool says 0."""
+    """i40iw has `N/A (no PMA)` in each file: the exporter omits them, so does the collector. Another tool has 0."""
     found = whole(unpacked("node_exporter-sys-class.tar.gz", tmp_path))
     assert rows(await found.host.read_once())["i40iw0"] == {"oper_up": 1, "admin_up": 1, "speed_bps": 10e9}
     assert found.metrics.value("unreadable") == 0
@@ -173,8 +173,8 @@ async def test_a_bad_cable_shows_in_one_lane(tmp_path: Path) -> None:
     assert (result["rx_bytes"], result["tx_bytes"]) == (there["rx_bytes_phy"], there["tx_bytes_phy"])
 
 
-async def test_what_befell_a_module_is_reported_by_its_kind(tmp_path: Path) -> None:
-    """A person who pulls it, and three faults; zero is what a good one says, and no statistic is nothing."""
+async def test_module_events_are_counted_by_kind(tmp_path: Path) -> None:
+    """Manual unplugging, and three faults; a healthy module has zero, and a missing statistic is absent."""
     text = (NIC / "mlx5_ethtool_S_real.txt").read_text()
     text = text.replace("module_unplug: 0", "module_unplug: 3").replace("module_high_temp: 0", "module_high_temp: 1")
     write(tmp_path, {"sys/class/net/ens1np0/operstate": "up", "ethtool/ens1np0.statistics": text})
