@@ -1,1 +1,1 @@
-"""The bridge: what gnmic or Telegraf already write to Kafka, as the samples and events of our own collectors."""
+"""The bridge: converts what gnmic or Telegraf write to Kafka to samples and events."""

@@ -1,6 +1,6 @@
-"""Which positions of the peers' topics may be committed: those whose messages Kafka has acknowledged. Pure.
+"""Tracks which positions in the source topics may be committed: those whose messages Kafka has acknowledged. Pure.
 
-The publisher sends in order, so a number of records acknowledged says which.
+The publisher sends in order, so the number of acknowledged records is enough.
 """
 
 from collections import deque
@@ -17,19 +17,19 @@ _TOPICS = (SAMPLES.name, EVENTS.name, COLLECTOR_STATUS.name, REJECTED.name)
 
 
 class Delivered(Protocol):
-    """How far the publisher has come, in records."""
+    """The progress of the publisher, in records."""
 
     def sent(self) -> int:
-        """Records that it took since the process began."""
+        """Return the records accepted since the process began."""
         ...
 
     def settled(self) -> int:
-        """Of these, in their order, those that Kafka has or will never take."""
+        """Return how many of these, in order, Kafka has or can never accept."""
         ...
 
 
 class DeliveredByCounts:
-    """Delivered, by what a publisher without a spool counts."""
+    """Delivered, by the metrics of a publisher without a spool."""
 
     def __init__(self, metrics: CollectorMetrics) -> None:
         self._metrics = metrics
@@ -50,7 +50,7 @@ class _Waiting(NamedTuple):
 
 
 class Ledger:
-    """Positions that wait for what was said before them; the newest of each partition that need not wait any more."""
+    """Positions that wait for the messages before them, and the newest of each partition that may be committed."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Waiting] = deque()
@@ -59,37 +59,37 @@ class Ledger:
         self._committed: dict[Place, Position] = {}
 
     def add(self, mark: int, place: Place, position: Position) -> None:
-        """Everything before the position was handed over when the publisher had taken `mark` records."""
+        """Add a position; everything before it was published when the publisher had accepted `mark` records."""
         if self._newest.get(place) != position:
             self._newest[place] = position
             self._waiting.append(_Waiting(mark, place, position))
 
     def settle(self, settled: int) -> None:
-        """The publisher has come so far."""
+        """Record the number of settled records."""
         while self._waiting and self._waiting[0].mark <= settled:
             _, place, position = self._waiting.popleft()
             if place in self._newest:
                 self._ready[place] = position
 
     def ready(self) -> dict[Place, Position]:
-        """What may be committed and is not."""
+        """Return the positions that may be committed and are not yet."""
         return {place: p for place, p in self._ready.items() if self._committed.get(place) != p}
 
     def committed(self, positions: dict[Place, Position]) -> None:
-        """These are."""
+        """Record committed positions."""
         self._committed |= positions
 
     def base(self, place: Place) -> Position:
-        """What is committed of a partition, or may be."""
+        """Return the position of a partition that is committed, or may be."""
         return self._ready.get(place) or self._committed[place]
 
     def begin(self, place: Place, position: Position) -> None:
-        """A partition came, of which this is committed."""
+        """Add an assigned partition with its committed position."""
         self.drop(place)
         self._newest[place] = self._committed[place] = position
 
     def drop(self, place: Place) -> None:
-        """A partition went."""
-        for kept in (self._newest, self._ready, self._committed):
-            kept.pop(place, None)
+        """Remove a revoked partition."""
+        for positions in (self._newest, self._ready, self._committed):
+            positions.pop(place, None)
         self._waiting = deque(waiting for waiting in self._waiting if waiting.place != place)

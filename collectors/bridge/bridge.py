@@ -1,4 +1,4 @@
-"""The bridge at work: partitions come and go, records become messages, and positions are committed behind them."""
+"""Runs the bridge: handles assigned and revoked partitions, converts records, and commits positions."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -24,19 +24,19 @@ from streams.wire.topics import COLLECTOR_STATUS, encode
 _log = structlog.get_logger("railsight.bridge")
 
 _POLL_S = 0.05
-_AGAIN_S = 0.2
+_RETRY_S = 0.2
 _COMMIT_S = 0.5
 _STATUS_S = 1.0
-_AT_END_S = 2.0
+_FINAL_COMMIT_S = 2.0
 _CADENCE_S = 10.0
-"""What a peer's cadence is, nobody says: `measure` learns it; this paces what is said of a device in doubt."""
+"""The cadence of a source is unknown here (`measure` detects it); this schedules the statuses of silent devices."""
 _MOST_CUTS = 100
-"""Declared and not behind what is committed: 100 of 20 characters, where Kafka takes 4,096 beside an offset."""
-_SILENT = "nothing of it comes in the peers' topics"
+"""Declared cuts after the committed offset: 100 of 20 characters; Kafka allows 4,096 beside an offset."""
+_SILENT = "no records of it in the source topics"
 
 
 class Reader(Protocol):
-    """Where the peers' records come from (read.py); a test's stands in its place."""
+    """The source of records: read.py, or a fake in tests."""
 
     def assigned(self) -> set[Place]: ...
 
@@ -48,8 +48,8 @@ class Reader(Protocol):
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One partition that is ours. Times are those of the event loop."""
+class _Partition:
+    """One assigned partition. Times are those of the event loop."""
 
     fold: PartitionFold
     stamp: MessageIdentity
@@ -61,7 +61,7 @@ class _Lane:
 
 
 class Bridge:
-    """One process's part of the group."""
+    """One member of the group."""
 
     def __init__(self, params: Params, context: CollectorContext, delivered: Delivered, collector: str) -> None:
         self._params = params
@@ -70,150 +70,150 @@ class Bridge:
         self._collector = collector
         self._form: dict[str, Format] = {topic.name: topic.format for topic in params.topics}
         self.devices = devices_of(params, context)
-        self._lanes: dict[Place, _Lane] = {}
+        self._partitions: dict[Place, _Partition] = {}
         self._ledger = Ledger()
         self._schedules: dict[str, StatusSchedule] = {}
-        self._committed_s = self._said_s = 0.0
-        self._is_away = False
+        self._committed_s = self._status_checked_s = 0.0
+        self._is_unreachable = False
 
-    def revoked(self, places: Iterable[Place]) -> None:
-        """These partitions are not ours any more; of devices that came in no other nothing is said from now on."""
+    def revoked(self, revoked: Iterable[Place]) -> None:
+        """Remove revoked partitions, and devices that were in no others."""
         gone: set[str] = set()
-        for place in places:
-            lane = self._lanes.pop(place, None)
+        for place in revoked:
+            partition = self._partitions.pop(place, None)
             self._ledger.drop(place)
-            gone |= set() if lane is None else lane.devices
-        kept = (lane.devices | lane.fold.gathering for lane in self._lanes.values())
-        self._forget(gone.difference(*kept))
+            gone |= set() if partition is None else partition.devices
+        remaining = (partition.devices | partition.fold.gathering for partition in self._partitions.values())
+        self._forget(gone.difference(*remaining))
 
     async def run(self, reader: Reader) -> None:
-        """Read until cancelled; what is acknowledged by then is committed at the end."""
+        """Read until cancelled; positions acknowledged by then are committed at the end."""
         loop = asyncio.get_running_loop()
         try:
             while True:
                 try:
-                    await self._turn(reader, loop)
-                    self._is_away = False
+                    await self._process_batch(reader, loop)
+                    self._is_unreachable = False
                 except Retry as error:
                     self._log_problems(error)
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(_RETRY_S)
                 except Lost as error:
                     _log.info("partitions moved", why=str(error))
-                    self.revoked(list(self._lanes))
-                    await asyncio.sleep(_AGAIN_S)
+                    self.revoked(list(self._partitions))
+                    await asyncio.sleep(_RETRY_S)
         finally:
             self._ledger.settle(self._delivered.settled())
             await _final_commit(self._commit(reader))
 
-    async def _turn(self, reader: Reader, loop: asyncio.AbstractEventLoop) -> None:
-        for place in reader.assigned() - self._lanes.keys():
+    async def _process_batch(self, reader: Reader, loop: asyncio.AbstractEventLoop) -> None:
+        for place in reader.assigned() - self._partitions.keys():
             await self._begin(reader, place, loop.time())
         if self._delivered.sent() - self._delivered.settled() > self._params.max_waiting:
             await asyncio.sleep(_POLL_S)
         else:
             for place, records in await reader.poll(_POLL_S):
-                if (lane := self._lanes.get(place)) is not None:
-                    await self._take(place, lane, records, loop.time())
+                if (partition := self._partitions.get(place)) is not None:
+                    await self._take(place, partition, records, loop.time())
         await self._cut(reader, loop.time())
         self._ledger.settle(self._delivered.settled())
         if loop.time() - self._committed_s >= _COMMIT_S:
             self._committed_s = loop.time()
             await self._commit(reader)
-        if loop.time() - self._said_s >= _STATUS_S:
-            self._said_s = loop.time()
+        if loop.time() - self._status_checked_s >= _STATUS_S:
+            self._status_checked_s = loop.time()
             self._emit_statuses(loop.time())
 
     async def _begin(self, reader: Reader, place: Place, now_s: float) -> None:
-        """Where nothing of ours stands beside the offset, what stands there from now on is committed first."""
-        offset, said = await reader.begin(place)
-        if said is None:
-            said = CommittedState(draw_run(), 1)
-            await reader.commit({place: (offset, said.text())})
-        position = Position(offset, said.number)
+        """Begin a partition; if the group has no metadata beside the offset, some is committed first."""
+        offset, state = await reader.begin(place)
+        if state is None:
+            state = CommittedState(draw_run(), 1)
+            await reader.commit({place: (offset, state.text())})
+        position = Position(offset, state.number)
         self._ledger.begin(place, position)
-        cuts = [cut for cut in said.cuts if cut > offset]
+        cuts = [cut for cut in state.cuts if cut > offset]
         fold = PartitionFold(self.devices, self._params, self._form[place[0]], position, cuts)
-        stamp = MessageIdentity(self._collector, *place, said.run)
-        self._lanes[place] = _Lane(fold, stamp, cuts, now_s, now_s)
-        _log.info("reading", topic=place[0], partition=place[1], offset=offset, unit=said.number)
+        stamp = MessageIdentity(self._collector, *place, state.run)
+        self._partitions[place] = _Partition(fold, stamp, cuts, now_s, now_s)
+        _log.info("reading", topic=place[0], partition=place[1], offset=offset, unit=state.number)
 
-    async def _take(self, place: Place, lane: _Lane, records: list[Record], now_s: float) -> None:
+    async def _take(self, place: Place, partition: _Partition, records: list[Record], now_s: float) -> None:
         now_ns = self._context.clock.now_ns()
-        fold = lane.fold
+        fold = partition.fold
         for record in records:
-            for said in fold.add(record, now_ns):
-                await self._publish(lane, said)
-        self._sent(place, lane)
-        lane.last_s = now_s
-        if fold.safe.number != lane.number or not fold.is_gathering:
-            lane.number, lane.began_s = fold.safe.number, now_s
+            for output in fold.add(record, now_ns):
+                await self._publish(partition, output)
+        self._sent(place, partition)
+        partition.last_s = now_s
+        if fold.safe.number != partition.number or not fold.is_gathering:
+            partition.number, partition.began_s = fold.safe.number, now_s
 
     async def _cut(self, reader: Reader, now_s: float) -> None:
-        """End the units in which nothing comes any more, or that wait for long; that is committed before it is said.
+        """End units that are quiet or have waited too long; the cuts are committed before the readings are published.
 
-        A commit of which nobody knows whether it was made is made again before anything else is read.
+        A commit with an unknown result is repeated before anything else is read.
         """
-        due: dict[Place, _Lane] = {}
-        said: dict[Place, tuple[int, str]] = {}
+        due: dict[Place, _Partition] = {}
+        commits: dict[Place, tuple[int, str]] = {}
         bases: dict[Place, Position] = {}
-        for place, lane in self._lanes.items():
-            if not self._is_due(lane, now_s):
+        for place, partition in self._partitions.items():
+            if not self._is_due(partition, now_s):
                 continue
             base = self._ledger.base(place)
-            lane.cuts = [cut for cut in lane.cuts if cut > base.offset]
-            if len(lane.cuts) >= _MOST_CUTS:
-                continue  # nothing is acknowledged any more: what is gathered waits for that
-            lane.cuts = sorted({*lane.cuts, lane.fold.next_offset})
-            due[place], bases[place] = lane, base
-            said[place] = base.offset, state_at(base, lane.stamp.run, lane.cuts)
+            partition.cuts = [cut for cut in partition.cuts if cut > base.offset]
+            if len(partition.cuts) >= _MOST_CUTS:
+                continue  # no acknowledgements arrive: the units wait for them
+            partition.cuts = sorted({*partition.cuts, partition.fold.next_offset})
+            due[place], bases[place] = partition, base
+            commits[place] = base.offset, state_at(base, partition.stamp.run, partition.cuts)
         if not due:
             return
         while True:
             try:
-                await reader.commit(said)
+                await reader.commit(commits)
                 break
             except Retry as error:
                 self._log_problems(error)
-                await asyncio.sleep(_AGAIN_S)
-        self._ledger.committed({place: base for place, base in bases.items() if place in self._lanes})
-        for place, lane in due.items():
-            if self._lanes.get(place) is lane:
-                for output in lane.fold.cut():
-                    await self._publish(lane, output)
-                self._sent(place, lane)
-                lane.number, lane.began_s = lane.fold.safe.number, now_s
+                await asyncio.sleep(_RETRY_S)
+        self._ledger.committed({place: base for place, base in bases.items() if place in self._partitions})
+        for place, partition in due.items():
+            if self._partitions.get(place) is partition:
+                for output in partition.fold.cut():
+                    await self._publish(partition, output)
+                self._sent(place, partition)
+                partition.number, partition.began_s = partition.fold.safe.number, now_s
 
-    def _is_due(self, lane: _Lane, now_s: float) -> bool:
-        return lane.fold.is_gathering and (
-            now_s - lane.last_s >= self._params.quiet_s or now_s - lane.began_s >= self._params.wait_s
+    def _is_due(self, partition: _Partition, now_s: float) -> bool:
+        return partition.fold.is_gathering and (
+            now_s - partition.last_s >= self._params.quiet_s or now_s - partition.began_s >= self._params.wait_s
         )
 
-    async def _publish(self, lane: _Lane, said: Output) -> None:
-        """Hand it over; nothing is refused for good, for it would not be read again."""
-        if isinstance(said, Refused):
-            _log.debug("refused", topic=lane.stamp.topic, offset=said.offset, why=said.reason)
+    async def _publish(self, partition: _Partition, output: Output) -> None:
+        """Publish an output; retry while it is refused, because its record is not read again."""
+        if isinstance(output, Refused):
+            _log.debug("refused", topic=partition.stamp.topic, offset=output.offset, why=output.reason)
         else:
-            lane.devices.add(said.device)
-        record, rows = lane.stamp.record(said, self._context.clock.now_ns())
+            partition.devices.add(output.device)
+        record, rows = partition.stamp.record(output, self._context.clock.now_ns())
         while not self._context.publisher.offer(record, rows):
-            self._context.metrics.add("throttled", lane.stamp.topic)
-            await asyncio.sleep(_AGAIN_S)
-        if not isinstance(said, Refused) and (schedule := self._schedules.get(said.device)) is not None:
+            self._context.metrics.add("throttled", partition.stamp.topic)
+            await asyncio.sleep(_RETRY_S)
+        if not isinstance(output, Refused) and (schedule := self._schedules.get(output.device)) is not None:
             schedule.sampled(asyncio.get_running_loop().time())
 
-    def _sent(self, place: Place, lane: _Lane) -> None:
-        if self._lanes.get(place) is lane:
-            self._ledger.add(self._delivered.sent(), place, lane.fold.safe)
+    def _sent(self, place: Place, partition: _Partition) -> None:
+        if self._partitions.get(place) is partition:
+            self._ledger.add(self._delivered.sent(), place, partition.fold.safe)
 
     async def _commit(self, reader: Reader) -> None:
-        ready = {place: position for place, position in self._ledger.ready().items() if place in self._lanes}
+        ready = {place: position for place, position in self._ledger.ready().items() if place in self._partitions}
         if not ready:
             return
-        said = {}
+        commits = {}
         for place, position in ready.items():
-            lane = self._lanes[place]
-            said[place] = position.offset, state_at(position, lane.stamp.run, lane.cuts)
-        await reader.commit(said)
+            partition = self._partitions[place]
+            commits[place] = position.offset, state_at(position, partition.stamp.run, partition.cuts)
+        await reader.commit(commits)
         self._ledger.committed(ready)
 
     def _emit_statuses(self, now_s: float) -> None:
@@ -249,21 +249,21 @@ class Bridge:
                 self._schedules.pop(name, None)
 
     def _log_problems(self, error: Retry) -> None:
-        """Say it once for each time that it is so."""
-        if not self._is_away:
-            self._is_away = True
-            _log.warning("Kafka is away", why=str(error))
+        """Log a problem once until it is solved."""
+        if not self._is_unreachable:
+            self._is_unreachable = True
+            _log.warning("Kafka unreachable", why=str(error))
 
 
 async def _final_commit(commit: Coroutine[Any, Any, None]) -> None:
     try:
-        await asyncio.wait_for(commit, _AT_END_S)
+        await asyncio.wait_for(commit, _FINAL_COMMIT_S)
     except (Retry, Lost, TimeoutError) as error:
-        _log.info("ended without a last commit", why=str(error))
+        _log.info("ended without a final commit", why=str(error))
 
 
 def devices_of(params: Params, context: CollectorContext) -> Devices:
-    """What is known of devices, empty."""
+    """Return an empty set of devices with these settings."""
     return Devices(
         context.metrics, max_ports=params.max_ports, max_devices=params.max_devices, device_tag=params.device_tag,
         names=params.devices, inputs=params.inputs,

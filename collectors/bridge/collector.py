@@ -1,4 +1,4 @@
-"""The bridge: what gnmic and Telegraf write to Kafka. Wiring only."""
+"""The bridge collector: reads what gnmic and Telegraf write to Kafka. Wiring only."""
 
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
@@ -43,31 +43,31 @@ async def collect(params: Params, context: CollectorContext, core: Core) -> None
 
 
 def collector_name(params: Params, core: Core) -> str:
-    """One name for all processes of a group: it is part of what a message is known by, whoever sends it again."""
+    """Return one name for all processes of a group: it is part of the messages' identity, and any may repeat one."""
     return core.collector or f"bridge@{params.group}"
 
 
 async def run(params: Params, core: Core) -> None:
     """Bridge to Kafka until cancelled; raises Misconfigured."""
     if not params.topics:
-        raise Misconfigured("collect bridge: which topics? (topics)")
+        raise Misconfigured("collect bridge: no source topics; set topics")
     if not params.supports_spool and params.publisher.spool is not None:
-        raise Misconfigured("collect bridge: publisher.spool: it needs none: what is not acknowledged is read again")
+        raise Misconfigured("collect bridge: publisher.spool is not supported: unacknowledged records are read again")
     core = replace(core, collector=collector_name(params, core))
     await collect_to_kafka(SPEC.name, core, lambda context: collect(params, context, core))
 
 
 async def once(params: Params, core: Core) -> AsyncIterator[str]:
-    """What the newest records say, one line of JSON a port; raises Retry where they say nothing."""
+    """Yield the newest values, one line of JSON per port; raises Retry if there are none."""
     if params.file is not None:
         batch: Batch = [((params.file.name, 0), _records_of_file(params))]
     elif not params.topics:
-        raise Misconfigured("collect bridge: which topics? (topics)")
+        raise Misconfigured("collect bridge: no source topics; set topics")
     else:
         batch = await newest(params, params.client_options(_options(core)))
     lines = list(rows(params, batch))
     if not lines:
-        raise Retry("collect bridge: nothing that is ours in the newest records")
+        raise Retry("collect bridge: no known values in the newest records")
     for line in lines:
         yield line
 
@@ -86,33 +86,33 @@ def _records_of_file(params: Params) -> list[Source]:
 
 
 def rows(params: Params, batch: Batch) -> Iterable[str]:
-    """The newest of each metric of each port in these records."""
+    """Return the newest value of each metric of each port in these records."""
     context = CollectorContext(NullPublisher(), "once")
     devices = devices_of(params, context)
     formats = {topic.name: topic.format for topic in params.topics}
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for place, records in batch:
         fold = PartitionFold(devices, params, formats.get(place[0], "auto"), Position(0, 1))
-        said = [output for record in records for output in fold.add(record, context.clock.now_ns())]
-        for output in [*said, *fold.cut()]:
+        outputs = [output for record in records for output in fold.add(record, context.clock.now_ns())]
+        for output in [*outputs, *fold.cut()]:
             if isinstance(output, Gathered):
-                _merge(found, _stamp(place), output)
+                _merge(found, _identity(place), output)
     return [orjson.dumps(row).decode() for _, row in sorted(found.items())]
 
 
-def _stamp(place: Place) -> MessageIdentity:
+def _identity(place: Place) -> MessageIdentity:
     return MessageIdentity("once", *place, run=1)
 
 
-def _merge(found: dict[tuple[str, str], dict[str, Any]], stamp: MessageIdentity, said: Gathered) -> None:
-    for line in json_lines(stamp.samples(said)):
+def _merge(found: dict[tuple[str, str], dict[str, Any]], identity: MessageIdentity, outputs: Gathered) -> None:
+    for line in json_lines(identity.samples(outputs)):
         row = orjson.loads(line)
-        known = found.setdefault((row["device"], row["port"]), row)
-        if row["time"] >= known["time"]:
-            known["metrics"] |= row["metrics"]
-            known["time"] = row["time"]
+        row_known = found.setdefault((row["device"], row["port"]), row)
+        if row["time"] >= row_known["time"]:
+            row_known["metrics"] |= row["metrics"]
+            row_known["time"] = row["time"]
         else:
-            known["metrics"] = row["metrics"] | known["metrics"]
+            row_known["metrics"] = row["metrics"] | row_known["metrics"]
 
 
 SPEC = Spec("bridge", Params, run, once)

@@ -1,4 +1,4 @@
-"""Where the values of a device go: a slot for each place and rank, and the layouts of what comes together. Pure."""
+"""Assigns the values of a device to slots, one for each cell and rank, with the layouts of readings. Pure."""
 
 from collections.abc import Mapping
 
@@ -12,10 +12,10 @@ _STATES = (Metric.OPER_UP, Metric.ADMIN_UP)
 
 
 class DeviceColumns:
-    """The slots of one device, for the life of the process; `plain` says which are counters in their own unit."""
+    """The slots of one device, as long as the process runs; `plain` marks counters that need no conversion."""
 
     def __init__(self, max_ports: int) -> None:
-        self.places: list[CellKey] = []
+        self.cells: list[CellKey] = []
         self.signals: list[Signal] = []
         self.plain: list[bool] = []
         self.states: list[bool] = []
@@ -27,40 +27,40 @@ class DeviceColumns:
         self._layouts: dict[tuple[int, ...], tuple[Layout, list[int]]] = {}
 
     def slot(self, row: str, signal: Signal) -> int | None:
-        """The slot of a signal at a port, new where it has none; None past the bound of ports."""
+        """Return the slot of a signal at a port, new if it has none; None past the limit of ports."""
         assert signal.metric is not None
-        place = CellKey(row, signal.metric, signal.lane)
-        found = self._number.get((place, signal.rank))
+        cell = CellKey(row, signal.metric, signal.lane)
+        found = self._number.get((cell, signal.rank))
         if found is not None:
             return found
         if row not in self._rows:
             if len(self._rows) >= self._max_ports:
                 return None
             self._rows.add(row)
-        self._number[place, signal.rank] = number = len(self.places)
-        self.places.append(place)
+        self._number[cell, signal.rank] = number = len(self.cells)
+        self.cells.append(cell)
         self.signals.append(signal)
         self.plain.append(signal.read is values.counter)
         self.states.append(signal.metric in _STATES)
         self._ranks.append(signal.rank)
-        best = self._best.get(place)
+        best = self._best.get(cell)
         if best is None or signal.rank > self._ranks[best]:
-            self._best[place] = number
+            self._best[cell] = number
             self._layouts.clear()
         return number
 
     def layout(self, filled: Mapping[int, float]) -> tuple[Layout, list[int]] | None:
-        """The layout of a reading, and the slot of each of its places; None where nothing in it counts.
+        """Return the layout of a reading, and the slot of each of its cells; None if no value in it is used.
 
-        A witness of lower rank is left out once a better one was heard: two counters of one metric differ, and to
-        change over would be a burst that never was.
+        A source of lower rank is not used once a better one has reported: two counters of one metric differ, and a
+        change between them would look like a burst of traffic.
         """
         key = tuple(sorted(filled))
         known = self._layouts.get(key)
         if known is None:
-            # By name: in which order ports were first met is not the same after a restart.
-            chosen = sorted((s for s in key if self._best[self.places[s]] == s), key=self.places.__getitem__)
+            # Sorted by name: the order in which ports were first seen differs after a restart.
+            chosen = sorted((s for s in key if self._best[self.cells[s]] == s), key=self.cells.__getitem__)
             if len(self._layouts) >= _MOST_LAYOUTS:
                 self._layouts.clear()
-            known = self._layouts[key] = Layout([self.places[slot] for slot in chosen]), chosen
+            known = self._layouts[key] = Layout([self.cells[slot] for slot in chosen]), chosen
         return known if known[1] else None

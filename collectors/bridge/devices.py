@@ -1,6 +1,6 @@
-"""What is known of the devices that were heard of, over all partitions: their boards, states and boots. Pure.
+"""Holds the known devices of all partitions: their columns, states and boots. Pure.
 
-Nothing here decides which message a value goes to, or its number: that is the fold's, by the topic alone.
+Nothing here decides on the message of a value, or on its number: the fold does, by the topic alone.
 """
 
 from dataclasses import dataclass, field
@@ -22,14 +22,14 @@ FULL = -2
 OTHERS = -3
 _MOST_SERIES = 1_000_000
 _MOST_FIELDS = 20_000
-"""Of one series: an mlx5 of 64 channels has some 2,000 statistics."""
+"""Per series: an mlx5 of 64 channels has some 2,000 statistics."""
 _SAME_BOOT_NS = 2_000_000_000
-"""Devices that reckon their boot time from their uptime differ by up to a second or two between answers."""
+"""Devices that compute their boot time from their uptime vary by up to a second or two between answers."""
 _TICKS = 2**32
 """TimeTicks wrap after 497 days."""
 _WRAP_MARGIN = 6_000 * 60
 _JITTER = 300
-"""3 s in ticks: an agent of several processes may answer a little out of order."""
+"""3 s in ticks: an agent of several processes may answer slightly out of order."""
 _EVENTS = {
     (Metric.OPER_UP, 0.0): EventKind.LINK_DOWN,
     (Metric.OPER_UP, 1.0): EventKind.LINK_UP,
@@ -40,53 +40,53 @@ _EVENTS = {
 
 @dataclass(slots=True)
 class Device:
-    """One device. Times are event times in ns, but for `heard_ns`, which is ours."""
+    """One device. Times are event times in ns, except `last_received_ns`, which is local."""
 
     name: str
     columns: DeviceColumns
     boot_id: int = 0
     boot_seen_ns: int = 0
     uptime: tuple[int, float] = (0, 0.0)
-    """When it was said, and what."""
+    """The last uptime, with its time first."""
     states: dict[int, tuple[int, float]] = field(default_factory=dict)
     last_sample_at_ns: int = 0
     last_received_ns: int = 0
 
     def state(self, slot: int, value: float, at_ns: int) -> DeviceEvent | None:
-        """A state of a port; what happened, where it is another than before."""
-        before_ns, before = self.states.get(slot, (0, value))
-        if at_ns < before_ns:
+        """Record a state of a port; return an event if it has changed."""
+        previous_ns, previous = self.states.get(slot, (0, value))
+        if at_ns < previous_ns:
             return None
         self.states[slot] = (at_ns, value)
-        place = self.columns.places[slot]
-        kind = _EVENTS.get((place.metric, value))
-        if before == value or kind is None:
+        cell = self.columns.cells[slot]
+        kind = _EVENTS.get((cell.metric, value))
+        if previous == value or kind is None:
             return None
-        return DeviceEvent(kind, place.row, at_ns, f"{place.metric.name.lower()} {value:g}, was {before:g}")
+        return DeviceEvent(kind, cell.row, at_ns, f"{cell.metric.name.lower()} {value:g}, was {previous:g}")
 
-    def booted(self, boot_ns: int, at_ns: int) -> DeviceEvent | None:
-        """The device says when it started; what happened, where that is another time than before."""
+    def set_boot_time(self, boot_ns: int, at_ns: int) -> DeviceEvent | None:
+        """Record a boot time; return a reboot event if it has changed."""
         seen, self.boot_seen_ns = self.boot_seen_ns, boot_ns
         if self.boot_id and abs(boot_ns - seen) <= _SAME_BOOT_NS:
             return None
-        before, self.boot_id = self.boot_id, boot_ns
-        if not before:
+        previous, self.boot_id = self.boot_id, boot_ns
+        if not previous:
             return None
         return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"boot-time {boot_ns}, was {seen}", boot_ns)
 
-    def is_up_for(self, uptime: float, at_ns: int) -> DeviceEvent | None:
-        """The device says for how long it is up; what happened, where that is less than before.
+    def set_uptime(self, uptime: float, at_ns: int) -> DeviceEvent | None:
+        """Record an uptime; return a reboot event if it is less than before.
 
-        Whatever unit the site had it converted to; a wrap of its 32 bits is none. It makes no boot id: reckoned from
-        an uptime, one would jump with every start of ours.
+        The unit may be any that the site converts to; a wrap of 32 bits is no reboot. It gives no boot id, which would
+        change with every start of the bridge if it were computed from an uptime.
         """
-        before_ns, before = self.uptime
-        if at_ns <= before_ns:
+        previous_ns, previous = self.uptime
+        if at_ns <= previous_ns:
             return None
         self.uptime = (at_ns, uptime)
-        if not before_ns or before - uptime <= _JITTER or before > _TICKS - _WRAP_MARGIN:
+        if not previous_ns or previous - uptime <= _JITTER or previous > _TICKS - _WRAP_MARGIN:
             return None
-        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {before:g}")
+        return DeviceEvent(EventKind.DEVICE_REBOOT, "", at_ns, f"uptime {uptime:g}, was {previous:g}")
 
 
 class Devices:
@@ -106,7 +106,7 @@ class Devices:
         self._inputs = inputs or {}
 
     def series(self, point: Point, *, is_gnmic: bool) -> Series:
-        """The series of a point."""
+        """Return the series of a point."""
         found = self._series.get(point.key)
         if found is None:
             if len(self._series) >= _MOST_SERIES:
@@ -118,7 +118,7 @@ class Devices:
         return found
 
     def device(self, name: str) -> Device | None:
-        """A device, new where nothing is known of it; None past the bound."""
+        """Return a device, new if it is unknown; None past the limit."""
         found = self.known.get(name)
         if found is None:
             if len(self.known) >= self._max_devices:
@@ -128,21 +128,21 @@ class Devices:
         return found
 
     def forget(self, names: set[str]) -> None:
-        """Nothing more is said of these."""
+        """Remove devices, and their series."""
         for name in names:
             self.known.pop(name, None)
         self._series = {key: series for key, series in self._series.items() if series.device not in names}
 
-    def target(self, series: Series, device: Device, field: str, *, keeps: bool) -> int:
-        """Where a field goes that was not met before in its series; `keeps` says to remember also that it is nothing.
+    def target(self, series: Series, device: Device, field: str, *, store_unknown: bool) -> int:
+        """Return the target of a field that is new in its series; `keeps` is True to store also that it is unknown.
 
-        UNKNOWN: nothing; FULL: past the bound of ports; OTHERS and below: an entry of `series.others`, counted down.
+        UNKNOWN: none; FULL: past the limit of ports; OTHERS and below: an entry of `series.others`, counted down.
         """
         if len(series.targets) >= _MOST_FIELDS:
             series.targets.clear()
             series.others.clear()
         found = self._target(series, device, field)
-        if keeps or found != UNKNOWN:
+        if store_unknown or found != UNKNOWN:
             series.targets[field] = found
         return found
 
@@ -162,10 +162,10 @@ class Devices:
 
 
 def other(device: Device, signal: Signal, value: Scalar, at_ns: int) -> DeviceEvent | None:
-    """What a boot time or an uptime says; raises Reject."""
+    """Process a boot time or an uptime; raises Reject."""
     if signal.kind is Kind.BOOT_TIME:
-        return device.booted(unix_ns(value), at_ns)
+        return device.set_boot_time(unix_ns(value), at_ns)
     uptime = gauge(value)
     if uptime is None or uptime < 0:
-        raise Reject(f"no uptime: {str(value)[:40]}")
-    return device.is_up_for(uptime, at_ns)
+        raise Reject(f"not an uptime: {str(value)[:40]}")
+    return device.set_uptime(uptime, at_ns)

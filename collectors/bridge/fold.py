@@ -1,9 +1,9 @@
-"""One partition of a peer's topic: its records in, readings and happenings out, each under a number of its own. Pure.
+"""Converts one partition of a source topic: its records to numbered readings and events. Pure.
 
-A partition is cut into units, and of each unit a device has one reading at most: its messages' sequence is the unit's
-number. Where a unit ends is decided by the records from the unit's beginning on and by nothing else, but for cuts
-that are made because nobody came any more: those are declared, in what is committed, before their readings go out.
-So whoever reads from a committed position again makes the same messages under the same identities.
+A partition is cut into units, with at most one reading of each device in a unit: the sequence of its message is the
+unit's number. The end of a unit depends only on the records from its beginning on, except for cuts of quiet units:
+those are declared, in the committed metadata, before their readings are published. So a process that reads again from
+a committed position makes the same messages with the same identities.
 """
 
 from collections import Counter
@@ -25,11 +25,11 @@ from collectors.core.emitter import DeviceEvent
 from streams.wire.errors import Reject
 
 _MOST_RECORDS = 5_000
-"""Of a unit: one that only a cut inside a record would end could never be committed."""
+"""Per unit: one that only a cut inside a record would end could never be committed."""
 _PLAIN = 2**63 - 1
-"""Below it an integer is a counter as it is; from it on values.counter says what it is."""
+"""Integers below it are counters as they are; values.counter checks the others."""
 _SHORT = 19
-"""Digits that are surely below it."""
+"""Digits of a number that is certainly below it."""
 _LONGEST_LABEL = 64
 _MOST_LABELS = 1_000
 _ORDINALS = 2**16
@@ -37,7 +37,7 @@ _ORDINALS = 2**16
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next record that is not read, with nothing gathered before it, and the number of the unit it begins."""
+    """The next unread record, with no unit open before it, and the number of the unit that it begins."""
 
     offset: int
     number: int
@@ -54,17 +54,17 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class NumberedEvent:
-    """What happened at a device, and its number."""
+    """An event of a device, and its number."""
 
     device: str
     number: int
-    happening: DeviceEvent
+    event: DeviceEvent
     received_ns: int
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A record, or part of one, that could not be read."""
+    """A record, or part of one, that could not be parsed."""
 
     offset: int
     reason: str
@@ -74,13 +74,13 @@ class Refused:
 Output = Gathered | NumberedEvent | Refused
 
 _Unnamed = tuple[Signal, str, Scalar]
-"""A value of a port that its path does not name: what it is, the list item that it is in, and what it says."""
+"""A value of a port that its path does not name: its signal, the list item that contains it, and the value."""
 _SeriesOwner = tuple[str, int, str]
-"""(device, time, list item): of one record, what has these equal is of one port."""
+"""(device, time, list item): values of one record with the same key belong to one port."""
 
 
 class PartitionFold:
-    """The fold. `declared` are the offsets at which a cut was declared; they are made again as they were."""
+    """The state of one partition. `declared` are the offsets of declared cuts, which are repeated exactly."""
 
     def __init__(
         self, devices: Devices, params: Params, form: Format, start: Position, declared: Iterable[int] = ()
@@ -106,23 +106,23 @@ class PartitionFold:
         self._unnamed: list[_Unnamed] = []
         self._names: dict[str, str] = {}
         self._pending: dict[_SeriesOwner, list[_Unnamed]] = {}
-        self._said: dict[_SeriesOwner, str] = {}
+        self._port_names: dict[_SeriesOwner, str] = {}
 
     @property
     def is_gathering(self) -> bool:
-        """Whether anything waits for the end of its unit."""
+        """True if any value waits for the end of its unit."""
         return bool(self._windows)
 
     @property
     def gathering(self) -> frozenset[str]:
-        """The devices of which something waits."""
+        """The devices with waiting values."""
         return frozenset(self._windows)
 
     def add(self, record: Source, received_ns: int) -> list[Output]:
-        """Take the next record; answer what there is to hand on now."""
+        """Process the next record; return the outputs that are complete."""
         self._out = []
         self._received_ns = received_ns
-        if record.offset < self.next_offset:  # the topic was made anew
+        if record.offset < self.next_offset:  # the topic was recreated
             self.declared = []
         while self.declared and self.declared[0] <= record.offset:
             self._cut_before(self.declared.pop(0))
@@ -134,14 +134,14 @@ class PartitionFold:
         unknown: Counter[str] = Counter()
         for point in points:
             self._point(point, point.at_ns or record.at_ns or received_ns, unknown, is_gnmic=is_gnmic)
-        if self._pending or self._said:
+        if self._pending or self._port_names:
             self._resolve_remaining()
         for label, count in unknown.items():
             self._metrics.add("unknown", self._label(label), count)
         if refused:
             self._metrics.add("poisoned", count=len(refused))
-            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-            self._out.append(Refused(record.offset, f"{refused[0]}{more}", record.value))
+            others = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            self._out.append(Refused(record.offset, f"{refused[0]}{others}", record.value))
         self.next_offset = record.offset + 1
         if not self._windows:
             self.safe = Position(self.next_offset, self._number)
@@ -149,7 +149,7 @@ class PartitionFold:
         return self._out
 
     def cut(self) -> list[Output]:
-        """End the unit here; declare `next_offset` before what this answers goes out."""
+        """End the unit here; `next_offset` must be declared before the returned outputs are published."""
         self._out = []
         self._cut_before(self.next_offset)
         return self._out
@@ -160,24 +160,24 @@ class PartitionFold:
         if device is None:
             unknown[point.name] += len(point.fields)
             return
-        found, strange = self._values(series, device, point, at_ns)
-        if strange:
-            unknown[point.name] += strange
+        found, unknown_count = self._values(series, device, point, at_ns)
+        if unknown_count:
+            unknown[point.name] += unknown_count
         if self._unnamed or self._names:
             found += self._resolve_names(device, at_ns)
         if found:
             self._put(device, found, at_ns)
 
     def _values(self, series: Series, device: Device, point: Point, at_ns: int) -> tuple[list[tuple[int, float]], int]:
-        """(slot, value) of the plain values, and how many fields mean nothing to us; the rest is seen to."""
-        targets, board = series.targets, device.columns
-        plain, reads = board.plain, board.signals
+        """Return (slot, value) of the plain values, and the number of unknown fields; the others are processed."""
+        targets, columns = series.targets, device.columns
+        plain, reads = columns.plain, columns.signals
         found: list[tuple[int, float]] = []
-        strange, unreadable = point.skipped, 0
+        unknown_count, unreadable = point.skipped, 0
         for name, value in telegraf_snmp.with_sums(point.fields) if series.input is Input.SNMP else point.fields:
             slot = targets.get(name)
             if slot is None:
-                slot = self._devices.target(series, device, name, keeps=point.skip is None)
+                slot = self._devices.target(series, device, name, store_unknown=point.skip is None)
             if slot >= 0:
                 if plain[slot]:
                     if type(value) is int and 0 <= value < _PLAIN:
@@ -194,18 +194,18 @@ class PartitionFold:
                 if read is not None:
                     found.append((slot, read))
             elif slot == UNKNOWN:
-                strange += 1
+                unknown_count += 1
                 if point.skip is not None:
                     point.skip.add(name)
             elif slot != FULL:
                 unreadable += not self._other(series, device, slot, value, at_ns)
-        self._metrics.add("updates", device.name, len(point.fields) + point.skipped - strange)
+        self._metrics.add("updates", device.name, len(point.fields) + point.skipped - unknown_count)
         if unreadable:
             self._metrics.add("unreadable", device.name, unreadable)
-        return found, strange
+        return found, unknown_count
 
     def _other(self, series: Series, device: Device, slot: int, value: Scalar, at_ns: int) -> bool:
-        """A field that is no plain value of a named port; False where it makes no sense."""
+        """Process a field that is no plain value of a named port; return False if it is invalid."""
         signal, scope = series.others[OTHERS - slot]
         if signal.kind is Kind.NAME:
             self._names[scope] = str(value)[:256]
@@ -220,7 +220,7 @@ class PartitionFold:
         return True
 
     def _resolve_names(self, device: Device, at_ns: int) -> list[tuple[int, float]]:
-        """Values of ports whose names came among the values; those without wait for the record's end."""
+        """Return the values of ports whose names are among the values; the others wait for the record's end."""
         unnamed, self._unnamed = self._unnamed, []
         names, self._names = self._names, {}
         found: list[tuple[int, float]] = []
@@ -230,21 +230,21 @@ class PartitionFold:
             else:
                 self._pending.setdefault((device.name, at_ns, one[1]), []).append(one)
         if not unnamed:
-            self._said |= {(device.name, at_ns, scope): row for scope, row in names.items()}
+            self._port_names |= {(device.name, at_ns, scope): row for scope, row in names.items()}
         return found
 
     def _resolve_remaining(self) -> None:
-        """Gnmic makes an event of each leaf of a notification: the name then stands in another than the values."""
+        """Resolve names across the record: gnmic makes an event of each leaf of a notification, also of the name."""
         pending, self._pending = self._pending, {}
-        said, self._said = self._said, {}
-        for whose, unnamed in pending.items():
-            device, row = self._devices.known[whose[0]], said.get(whose)
+        port_names, self._port_names = self._port_names, {}
+        for owner, unnamed in pending.items():
+            device, row = self._devices.known[owner[0]], port_names.get(owner)
             if not row:
                 self._metrics.add("unnamed", device.name, len(unnamed))
                 continue
             found = [value for one in unnamed for value in self._of_port(device, row, one)]
             if found:
-                self._put(device, found, whose[1])
+                self._put(device, found, owner[1])
 
     def _of_port(self, device: Device, row: str, one: _Unnamed) -> list[tuple[int, float]]:
         signal, _, value = one
@@ -277,13 +277,13 @@ class PartitionFold:
             if states[slot]:
                 self._emit_event(device, device.state(slot, value, at_ns))
 
-    def _emit_event(self, device: Device, happening: DeviceEvent | None) -> None:
-        if happening is not None and self._ordinal < _ORDINALS - 1:
+    def _emit_event(self, device: Device, event: DeviceEvent | None) -> None:
+        if event is not None and self._ordinal < _ORDINALS - 1:
             self._ordinal += 1
             number = self._offset * _ORDINALS + self._ordinal
-            if happening.at_ns > self._received_ns + AHEAD_NS:
-                happening = replace(happening, at_ns=self._received_ns)
-            self._out.append(NumberedEvent(device.name, number, happening, self._received_ns))
+            if event.at_ns > self._received_ns + AHEAD_NS:
+                event = replace(event, at_ns=self._received_ns)
+            self._out.append(NumberedEvent(device.name, number, event, self._received_ns))
 
     def _cut_before(self, offset: int) -> None:
         self._end_unit()
@@ -305,7 +305,7 @@ class PartitionFold:
         self._number += bool(windows)
 
     def _label(self, measurement: str) -> str:
-        """A measurement's name as the label of a count, of which there are not without end."""
+        """Return a measurement's name as a metric label; the number of labels is limited."""
         label = measurement[:_LONGEST_LABEL]
         if label not in self._labels:
             if len(self._labels) >= _MOST_LABELS:

@@ -1,9 +1,9 @@
-"""The peers' JSON into points: gnmic's `event` format, and Telegraf's, one metric or a batch. Pure.
+"""Parses JSON to points: gnmic's `event` format, and Telegraf's, one metric or a batch. Pure.
 
 gnmic (pkg/formatters/event.go): an event has `name` (the subscription), `timestamp` in ns, `tags` (the keys of the
 path as `<element>_<key>`, and `source`), `values` by path without keys, `deletes`. A record is a list of events, or
-one. Telegraf (plugins/serializers/json): `name`, `tags`, `fields`, `timestamp` in the unit that it was told, seconds
-unless said otherwise; a batch has them under `metrics`.
+one. Telegraf (plugins/serializers/json): `name`, `tags`, `fields`, `timestamp` in the configured unit, seconds by
+default; a batch has them under `metrics`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,62 +19,67 @@ _SHOWN = 60
 
 
 def parse_document(value: bytes) -> Any:
-    """The JSON of a record; raises Reject. Go writes no NaN, so what orjson refuses is none of theirs."""
+    """Parse the JSON of a record; raises Reject. Go writes no NaN, which orjson would refuse."""
     try:
         return orjson.loads(value)
     except orjson.JSONDecodeError as error:
-        raise Reject(f"no JSON: {error}") from None
+        raise Reject(f"not JSON: {error}") from None
 
 
 def is_telegraf(read: Any) -> bool:
-    """Whether it is Telegraf's: what gnmic writes has `values`, not `fields`."""
+    """Return True for Telegraf's format: gnmic writes `values`, not `fields`."""
     first = read[0] if isinstance(read, list) and read else read
     return isinstance(first, dict) and ("metrics" in first or "fields" in first)
 
 
 def points(read: Any, refused: list[Reject], *, is_gnmic: bool) -> Iterator[Point]:
-    """The points of gnmic's events or of Telegraf's metrics; what is none is put among the refused."""
+    """Yield the points of gnmic's events or of Telegraf's metrics; invalid items are appended to `refused`."""
     batch = read.get("metrics", read) if isinstance(read, dict) and not is_gnmic else read
-    held: Point | None = None
+    pending: Point | None = None
     for item in batch if isinstance(batch, list) else [batch]:
         try:
             found = _members(item, "values" if is_gnmic else "fields")
             if found is None:
                 continue
-            if held is not None and is_gnmic and item.get("tags") == held.tags and item.get("timestamp") == held.at_ns:
-                held.fields.extend(fields_of(found))  # gnmic makes an event of each leaf of a notification
+            if (
+                pending is not None
+                and is_gnmic
+                and item.get("tags") == pending.tags
+                and item.get("timestamp") == pending.at_ns
+            ):
+                pending.fields.extend(fields_of(found))  # gnmic makes an event of each leaf of a notification
                 continue
-            if held is not None:
-                yield held
-            held = None
-            held = _point(item, found, is_gnmic=is_gnmic)
+            if pending is not None:
+                yield pending
+            pending = None
+            pending = _point(item, found, is_gnmic=is_gnmic)
         except Reject as error:
             refused.append(error)
-    if held is not None:
-        yield held
+    if pending is not None:
+        yield pending
 
 
-def _members(item: Any, where: str) -> dict[str, Any] | None:
-    """The values of an event or metric, None where it rightly has none; raises Reject."""
+def _members(item: Any, key_name: str) -> dict[str, Any] | None:
+    """Return the values of an event or metric, None if it has none by design; raises Reject."""
     if isinstance(item, dict):
-        found = item.get(where)
+        found = item.get(key_name)
         if isinstance(found, dict):
             return found
-        # gnmic leaves empty values out: of an empty update, and beside deletes. What is gone is absent from then on.
-        if where == "values" and found is None and ("timestamp" in item or isinstance(item.get("deletes"), list)):
+        # gnmic omits empty values: of an empty update, and beside deletes. Deleted values are absent from then on.
+        if key_name == "values" and found is None and ("timestamp" in item or isinstance(item.get("deletes"), list)):
             return None
-    raise Reject(f"no {'event' if where == 'values' else 'metric'}: {str(item)[:_SHOWN]}")
+    raise Reject(f"not {'an event' if key_name == 'values' else 'a metric'}: {str(item)[:_SHOWN]}")
 
 
 def _point(item: dict[str, Any], members: dict[str, Any], *, is_gnmic: bool) -> Point:
-    name, tags, stamp = item.get("name", ""), item.get("tags") or {}, item.get("timestamp")
+    name, tags, timestamp = item.get("name", ""), item.get("tags") or {}, item.get("timestamp")
     if not isinstance(name, str) or not isinstance(tags, dict):
-        raise Reject(f"no name or no tags: {str(item)[:_SHOWN]}")
-    at_ns = values.unix_ns(stamp) if stamp else 0
+        raise Reject(f"name or tags missing: {str(item)[:_SHOWN]}")
+    at_ns = values.unix_ns(timestamp) if timestamp else 0
     key = (is_gnmic, name, *tags.items())
     try:
         hash(key)
-    except TypeError:  # a tag that is no scalar
+    except TypeError:  # a tag with a nested value
         tags = {key: str(value)[:_SHOWN] for key, value in tags.items()}
         key = (is_gnmic, name, *tags.items())
     return Point(key, name, _texts(tags), fields_of(members), at_ns)

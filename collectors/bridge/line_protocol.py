@@ -1,7 +1,7 @@
-"""InfluxDB's line protocol, as Telegraf writes it, into points. Pure.
+"""Parses InfluxDB's line protocol, as Telegraf writes it, to points. Pure.
 
 `measurement,tag=value field=1i,other="text" 1700000000000000000`; commas, spaces and equals signs of names are
-escaped, text is quoted. A line that cannot be read takes no other with it.
+escaped, text is quoted. An invalid line affects no other. ADR 8 has the libraries that were tried.
 """
 
 import re
@@ -25,7 +25,7 @@ _INTEGER = ("i", "u")
 
 
 class Head(NamedTuple):
-    """Measurement and tags, and the names of fields that are nothing to anybody."""
+    """Measurement and tags, and the names of fields that are not collected."""
 
     name: str
     tags: Mapping[str, str]
@@ -33,10 +33,10 @@ class Head(NamedTuple):
 
 
 class Heads:
-    """By the text that says them, for it comes again with every reading.
+    """Caches heads by their text, which repeats with every reading.
 
-    What is nothing in one is nothing in all of a measurement whose tags have the same keys: a NIC has 2,000
-    statistics, and a fabric 131,072 NICs.
+    A field that is not collected in one head is not collected in any with the same measurement and tag keys: a NIC has
+    2,000 statistics, and a fabric 131,072 NICs.
     """
 
     def __init__(self) -> None:
@@ -44,21 +44,21 @@ class Heads:
         self._skips: dict[object, set[str]] = {}
 
     def of(self, text: str) -> Head:
-        """The head that a text says; raises Reject."""
+        """Return the head in a text; raises Reject."""
         found = self.known.get(text)
         if found is None:
             if len(self.known) >= _MOST_HEADS:
                 self.known.clear()
                 self._skips.clear()
             name, tags = _head(text)
-            # Numbers of lanes and queues decide what a field is.
-            alike = (name, tags.get("path"), *tags) if tags.keys().isdisjoint(LANE_KEYS) else text
-            found = self.known[text] = Head(name, tags, self._skips.setdefault(alike, set()))
+            # The numbers of lanes and queues affect the meaning of a field.
+            cache_key = (name, tags.get("path"), *tags) if tags.keys().isdisjoint(LANE_KEYS) else text
+            found = self.known[text] = Head(name, tags, self._skips.setdefault(cache_key, set()))
         return found
 
 
 def points(text: str, heads: Heads, refused: list[Reject]) -> Iterator[Point]:
-    """The points of some lines; a line that is none is put among the refused."""
+    """Yield the points of some lines; the reasons of invalid lines are appended to `refused`."""
     for number, line in enumerate(_lines(text), 1):
         if not line or line[0] == "#":
             continue
@@ -72,33 +72,35 @@ def _point(line: str, heads: Heads) -> Point:
     parts = line.split(" ") if "\\" not in line else []
     if len(parts) in {2, 3} and all(parts):
         known = heads.of(parts[0])
-        stamp = parts[2] if len(parts) == 3 else ""
+        timestamp = parts[2] if len(parts) == 3 else ""
         try:
             fields, skipped = _plain_fields(parts[1], known.skip)
-            return Point(parts[0], *known[:2], fields, values.unix_ns(stamp) if stamp else 0, known.skip, skipped)
+            return Point(
+                parts[0], *known[:2], fields, values.unix_ns(timestamp) if timestamp else 0, known.skip, skipped
+            )
         except Reject:
             if '"' not in line:
-                raise  # else a text may hold what parts fields
-    head, fields, stamp = _with_quotes(line)
+                raise  # without quotes it is invalid; with them, a text may contain separators
+    head, fields, timestamp = _with_quotes(line)
     known = heads.of(head)
-    return Point(head, *known[:2], fields, values.unix_ns(stamp) if stamp else 0, known.skip)
+    return Point(head, *known[:2], fields, values.unix_ns(timestamp) if timestamp else 0, known.skip)
 
 
 def _lines(text: str) -> Iterator[str]:
-    """Lines; one that ends inside quotes goes on in the next, for text may hold a line's end."""
+    """Yield the lines; one that ends inside quotes continues in the next, because text may contain newlines."""
     if '"' not in text:
         yield from (line.strip() for line in text.split("\n"))
         return
-    held: list[str] = []
+    pending: list[str] = []
     is_open = False
     for line in text.split("\n"):
-        held.append(line)
+        pending.append(line)
         is_open ^= _unescaped_quotes(line) % 2 == 1
         if not is_open:
-            yield "\n".join(held).strip()
-            held = []
-    if held:
-        yield "\n".join(held).strip()  # a text without an end: it is refused as what it is
+            yield "\n".join(pending).strip()
+            pending = []
+    if pending:
+        yield "\n".join(pending).strip()  # an unterminated text, which is refused later
 
 
 def _unescaped_quotes(line: str) -> int:
@@ -106,7 +108,7 @@ def _unescaped_quotes(line: str) -> int:
 
 
 def _plain_fields(text: str, skip: set[str]) -> tuple[Fields, int]:
-    """The fields, and how many were left out; raises Reject."""
+    """Return the fields, and the number of those that were skipped; raises Reject."""
     fields: Fields = []
     skipped = 0
     for field in text.split(","):
@@ -117,7 +119,7 @@ def _plain_fields(text: str, skip: set[str]) -> tuple[Fields, int]:
             skipped += 1
             continue
         if not equals or not name:
-            raise Reject(f"no field: {field[:_SHOWN]!r}")
+            raise Reject(f"not a field: {field[:_SHOWN]!r}")
         digits = value[:-1]
         if value[-1:] in _INTEGER and digits.isdecimal() and len(value) <= 20:
             fields.append((name, int(digits)))
@@ -139,18 +141,18 @@ def _value(text: str) -> Scalar:
             return int(digits) if digits is not text else float(digits)
     except ValueError:
         pass
-    raise Reject(f"no value: {text[:_SHOWN]!r}")
+    raise Reject(f"not a value: {text[:_SHOWN]!r}")
 
 
 def _with_quotes(line: str) -> tuple[str, Fields, str]:
-    """(head, fields, time) of a line with escapes or quotes."""
+    """Return (head, fields, time) of a line with escapes or quotes."""
     if not (head := _HEAD.match(line)):
-        raise Reject(f"no line protocol: {line[:_SHOWN]!r}")
+        raise Reject(f"not line protocol: {line[:_SHOWN]!r}")
     fields: Fields = []
     at = head.end()
     while True:
         if not (field := _FIELD.match(line, at)):
-            raise Reject(f"no field: {line[at : at + _SHOWN]!r}")
+            raise Reject(f"not a field: {line[at : at + _SHOWN]!r}")
         fields.append((_unescaped(field[1]), _value(field[2])))
         at = field.end()
         if field[3] != ",":
@@ -164,7 +166,7 @@ def _head(text: str) -> tuple[str, Mapping[str, str]]:
     while at <= len(text):
         part = _PART.match(text, at)
         if part is None:
-            raise Reject(f"no series: {text[:_SHOWN]!r}")
+            raise Reject(f"not a series: {text[:_SHOWN]!r}")
         parts.append((part[1], part[2]))
         at = part.end()
         if not part[2]:
@@ -172,10 +174,10 @@ def _head(text: str) -> tuple[str, Mapping[str, str]]:
     name, tags = parts[0][0], {}
     pairs = parts[1:]
     if not name or parts[0][1] == "=" or len(pairs) % 2:
-        raise Reject(f"no series: {text[:_SHOWN]!r}")
+        raise Reject(f"not a series: {text[:_SHOWN]!r}")
     for (key, equals), (value, end) in zip(pairs[::2], pairs[1::2], strict=True):
         if equals != "=" or end == "=" or not key:
-            raise Reject(f"no tag: {text[:_SHOWN]!r}")
+            raise Reject(f"not a tag: {text[:_SHOWN]!r}")
         tags[_unescaped(key)] = _unescaped(value)
     return _unescaped(name), tags
 

@@ -1,4 +1,4 @@
-"""What the bridge is told: which topics of which Kafka, in which format, and how the peers' names become ours."""
+"""Settings of the bridge: its source topics and their Kafka, their format, and the mapping of their names."""
 
 import ssl
 from pathlib import Path
@@ -15,7 +15,7 @@ Format = Literal["auto", "gnmic", "telegraf-json", "telegraf-influx"]
 
 
 class SourceTopic(BaseModel):
-    """One topic that a peer writes; `auto` tells the format by each record's first bytes."""
+    """One source topic; `auto` detects the format by each record's first bytes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,7 +24,7 @@ class SourceTopic(BaseModel):
 
 
 def _topics(value: object) -> object:
-    """Topics may be given as JSON text, a name or names alone."""
+    """Parse topics that are given as JSON text, one name or several names."""
     if isinstance(value, str):
         value = orjson.loads(value) if value.lstrip()[:1] in {"[", "{"} else value.split(",")
     if isinstance(value, dict):
@@ -44,37 +44,37 @@ class Params(CollectorParams):
     supports_spool: ClassVar[bool] = False
     topics: Annotated[tuple[SourceTopic, ...], BeforeValidator(_topics)] = ()
     group: str = Field(default="railsight-bridge", min_length=1)
-    """Processes of one group share the topics' partitions; where each has come to is kept under this name."""
+    """Processes of one group divide the topics' partitions; Kafka stores their positions under this name."""
     start: Literal["earliest", "latest"] = "latest"
-    """Where a partition is begun of which the group knows nothing: what lay there before is history."""
+    """The start of a partition without a committed position; by default older records are skipped."""
     inputs: Annotated[dict[str, Input], BeforeValidator(_object)] = Field(default_factory=dict)
-    """Which of Telegraf's inputs a measurement (a glob) comes from, where its tags do not tell."""
+    """The Telegraf input of a measurement (a glob), if its tags do not show it."""
     device_tag: str = ""
-    """The tag that names the device, where it is none of those that the peers' tables give."""
+    """The tag that names the device, if it is none of those in the tables."""
     devices: Annotated[dict[str, str], BeforeValidator(_object)] = Field(default_factory=dict)
-    """The inventory's name of a device by what its tag says (an address, say)."""
+    """The inventory's name of a device, by the value of its tag (for example an address)."""
     gap_s: float = Field(default=0.5, gt=0, le=60)
-    """Values of one device that are further apart, by their own time, are of different readings."""
+    """Values of one device that are further apart, by their own time, belong to different readings."""
     span_s: float = Field(default=5.0, gt=0, le=600)
-    """No reading is longer."""
+    """The maximum length of a reading."""
     quiet_s: float = Field(default=0.25, ge=0.01, le=60)
-    """A partition in which nothing came for so long has said all: what was gathered goes out."""
+    """A partition without new records for so long is complete: its readings are published."""
     wait_s: float = Field(default=1.0, ge=0.01, le=60)
-    """Nothing gathered waits longer."""
+    """The maximum delay of a reading."""
     silent_s: float = Field(default=30.0, ge=1)
-    """A device of which nothing came for so long is said to be not reached."""
+    """A device without values for so long is reported as unreachable."""
     forget_s: float = Field(default=3600.0, ge=60)
-    """After so long nothing is said of it any more."""
+    """A silent device is not reported any more after so long."""
     max_ports: int = Field(default=4096, ge=1)
     max_devices: int = Field(default=50_000, ge=1)
     max_waiting: int = Field(default=5_000, ge=10)
-    """Records that wait for their acknowledgement: past it nothing more is read."""
+    """The limit of unacknowledged records: past it no more are read."""
     once_records: int = Field(default=5_000, ge=1)
-    """How many of a partition's newest records `--once --print` reads."""
+    """The number of a partition's newest records that `--once --print` reads."""
     file: Path | None = None
-    """For `--once --print`: records of a file, one a line, in place of Kafka's."""
+    """For `--once --print`: a file of records, one per line, instead of Kafka."""
     bootstrap: str = ""
-    """The Kafka that the peers write to, where it is another than ours; `--once --print` needs it."""
+    """The source Kafka, if it is another than railsight's; `--once --print` requires it."""
     tls: bool = False
     ca_file: Path | None = None
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
@@ -85,15 +85,15 @@ class Params(CollectorParams):
     @model_validator(mode="after")
     def _one_password(self) -> "Params":
         if self.username and (self.password is None) == (self.password_file is None):
-            raise ValueError("username needs password or password_file, not both")
+            raise ValueError("username requires exactly one of password and password_file")
         return self
 
-    def client_options(self, ours: dict[str, Any] | None) -> dict[str, Any]:
-        """How the peers' Kafka is reached; `ours` where nothing else is said. Raises Misconfigured."""
+    def client_options(self, default_options: dict[str, Any] | None) -> dict[str, Any]:
+        """Return the client options of the source Kafka, by default railsight's. Raises Misconfigured."""
         if not self.bootstrap:
-            if ours is None:
-                raise Misconfigured("collect bridge: where is Kafka? (bootstrap)")
-            return ours
+            if default_options is None:
+                raise Misconfigured("collect bridge: Kafka's address is not set; set bootstrap")
+            return default_options
         options: dict[str, Any] = {"bootstrap_servers": self.bootstrap}
         protocol = "SSL" if self.tls else "PLAINTEXT"
         if self.tls:

@@ -1,7 +1,7 @@
-"""From a peer's name of a leaf to a row of the table of leaves. Pure.
+"""Maps a source's name of a leaf to a signal. Pure.
 
-gnmic gives whole paths. Telegraf gives the rest of the path below what was subscribed, which its tag `path` names,
-unless the site has it left out: then a leaf is known by the end of its path alone, where that is unmistakable.
+gnmic sends complete paths. Telegraf sends the path below the subscription, which its tag `path` names unless the site
+removes it: then a leaf is identified by the end of its path alone, if that is unambiguous.
 """
 
 import re
@@ -16,7 +16,7 @@ _PORTS_MEASUREMENT = re.compile(r"if|interface|port|eth", re.IGNORECASE)
 
 
 def steps(path: str) -> list[str]:
-    """The steps of a path, without origin, modules, keys and the numbers of list items, with hyphens."""
+    """Return the steps of a path, without origin, modules, keys and the numbers of list items, with hyphens."""
     bare = re.sub(r"\[[^\]]*\]", "", _ORIGIN.sub("", path))
     return [
         _LIST_ITEM.sub("", step.rpartition(":")[2]).replace("_", "-") for step in bare.split("/") if step
@@ -24,13 +24,13 @@ def steps(path: str) -> list[str]:
 
 
 def scope(field: str) -> str:
-    """The field's own beginning up to its list item, which its neighbours share: `/interfaces/interface.3`."""
+    """Return the beginning of a field up to its list item, which its neighbors share: `/interfaces/interface.3`."""
     found = re.match(r"(.*?/?interface\.\d+)/", field)
     return found[1] if found else ""
 
 
 _ENDS: dict[str, Signal | None] = {}
-"""Leaves of ports by every end of their path; None for an end that two leaves of different metrics share."""
+"""Leaves of ports by every end of their path; None for an end that leaves of different metrics share."""
 for _path, _signal in openconfig.PORTS.items():
     _parts = _path.split("/")
     for _at in range(len(_parts)):
@@ -40,7 +40,7 @@ for _path, _signal in openconfig.PORTS.items():
 
 
 def whole(path: str) -> Signal | None:
-    """What a whole path is to us."""
+    """Return the signal of a complete path."""
     if path in openconfig.NAMES:
         return Signal(Kind.NAME)
     if path.startswith(openconfig.PORT):
@@ -49,19 +49,23 @@ def whole(path: str) -> Signal | None:
 
 
 def leaf(field: str, measurement: str, tags: Mapping[str, str], *, has_paths: bool) -> Signal | None:
-    """What a field is to us; `has_paths` where it is a whole path already, as gnmic's are."""
-    own = steps(field)
+    """Return the signal of a field; `has_paths` is True if fields are complete paths, as gnmic's are."""
+    field_steps = steps(field)
     if has_paths or field.startswith("/"):
-        return whole("/".join(own))
+        return whole("/".join(field_steps))
     above = steps(tags.get("path", ""))
-    if found := whole("/".join([*above, *own])):
+    if found := whole("/".join([*above, *field_steps])):
         return found
     if above and "/".join(above) + "/" != openconfig.PORT:
-        return None  # something inside a port, or none: the path says so
+        return None  # by its path, it is inside a port, or of none
     if not above and openconfig.NO_PORT & tags.keys():
         return None
-    if own == ["name"] and not above:
+    if field_steps == ["name"] and not above:
         return Signal(Kind.NAME) if _PORTS_MEASUREMENT.search(measurement) else None
-    if own[-1] in openconfig.NEEDS_PATH and (above or not _PORTS_MEASUREMENT.search(measurement)) and len(own) == 1:
+    if (
+        field_steps[-1] in openconfig.NEEDS_PATH
+        and (above or not _PORTS_MEASUREMENT.search(measurement))
+        and len(field_steps) == 1
+    ):
         return None
-    return _ENDS.get("/".join(own)) or _ENDS.get("/".join([*steps(measurement), *own]))
+    return _ENDS.get("/".join(field_steps)) or _ENDS.get("/".join([*steps(measurement), *field_steps]))

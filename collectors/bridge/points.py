@@ -1,4 +1,4 @@
-"""What the peers' formats have in common once they are read: points, each of one series at one time. Pure."""
+"""The common form of all formats: points, each of one series at one time. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ Fields = list[tuple[str, Scalar]]
 
 _DEEPEST = 16
 _MOST_FIELDS = 200_000
-"""Of one record: what nests deeper or is wider is cut off there."""
+"""Per record: deeper or wider values are cut off."""
 
 
 class Point(NamedTuple):
-    """Values of one series (a measurement and its tags) at one moment; `at_ns` is 0 where the peer does not say it.
+    """The values of one series (a measurement and its tags) at one time; `at_ns` is 0 if the source has none.
 
-    `key` is equal for equal series and costs little to make; `name` and `tags` are asked for where it is new. What is
-    put into `skip` is left out of later points of the series, and only counted in `skipped`.
+    `key` is equal for equal series and cheap to make; `name` and `tags` are read only for a new one. Fields in `skip`
+    are left out of later points of the series, and only counted in `skipped`.
     """
 
     key: object
@@ -28,7 +28,7 @@ class Point(NamedTuple):
 
 
 def flat(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Scalar]]:
-    """The scalars in a value that may nest: members by `name/member`, items of a list by `name.0`."""
+    """Yield the scalars in a nested value: members as `name/member`, items of a list as `name.0`."""
     if isinstance(value, dict) and depth < _DEEPEST:
         for member, inner in value.items():
             yield from flat(f"{name}/{member}", inner, depth + 1)
@@ -40,7 +40,7 @@ def flat(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Scalar]]:
 
 
 def fields_of(members: Mapping[str, Any]) -> Fields:
-    """The fields of an object, nested ones flattened."""
+    """Return the fields of an object, nested ones flattened."""
     fields: Fields = []
     for name, value in members.items():
         if isinstance(value, dict | list):

@@ -1,6 +1,6 @@
-"""The peers' topics, read as one member of a consumer group: records in, commits out. I/O only.
+"""Reads the source topics as one member of a consumer group, and commits. I/O only.
 
-Where a partition is begun, and under which number, stands beside the committed offset, in the commit's metadata.
+A partition's state is in the metadata of its committed offset.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from collectors.bridge.records import Source
 from streams.wire.errors import Retry
 
 _SESSION_MS = 10_000
-_MOST_RECORDS = 2_000
-"""A turn: what comes between two looks at what else is due."""
+_MAX_RECORDS = 2_000
+"""Records per poll, between which other work is done."""
 _FETCH_BYTES = 4 << 20
 _ATTEMPTS = 3
 _ATTEMPT_S = 10.0
@@ -29,12 +29,12 @@ Batch = list[tuple[Place, list[Source]]]
 
 
 class Lost(Exception):
-    """The partitions are not ours any more: forget what was made of them, and begin again with those that are."""
+    """The partitions were revoked: their state must be dropped, and the present ones begun again."""
 
 
 # aiokafka has no types.
 class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
-    """One member of the group. Use as an async context manager; `revoked` is told which partitions went."""
+    """One member of the group. Use as an async context manager; `revoked` receives the partitions that were revoked."""
 
     def __init__(self, params: Params, options: Mapping[str, Any], revoked: Callable[[Iterable[Place]], None]) -> None:
         self._params = params
@@ -49,7 +49,7 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
             **self._options,
             group_id=self._params.group,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",  # of what the group knows; where nothing is known, `begin` decides
+            auto_offset_reset="earliest",  # for committed positions; without one, `begin` decides
             session_timeout_ms=_SESSION_MS,
             heartbeat_interval_ms=_SESSION_MS // 5,
             max_partition_fetch_bytes=_FETCH_BYTES,
@@ -70,22 +70,22 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
             await self._admin.close()
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Tell who folds them."""
+        """Pass on the revoked partitions."""
         self._revoked((place.topic, place.partition) for place in revoked)
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """They are begun when they are met."""
+        """Do nothing: they are begun when they are polled."""
 
     def assigned(self) -> set[Place]:
-        """The partitions that are ours."""
+        """Return the assigned partitions."""
         return {(place.topic, place.partition) for place in self._consumer.assignment()}
 
     async def begin(self, place: Place) -> tuple[int, CommittedState | None]:
-        """Go to where the group has come; answers the offset, and what stood beside it. Raises Retry and Lost."""
+        """Seek to the committed position; return the offset and its metadata. Raises Retry and Lost."""
         at = TopicPartition(*place)
         try:
             found = (await self._admin.list_consumer_group_offsets(self._params.group, partitions=[at])).get(at)
-            offset, said = (found.offset, committed_state(found.metadata)) if found is not None else (-1, None)
+            offset, state = (found.offset, committed_state(found.metadata)) if found is not None else (-1, None)
             if offset < 0:
                 ends = (
                     self._consumer.end_offsets if self._params.start == "latest" else self._consumer.beginning_offsets
@@ -96,19 +96,19 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
             raise Lost(str(error)) from error
         except (KafkaError, OSError, TimeoutError) as error:
             raise Retry(str(error)) from error
-        return offset, said
+        return offset, state
 
     async def poll(self, wait_s: float) -> Batch:
-        """What came, in order of offset for each partition; nothing after `wait_s`. Raises Retry."""
+        """Return the new records by partition, in order of offset; none after `wait_s`. Raises Retry."""
         try:
-            found = await self._consumer.getmany(timeout_ms=int(wait_s * 1000), max_records=_MOST_RECORDS)
+            found = await self._consumer.getmany(timeout_ms=int(wait_s * 1000), max_records=_MAX_RECORDS)
         except (KafkaError, OSError) as error:
             raise Retry(f"{type(error).__name__}: {error}") from error
         return [((at.topic, at.partition), sources(records)) for at, records in found.items()]
 
     async def commit(self, positions: Mapping[Place, tuple[int, str]]) -> None:
-        """Commit offsets with what stands beside them; raises Retry, and Lost where the group has moved on."""
-        offsets = {TopicPartition(*place): OffsetAndMetadata(*said) for place, said in positions.items()}
+        """Commit offsets with their metadata; raises Retry, and Lost if the group has been rebalanced."""
+        offsets = {TopicPartition(*place): OffsetAndMetadata(*state) for place, state in positions.items()}
         try:
             await self._consumer.commit(offsets)
         except (CommitFailedError, IllegalStateError) as error:
@@ -118,20 +118,20 @@ class GroupReader(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def sources(records: Iterable[Any]) -> list[Source]:
-    """Kafka's records; a tombstone is an empty one, which says nothing."""
+    """Return Kafka's records; a tombstone is an empty one, without points."""
     return [Source(record.offset, record.timestamp * 1_000_000, record.value or b"") for record in records]
 
 
 async def newest(params: Params, options: Mapping[str, Any]) -> Batch:
-    """The newest records of each partition, read without a group; raises Retry.
+    """Return the newest records of each partition, read without a group; raises Retry.
 
-    A client that met a topic before its partitions had leaders may wait for ever: then another one is tried.
+    A client that sees a topic before its partitions have leaders may wait for ever: then a new one is tried.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_ATTEMPT_S):
                 return await _newest(params, options)
-    raise Retry("collect bridge: Kafka does not answer")
+    raise Retry(f"collect bridge: no answer from Kafka in {_ATTEMPTS} attempts of {_ATTEMPT_S:g} s")
 
 
 async def _newest(params: Params, options: Mapping[str, Any]) -> Batch:
@@ -144,7 +144,7 @@ async def _newest(params: Params, options: Mapping[str, Any]) -> Batch:
         for described in await admin.describe_topics([topic.name for topic in params.topics]):
             places = [TopicPartition(described["topic"], one["partition"]) for one in described["partitions"]]
             if not places:
-                raise Retry(f"collect bridge: no topic {described['topic']}")
+                raise Retry(f"collect bridge: topic {described['topic']} does not exist")
             consumer.assign(places)
             first, end = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
             for place in sorted(places):
@@ -165,9 +165,9 @@ async def _newest(params: Params, options: Mapping[str, Any]) -> Batch:
 async def _until(consumer: Any, place: TopicPartition, at: int, end: int) -> list[Source]:
     records: list[Source] = []
     while at < end:
-        came = sources((await consumer.getmany(timeout_ms=2000)).get(place, ()))
-        if not came:
+        received = sources((await consumer.getmany(timeout_ms=2000)).get(place, ()))
+        if not received:
             break
-        records += came
-        at = came[-1].offset + 1
+        records += received
+        at = received[-1].offset + 1
     return [record for record in records if record.offset < end]

@@ -1,4 +1,4 @@
-"""A record of a peer, whichever format it is in, into points. Pure."""
+"""Parses a source's record, in any format, to points. Pure."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from streams.wire.errors import Reject
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One record of a peer: where it stands, when Kafka says it came, and what it holds."""
+    """One record of a source topic: its offset, Kafka's timestamp, and its value."""
 
     offset: int
     at_ns: int
@@ -18,7 +18,7 @@ class Source:
 
 
 def read(form: Format, value: bytes, heads: line_protocol.Heads) -> tuple[list[Point], bool, list[Reject]]:
-    """The points that can be read, whether they are gnmic's, and why the rest cannot be."""
+    """Return the points, whether they are gnmic's, and the reasons of refused parts."""
     points: list[Point] = []
     refused: list[Reject] = []
     is_gnmic = False
@@ -38,4 +38,4 @@ def _text(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        raise Reject(f"no UTF-8: {error.reason} at byte {error.start}") from None
+        raise Reject(f"not UTF-8: {error.reason} at byte {error.start}") from None

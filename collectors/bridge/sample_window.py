@@ -1,4 +1,4 @@
-"""Values of one device that belong together, and when they do not any more. Pure."""
+"""Gathers the values of one device that belong to one reading. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -6,15 +6,15 @@ from collectors.bridge.devices import Device
 from collectors.core.columns import Reading
 
 AHEAD_NS = 1_000_000_000
-"""DESIGN 2.1: a device whose clock is ahead harms nobody else."""
+"""DESIGN 2.1: a device whose clock is ahead must not affect others."""
 _MAX_DELAY_US = 2**31 - 1
 
 
 @dataclass(slots=True)
 class SampleWindow:
-    """What came of a device in a unit: values by slot, the time of each port's newest, and of all the first and last.
+    """The values of a device in a unit, by slot, the time of each port's newest, and the first and last of all.
 
-    Times are the device's own as they came; `received_ns` is ours.
+    Times are the device's own, not corrected; `received_ns` is local.
     """
 
     device: Device
@@ -25,17 +25,17 @@ class SampleWindow:
     row_at_ns: dict[str, int] = field(default_factory=dict)
 
     def is_apart(self, at_ns: int, gap_ns: int, span_ns: int) -> bool:
-        """Whether a moment is of another reading."""
+        """Return True if a time belongs to another reading."""
         return abs(at_ns - self.last_ns) > gap_ns or abs(at_ns - self.first_ns) > span_ns
 
     def repeats(self, found: list[tuple[int, float]], at_ns: int) -> bool:
-        """Whether one of the values is here already, of another moment."""
-        values, places, row_at_ns = self.values, self.device.columns.places, self.row_at_ns
+        """Return True if one of the values is already present, with another time."""
+        values, cells, row_at_ns = self.values, self.device.columns.cells, self.row_at_ns
         row = ""
         is_other = False
         for slot, _ in found:
-            if places[slot].row is not row:
-                row = places[slot].row
+            if cells[slot].row is not row:
+                row = cells[slot].row
                 is_other = row_at_ns.get(row, at_ns) != at_ns
             if is_other and slot in values:
                 return True
@@ -46,15 +46,15 @@ class SampleWindow:
         self.values.update(found)
         self.last_ns = at_ns
         self.received_ns = max(self.received_ns, received_ns)
-        places, row_at_ns = self.device.columns.places, self.row_at_ns
+        cells, row_at_ns = self.device.columns.cells, self.row_at_ns
         row = ""
         for slot, _ in found:
-            if places[slot].row is not row:
-                row = places[slot].row
+            if cells[slot].row is not row:
+                row = cells[slot].row
                 row_at_ns[row] = at_ns
 
     def reading(self) -> tuple[Reading, bool] | None:
-        """The reading, and whether its time had to be replaced by ours; None where nothing in it counts."""
+        """Return the reading, and whether its time was replaced by the local one; None if it has no used value."""
         found = self.device.columns.layout(self.values)
         if found is None:
             return None

@@ -1,6 +1,6 @@
-"""Which device, port and metric the fields of a series are: found once for each, then looked up. Pure.
+"""Finds the device, port and metrics of a series: once for each, then by lookup. Pure.
 
-What is kept is bounded: past the bounds all is forgotten and found anew.
+The cache is bounded: past its limits it is cleared and rebuilt.
 """
 
 import re
@@ -18,7 +18,7 @@ LONGEST_NAME = 256
 
 
 class Input(StrEnum):
-    """What read the device: gnmic, or one of Telegraf's inputs."""
+    """The program that read the device: gnmic, or one of Telegraf's inputs."""
 
     GNMIC = "gnmic"
     GNMI = "gnmi"
@@ -32,10 +32,10 @@ _PORT_OF_ADDRESS = re.compile(r"^(\[[^\]]+\]|[^:]+):\d{1,5}$")
 
 
 def input_of(name: str, tags: Mapping[str, str], inputs: Mapping[str, Input]) -> Input | None:
-    """Which of Telegraf's inputs a metric comes from, None where it is none that is known here."""
-    for pattern, said in inputs.items():
+    """Return the Telegraf input of a metric, None if it is unknown."""
+    for pattern, source in inputs.items():
         if fnmatchcase(name, pattern):
-            return said
+            return source
     if "agent_host" in tags:
         return Input.SNMP
     if name.startswith("infiniband") and "device" in tags:
@@ -46,9 +46,9 @@ def input_of(name: str, tags: Mapping[str, str], inputs: Mapping[str, Input]) ->
 
 
 class Series:
-    """One measurement with its tags: whose it is, and where its fields go.
+    """One measurement with its tags: its device, and the targets of its fields.
 
-    `targets` has, for each field that came, its slot in the device's board, or a number below 0 (see devices.py).
+    `targets` has, for each field, its slot in the device's columns, or a number below 0 (see devices.py).
     """
 
     __slots__ = ("device", "input", "name", "others", "row", "tags", "targets")
@@ -61,10 +61,10 @@ class Series:
         self.row = row
         self.targets: dict[str, int] = {}
         self.others: list[tuple[Signal, str]] = []
-        """Fields that are no plain value of a named port: what they are, and the list item that they are in."""
+        """Fields that are no plain value of a named port: their signals, and the list items that contain them."""
 
     def signal(self, field: str) -> Signal | None:
-        """What a field is, None where it is nothing to us."""
+        """Return the signal of a field, None if it is not collected."""
         match self.input:
             case Input.GNMIC | Input.GNMI:
                 found = paths.leaf(field, self.name, self.tags, has_paths=self.input is Input.GNMIC)
@@ -78,7 +78,7 @@ class Series:
         return None
 
     def _numbered(self, found: Signal) -> Signal | None:
-        """With its lane or queue; None where it has none although its metric is of one."""
+        """Return the signal with its lane or queue; None if its metric requires one that is missing."""
         if found.metric is None or CATALOGUE[found.metric].index is None:
             return found
         for key in openconfig.LANE_KEYS:
@@ -90,7 +90,7 @@ class Series:
 def series_of(
     name: str, tags: Mapping[str, str], source: Input | None, device_tag: str, devices: Mapping[str, str]
 ) -> Series:
-    """The series; its device is empty where it is nobody's."""
+    """Return the series; its device is empty if it has none."""
     device = _device(tags, source, device_tag)
     bare = _PORT_OF_ADDRESS.sub(r"\1", device).strip("[]")
     device = devices.get(device) or devices.get(bare) or bare

@@ -1,4 +1,4 @@
-"""What a field of a peer is to us: the row of the tables that stand in `tables/`."""
+"""The meaning of a source's field: a row of the tables in `tables/`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from streams.wire.models import NO_INDEX
 
 
 class Kind(Enum):
-    """What is done with a field's value."""
+    """The ways in which a field's value is processed."""
 
     VALUE = "value"
-    BOOT_TIME = "boot-time"  # the moment at which the device started
+    BOOT_TIME = "boot-time"  # the time at which the device started
     UPTIME = "uptime"  # hundredths of a second since then
     NAME = "name"  # the port's name, among the values because its path lacks it
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One field: which metric of which lane or queue, how its value reads, and how good a witness it is.
+    """One field: its metric, its lane or queue, its reader and its rank.
 
-    Of several that say one metric of one port in one reading the highest `rank` is taken.
+    If several fields of one port have the same metric in one reading, the highest `rank` is used.
     """
 
     kind: Kind
@@ -34,12 +34,12 @@ class Signal:
 
 
 def counter(metric: Metric, rank: int = 0, lane: int = NO_INDEX) -> Signal:
-    """A counter as it is."""
+    """Return the signal of a counter without conversion."""
     return Signal(Kind.VALUE, metric, values.counter, rank, lane)
 
 
 def gauge(
     metric: Metric, read: Callable[[Scalar], float | None] = values.gauge, rank: int = 0, lane: int = NO_INDEX
 ) -> Signal:
-    """A reading or a state."""
+    """Return the signal of a gauge or a state."""
     return Signal(Kind.VALUE, metric, read, rank, lane)

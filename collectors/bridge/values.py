@@ -1,6 +1,6 @@
-"""What a peer's value says: numbers that come as strings or floats, states, speeds and times. Pure.
+"""Converts a source's values: numbers that arrive as strings or floats, states, speeds and times. Pure.
 
-None is a value that is not there ("NA", an infinite power); Reject is one that makes no sense. Absent is not zero.
+None is an absent value ("NA", an infinite power); Reject an invalid one. Absent is not zero.
 """
 
 import base64
@@ -18,17 +18,17 @@ Reader = Callable[[Scalar], float | None]
 
 _NOT_THERE = {"", "na", "n/a", "none", "null", "nan", "-", "unknown", "inf", "+inf", "-inf", "infinity", "-infinity"}
 _EXACT = 2**53
-"""Past this a float may stand for another integer than the device's."""
+"""Above this a float may be another integer than the device's."""
 _CLAMPED = 2**63 - 1
-"""What Telegraf writes for a larger unsigned number where its line protocol has no unsigned numbers."""
+"""Telegraf's value for larger unsigned numbers if its line protocol has no unsigned numbers."""
 _SHOWN = 40
 
 
 def counter(value: Scalar) -> int | None:
-    """A counter of 64 bits; a float where it is exact. Raises Reject."""
+    """Return a counter of 64 bits; a float if it is exact. Raises Reject."""
     match value:
         case bool():
-            raise Reject(f"no counter: {value}")
+            raise Reject(f"not a counter: {value}")
         case int():
             found: float = value
         case None:
@@ -44,15 +44,15 @@ def counter(value: Scalar) -> int | None:
             found = value
     if isinstance(found, float):
         if not found.is_integer() or abs(found) > _EXACT:
-            raise Reject(f"no exact counter: {str(value)[:_SHOWN]}")
+            raise Reject(f"not an exact counter: {str(value)[:_SHOWN]}")
         found = int(found)
     if not 0 <= found < ABSENT_COUNTER or found == _CLAMPED:
-        raise Reject(f"no counter: {str(value)[:_SHOWN]}")
+        raise Reject(f"not a counter: {str(value)[:_SHOWN]}")
     return found
 
 
 def times(factor: int) -> Reader:
-    """A counter in units of `factor`; it wraps where 64 bits do."""
+    """Return a reader of a counter in units of `factor`; it wraps at 64 bits."""
 
     def read(value: Scalar) -> float | None:
         found = counter(value)
@@ -65,7 +65,7 @@ def times(factor: int) -> Reader:
 
 
 def gauge(value: Scalar) -> float | None:
-    """A reading; raises Reject."""
+    """Return a gauge; raises Reject."""
     match value:
         case None:
             return None
@@ -82,7 +82,7 @@ def gauge(value: Scalar) -> float | None:
 
 
 def power(value: Scalar) -> float | None:
-    """A reading that may be base64 of a big-endian float32: gnmic writes OpenConfig's ieeefloat32 so. Raises Reject."""
+    """Return a gauge that may be base64 of a big-endian float32, as gnmic writes ieeefloat32. Raises Reject."""
     try:
         return gauge(value)
     except Reject:
@@ -103,7 +103,7 @@ def _four_bytes(text: str) -> bytes | None:
 
 
 def scaled(factor: float) -> Reader:
-    """A reading in units of `factor`; 0 is none (a speed of a port that is down)."""
+    """Return a reader of a gauge in units of `factor`; 0 is absent (the speed of a port that is down)."""
 
     def read(value: Scalar) -> float | None:
         found = gauge(value)
@@ -139,21 +139,21 @@ def _state(states: dict[str, float], value: Scalar) -> float | None:
         return states[word]
     if word in _BLANK:
         return None
-    raise Reject(f"no state: {str(value)[:_SHOWN]}")
+    raise Reject(f"not a state: {str(value)[:_SHOWN]}")
 
 
 def oper_up(value: Scalar) -> float | None:
-    """1 up, 0 anything that carries nothing; UNKNOWN is None. Raises Reject."""
+    """Return 1 for up and 0 for a port that carries no traffic; None for UNKNOWN. Raises Reject."""
     return _state(_OPER, value)
 
 
 def admin_up(value: Scalar) -> float | None:
-    """1 enabled, 0 shut; TESTING is None. Raises Reject."""
+    """Return 1 for enabled and 0 for shut; None for TESTING. Raises Reject."""
     return _state(_ADMIN, value)
 
 
 def is_set(value: Scalar) -> float | None:
-    """1 or 0, as ethtool's `link` says it. Raises Reject."""
+    """Return 1 or 0, as in ethtool's `link`. Raises Reject."""
     found = gauge(value)
     if found not in {None, 0.0, 1.0}:
         raise Reject(f"neither 0 nor 1: {str(value)[:_SHOWN]}")
@@ -164,7 +164,7 @@ _SCALE = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 
 
 def port_speed(value: Scalar) -> float | None:
-    """OpenConfig's ETHERNET_SPEED (`SPEED_400GB`) in bit/s; raises Reject."""
+    """Convert OpenConfig's ETHERNET_SPEED (`SPEED_400GB`) to bit/s; raises Reject."""
     word = _lower_text(value)
     if value is None or word in {"SPEED_UNKNOWN", "UNKNOWN", ""}:
         return None
@@ -172,7 +172,7 @@ def port_speed(value: Scalar) -> float | None:
     try:
         return float(name) * scale if scale and word.startswith("SPEED_") else float(word)
     except ValueError:
-        raise Reject(f"no speed: {str(value)[:_SHOWN]}") from None
+        raise Reject(f"not a speed: {str(value)[:_SHOWN]}") from None
 
 
 _STEPS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
@@ -180,7 +180,7 @@ _STEPS = ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3))
 
 
 def unix_ns(value: Scalar) -> int:
-    """A moment in ns, whichever unit it has, or RFC 3339; raises Reject."""
+    """Return a time in ns, from any unit or RFC 3339; raises Reject."""
     if isinstance(value, str):
         text = value.strip()
         try:
@@ -188,11 +188,11 @@ def unix_ns(value: Scalar) -> int:
         except Reject:
             return _rfc3339(text)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**63:
-        raise Reject(f"no time: {str(value)[:_SHOWN]}")
+        raise Reject(f"not a time: {str(value)[:_SHOWN]}")
     scale = next((scale for limit, scale in _STEPS if value < limit), 1)
     found = round(value * scale) if isinstance(value, float) else value * scale
     if found >= 2**63:
-        raise Reject(f"no time: {str(value)[:_SHOWN]}")
+        raise Reject(f"not a time: {str(value)[:_SHOWN]}")
     return found
 
 
@@ -202,17 +202,17 @@ def _rfc3339(text: str) -> int:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise Reject(f"no time: {text[:_SHOWN]!r}")
+        raise Reject(f"not a time: {text[:_SHOWN]!r}")
     whole = moment.replace(microsecond=0)
     return int(whole.timestamp()) * 10**9 + moment.microsecond * 1000
 
 
 def _number(text: str) -> float:
-    """An integer stays one; raises Reject."""
+    """Parse a number; an integer stays one. Raises Reject."""
     if len(text) <= _SHOWN and text.isascii() and "_" not in text:
         for convert in (int, float):
             try:
                 return convert(text)
             except ValueError:
                 continue
-    raise Reject(f"no number: {text[:_SHOWN]!r}")
+    raise Reject(f"not a number: {text[:_SHOWN]!r}")

@@ -1,1 +1,1 @@
-"""What a peer's names are to us: one file of facts for each format and input."""
+"""The mapping of a source's names: one file of facts for each format and input."""

@@ -1,7 +1,7 @@
-"""What leaves of a device's model are to us, by path: gnmic's events and Telegraf's gnmi input both speak of these.
+"""The mapping of the leaves of a device's model, by path, in gnmic's events and Telegraf's gnmi input.
 
 Paths are without keys, modules and origin, with hyphens (Telegraf writes underscores). OpenConfig first (DETECTION
-2), then the few of vendors' own models that say the same.
+2), then a few vendors' native paths of the same values.
 """
 
 from collectors.bridge import values
@@ -22,7 +22,7 @@ PORTS: dict[str, Signal] = {
     "state/counters/out-errors": counter(Metric.TX_ERRORS),
     "state/counters/in-fcs-errors": counter(Metric.RX_FCS_ERRORS, rank=9),
     "state/counters/in-crc-error-pkts": counter(Metric.RX_FCS_ERRORS, rank=1),  # a device's own, below OpenConfig's
-    # Two transitions a flap in all three; `link-transitions` is before damping, so it is the one taken first.
+    # Each flap is two transitions in all three; `link-transitions` is before damping, so it has the highest rank.
     "state/counters/link-transitions": counter(Metric.LINK_TRANSITIONS, rank=3),
     "state/counters/interface-transitions": counter(Metric.LINK_TRANSITIONS, rank=2),
     "state/counters/carrier-transitions": counter(Metric.LINK_TRANSITIONS, rank=1),
@@ -37,7 +37,7 @@ PORTS: dict[str, Signal] = {
     "ethernet/state/port-speed": gauge(Metric.SPEED_BPS, values.port_speed),
     "ethernet/state/pre-fec-ber/instant": gauge(Metric.PRE_FEC_BER, values.power),
     "ethernet/state/post-fec-ber/instant": gauge(Metric.POST_FEC_BER, values.power),
-    # Juniper's own from here
+    # Juniper's native paths from here
     "optics/module-temp": gauge(Metric.MODULE_TEMPERATURE_C),
     "optics/lanediags/lane/lane-laser-receiver-power-dbm": gauge(Metric.RX_POWER_DBM, values.power),
     "optics/lanediags/lane/lane-laser-output-power-dbm": gauge(Metric.TX_POWER_DBM, values.power),
@@ -69,21 +69,21 @@ OTHERS |= {
     for leaf in ("", "/instant")
 }
 OTHERS[f"{_CHANNEL}rx-los"] = gauge(Metric.RX_LOS, values.is_set)
-"""Whole paths."""
+"""Complete paths."""
 
 NAMES = {f"{PORT}name", f"{PORT}state/name", f"{PORT}state/counters/name"}
-"""Where the name of a port stands whose path came without its key."""
+"""The name of a port whose path arrived without its key."""
 
 ROW_KEYS = ("interface_name", "interface_interface-id", "interface_interface_id", "interface-id", "interface_id",
             "component_name", "name")  # fmt: skip
-"""The tags that name the port, best first: gnmic writes `<element>_<key>`, Telegraf `<key>` unless told otherwise.
+"""The tags that name the port, best first: gnmic writes `<element>_<key>`, Telegraf `<key>` by default.
 
-A transceiver's row is its component's name; the inventory's `ports` say which port that is.
+A transceiver's row is its component's name; the inventory's `ports` map it to a port.
 """
 LANE_KEYS = ("lane_lane_number", "lane_number", "channel_index", "queue_name", "index")
 """The tags that number the lane or the queue; of a queue's name, its digits at the end."""
 NO_PORT = frozenset({"subinterface_index", "neighbor_address", "neighbor_neighbor-address", "identifier"})
-"""Tags of something inside a port, or of none: where no path says so."""
+"""Tags of an object inside a port, or outside any, for values without a path."""
 
 NEEDS_PATH = frozenset({"oper-status", "admin-status", "name"})
-"""Leaves that many models have: without a path they are a port's only in a measurement that is called after ports."""
+"""Leaves of many models: without a path they belong to a port only if the measurement is named after ports."""

@@ -1,7 +1,7 @@
-"""Telegraf's `snmp` input: columns of the MIBs under their own names, one metric for each row of a table.
+"""Telegraf's `snmp` input: columns of the MIBs by their names, one metric for each row of a table.
 
-The measurement is called as the site called it; `agent_host` is always among the tags. Only counters of 64 bits say
-octets and packets: one of 32 bits wraps within a second at 40 Gb/s.
+The site chooses the measurement's name; `agent_host` is always among the tags. Only 64-bit counters of octets and
+packets are used: a 32-bit one wraps within a second at 40 Gb/s.
 """
 
 from collectors.bridge import values
@@ -24,7 +24,7 @@ FIELDS: dict[str, Signal] = {
     "dot3HCInPauseFrames": counter(Metric.PAUSE_RX_FRAMES, rank=1),
     "dot3OutPauseFrames": counter(Metric.PAUSE_TX_FRAMES),
     "dot3HCOutPauseFrames": counter(Metric.PAUSE_TX_FRAMES, rank=1),
-    # A request is a frame that this port sends, an indication one that it gets; of all priorities, so without index.
+    # A request is a frame that this port sends, an indication one that it receives; all priorities, so no index.
     "ieee8021PfcRequests": counter(Metric.PFC_TX_FRAMES),
     "ieee8021PfcIndications": counter(Metric.PFC_RX_FRAMES),
     "ifOperStatus": gauge(Metric.OPER_UP, values.oper_up),
@@ -41,7 +41,7 @@ SUMS: dict[str, tuple[str, ...]] = {
     "ifHCInPkts": ("ifHCInUcastPkts", "ifHCInMulticastPkts", "ifHCInBroadcastPkts"),
     "ifHCOutPkts": ("ifHCOutUcastPkts", "ifHCOutMulticastPkts", "ifHCOutBroadcastPkts"),
 }
-"""Packets are the sum of three columns; where one of them is missing there is no sum."""
+"""Packets are the sum of three columns; if one of them is missing there is no sum."""
 
 ROW_KEYS = ("ifName", "ifDescr", "ifIndex", "index")
 DEVICE_KEYS = ("source", "sysName", "hostname", "agent_host")
@@ -49,11 +49,11 @@ DEVICE_KEYS = ("source", "sysName", "hostname", "agent_host")
 
 
 def with_sums(fields: Fields) -> Fields:
-    """The fields of a row, and the sums of them."""
-    said = dict(fields)
+    """Return the fields of a row, with their sums."""
+    by_name = dict(fields)
     sums: Fields = []
     for name, parts in SUMS.items():
-        found = [said.get(part) for part in parts]
+        found = [by_name.get(part) for part in parts]
         if all(type(part) is int and part >= 0 for part in found):
             sums.append((name, sum(part for part in found if isinstance(part, int)) % 2**64))
     return [*fields, *sums]

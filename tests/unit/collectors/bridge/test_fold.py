@@ -109,7 +109,7 @@ def test_a_change_of_state_is_reported_at_once() -> None:
     result = take(fold, [orjson.dumps(event(START_NS + n * 10 * S, {path: text})) for n, text in
                        enumerate(["UP", "UP", "DOWN", "DOWN", "UP"])])  # fmt: skip
     emitted = [one for one in result if isinstance(one, NumberedEvent)]
-    assert [(one.happening.kind, one.happening.port, one.happening.at_ns) for one in emitted] == [
+    assert [(one.event.kind, one.event.port, one.event.at_ns) for one in emitted] == [
         (EventKind.LINK_DOWN, "Ethernet1", START_NS + 20 * S), (EventKind.LINK_UP, "Ethernet1", START_NS + 40 * S),
     ]  # fmt: skip
     assert len({one.number for one in emitted}) == 2
@@ -122,7 +122,7 @@ def test_a_boot_time_is_the_boot_id_and_another_a_reboot() -> None:
              for n, boot in enumerate([START_NS - 100 * S, START_NS - 99 * S, START_NS + 15 * S])]  # fmt: skip
     result = [*take(fold, boots), *fold.cut()]
     assert [one.reading.boot_id for one in result if isinstance(one, Gathered)][-1] == START_NS + 15 * S
-    assert [one.happening.kind for one in result if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT]
+    assert [one.event.kind for one in result if isinstance(one, NumberedEvent)] == [EventKind.DEVICE_REBOOT]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_an_uptime_that_goes_back_is_a_reboot(uptimes: tuple[object, ...], reboo
     lines = [f"snmp,agent_host=l1 uptime={n if isinstance(n, int) else 0}i {START_NS + i * 10 * S}"
              for i, n in enumerate(uptimes) if isinstance(n, int)]  # fmt: skip
     emitted = [one for one in take(fold, lines) if isinstance(one, NumberedEvent)]
-    assert [one.happening.kind for one in emitted] == [EventKind.DEVICE_REBOOT] * reboots
+    assert [one.event.kind for one in emitted] == [EventKind.DEVICE_REBOOT] * reboots
 
 
 def test_past_the_bound_of_ports_and_devices_nothing_is_retained() -> None:

@@ -9,7 +9,7 @@ from collectors.kernel import signals as nic
 from streams.fabric.catalogue import CATALOGUE, Metric
 from tests.fixtures.bridge_records import START_NS, all_of, fold_of, merged
 
-ETHTOOL = [*nic.STATISTICS, *nic.PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", *telegraf_ethtool.OWN]
+ETHTOOL = [*nic.STATISTICS, *nic.PHYSICAL, "rx_err_lane_3_phy", "tx_prio5_pause", *telegraf_ethtool.ADDED]
 
 
 def test_of_ethtools_statistics_the_wires_own_is_the_better_witness() -> None:
