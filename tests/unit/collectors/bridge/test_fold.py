@@ -87,7 +87,7 @@ def test_a_poisoned_record_is_refused_by_name_and_the_stream_goes_on() -> None:
     ]
     refused = [one for one in result if isinstance(one, Refused)]
     assert [(one.offset, one.value) for one in refused] == [(1, b"{"), (2, b"\xff\xfe")]
-    assert "no JSON" in refused[0].reason and "no UTF-8" in refused[1].reason
+    assert "not JSON" in refused[0].reason and "not UTF-8" in refused[1].reason
     assert fold._metrics.value("poisoned") == 2
     assert merged(one for one in result if isinstance(one, Gathered)).keys() == {"Ethernet1", "Ethernet2"}
 

@@ -90,7 +90,7 @@ async def test_nothing_to_print_is_reported(tmp_path: Path) -> None:
         _ = [row async for row in once(Params(file=Path("no/such")), Core())]
     empty = tmp_path / "empty"
     empty.write_text("cpu,host=a usage=1\n")
-    with pytest.raises(Retry, match="nothing that is ours"):
+    with pytest.raises(Retry, match="no known values"):
         _ = [row async for row in once(Params(file=empty), Core())]
-    with pytest.raises(Misconfigured, match="which topics"):
+    with pytest.raises(Misconfigured, match="no source topics"):
         _ = [row async for row in once(Params(), Core())]
