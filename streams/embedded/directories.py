@@ -24,7 +24,7 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _xdg(environ: Mapping[str, str], name: str, below_home: str) -> Path:
-    # The XDG specification says that a relative path is invalid and to be ignored.
+    # By the XDG specification a relative path is invalid and ignored.
     given = Path(environ.get(name, ""))
     return (given if given.is_absolute() else Path.home() / below_home) / "railsight"
 

@@ -50,7 +50,7 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """Where its broker says what goes wrong; the run before that is in `server.old.log`."""
+        """The log of its broker; that of the run before is `server.old.log`."""
         return self.folder / "server.log"
 
     @property

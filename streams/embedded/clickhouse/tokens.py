@@ -1,6 +1,6 @@
 """Splits statements into tokens by ClickHouse's lexical rules.
 
-It knows no grammar. What the tokens mean is statement.py's to say.
+It has no grammar; statement.py interprets the tokens.
 Offsets are those of the text, so a text decoded as Latin-1 gives offsets of bytes.
 """
 

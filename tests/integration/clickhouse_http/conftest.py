@@ -1,4 +1,4 @@
-"""One server for all that ask it, a client who may do everything and one who may read."""
+"""Provides one server, a client with all privileges and a read-only one."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.integration.clickhouse_http.plain import Client
 
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClickHouse]:
-    """One server with a user who may do everything and one who may read."""
+    """Yield a server with a user with all privileges and a read-only one."""
     users = (User("default"), User("reader", "pw", read_only=True))
     limits = Limits(server_memory_bytes=2 << 30, query_memory_bytes=256 << 20, concurrent_queries=4)
     params = ClickHouseParams(data=tmp_path_factory.mktemp("clickhouse"), users=users, limits=limits)

@@ -1,4 +1,4 @@
-"""A plain HTTP client of the embedded ClickHouse, and what it got."""
+"""Provides a plain HTTP client of the embedded ClickHouse."""
 
 import http.client
 import time

@@ -1,4 +1,4 @@
-"""The HTTP interface of the embedded ClickHouse: who may do what, and what nobody may."""
+"""Tests the HTTP interface of the embedded ClickHouse: the privileges of users."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def test_a_reader_reads(reader: Client) -> None:
     ],
 )
 def test_a_reader_does_nothing_else(reader: Client, sql: str, parameters: dict[str, Any]) -> None:
-    """Nothing is written, nobody's query ended, and the mode is not left."""
+    """A reader cannot write, kill queries or leave the mode."""
     writer = Client(reader.port)
     writer.ask("CREATE TABLE IF NOT EXISTS for_reader (a Int8) ENGINE = MergeTree ORDER BY a")
     got = reader.ask(sql, **parameters)
@@ -48,7 +48,7 @@ def test_a_get_writes_nothing(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("user", "key"), [("reader", ""), ("reader", "default"), ("nobody", "pw")])
-def test_nobody_else_gets_in(client: Client, user: str, key: str) -> None:
+def test_other_users_are_refused(client: Client, user: str, key: str) -> None:
     """403 and AUTHENTICATION_FAILED, whether the name or the password is wrong."""
     got = client.ask("SELECT 1", headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": key})
     assert (got.status, got.code) == (403, 516)
@@ -81,7 +81,7 @@ def test_nobody_else_gets_in(client: Client, user: str, key: str) -> None:
     ],
 )
 def test_no_client_reaches_beyond_the_database(client: Client, sql: str) -> None:
-    """Files, processes and other hosts are refused, by the face or by the engine's own grants."""
+    """Files, processes and other hosts are refused, by the server or by the engine's grants."""
     got = client.ask(sql)
     assert got.status >= 400, got.text
     assert got.code in {36, 60, 78, 81, 358, 497, 514}, got.text

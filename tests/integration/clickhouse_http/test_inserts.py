@@ -1,4 +1,4 @@
-"""The HTTP interface of the embedded ClickHouse: data that comes in, in every format, and compression both ways."""
+"""Tests the HTTP interface of the embedded ClickHouse: inserts in every format, and compression both ways."""
 
 import gzip
 import http.client
@@ -124,7 +124,7 @@ def test_an_insert_may_select_from_its_data(client: Client) -> None:
     assert client.ask(f"SELECT DISTINCT *, count() OVER () FROM {table}").text == "20\tY\t3"
 
 
-def test_an_upload_that_breaks_off_inserts_nothing(client: Client) -> None:
+def test_an_aborted_upload_inserts_nothing(client: Client) -> None:
     """Half a body is no INSERT."""
     table = client.table()
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)

@@ -1,4 +1,4 @@
-"""The HTTP interface of the embedded ClickHouse: queries, their parameters and settings, answers and errors."""
+"""Tests the HTTP interface of the embedded ClickHouse: queries, parameters, settings, responses and errors."""
 
 import http.client
 import json
@@ -11,21 +11,21 @@ from tests.integration.clickhouse_http.plain import Client, until
 
 
 def test_health_is_answered_without_a_query(client: Client) -> None:
-    """/ping, /replicas_status and / say Ok; any other path is not found."""
+    """/ping, /replicas_status and / return Ok; any other path is not found."""
     for path in ("/ping", "/replicas_status", "/"):
         assert client.ask(method="GET", path=path).body == b"Ok.\n"
     assert client.ask(method="GET", path="/nothing").status == 404
 
 
-def test_a_query_may_stand_in_the_url_the_body_or_both(client: Client) -> None:
+def test_a_query_may_be_in_the_url_the_body_or_both(client: Client) -> None:
     """As the server does, the URL's part comes first."""
     assert client.ask(method="GET", query="SELECT 1").text == "1"
     assert client.ask("SELECT 1").text == "1"
     assert client.ask("+ 1", query="SELECT 1").text == "2"
 
 
-def test_an_answer_says_what_it_is(client: Client) -> None:
-    """Format, query id, time zone and a summary stand in the headers."""
+def test_a_response_has_its_format_in_the_headers(client: Client) -> None:
+    """Format, query id, time zone and a summary are in the headers."""
     headers = client.ask("SELECT 1", query_id="mine", default_format="JSONEachRow").headers
     assert headers["x-clickhouse-query-id"] == "mine"
     assert headers["x-clickhouse-format"] == "JSONEachRow"
@@ -125,7 +125,7 @@ def test_errors_carry_the_servers_code_and_status(client: Client, sql: str, stat
 
 
 def test_an_error_in_midstream_is_marked_in_the_body(client: Client) -> None:
-    """What is out is out; the error follows between the marks that the header announced."""
+    """Sent data stays; the error follows between the marks with the tag of the header."""
     got = client.ask("SELECT throwIf(number = 5000000) FROM numbers(10000000)", max_block_size=1000)
     tag = got.headers["x-clickhouse-exception-tag"].encode()
     assert got.status == 200
@@ -134,8 +134,8 @@ def test_an_error_in_midstream_is_marked_in_the_body(client: Client) -> None:
     assert tail.endswith(tag + b"\r\n__exception__\r\n")
 
 
-def test_wait_end_of_query_keeps_the_status_true(client: Client) -> None:
-    """Who waits for the end gets the error by its status, however much came before it."""
+def test_wait_end_of_query_keeps_the_status_correct(client: Client) -> None:
+    """A client that waits for the end gets the error by its status, whatever preceded it."""
     got = client.ask("SELECT throwIf(number = 5000000) FROM numbers(10000000)", wait_end_of_query=1)
     assert (got.status, got.code) == (500, 395)
 

@@ -1,4 +1,4 @@
-"""The HTTP interface of the embedded ClickHouse: sessions, and how much goes on at once."""
+"""Tests the HTTP interface of the embedded ClickHouse: sessions, and the limit of concurrent queries."""
 
 import threading
 import uuid
@@ -51,7 +51,7 @@ def test_a_session_is_free_once_its_answer_ended(client: Client) -> None:
 
 
 def test_too_many_queries_at_once_are_refused(client: Client) -> None:
-    """Of eight at once four are served, and the others are told with the server's code."""
+    """Four of eight concurrent queries are served, and the others are refused with the server's code."""
     with ThreadPoolExecutor(8) as pool:
         codes = sorted(one.code for one in pool.map(client.ask, ["SELECT sleep(2)"] * 8))
     assert codes == [0, 0, 0, 0, 202, 202, 202, 202]

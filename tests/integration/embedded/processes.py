@@ -1,4 +1,4 @@
-"""What the tests of the embedded servers ask the kernel: who runs, and who still does after a while."""
+"""Provides processes and queries of running processes for the tests of the embedded servers."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def running(marker: str, *, without: str = "") -> list[int]:
 
 
 def until(condition: Callable[[], bool], within_s: float) -> bool:
-    """Wait for a condition, and say whether it came true in time."""
+    """Wait for a condition; return whether it was met in time."""
     give_up = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > give_up:

@@ -1,4 +1,4 @@
-"""The embedded Kafka as its users meet it: it starts, keeps what it acknowledged, and ends with its parent."""
+"""Tests the embedded Kafka: it starts, retains acknowledged records, and ends with its parent."""
 
 import asyncio
 import os
@@ -150,8 +150,8 @@ def test_a_taken_port_is_refused_by_its_number_and_nothing_stays(tmp_path: Path)
     assert running(str(tmp_path)) == []
 
 
-def test_a_port_taken_behind_our_back_is_told_from_the_brokers_log(tmp_path: Path) -> None:
-    """When a port is lost between two runs of a node, its restart says so, and the cluster can be stopped."""
+def test_a_port_taken_between_two_runs_is_reported_from_the_log(tmp_path: Path) -> None:
+    """If a port is lost between two runs of a node, its restart raises an error, and the cluster can be stopped."""
     kafka = EmbeddedKafka(KafkaParams(data=tmp_path))
     with kafka, socket.socket() as thief:
         host, port = kafka.bootstrap.split(":")
@@ -191,7 +191,7 @@ def _timed_start(data: Path) -> float:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_the_command_says_where_it_is_and_ends_when_asked(tmp_path: Path, number: signal.Signals) -> None:
+def test_the_command_prints_its_address_and_ends_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
     """`railsight broker` prints its address once it takes requests, and ends with 0 and no process left."""
     with python(BROKER_COMMAND, "--data", tmp_path) as broker:
         host, port = first_line(broker).split(":")
@@ -202,17 +202,17 @@ def test_the_command_says_where_it_is_and_ends_when_asked(tmp_path: Path, number
 
 
 def test_the_command_ends_when_its_broker_does(tmp_path: Path) -> None:
-    """A broker that dies by itself is one line and exit code 1, for a supervisor to see."""
+    """A broker that ends by itself causes one line and exit code 1, for a supervisor."""
     with python(BROKER_COMMAND, "--data", tmp_path, "--json") as broker:
         assert str(tmp_path) in first_line(broker)
         (java,) = running(f"{tmp_path}/node-1", without="parent_watchdog.py")
         os.kill(java, signal.SIGKILL)
-        said = broker.communicate(timeout=15)[1]
+        stderr = broker.communicate(timeout=15)[1]
     assert broker.returncode == 1
-    assert said == f"railsight broker: broker 1 ended on its own; see {tmp_path}/node-1/server.log\n"
+    assert stderr == f"railsight broker: broker 1 ended on its own; see {tmp_path}/node-1/server.log\n"
 
 
-def test_the_command_says_one_line_when_it_cannot_start(tmp_path: Path) -> None:
+def test_the_command_prints_one_line_if_it_cannot_start(tmp_path: Path) -> None:
     """What is misconfigured is one line on standard error and exit code 2."""
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-c", BROKER_COMMAND, "--data", str(tmp_path / "file")]

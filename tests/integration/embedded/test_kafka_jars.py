@@ -70,7 +70,7 @@ def mirror(jars: tuple[Path, ...]) -> Iterator[Mirror]:
 def nowhere() -> Iterator[str]:
     """Yield the address of a repository that refuses every connection."""
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can take the port meanwhile
+        held.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process takes the port
         yield f"http://127.0.0.1:{held.getsockname()[1]}/m2"
 
 
@@ -89,7 +89,7 @@ def test_an_empty_cache_is_filled_and_only_what_is_damaged_is_fetched_again(tmp_
 
 
 def test_no_network_and_an_empty_cache_is_one_line(tmp_path: Path, nowhere: str) -> None:
-    """The line names jars and says how to do without a network; nothing half fetched stays."""
+    """The line names jars and the alternative to a network; no partial download remains."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "RAILSIGHT_MAVEN_REPOSITORY": nowhere}
     with pytest.raises(Misconfigured, match=r"cannot fetch 46 jars \(.*refused.*RAILSIGHT_KAFKA_JARS") as refused:
         provide(environ=environ)

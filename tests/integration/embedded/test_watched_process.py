@@ -42,7 +42,7 @@ subprocess.run([sys.executable, "-c", "import time; time.sleep(600)", sys.argv[1
 
 @pytest.fixture
 def marker() -> Iterator[str]:
-    """A word that only this test's processes have in their command lines; none of them stays."""
+    """Yield a string that only this test's processes have in their command lines, and end them."""
     made = uuid.uuid4().hex
     yield made
     for pid in running(made):
@@ -55,7 +55,7 @@ def ready(log: Path) -> bool:
 
 @pytest.mark.parametrize("fork", ["", "fork"])
 def test_a_killed_parent_leaves_no_server(tmp_path: Path, marker: str, fork: str) -> None:
-    """After kill -9 the server goes, though a thread started it and a forked child holds the parent's pipe."""
+    """After kill -9 the server ends, although a thread started it and a forked child has the parent's pipe."""
     with python(PARENT, marker, tmp_path / "log", fork) as parent:
         assert first_line(parent) == "started"
         assert until(lambda: bool(running(f"server-{marker}", without="parent_watchdog.py")), 5)
@@ -63,8 +63,8 @@ def test_a_killed_parent_leaves_no_server(tmp_path: Path, marker: str, fork: str
     assert until(lambda: not running(f"server-{marker}"), 5)
 
 
-def test_a_killed_guard_takes_the_server_with_it(tmp_path: Path, marker: str) -> None:
-    """Not even the loss of the guard leaves a server behind."""
+def test_killing_the_watchdog_kills_the_server(tmp_path: Path, marker: str) -> None:
+    """The server ends even if the watchdog is killed."""
     server = WatchedProcess([sys.executable, "-c", "import time; time.sleep(600)", marker], tmp_path / "log")
     assert until(lambda: bool(running(marker, without="parent_watchdog.py")), 5)
     (guard,) = set(running(marker)) - set(running(marker, without="parent_watchdog.py"))
@@ -82,7 +82,7 @@ def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path)
     assert server.exit_code == 128 + signal.SIGKILL
 
 
-def test_what_the_server_started_ends_with_it(tmp_path: Path, marker: str) -> None:
+def test_the_children_of_the_server_end_with_it(tmp_path: Path, marker: str) -> None:
     """A killed JVM's helper process does not go on alone."""
     server = WatchedProcess([sys.executable, "-c", HAS_A_CHILD, f"child-{marker}"], tmp_path / "log")
     assert until(lambda: len(running(f"child-{marker}", without="parent_watchdog.py")) == 2, 5)
@@ -98,16 +98,16 @@ def test_the_exit_code_is_the_servers(tmp_path: Path, code: str, reported: int) 
     server.stop()
 
 
-def test_a_command_that_cannot_run_says_so_in_its_log(tmp_path: Path) -> None:
-    """A missing program is an exit code and one line, not a guard that waits."""
+def test_a_command_that_cannot_run_is_reported_in_its_log(tmp_path: Path) -> None:
+    """A missing program gives an exit code and one line, not a waiting watchdog."""
     server = WatchedProcess([tmp_path / "missing"], tmp_path / "log")
     assert server.wait(10) == 127
     assert (tmp_path / "log").read_text() == f"cannot run {tmp_path}/missing: No such file or directory\n"
     server.stop()
 
 
-def test_what_the_server_holds_is_held_until_it_ends(tmp_path: Path) -> None:
-    """A descriptor handed over, such as a folder's lock, stays open in the server and nowhere else."""
+def test_an_inherited_descriptor_stays_open_until_the_server_ends(tmp_path: Path) -> None:
+    """An inherited descriptor, such as a folder's lock, stays open in the server only."""
     reader, writer = os.pipe()
     server = WatchedProcess(
         [sys.executable, "-c", "import time; time.sleep(600)"], tmp_path / "log", inherited=(writer,)

@@ -1,4 +1,4 @@
-"""The broker's jars: what the lock says is what runs, or nothing runs."""
+"""Tests the broker's jars: only the jars of the lock are used."""
 
 import errno
 import hashlib
@@ -52,7 +52,7 @@ def test_a_lock_line_is_coordinates_digest_and_size() -> None:
     ],
 )
 def test_a_line_that_pins_nothing_is_refused_by_its_number(line: str) -> None:
-    """A lock that would let an unverified jar in is not read at all."""
+    """A lock that would allow an unverified jar is refused."""
     with pytest.raises(ValueError, match="line 2"):
         parse_lock(f"# a comment\n{line}\n")
 
@@ -74,7 +74,7 @@ def test_a_jar_is_only_itself(tmp_path: Path) -> None:
         assert JARS[0].is_at(path) is right
 
 
-def test_what_the_cache_lacks_is_fetched_once(tmp_path: Path, repository: Repository) -> None:
+def test_missing_jars_are_fetched_once(tmp_path: Path, repository: Repository) -> None:
     """The first call fetches everything, the second nothing, and no scratch folder stays."""
     paths = bring(tmp_path, repository)
     assert [path.read_bytes() for path in paths] == list(CONTENT.values())
@@ -94,7 +94,7 @@ def test_a_damaged_and_a_missing_jar_are_fetched_again_and_no_other(tmp_path: Pa
     assert sorted(repository.asked) == [JARS[0].name, JARS[2].name]
 
 
-def test_what_comes_with_another_digest_never_reaches_the_cache(tmp_path: Path, repository: Repository) -> None:
+def test_a_jar_with_another_digest_never_reaches_the_cache(tmp_path: Path, repository: Repository) -> None:
     """A repository that serves other bytes is refused by the jar's name; the good ones are kept."""
     repository.files[JARS[1].name] = b"evil!!"
     with pytest.raises(Misconfigured, match=r"cannot fetch beta-2\.0\.jar \(the download has another SHA-256"):
@@ -103,8 +103,8 @@ def test_what_comes_with_another_digest_never_reaches_the_cache(tmp_path: Path, 
     assert {path.name for path in held.iterdir()} == {JARS[0].name, JARS[2].name}
 
 
-def test_without_a_network_one_line_names_the_jar_and_the_way_out(tmp_path: Path, repository: Repository) -> None:
-    """The line names what is missing, why, and the folder of jars that does without a network."""
+def test_without_a_network_one_line_names_the_jar_and_the_next_step(tmp_path: Path, repository: Repository) -> None:
+    """The line names the jar, the reason, and the folder of jars as an alternative to the network."""
     paths = bring(tmp_path, repository)
     paths[1].unlink()
     repository.refuses = OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
@@ -118,8 +118,8 @@ def test_without_a_network_one_line_names_the_jar_and_the_way_out(tmp_path: Path
     assert "secret" not in line
 
 
-def test_a_repository_that_is_away_is_not_asked_for_every_jar(tmp_path: Path) -> None:
-    """After the first that gets no answer the rest are not tried, so that a dead network is told soon."""
+def test_an_unreachable_repository_is_not_tried_for_every_jar(tmp_path: Path) -> None:
+    """After the first jar without a response the others are not tried, so that the failure is reported soon."""
     repository = Repository({})
     repository.refuses = TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
     many = tuple(Jar("org.example", f"jar{i}", "1", "0" * 64, 1) for i in range(60))
@@ -129,20 +129,20 @@ def test_a_repository_that_is_away_is_not_asked_for_every_jar(tmp_path: Path) ->
 
 
 def test_a_jar_that_the_repository_lacks_is_named(tmp_path: Path, repository: Repository) -> None:
-    """A mirror without one of the jars is told from no network."""
+    """A mirror without one of the jars is distinguished from a missing network."""
     del repository.files[JARS[2].name]
     with pytest.raises(Misconfigured, match=r"gamma-3\.0\.jar \(the repository does not have it\)"):
         bring(tmp_path, repository)
 
 
-def test_a_full_disk_is_told_as_a_full_disk(tmp_path: Path, repository: Repository) -> None:
+def test_a_full_disk_is_reported_as_a_full_disk(tmp_path: Path, repository: Repository) -> None:
     """No space left is not mistaken for no network."""
     repository.refuses = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with pytest.raises(Misconfigured, match=r"cache folder .*: No space left on device"):
         bring(tmp_path, repository)
 
 
-def test_a_folder_of_jars_takes_the_place_of_the_network(tmp_path: Path, repository: Repository) -> None:
+def test_a_folder_of_jars_replaces_the_network(tmp_path: Path, repository: Repository) -> None:
     """A complete folder is used where it is, nothing is fetched, and no cache is made."""
     folder = tmp_path / "carried"
     folder.mkdir()
@@ -155,19 +155,19 @@ def test_a_folder_of_jars_takes_the_place_of_the_network(tmp_path: Path, reposit
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "reason"),
     [(None, r"lacks beta-2\.0\.jar"), (b"wrong!", r"jars that differ from the lock: beta-2\.0\.jar")],
 )
 def test_a_folder_that_lacks_a_jar_or_has_another_is_refused_by_name(
-    tmp_path: Path, repository: Repository, data: bytes | None, says: str
+    tmp_path: Path, repository: Repository, data: bytes | None, reason: str
 ) -> None:
-    """Who points at a folder is told what is wrong with it; it is neither mended nor passed over."""
+    """The error names the wrong jars of a configured folder, which is neither repaired nor ignored."""
     for name, right in CONTENT.items():
         (tmp_path / name).write_bytes(right)
     if data is None:
         (tmp_path / JARS[1].name).unlink()
     else:
         (tmp_path / JARS[1].name).write_bytes(data)
-    with pytest.raises(Misconfigured, match=says):
+    with pytest.raises(Misconfigured, match=reason):
         bring(tmp_path, repository, RAILSIGHT_KAFKA_JARS=str(tmp_path))
     assert repository.asked == []

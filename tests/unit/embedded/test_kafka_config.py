@@ -1,4 +1,4 @@
-"""The properties that the embedded brokers run with."""
+"""Tests the properties of the embedded brokers."""
 
 from pathlib import Path
 
@@ -43,13 +43,13 @@ def test_followers_fetch_the_largest_message() -> None:
     assert found["message.max.bytes"] == found["replica.fetch.max.bytes"] == 4 * 1024 * 1024
 
 
-def test_topics_are_never_made_by_a_misspelt_name() -> None:
+def test_topics_are_never_created_by_a_misspelt_name() -> None:
     """Topics come from the registry alone."""
     assert properties(1, ONE, Path("/data"))["auto.create.topics.enable"] == "false"
 
 
 def test_waiting_requests_are_bounded_by_no_less_than_the_largest() -> None:
-    """The broker refuses to start with a bound below the largest request, 100 MiB unless told otherwise."""
+    """The broker refuses to start with a limit below the largest request, 100 MiB by default."""
     assert properties(1, ONE, Path("/data"))["queued.max.request.bytes"] == 104857600
 
 
@@ -71,6 +71,6 @@ def test_native_parts_are_unpacked_beside_the_data() -> None:
 
 @pytest.mark.parametrize("wrong", [{"broker": 3}, {"brokers": 2}, {"port": 0}, {"heap_mib": 8}])
 def test_a_choice_that_does_not_exist_is_refused_by_name(wrong: dict[str, int]) -> None:
-    """Unknown keys and impossible values never pass in silence."""
+    """Unknown keys and invalid values are errors."""
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         KafkaParams.model_validate(wrong)

@@ -1,4 +1,4 @@
-"""A data folder belongs to one cluster, and its ports stay."""
+"""Tests that a data folder belongs to one cluster with constant ports."""
 
 import os
 import socket
@@ -36,7 +36,7 @@ def listener(port: int = 0) -> socket.socket:
     return taken
 
 
-def test_free_ports_differ_and_no_connection_can_take_them_by_chance() -> None:
+def test_free_ports_differ_and_no_connection_can_take_them() -> None:
     """Ports come from below the ephemeral range, each once."""
     found = free_ports(6)
     assert len(set(found)) == 6
@@ -45,7 +45,7 @@ def test_free_ports_differ_and_no_connection_can_take_them_by_chance() -> None:
 
 
 def test_a_port_with_a_listener_is_not_free() -> None:
-    """What listens is seen; what has stopped listening is not in the way."""
+    """A listener is detected; a closed one is not in the way."""
     with listener() as taken:
         port = taken.getsockname()[1]
         assert not is_free(port)
@@ -62,8 +62,8 @@ def test_a_folder_keeps_its_cluster_and_its_ports(tmp_path: Path, brokers: int) 
     assert prepare_cluster(tmp_path, params) == first
 
 
-def test_a_remembered_port_that_is_taken_gives_way(tmp_path: Path) -> None:
-    """Who did not choose a port gets another one when the old one is taken."""
+def test_a_recorded_port_that_is_taken_is_replaced(tmp_path: Path) -> None:
+    """Without a configured port, another one is used when the old one is taken."""
     before = prepare_cluster(tmp_path, KafkaParams()).ports[0]
     with listener(before.broker):
         after = prepare_cluster(tmp_path, KafkaParams()).ports[0]
@@ -80,7 +80,7 @@ def test_a_given_port_is_used_and_others_follow(tmp_path: Path) -> None:
 
 
 def test_a_given_port_that_is_taken_is_refused_by_its_number(tmp_path: Path) -> None:
-    """Who chose a port is told that it is taken, and gets no other."""
+    """A configured port that is taken is an error, and no other is used."""
     with listener() as taken:
         port = taken.getsockname()[1]
         with pytest.raises(Misconfigured, match=rf"port {port} on 127\.0\.0\.1 is taken"):
@@ -96,7 +96,7 @@ def test_a_cluster_does_not_change_its_size(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"cluster_id": "x", "ports": [{"broker": 1}]}'])
 def test_a_damaged_record_is_one_clear_line(tmp_path: Path, text: str) -> None:
-    """A record that no broker wrote is named, not guessed at."""
+    """An invalid record is an error with its path."""
     (tmp_path / "cluster.json").write_text(text)
     with pytest.raises(Misconfigured, match=r"cluster\.json is not what a broker wrote"):
         prepare_cluster(tmp_path, KafkaParams())
@@ -110,14 +110,14 @@ def test_an_id_never_looks_like_an_option() -> None:
 
 
 def test_a_folder_in_use_is_refused_at_once_while_its_owner_lives(tmp_path: Path) -> None:
-    """The owner's process is named, without a wait: it will not go away by itself."""
-    says = rf"in use by another broker \(process {os.getpid()}\)"
-    with lock(tmp_path, 60), pytest.raises(Misconfigured, match=says), lock(tmp_path, 60):
+    """The owner's process is named without waiting, because it runs on."""
+    reason = rf"in use by another broker \(process {os.getpid()}\)"
+    with lock(tmp_path, 60), pytest.raises(Misconfigured, match=reason), lock(tmp_path, 60):
         pass
 
 
-def test_a_folder_whose_owner_died_is_waited_for(tmp_path: Path) -> None:
-    """A broker on its way out still holds the lock; its successor gets the folder when it is gone."""
+def test_a_folder_whose_owner_has_ended_is_awaited(tmp_path: Path) -> None:
+    """A broker that is stopping still has the lock; its successor gets the folder after its end."""
     (tmp_path / "lock").write_text(f"{_dead_pid()}\n")
     held = os.open(tmp_path / "lock", os.O_RDWR)
     leaving = subprocess.Popen(

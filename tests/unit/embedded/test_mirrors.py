@@ -1,4 +1,4 @@
-"""Which repository the user's Maven settings ask for."""
+"""Tests which repository the user's Maven settings select."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_a_mirror_that_stands_for_central_is_taken(of: str, namespace: str) -> N
 
 @pytest.mark.parametrize("of", ["internal", "*,!central", "external:http:*", ""])
 def test_a_mirror_of_something_else_is_not_taken(of: str) -> None:
-    """A mirror of other repositories says nothing about where Kafka's jars are."""
+    """A mirror of other repositories is not one of Central."""
     assert mirror_of_central(settings(MIRROR.format(of=of, more="")), {}) is None
 
 
@@ -47,7 +47,7 @@ def test_credentials_of_the_mirrors_server_go_with_it_and_are_not_shown() -> Non
 
 
 def test_the_environment_wins_over_the_settings(tmp_path: Path) -> None:
-    """An override for one run needs no edit of a file; without either, jgo's default holds."""
+    """The variable overrides the file; without either, jgo's default applies."""
     path = tmp_path / "settings.xml"
     assert repository({}, path) is None
     path.write_text(settings(MIRROR.format(of="*", more="")))
@@ -58,7 +58,7 @@ def test_the_environment_wins_over_the_settings(tmp_path: Path) -> None:
 def test_settings_that_are_no_xml_are_passed_over_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A broken settings file does not keep the broker from starting, and is told."""
+    """An invalid settings file causes a warning, and the broker starts."""
     path = tmp_path / "settings.xml"
     path.write_text("<settings>")
     assert repository({}, path) is None

@@ -1,4 +1,4 @@
-"""Every compression that a client may choose, in pieces of any size."""
+"""Tests every compression that a client may use, in pieces of any size."""
 
 import bz2
 import gzip
@@ -57,7 +57,7 @@ def test_a_broken_body_is_refused(encoding: str) -> None:
 
 
 def test_an_unknown_encoding_is_refused_by_name() -> None:
-    """A client learns which word was not understood; identity is none."""
+    """The error names the encoding; identity is none."""
     with pytest.raises(ClickHouseError, match="snappier"):
         decoder("snappier", 1)
     assert decoder("identity", 1) is None

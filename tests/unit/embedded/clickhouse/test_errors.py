@@ -1,4 +1,4 @@
-"""Errors carry ClickHouse's code, its wording and its HTTP status."""
+"""Tests that errors have ClickHouse's code, message and HTTP status."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from streams.embedded.clickhouse.response import content_type
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "status"),
+    ("message", "code", "status"),
     [
         ("Code: 60. DB::Exception: no table. (UNKNOWN_TABLE)", 60, 404),
         ("Streaming query failed: Code: 62. DB::Exception: x. (SYNTAX_ERROR)", 62, 400),
@@ -17,9 +17,9 @@ from streams.embedded.clickhouse.response import content_type
         ("something else", 1002, 500),
     ],
 )
-def test_the_code_decides_the_status(said: str, code: int, status: int) -> None:
-    """What the engine says first is told on, and its status is that of the server."""
-    error = from_engine(said)
+def test_the_code_decides_the_status(message: str, code: int, status: int) -> None:
+    """The engine's first code is used, and the status is that of the server."""
+    error = from_engine(message)
     assert (error.code, error.status) == (code, status)
     assert format_error(error, "1.2").startswith(f"Code: {code}. DB::Exception: ")
 

@@ -1,4 +1,4 @@
-"""Walking Native blocks, and making them ones of a later revision."""
+"""Tests parsing Native blocks, and converting them to a later revision."""
 
 import struct
 
@@ -41,7 +41,7 @@ def block(*named: tuple[str, str, bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("kind", TWO_ROWS)
-def test_every_type_is_passed_to_its_very_end(kind: str) -> None:
+def test_every_type_is_skipped_to_its_end(kind: str) -> None:
     """What stands after a column is found, whatever its type."""
     data = block(("a", kind, TWO_ROWS[kind]), ("t", "DateTime", bytes(8)))
     found = list(columns(data))
@@ -50,14 +50,14 @@ def test_every_type_is_passed_to_its_very_end(kind: str) -> None:
     assert list(split(data + data)) == [data, data]
 
 
-def test_a_type_that_cannot_be_walked_says_so() -> None:
+def test_an_unsupported_type_is_an_error() -> None:
     """A block is never taken apart at a guess."""
     with pytest.raises(UnsupportedType):
         list(columns(block(("a", "Dynamic", b"xx"), ("t", "DateTime", bytes(8)))))
     assert list(split(block(("a", "JSON", b"xx")) * 2)) == [block(("a", "JSON", b"xx")) * 2]
 
 
-def test_a_block_cut_short_says_so() -> None:
+def test_a_truncated_block_is_an_error() -> None:
     """The end of the bytes is noticed, not read past."""
     with pytest.raises(UnsupportedType):
         list(columns(block(("a", "UInt64", b"\x00"))))
@@ -73,7 +73,7 @@ def test_an_upgraded_block_names_its_time_zones() -> None:
     assert upgrade(54405, {})(plain) == BLOCK_INFO + plain
 
 
-def test_columns_after_an_unwalkable_one_keep_the_bare_type() -> None:
+def test_columns_after_an_unsupported_one_keep_the_bare_type() -> None:
     """The instants stay right without the zone; a guess could ruin the block."""
     odd = block(("d", "Dynamic", b"xx"), ("t", "DateTime", bytes(8)))
     assert upgrade(54405, {"t": "DateTime('UTC')"})(odd) == BLOCK_INFO + odd

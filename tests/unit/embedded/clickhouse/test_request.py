@@ -1,4 +1,4 @@
-"""How a call is read from its request line, headers and form."""
+"""Tests parsing a request from its parameters, headers and form."""
 
 import base64
 
@@ -18,7 +18,7 @@ def basic(text: str) -> dict[str, str]:
 
 
 def test_what_is_not_of_the_interface_is_a_setting() -> None:
-    """Settings and typed parameters go to the engine, the interface's own words do not."""
+    """Settings and typed parameters go to the engine, the interface's own parameters do not."""
     given = {"query": "SELECT 1", "database": "d", "max_threads": "2", "param_x": "1", "session_id": "s"}
     call = parse_request("POST", given.items(), {})
     assert (call.query, call.database) == ("SELECT 1", "d")
@@ -57,7 +57,7 @@ def test_the_url_goes_before_headers_and_forms() -> None:
         ({}, basic("a:b:c"), ("a", "b:c")),
     ],
 )
-def test_there_are_three_ways_to_say_who_one_is(
+def test_there_are_three_ways_of_authentication(
     parameters: dict[str, str], headers: dict[str, str], who: tuple[str, str]
 ) -> None:
     """URL, headers and Basic are understood alike."""
@@ -67,7 +67,7 @@ def test_there_are_three_ways_to_say_who_one_is(
 
 @pytest.mark.parametrize("headers", [{"authorization": "Basic !"}, {"authorization": "Bearer x"}])
 def test_credentials_that_cannot_be_read_are_refused(headers: dict[str, str]) -> None:
-    """Neither a broken token nor another scheme lets anybody in as default."""
+    """Neither an invalid token nor another scheme authenticates as default."""
     with pytest.raises(ClickHouseError, match="516"):
         parse_request("POST", (), headers)
 
@@ -78,8 +78,8 @@ def test_two_ways_at_once_are_refused() -> None:
         parse_request("POST", (), {"x-clickhouse-user": "a"} | basic("a:b"))
 
 
-def test_only_name_and_password_together_let_in() -> None:
-    """An unknown name and a wrong password are told alike."""
+def test_authentication_needs_name_and_password() -> None:
+    """An unknown name and a wrong password give the same error."""
     assert authenticate(QueryRequest(user="reader", password="secret"), [READER]) is READER
     for call in (QueryRequest(user="reader", password=""), QueryRequest(user="nobody", password="secret")):
         with pytest.raises(ClickHouseError, match="Authentication failed"):
@@ -109,7 +109,7 @@ def test_a_reader_kills_no_queries() -> None:
 
 
 def test_data_in_pieces_is_writing_too() -> None:
-    """An INSERT with data is refused to readers, and to everybody by GET."""
+    """An INSERT with data is refused for readers, and for all users by GET."""
     insert = parse(b"INSERT INTO t VALUES (1)")
     for user, call in ((READER, QueryRequest()), (User("default"), QueryRequest(may_write=False))):
         with pytest.raises(ClickHouseError, match="READONLY"):

@@ -1,4 +1,4 @@
-"""Sessions: who gets one, when it is locked, when it is over."""
+"""Tests sessions: creation, locking and expiry."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which INSERTs go through a table of their own."""
+"""Tests which INSERTs are staged in a temporary table."""
 
 from streams.embedded.clickhouse.staging import staging_table
 

@@ -1,4 +1,4 @@
-"""What a statement is, where an INSERT's data begins, and what no statement may reach."""
+"""Tests parsing statements: their kind, the begin of an INSERT's data, and forbidden functions."""
 
 import pytest
 from hypothesis import given
@@ -108,7 +108,7 @@ def test_what_lies_outside_of_the_database_is_refused(sql: bytes, code: int) -> 
 
 @pytest.mark.parametrize("sql", [b"SELECT 'file(x)'", b"SELECT file FROM t", b"SELECT 1 AS url -- file('x')"])
 def test_the_words_alone_are_not_refused(sql: bytes) -> None:
-    """A column may be called `file`, and a text may speak of files."""
+    """A column may be called `file`, and a text may contain the name of a function."""
     assert parse(sql).kind == "select"
 
 
@@ -130,5 +130,5 @@ def test_bytes_that_are_not_utf8_survive() -> None:
     ("sql", "answers"), [(b"SHOW TABLES", True), (b"KILL QUERY WHERE 0", True), (b"DROP TABLE t", False)]
 )
 def test_what_has_no_result_is_answered_without_a_format(sql: bytes, answers: bool) -> None:
-    """Clients tell an empty result from no result by the format that is announced."""
+    """Clients distinguish an empty result from no result by the format header."""
     assert parse(sql).returns_rows is answers

@@ -39,13 +39,13 @@ def test_blanks_of_utf8_read_as_latin1_are_blanks() -> None:
 
 
 def test_a_quote_that_never_ends_ends_with_the_text() -> None:
-    """Unfinished text gives tokens all the same: the engine is to say what is wrong with it."""
+    """Unterminated text gives tokens too, because the engine reports its error."""
     assert texts("SELECT 'abc") == ["SELECT", "'", "abc"]
 
 
 @given(st.text())
 def test_tokens_never_overlap_and_never_fail(sql: str) -> None:
-    """Whatever a client sends, tokens follow each other and stand where they say."""
+    """For any text, tokens are consecutive and have correct positions."""
     end = 0
     for token in tokens(sql):
         assert end <= token.start < token.end <= len(sql)
