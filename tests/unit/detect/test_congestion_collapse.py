@@ -60,10 +60,10 @@ def readings(
 
 
 def collapses(rows: Iterable[Samples], top: Topology = TOP) -> list[Finding]:
-    """What is said of collapses, and that nothing else is."""
-    said = findings(play(rows, top))
-    assert all(f.condition is Condition.CONGESTION_COLLAPSE for f in said), said
-    return said
+    """Return the collapses; nothing else is published."""
+    published = findings(play(rows, top))
+    assert all(f.condition is Condition.CONGESTION_COLLAPSE for f in published), published
+    return published
 
 
 def of_all(rates: Rates) -> dict[str, Rates]:
@@ -72,7 +72,7 @@ def of_all(rates: Rates) -> dict[str, Rates]:
 
 
 NOT_A_COLLAPSE = {
-    "a job's end: nothing is sent, and nobody pauses": of_all(Rates(paused=0, sent=0)),
+    "a job's end: nothing is sent, and no port pauses": of_all(Rates(paused=0, sent=0)),
     "a phase in which the job computes": of_all(Rates(paused=0.02, sent=0.1)),
     "an all-reduce that is paused for a third of the time, and carries most of what it did": of_all(
         Rates(paused=0.35, sent=0.5)
@@ -88,19 +88,19 @@ NOT_A_COLLAPSE = {
 @pytest.mark.parametrize("case", NOT_A_COLLAPSE)
 @pytest.mark.parametrize("cadence", [1, 10, 30])
 def test_it_is_not(case: str, cadence: float) -> None:
-    """What looks like it says nothing."""
+    """Similar conditions open nothing."""
     assert collapses(readings(NOT_A_COLLAPSE[case], cadence)) == []
 
 
 @pytest.mark.parametrize("cadence", [1, 10, 30])
 def test_hosts_that_are_paused_and_send_far_less_at_once_are_one_finding(cadence: float) -> None:
-    """A minute after it began, one finding of the pod, critical, that says how many hosts send how much less."""
+    """A minute after its begin, one critical finding of the pod, with the hosts and their share of traffic."""
     (found,) = collapses(readings(ALL, cadence))
     assert (found.severity, found.status, found.cause) == (Severity.CRITICAL, Status.RESOLVED, Cause.CONGESTION)
     assert (found.subject.id, found.subject.a) == ("pod:pod1", None)
-    began, told, ended = (after(ns) or 0 for ns in (found.started_at_ns, found.detected_at_ns, found.resolved_at_ns))
+    began, emitted, ended = (after(ns) or 0 for ns in (found.started_at_ns, found.detected_at_ns, found.resolved_at_ns))
     assert 200 - cadence <= began <= 200 + 2 * cadence
-    assert 260 <= told <= 260 + 3 * cadence
+    assert 260 <= emitted <= 260 + 3 * cadence
     assert 400 - 2 * cadence <= ended <= 400 + cadence
     assert found.summary.startswith("6 of 6 hosts of rail 3 in pod1 are paused and send 2")
     assert found.evidence[0].observed == pytest.approx(0.25, abs=0.05)
@@ -113,7 +113,7 @@ def test_hosts_that_are_paused_and_send_far_less_at_once_are_one_finding(cadence
 def test_what_comes_back_within_a_minute_is_the_same_and_nothing_is_lost(
     pause: float, count: int, cadence: float
 ) -> None:
-    """However late after its beginning the second is told."""
+    """However late the second is reported after its begin."""
     own = of_all(Rates(spans=((200, 400), (400 + pause, 600 + pause))))
     found = collapses(readings(own, cadence, until=1000))
     assert after(found[-1].resolved_at_ns) == pytest.approx(600 + pause, abs=2 * cadence)
@@ -121,7 +121,7 @@ def test_what_comes_back_within_a_minute_is_the_same_and_nothing_is_lost(
 
 
 def test_half_of_the_hosts_suffice_and_the_finding_says_who() -> None:
-    """The hosts and the jobs that are hit are those that are stifled."""
+    """The hosts and jobs of the impact are the throttled ones."""
     (found,) = collapses(readings(dict.fromkeys(POD1[:3], Rates())))
     assert found.blast_radius is not None
     assert found.blast_radius.hosts == POD1[:3]
@@ -157,23 +157,23 @@ def test_twice_within_the_quiet_time_is_once() -> None:
 def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None:
     """With what it sends of what it sent before; the same over a restart."""
     rows = [*readings(ALL, hosts=POD1[:1])]
-    said = measured(TOP, rows)
-    assert [s.kind for s in said] == [SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED]
-    assert [span(s) for s in said] == [(200, 260), (400, 410)]
-    assert isinstance(said[0].payload, ThrottledByPauseBegan)
-    assert said[0].payload.tx_ratio == pytest.approx(0.25, rel=0.01)
-    assert f"{said[0].payload.paused_ratio:.0%}" == "60%"
+    published = measured(TOP, rows)
+    assert [s.kind for s in published] == [SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED]
+    assert [span(s) for s in published] == [(200, 260), (400, 410)]
+    assert isinstance(published[0].payload, ThrottledByPauseBegan)
+    assert published[0].payload.tx_ratio == pytest.approx(0.25, rel=0.01)
+    assert f"{published[0].payload.paused_ratio:.0%}" == "60%"
     for t in (200, 210, 250, 260, 410):
-        assert measured(TOP, rows, restart_at=t) == said
+        assert measured(TOP, rows, restart_at=t) == published
 
 
 def test_a_port_through_which_nothing_goes_is_a_storm_and_not_stifled() -> None:
-    """The two are told apart by what still gets through."""
+    """The remaining traffic distinguishes the two."""
     kinds = {s.kind for s in measured(TOP, readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
     assert kinds == {SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED}
 
 
-def test_nothing_is_kept_of_a_healthy_port() -> None:
+def test_a_healthy_port_has_no_state() -> None:
     """Nothing is held of ports that are free, nor after it."""
     stage = Measure(DetectParams())
     stage.start_epoch(1)
@@ -187,15 +187,15 @@ POD2 = tuple(f"pod2-host{n}" for n in range(1, 7))
 
 
 def test_pods_that_share_a_job_are_one_incident() -> None:
-    """The first that was told stands for both, with the hosts and jobs of both; the other is its child."""
+    """The first detected is the root, with the hosts and jobs of both; the other is its child."""
     hosts = (*POD1, *POD2)
     later = dict.fromkeys(POD2, Rates(spans=((230, 400),)))
-    said = collapses(readings({**ALL, **later}, hosts=hosts))
-    assert [f.subject.pod for f in said] == ["pod1", "pod2"]
-    assert [f.parent_id for f in said] == ["", said[0].id]
-    assert said[0].blast_radius is not None
-    assert set(said[0].blast_radius.hosts) == set(hosts)
-    assert said[0].summary.startswith("2 pods of job ")
+    published = collapses(readings({**ALL, **later}, hosts=hosts))
+    assert [f.subject.pod for f in published] == ["pod1", "pod2"]
+    assert [f.parent_id for f in published] == ["", published[0].id]
+    assert published[0].blast_radius is not None
+    assert set(published[0].blast_radius.hosts) == set(hosts)
+    assert published[0].summary.startswith("2 pods of job ")
     apart = TOP.with_jobs(())
     assert [f.parent_id for f in collapses(readings({**ALL, **later}, hosts=hosts), apart)] == ["", ""]
 
@@ -203,25 +203,25 @@ def test_pods_that_share_a_job_are_one_incident() -> None:
 def test_a_collapse_that_is_over_before_another_begins_has_nothing_to_do_with_it() -> None:
     """The same job, ten minutes later."""
     later = dict.fromkeys(POD2, Rates(spans=((700, 900),)))
-    said = collapses(readings({**ALL, **later}, hosts=(*POD1, *POD2), until=1200))
-    assert [f.parent_id for f in said] == ["", ""]
+    published = collapses(readings({**ALL, **later}, hosts=(*POD1, *POD2), until=1200))
+    assert [f.parent_id for f in published] == ["", ""]
 
 
 def test_a_storm_explains_it() -> None:
     """One NIC through which nothing goes any more, in the same pod: the collapse is a child of the storm's root."""
-    said = findings(play(readings({**ALL, POD1[0]: Rates(paused=1.0, sent=0, spans=((195, 420),))}), TOP))
-    assert [f.condition for f in said] == [Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE]
-    assert [f.parent_id for f in said] == ["", said[0].id]
+    published = findings(play(readings({**ALL, POD1[0]: Rates(paused=1.0, sent=0, spans=((195, 420),))}), TOP))
+    assert [f.condition for f in published] == [Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE]
+    assert [f.parent_id for f in published] == ["", published[0].id]
 
 
 def test_a_storm_that_came_after_it_or_holds_others_does_not_explain_it() -> None:
-    """It was told before there was one; or the storm is in another pod, in which no job of this one runs."""
+    """It was detected before the storm; or the storm is in another pod, without a job of this one."""
     after_it = {**ALL, POD1[0]: Rates(paused=1.0, sent=0, spans=((330, 420),))}
     elsewhere = {**ALL, POD2[0]: Rates(paused=1.0, sent=0, spans=((195, 420),))}
     for own, top in ((after_it, TOP), (elsewhere, TOP.with_jobs(()))):
-        said = findings(play(readings(own, hosts=(*POD1, *POD2)), top))
-        assert {f.condition for f in said} == {Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE}
-        assert [f.parent_id for f in said] == ["", ""]
+        published = findings(play(readings(own, hosts=(*POD1, *POD2)), top))
+        assert {f.condition for f in published} == {Condition.CONGESTION_PFC_STORM, Condition.CONGESTION_COLLAPSE}
+        assert [f.parent_id for f in published] == ["", ""]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -49,8 +49,8 @@ class Case:
     again: float = 1e9
 
 
-def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Finding]:
-    """The last revision of what measure and correlate say of it."""
+def published(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Finding]:
+    """Return the last revisions by measure and correlate."""
     top = fabric(case.speeds if case.trained is None else (0,) * 4)
     measure, correlate = Measure(DetectParams()), Correlate(DetectParams())
     outputs = []
@@ -83,7 +83,7 @@ def said(case: Case, last_s: float = 1800, source: Source = SNMP) -> list[Findin
 
 NOT_AN_IMBALANCE = {
     "a healthy fabric, within 3 %": Case((0.78, 0.80, 0.82, 0.80)),
-    "nobody's uplink is half full": Case((0.10, 0.45, 0.30, 0.30)),
+    "no uplink is half full": Case((0.10, 0.45, 0.30, 0.30)),
     "an idle fabric with one flow": Case((0.001, 0.02, 0.001, 0.001), usual=0.001),
     "a burst of three minutes": Case((0.9, 0.5, 0.5, 0.5), until=300),
     "an uplink that is drained": Case((0.0, 0.8, 0.8, 0.8)),
@@ -91,20 +91,20 @@ NOT_AN_IMBALANCE = {
     "a job's end: all fall together": Case((0.01, 0.01, 0.01, 0.01)),
     "all in use but one": Case((0.9, 0.0, 0.0, 0.0)),
     "uplinks of two speeds, filled alike": Case((0.7, 0.7, 0.7, 0.7), speeds=(SPEED, SPEED, 2 * SPEED, 2 * SPEED)),
-    "counters that begin anew, each at its own height": Case(boots=600),
+    "counters that restart, each at its own value": Case(boots=600),
 }
 
 
 @pytest.mark.parametrize("case", NOT_AN_IMBALANCE)
 def test_it_is_not(case: str) -> None:
-    """What looks like it says nothing."""
-    assert said(NOT_AN_IMBALANCE[case]) == []
+    """Similar conditions open nothing."""
+    assert published(NOT_AN_IMBALANCE[case]) == []
 
 
 @pytest.mark.parametrize("trained", [None, SPEED])
 def test_an_uplink_that_carries_more_for_minutes_is_found(trained: float | None) -> None:
-    """Opens after five windows, says who is off and who is full, and closes after five even ones."""
-    (found,) = said(Case((0.9, 0.6, 0.6, 0.6), trained=trained))
+    """Opens after five windows, names the deviant and the full uplink, and closes after five even ones."""
+    (found,) = published(Case((0.9, 0.6, 0.6, 0.6), trained=trained))
     assert (found.severity, found.status, found.final) == (Severity.WARNING, Status.RESOLVED, True)
     assert found.subject.id == f"device:{LEAF}"
     assert after(found.started_at_ns) == pytest.approx(120, abs=60)
@@ -120,18 +120,18 @@ def test_an_uplink_that_carries_more_for_minutes_is_found(trained: float | None)
 
 def test_one_that_carries_too_little_is_found() -> None:
     """A bundle that lost a member carries half."""
-    (found,) = said(Case((0.35, 0.7, 0.7, 0.7)))
+    (found,) = published(Case((0.35, 0.7, 0.7, 0.7)))
     assert found.evidence[0].at == Endpoint(LEAF, "u0")
 
 
 def test_it_stays_open_while_nobody_reads_the_switch() -> None:
     """No window is no even window."""
-    (found,) = said(Case((0.9, 0.6, 0.6, 0.6), until=1e9), last_s=700)
+    (found,) = published(Case((0.9, 0.6, 0.6, 0.6), until=1e9), last_s=700)
     assert found.resolved_at_ns is None
 
 
 def test_two_sources_are_one_window() -> None:
-    """Whichever comes first: the first source by its number speaks."""
+    """The first source by number counts, whichever arrives first."""
 
     def window(n: int, source: Source, first: float) -> PeerWindow:
         values = (first, 2e12, 2e12, 2e12, SPEED, SPEED, SPEED, SPEED)
@@ -150,7 +150,7 @@ def test_two_sources_are_one_window() -> None:
             values,
         )
 
-    params, told = DetectParams(), []
+    params, emitted = DetectParams(), []
     rows = [window(n, source, 2.9e12 if source is Source.SOURCE_GNMI else 2e12) for n in range(6)
             for source in (Source.SOURCE_GNMI, Source.SOURCE_SNMP)]  # fmt: skip
     for order in (rows, rows[::-1]):
@@ -158,16 +158,16 @@ def test_two_sources_are_one_window() -> None:
         for row in order:
             own = with_mark(own, mark_of(params.imbalance, row))
         context = Context(params.shared, topology(), at(600), SharedEvidence(), {})
-        _, said_, due = evaluate(params.imbalance, LEAF, own, context)
-        told.append((said_, due))
-    assert told[0] == told[1]
-    assert len(told[0][0]) == 1
-    assert told[0][1] == at(990), "ten minutes after the last bad window, and the lateness"
+        _, episodes_, due = evaluate(params.imbalance, LEAF, own, context)
+        emitted.append((episodes_, due))
+    assert emitted[0] == emitted[1]
+    assert len(emitted[0][0]) == 1
+    assert emitted[0][1] == at(990), "ten minutes after the last bad window, and the lateness"
 
 
 def test_it_is_over_though_an_uplink_is_down_ever_since() -> None:
-    """No window can be compared any more, and none was bad for ten minutes: nobody is to close it by hand."""
-    (found,) = said(Case((0.9, 0.6, 0.6, 0.6), down={"u3": (840, 7200)}), last_s=3600)
+    """No window can be compared any more, and none was bad for ten minutes: it closes by itself."""
+    (found,) = published(Case((0.9, 0.6, 0.6, 0.6), down={"u3": (840, 7200)}), last_s=3600)
     assert (found.status, found.final) == (Status.RESOLVED, True)
     assert found.resolved_at_ns is not None
     assert after(found.resolved_at_ns) == pytest.approx(840, abs=60)
@@ -176,4 +176,4 @@ def test_it_is_over_though_an_uplink_is_down_ever_since() -> None:
 def test_a_switch_that_is_uneven_once_more_is_another_finding() -> None:
     """An hour later, and none of the windows between them could be compared."""
     uneven = Case((0.9, 0.6, 0.6, 0.6), down={"u3": (840, 4500)}, again=4800)
-    assert len(said(uneven, last_s=5400)) == 2
+    assert len(published(uneven, last_s=5400)) == 2

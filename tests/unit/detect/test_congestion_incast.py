@@ -61,13 +61,13 @@ def readings(
 
 
 def incasts(rows: Iterable[Samples]) -> list[Finding]:
-    """What is said of it."""
+    """Return the incasts that are published."""
     ordered = sorted(rows, key=lambda row: row.sampled_at_ns)
     return [f for f in findings(play(ordered, TOP)) if f.condition is Condition.CONGESTION_INCAST]
 
 
 NOT_AN_INCAST = {
-    "a full link that nobody marks": Into(fill=0.99),
+    "a full link without marks": Into(fill=0.99),
     "an all-reduce at full load, marked now and then": Into(fill=0.97, marked=0.01),
     "a burst of forty seconds": Into(fill=0.97, marked=0.5, spans=((120, 160),)),
     "marks on a link that is not full": Into(fill=0.7, marked=0.3),
@@ -81,7 +81,7 @@ NOT_AN_INCAST = {
 
 @pytest.mark.parametrize("case", NOT_AN_INCAST)
 def test_it_is_not(case: str) -> None:
-    """What looks like it says nothing."""
+    """Similar conditions open nothing."""
     assert incasts(readings(NOT_AN_INCAST[case])) == []
 
 
@@ -96,7 +96,7 @@ INCASTS = {
 
 @pytest.mark.parametrize("case", INCASTS)
 def test_it_is_found_after_a_minute(case: str) -> None:
-    """At one of the pod's hosts; the cause says whether the fabric or the host is at fault."""
+    """At one of the pod's hosts; the cause is the fabric or the host."""
     own, cause = INCASTS[case]
     (found,) = incasts(readings(own))
     assert (found.severity, found.status, found.final) == (Severity.WARNING, Status.RESOLVED, True)
@@ -127,7 +127,7 @@ def test_a_load_that_crowds_half_of_the_peers_is_none(hosts: Sequence[int]) -> N
 def test_what_comes_back_within_two_minutes_is_the_same_and_nothing_is_lost(
     pause: float, count: int, cadence: float
 ) -> None:
-    """However late after its beginning the second is told."""
+    """However late the second is reported after its begin."""
     own = Into(fill=0.97, marked=0.4, spans=((120, 420), (420 + pause, 720 + pause)))
     found = incasts(readings(own, last_s=1500, cadence=cadence))
     assert [after(one.resolved_at_ns) for one in found][-1] == pytest.approx(720 + pause, abs=cadence)
@@ -151,8 +151,8 @@ def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() ->
     (found,) = incasts(readings(Into(fill=0.97, marked=0.4, spans=((120, 1e9),)), last_s=300))
     assert found.resolved_at_ns is None
 
-    def told(restart: float | None) -> list[Symptom]:
-        stage, said = Measure(DetectParams()), []
+    def emitted(restart: float | None) -> list[Symptom]:
+        stage, published = Measure(DetectParams()), []
         stage.start_epoch(1)
         stage.set_topology(TOP)
         for row in readings(Into(fill=0.97, marked=0.4)):
@@ -161,9 +161,9 @@ def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() ->
                 stage.start_epoch(2)
                 stage.set_topology(TOP)
                 stage.restore(data)
-            said += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
-        return said
+            published += [o.message for o in stage.process([row]) if isinstance(o.message, Symptom)]
+        return published
 
-    assert [s.kind for s in told(None)] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]
+    assert [s.kind for s in emitted(None)] == [SymptomKind.INCAST_BEGAN, SymptomKind.INCAST_ENDED]
     for moment in (130, 150, 180, 200, 430):
-        assert told(moment) == told(None)
+        assert emitted(moment) == emitted(None)

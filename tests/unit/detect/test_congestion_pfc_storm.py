@@ -68,7 +68,7 @@ def readings(own: Rates, cadence: float = 10, until: float = 300) -> Iterator[Sa
 
 
 def storms_in(rows: Iterable[Message]) -> list[Finding]:
-    """What is said of pause."""
+    """Return the symptoms of pause."""
     return [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
 
 
@@ -85,15 +85,15 @@ NOT_A_STORM = {
     ),
     "a job's end: neither traffic nor pause": Rates(),
     "an idle port that is paused for a moment": Rates(frames=40, useconds=3_400, transitions=1),
-    "frames that nobody can turn into time": Rates(frames=FOREVER_PAUSED, speed=None),
-    "microseconds say otherwise than frames": Rates(frames=FOREVER_PAUSED, useconds=100_000),
+    "frames that cannot be converted to time": Rates(frames=FOREVER_PAUSED, speed=None),
+    "microseconds contradict frames": Rates(frames=FOREVER_PAUSED, useconds=100_000),
 }
 
 
 @pytest.mark.parametrize("case", NOT_A_STORM)
 @pytest.mark.parametrize("cadence", [1, 10, 30])
 def test_it_is_not(case: str, cadence: float) -> None:
-    """What looks like it says nothing."""
+    """Similar conditions open nothing."""
     unknown = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1), at(0)))
     top = unknown if NOT_A_STORM[case].speed is None else TOP
     assert findings(play(readings(NOT_A_STORM[case], cadence), top)) == []
@@ -111,7 +111,7 @@ STORMS = {
 @pytest.mark.parametrize("case", STORMS)
 @pytest.mark.parametrize(("cadence", "detected"), [(1, 103), (10, 110), (30, 150)])
 def test_it_is_found_with_the_reading_that_shows_it(case: str, cadence: float, detected: float) -> None:
-    """Three seconds of it, or the first whole interval between two readings; the direction says who pauses."""
+    """Three seconds, or the first whole interval between two readings; the direction shows which end pauses."""
     (found,) = findings(play(readings(STORMS[case], cadence), TOP))
     assert (found.condition, found.severity) == (Condition.CONGESTION_PFC_STORM, Severity.CRITICAL)
     assert after(found.detected_at_ns) == detected
@@ -125,7 +125,7 @@ def test_it_is_found_with_the_reading_that_shows_it(case: str, cadence: float, d
 
 
 def test_a_hole_in_the_readings_does_not_end_it() -> None:
-    """What was not read is not over: it stays open, and the next reading says so."""
+    """An unread port stays open, and the next reading confirms it."""
     rows = [s for s in readings(STORMS["by frames"]) if not at(120) <= s.sampled_at_ns < at(150)]
     (found,) = storms_in(rows)
     assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
@@ -133,8 +133,8 @@ def test_a_hole_in_the_readings_does_not_end_it() -> None:
     assert found.status in (Status.OPEN, Status.UPDATED)
 
 
-def test_counters_that_begin_anew_are_no_pause() -> None:
-    """After a boot nothing is known until two readings were made, and a counter that fell says nothing."""
+def test_counters_that_restart_are_no_pause() -> None:
+    """After a boot two readings are needed, and a counter that fell is ignored."""
     rows = [
         samples("pod1-host2", t, {}, source=NIC, boot_id=1 + (t >= 100), sequence=t, indexed={
             (Metric.PFC_RX_FRAMES, 3): {"mlx5_3": 9e9 if t < 100 else 3e6 * (t >= 110)},
@@ -165,28 +165,28 @@ def tree(until: float = 400) -> dict[str, list[tuple[float, float]]]:
     return held
 
 
-def said_of(world: SmallWorld, until: float = 900) -> list[Finding]:
+def findings_of(world: SmallWorld, until: float = 900) -> list[Finding]:
     """All revisions about storms."""
-    said = play([*world.rounds(until), *statuses(world, until)], world.topology)
-    return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
+    published = play([*world.rounds(until), *statuses(world, until)], world.topology)
+    return [f for f in published if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
 
 
 def test_the_root_is_the_port_whose_device_pauses_without_being_paused() -> None:
     """Over two pods: one finding without a parent, all others its children, at most one page."""
-    said = findings(said_of(SmallWorld(topology=TOP, pausing=tree())))
-    (root,) = [f for f in said if not f.parent_id]
+    published = findings(findings_of(SmallWorld(topology=TOP, pausing=tree())))
+    (root,) = [f for f in published if not f.parent_id]
     assert root.subject.a is not None
     assert f"{root.subject.a.device}/{root.subject.a.port}" == PORT
-    assert len(said) == 8
-    assert {f.parent_id for f in said if f.id != root.id} == {root.id}
-    assert {f.cause for f in said} == {Cause.NIC}
-    assert {f.subject.pod for f in said} == {"pod1", "pod2"}
-    assert all(f.confidence == BOTH_ENDS for f in said)
+    assert len(published) == 8
+    assert {f.parent_id for f in published if f.id != root.id} == {root.id}
+    assert {f.cause for f in published} == {Cause.NIC}
+    assert {f.subject.pod for f in published} == {"pod1", "pod2"}
+    assert all(f.confidence == BOTH_ENDS for f in published)
 
 
-def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
-    """The root says who runs where the pause comes from, and which jobs cannot send."""
-    (root,) = [f for f in findings(said_of(SmallWorld(topology=TOP, pausing=tree()))) if not f.parent_id]
+def test_the_root_names_the_job_at_its_origin_and_the_paused_ones() -> None:
+    """The root names the job at the origin of the pause, and the jobs that cannot send."""
+    (root,) = [f for f in findings(findings_of(SmallWorld(topology=TOP, pausing=tree()))) if not f.parent_id]
     assert root.blast_radius is not None
     assert root.blast_radius.jobs == ("finetune-8b", "pretrain-70b")
     assert set(root.blast_radius.hosts) == {f"pod{p}-host{h}" for p in (1, 2) for h in (1, 2, 3)}
@@ -195,16 +195,18 @@ def test_blame_names_the_job_that_pauses_and_those_that_are_held() -> None:
 
 def test_a_host_that_stalls_exonerates_the_fabric() -> None:
     """The NIC waits for its host's memory while it pauses: the cause of all of it is PCIe."""
-    said = findings(said_of(SmallWorld(topology=TOP, pausing=tree(), pcie_stalled=frozenset({PORT}))))
-    assert {f.cause for f in said} == {Cause.PCIE}
-    (root,) = [f for f in said if not f.parent_id]
+    published = findings(findings_of(SmallWorld(topology=TOP, pausing=tree(), pcie_stalled=frozenset({PORT}))))
+    assert {f.cause for f in published} == {Cause.PCIE}
+    (root,) = [f for f in published if not f.parent_id]
     assert any("its host is the cause, not the fabric" in e.statement for e in root.evidence)
 
 
 def test_two_roots_are_two_incidents() -> None:
     """NICs at different leaves, neither of which is paused."""
-    said = findings(said_of(SmallWorld(topology=TOP, pausing={PORT: [(95, 400)], "pod2-host1/mlx5_0": [(105, 300)]})))
-    assert [f.parent_id for f in said] == ["", ""]
+    published = findings(
+        findings_of(SmallWorld(topology=TOP, pausing={PORT: [(95, 400)], "pod2-host1/mlx5_0": [(105, 300)]}))
+    )
+    assert [f.parent_id for f in published] == ["", ""]
 
 
 def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them() -> None:
@@ -217,13 +219,13 @@ def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them()
     for up, down in (("spine1", "pod1-leaf2"), ("spine2", "pod1-leaf1")):
         cable = next(c for c in top.uplinks_of[down] if c.upper.device == up)
         circle[f"{up}/{cable.upper.port}"] = [(95.0, 400.0)]
-    said = findings(said_of(SmallWorld(topology=top, pausing=circle)))
-    roots = [f for f in said if not f.parent_id]
-    assert (len(said), len(roots)) == (4, 1)
+    published = findings(findings_of(SmallWorld(topology=top, pausing=circle)))
+    roots = [f for f in published if not f.parent_id]
+    assert (len(published), len(roots)) == (4, 1)
 
 
 def test_nobody_sees_an_order_in_it() -> None:
-    """Whichever device is heard first: the final revisions are the same."""
+    """The order of the devices does not change the final revisions."""
     world = SmallWorld(topology=TOP, pausing=tree())
     rounds = list(world.rounds(900))
 
@@ -234,16 +236,16 @@ def test_nobody_sees_an_order_in_it() -> None:
     assert finals(rounds, lambda m: m.device) == finals(rounds, lambda m: m.device[::-1])
 
 
-def test_it_is_told_when_it_begins_and_when_it_ends() -> None:
+def test_its_begin_and_its_end_are_emitted() -> None:
     """Two symptoms for a minute of storm, however often it is read, and the same over a restart."""
-    said = measured(TOP, readings(STORMS["by frames"], cadence=1))
-    assert [s.kind for s in said] == [SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED]
-    assert [span(s) for s in said] == [(100, 103), (160, 161)]
+    published = measured(TOP, readings(STORMS["by frames"], cadence=1))
+    assert [s.kind for s in published] == [SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED]
+    assert [span(s) for s in published] == [(100, 103), (160, 161)]
     for t in (102, 103, 104, 130, 161):
-        assert measured(TOP, readings(STORMS["by frames"], cadence=1), restart_at=t) == said
+        assert measured(TOP, readings(STORMS["by frames"], cadence=1), restart_at=t) == published
 
 
-def told(t: float, port: str = "Ethernet1/1", device: str = "pod1-leaf4") -> Event:
+def emitted(t: float, port: str = "Ethernet1/1", device: str = "pod1-leaf4") -> Event:
     """By the watchdog of a switch."""
     return Event(device, port, EventKind.PFC_STORM, at(t), at(t), Source.SOURCE_GNMI, detail="queue 3")
 
@@ -261,11 +263,11 @@ def counted(storms: dict[int, float]) -> Iterator[Samples]:
 
 
 def test_what_a_watchdog_tells_is_known_at_once() -> None:
-    """By its event, or by the reading that counts it; the far end pauses, and it is over when no more is told."""
+    """By its event, or by the reading that counts it; the far end pauses, and it resolves when no report follows."""
     quiet = list(counted(dict.fromkeys(range(0, 310, 10), 4.0)))
     growing = list(counted({t: 4.0 + (t >= 120) for t in range(0, 310, 10)}))
     assert storms_in(quiet) == []
-    for rows in (in_order(quiet, [told(120)]), in_order(growing)):
+    for rows in (in_order(quiet, [emitted(120)]), in_order(growing)):
         (found,) = storms_in(rows)
         assert (found.condition, found.severity) == (Condition.CONGESTION_PFC_STORM, Severity.CRITICAL)
         assert (after(found.started_at_ns), after(found.detected_at_ns)) == (120, 120)
@@ -280,7 +282,7 @@ def test_what_a_watchdog_tells_is_known_at_once() -> None:
 
 def test_readings_go_on_with_what_a_watchdog_began() -> None:
     """One episode from its word on, as long as it is read, and its share is what was read."""
-    word = told(100.25, port="Ethernet2/1")
+    word = emitted(100.25, port="Ethernet2/1")
     world = SmallWorld(topology=TOP, pausing={PORT: [(100.0, 250.0)]})
     rows = in_order(world.rounds(600), statuses(world, 600), [word])
     (found,) = [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
@@ -292,12 +294,16 @@ def test_readings_go_on_with_what_a_watchdog_began() -> None:
 def test_a_watchdog_that_says_it_twice_is_one() -> None:
     """Also where a reading began at the moment of its word."""
     rows = list(readings(STORMS["by frames"]))
-    words = [told(100, "mlx5_3", "pod1-host2"), told(100, "mlx5_3", "pod1-host2"), told(115, "mlx5_3", "pod1-host2")]
+    words = [
+        emitted(100, "mlx5_3", "pod1-host2"),
+        emitted(100, "mlx5_3", "pod1-host2"),
+        emitted(115, "mlx5_3", "pod1-host2"),
+    ]
     (found,) = storms_in(in_order(rows, words))
     assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
 
 
-def test_a_healthy_port_is_not_kept() -> None:
+def test_a_healthy_port_has_no_state() -> None:
     """Nothing is held of ports that are not, nor after it."""
     stage = Measure(DetectParams())
     stage.start_epoch(1)

@@ -1,4 +1,4 @@
-"""host/gpu-fault: what a driver says of a GPU, and until when it holds; what opens nothing comes first."""
+"""host/gpu-fault: negative cases first, then the driver's reports of a GPU, and how a fault ends."""
 
 import random
 import re
@@ -40,9 +40,9 @@ def beats(until: float, boots: float = 1e9) -> list[Message]:
     ]
 
 
-def found(*told: Message, until: float = 1200, boots: float = 1e9) -> list[Finding]:
-    """What is said in the end."""
-    return [f for f in findings(play([*beats(until, boots), *told])) if f.detector == "host/gpu-fault"]
+def found(*emitted: Message, until: float = 1200, boots: float = 1e9) -> list[Finding]:
+    """Return the final findings."""
+    return [f for f in findings(play([*beats(until, boots), *emitted])) if f.detector == "host/gpu-fault"]
 
 
 def words(t: float, detail: str, port: str = GPUS[0]) -> Event:
@@ -58,14 +58,14 @@ NOTHING: dict[str, list[Message]] = {
     "a line that names no GPU": [words(100, "NVRM: GPU has fallen off the bus", port="")],
     "a count that is met first": [pcie("p1-h1", 100, {}, ecc={GPUS[0]: 7})],
     "a count that stands still": [pcie("p1-h1", t, {}, ecc={GPUS[0]: 7}, sequence=t) for t in (100, 110, 120)],
-    "a count that begins anew": [pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 0))],
+    "a count that restarts": [pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 0))],
 }
 
 
-@pytest.mark.parametrize("told", NOTHING.values(), ids=list(NOTHING))
-def test_what_is_no_fault_of_the_gpu(told: list[Message]) -> None:
-    """Programs that fail, counts that do not grow, and what the driver says for information."""
-    assert found(*told) == []
+@pytest.mark.parametrize("emitted", NOTHING.values(), ids=list(NOTHING))
+def test_what_is_no_fault_of_the_gpu(emitted: list[Message]) -> None:
+    """Programs that fail, counts that do not grow, and Xids for information."""
+    assert found(*emitted) == []
 
 
 @pytest.mark.parametrize(
@@ -92,15 +92,15 @@ def test_its_severity_is_by_what_the_xid_says(code: int, severity: Severity, cau
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("published", "code"),
     [
         ("NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.", 79),
         ("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x24:0xffff)", 143),
     ],
 )
-def test_words_of_the_driver_are_as_good_as_an_xid(said: str, code: int) -> None:
+def test_words_of_the_driver_are_as_good_as_an_xid(published: str, code: int) -> None:
     """A GPU that is gone before its Xid could be written is off the bus all the same."""
-    (own,) = found(words(100, said))
+    (own,) = found(words(100, published))
     assert own.severity is Severity.CRITICAL
     assert f"Xid {code}" in own.summary
 
@@ -114,21 +114,21 @@ def test_counted_errors_are_a_fault_where_no_log_tells() -> None:
 @pytest.mark.parametrize("seed", range(6))
 def test_in_whichever_order_counts_come_within_the_lateness_it_is_the_same(seed: int) -> None:
     """What was counted between two readings is known better by one in between, and is not counted twice."""
-    chance, count, told = random.Random(seed), 7, list[Message](beats(1500))
+    chance, count, emitted = random.Random(seed), 7, list[Message](beats(1500))
     for t in range(0, 1500, 10):
         count += chance.randrange(3) * (100 < t < 300 and chance.random() < 0.3)
-        told.append(pcie("p1-h1", t, {}, ecc={GPUS[0]: count}, sequence=t))
-    arrived = shuffled(told, 18, chance, keep_order=False)
-    assert final_findings(run(arrived, topology())) == final_findings(run(in_order(told), topology())) != []
+        emitted.append(pcie("p1-h1", t, {}, ecc={GPUS[0]: count}, sequence=t))
+    arrived = shuffled(emitted, 18, chance, keep_order=False)
+    assert final_findings(run(arrived, topology())) == final_findings(run(in_order(emitted), topology())) != []
 
 
 def test_the_gravest_of_several_names_it() -> None:
     """A contained error, then the GPU is gone: one finding, CRITICAL from then on, with its first beginning."""
-    said = [f for f in play([*beats(600), xid(GPU, 100, 94), xid(GPU, 160, 79)]) if isinstance(f, Finding)]
-    assert len({f.id for f in said}) == 1
-    assert [f.severity for f in said] == [Severity.WARNING, Severity.CRITICAL]
-    assert after(said[-1].started_at_ns) == 100
-    assert [e.statement for e in said[-1].evidence] == [
+    published = [f for f in play([*beats(600), xid(GPU, 100, 94), xid(GPU, 160, 79)]) if isinstance(f, Finding)]
+    assert len({f.id for f in published}) == 1
+    assert [f.severity for f in published] == [Severity.WARNING, Severity.CRITICAL]
+    assert after(published[-1].started_at_ns) == 100
+    assert [e.statement for e in published[-1].evidence] == [
         "Xid 79, it has fallen off the bus", "Xid 94, contained ECC error",
     ]  # fmt: skip
 
@@ -141,10 +141,10 @@ ENDS: dict[str, tuple[list[Message], float, float | None]] = {
 }
 
 
-@pytest.mark.parametrize(("told", "boots", "over"), ENDS.values(), ids=list(ENDS))
-def test_it_is_over_by(told: list[Message], boots: float, over: float | None) -> None:
+@pytest.mark.parametrize(("emitted", "boots", "over"), ENDS.values(), ids=list(ENDS))
+def test_it_is_over_by(emitted: list[Message], boots: float, over: float | None) -> None:
     """What was contained is over by itself; what needs a reset is not."""
-    (own,) = found(*told, until=4000, boots=boots)
+    (own,) = found(*emitted, until=4000, boots=boots)
     assert after(own.resolved_at_ns) == over
     assert own.final is (over is not None)
     assert own.status is (Status.RESOLVED if over is not None else Status.OPEN)
@@ -159,8 +159,8 @@ def test_a_fault_after_the_restart_is_another() -> None:
 
 def test_no_host_is_taken_out_without_a_person() -> None:
     """CRITICAL asks to cordon it, and that needs an approval; a warning is observed."""
-    said = play([*beats(600), xid(GPU, 100, 79), xid(f"p1-h2/{GPUS[1]}", 100, 94)])
-    asked = {one.target.id: one for one in said if isinstance(one, Remediation)}
+    published = play([*beats(600), xid(GPU, 100, 79), xid(f"p1-h2/{GPUS[1]}", 100, 94)])
+    asked = {one.target.id: one for one in published if isinstance(one, Remediation)}
     grave, mild = asked[f"port:{GPU}"], asked[f"port:p1-h2/{GPUS[1]}"]
     assert (grave.action, grave.verdict, grave.constraint) == (Action.CORDON_HOST, Verdict.NEEDS_APPROVAL, "hosts")
     assert mild.action is Action.OBSERVE
@@ -168,9 +168,9 @@ def test_no_host_is_taken_out_without_a_person() -> None:
 
 def test_a_driver_that_repeats_itself_keeps_state_bounded() -> None:
     """A thousand Xids are one finding that keeps its id and its beginning."""
-    said = found(*(xid(GPU, 100 + t, 94) for t in range(1000)))
-    assert len(said) == 1
-    assert (after(said[0].started_at_ns), after(said[0].evidence[0].window_end_ns)) == (100, 1099)
+    published = found(*(xid(GPU, 100 + t, 94) for t in range(1000)))
+    assert len(published) == 1
+    assert (after(published[0].started_at_ns), after(published[0].evidence[0].window_end_ns)) == (100, 1099)
 
 
 def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:

@@ -21,19 +21,19 @@ At = Callable[[float], Mapping[str, Pcie | None]]
 
 
 def nics(t: float, **links: Pcie | None) -> Samples:
-    """One reading of eight NICs, full where nothing else is said."""
+    """Return one reading of eight NICs, at full width unless given."""
     return pcie("p1-h1", t, {**dict.fromkeys(NICS, FULL), **links}, sequence=round(t))
 
 
 def gpus(t: float, links: Mapping[str, Pcie | None], busy: float | None) -> Samples:
-    """One reading of eight GPUs, full where nothing else is said; None: their utilisation is not known."""
-    said = {} if busy is None else dict.fromkeys(GPUS, busy)
-    return pcie("p1-h1", t, {**dict.fromkeys(GPUS, FULL), **links}, busy=said, sequence=round(t) + 1)
+    """Return one reading of eight GPUs, at full width unless given; None: their utilization is unknown."""
+    published = {} if busy is None else dict.fromkeys(GPUS, busy)
+    return pcie("p1-h1", t, {**dict.fromkeys(GPUS, FULL), **links}, busy=published, sequence=round(t) + 1)
 
 
-def found(*told: Message) -> list[Finding]:
-    """What is said in the end."""
-    return findings(play(told))
+def found(*emitted: Message) -> list[Finding]:
+    """Return the final findings."""
+    return findings(play(emitted))
 
 
 ROUNDS = range(0, 600, 10)
@@ -41,21 +41,21 @@ NOTHING: dict[str, list[Message]] = {
     "all is full": [nics(t) for t in ROUNDS],
     "a GPU that idles": [gpus(t, {GPUS[0]: IDLE}, 0.0) for t in ROUNDS],
     "all GPUs idle": [gpus(t, dict.fromkeys(GPUS, IDLE), 0.0) for t in ROUNDS],
-    "a GPU of which nobody knows whether it idles": [gpus(t, {GPUS[0]: IDLE}, None) for t in ROUNDS],
+    "a GPU of unknown utilization": [gpus(t, {GPUS[0]: IDLE}, None) for t in ROUNDS],
     "a GPU that is still slow as it wakes": [gpus(t, {GPUS[0]: IDLE if t % 100 < 30 else FULL}, 0.9) for t in ROUNDS],
     "a machine that is set up so": [nics(t, **dict.fromkeys(NICS, SLOW)) for t in ROUNDS],
     "five of eight slots wired for less": [nics(t, **dict.fromkeys(NICS[:5], NARROW)) for t in ROUNDS],
-    "one that trains anew for half a minute": [nics(t, mlx5_3=NARROW if 100 <= t < 130 else FULL) for t in ROUNDS],
+    "one that retrains for half a minute": [nics(t, mlx5_3=NARROW if 100 <= t < 130 else FULL) for t in ROUNDS],
     "one that is gone": [nics(t, mlx5_3=None if t >= 100 else FULL) for t in ROUNDS],
     "the only one, full": [pcie("p1-h1", t, {"mlx5_0": FULL}, sequence=t) for t in ROUNDS],
     "two alike": [pcie("p1-h1", t, {"mlx5_0": SLOW, "mlx5_1": SLOW}, sequence=t) for t in ROUNDS],
 }
 
 
-@pytest.mark.parametrize("told", NOTHING.values(), ids=list(NOTHING))
-def test_what_is_no_degraded_link(told: list[Message]) -> None:
-    """Power saving, how a machine is set up, what trains anew, and what is not there."""
-    assert found(*told) == []
+@pytest.mark.parametrize("emitted", NOTHING.values(), ids=list(NOTHING))
+def test_what_is_no_degraded_link(emitted: list[Message]) -> None:
+    """Power saving, the configuration of a machine, retraining, and missing components."""
+    assert found(*emitted) == []
 
 
 LOW: dict[str, tuple[list[Message], str, Cause]] = {
@@ -70,10 +70,10 @@ LOW: dict[str, tuple[list[Message], str, Cause]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("told", "part", "cause"), LOW.values(), ids=list(LOW))
-def test_what_is(told: list[Message], part: str, cause: Cause) -> None:
-    """It opens after a minute, names the part, and says whether lanes or speed are missing."""
-    (own,) = found(*told)
+@pytest.mark.parametrize(("emitted", "part", "cause"), LOW.values(), ids=list(LOW))
+def test_what_is(emitted: list[Message], part: str, cause: Cause) -> None:
+    """It opens after a minute, names the part, and its cause is width or speed."""
+    (own,) = found(*emitted)
     assert (own.detector, own.subject.id, own.cause) == ("host/pcie-degraded", f"port:p1-h1/{part}", cause)
     assert (after(own.started_at_ns), after(own.detected_at_ns), own.status) == (0, 60, Status.OPEN)
     assert own.severity is Severity.WARNING
@@ -93,32 +93,32 @@ def test_one_that_trains_up_and_down_is_one_finding() -> None:
 
 def test_a_gpu_that_falls_idle_stays_what_it_was() -> None:
     """Low at work, then idle: neither better nor worse is known of it, so its finding stays open."""
-    told = [gpus(t, {GPUS[5]: NARROW}, 0.9) for t in range(0, 200, 10)]
-    told += [gpus(t, dict.fromkeys(GPUS, IDLE), 0.0) for t in range(200, 600, 10)]
-    (own,) = found(*told)
+    emitted = [gpus(t, {GPUS[5]: NARROW}, 0.9) for t in range(0, 200, 10)]
+    emitted += [gpus(t, dict.fromkeys(GPUS, IDLE), 0.0) for t in range(200, 600, 10)]
+    (own,) = found(*emitted)
     assert own.status is Status.OPEN
 
 
-def test_it_is_told_of_changes_only() -> None:
+def test_only_changes_are_emitted() -> None:
     """Sixty readings of a low link are one symptom; a repeated message is none."""
     stage = Measure(DetectParams())
     messages = [m for t in ROUNDS for m in (nics(t, mlx5_3=NARROW),) * 2] + [nics(600)]
-    told = [o.message for m in messages for o in stage.process([m])]
-    assert [(s.kind, s.port, _permille(s)) for s in told if isinstance(s, Symptom)] == [
+    emitted = [o.message for m in messages for o in stage.process([m])]
+    assert [(s.kind, s.port, _permille(s)) for s in emitted if isinstance(s, Symptom)] == [
         (SymptomKind.PCIE_DEGRADED, "mlx5_3", 500), (SymptomKind.PCIE_RESTORED, "mlx5_3", 1000),
     ]  # fmt: skip
 
 
 def test_a_restart_of_the_stage_forgets_no_low_link() -> None:
-    """What is low is in the snapshot: it is told neither twice nor not at all when it is full again."""
+    """The snapshot has the degraded links: each restoration is emitted exactly once."""
     stage = Measure(DetectParams())
     stage.process([nics(0, mlx5_3=NARROW)])
     successor = Measure(DetectParams())
     successor.restore(stage.snapshot())
     assert successor.process([nics(10, mlx5_3=NARROW)]) == []
-    (told,) = successor.process([nics(20)])
-    assert isinstance(told.message, Symptom)
-    assert told.message.kind is SymptomKind.PCIE_RESTORED
+    (emitted,) = successor.process([nics(20)])
+    assert isinstance(emitted.message, Symptom)
+    assert emitted.message.kind is SymptomKind.PCIE_RESTORED
     assert successor.snapshot() != stage.snapshot()
 
 
@@ -127,13 +127,13 @@ def test_in_whichever_order_a_nic_s_readings_come_within_the_lateness_it_is_the_
     """Links that train up and down, wider and narrower: when it began, when it was over, and how low it was."""
     chance = random.Random(seed)
     links: dict[str, Pcie | None] = dict.fromkeys(NICS[:3], FULL)
-    told: list[Message] = []
+    emitted: list[Message] = []
     for t in range(0, 1500, 10):
         links |= {nic: chance.choice([FULL, NARROW, SLOW, (4.0, 32.0)]) for nic in links if chance.random() < 0.1}
-        told.append(nics(t, **(links if 0 < t < 1200 else {})))
-    arrived = shuffled(told, 18, chance, keep_order=False)
-    assert arrived != told
-    assert final_findings(run(arrived, topology())) == final_findings(run(told, topology())) != []
+        emitted.append(nics(t, **(links if 0 < t < 1200 else {})))
+    arrived = shuffled(emitted, 18, chance, keep_order=False)
+    assert arrived != emitted
+    assert final_findings(run(arrived, topology())) == final_findings(run(emitted, topology())) != []
 
 
 LATE: dict[str, tuple[list[Message], list[tuple[SymptomKind, float, int]]]] = {
@@ -156,12 +156,12 @@ LATE: dict[str, tuple[list[Message], list[tuple[SymptomKind, float, int]]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("messages", "said"), LATE.values(), ids=list(LATE))
-def test_what_a_late_reading_says(messages: list[Message], said: list[tuple[SymptomKind, float, int]]) -> None:
-    """What it would have said in its time, where the readings beside it are known, and so once."""
+@pytest.mark.parametrize(("messages", "published"), LATE.values(), ids=list(LATE))
+def test_symptoms_of_a_late_reading(messages: list[Message], published: list[tuple[SymptomKind, float, int]]) -> None:
+    """It shows what it would have shown in time, where the readings beside it are known, and only once."""
     stage = Measure(DetectParams())
-    told = [o.message for m in (*messages, messages[-1]) for o in stage.process([m])]
-    assert [(s.kind, after(s.at_ns), _permille(s)) for s in told if isinstance(s, Symptom)] == said
+    emitted = [o.message for m in (*messages, messages[-1]) for o in stage.process([m])]
+    assert [(s.kind, after(s.at_ns), _permille(s)) for s in emitted if isinstance(s, Symptom)] == published
 
 
 def _permille(symptom: Symptom) -> int:

@@ -1,4 +1,4 @@
-"""link/degrading: what is none comes first, then when it opens, what it says, and when it is over."""
+"""link/degrading: negative cases first, then when it opens, what it reports, and when it resolves."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -61,7 +61,7 @@ NONE: dict[str, list[Message]] = {
     "a few errors on a link that is busy": [
         minute(HOST, n, {FCS: 2, PACKETS: 6e9}) for n in range(4)],
     "an error each quarter of an hour": lossy(HOST, *(9 if n % 15 == 0 else 0 for n in range(90))),
-    "three sources that each tell of the same two minutes": [
+    "three sources that each report the same two minutes": [
         m for s in (GNMI, SNMP, Source.SOURCE_NIC) for m in lossy(HOST, 9, 9, 0, source=s)],
     "a link that goes down and loses its last frames": [
         *(s for t in (30, 90, 150, 210) for s in (down(HOST, t), up(HOST, t + 2))), *lossy(LEAF, 9, 9, 9, 9, *CLEAN)],
@@ -70,7 +70,7 @@ NONE: dict[str, list[Message]] = {
     "errors that follow the load, beside discards": [
         minute(HOST, n, {ANY: (n % 4 > 1) * 500, DISCARDS: (n % 4 > 1) * 500, BYTES: 1e9 + (n % 4) * 1e9,
                          PACKETS: BUSY}) for n in range(12)],
-    "errors beside discards, of a load that nobody knows": [
+    "errors beside discards, at an unknown load": [
         minute(HOST, n, {ANY: 500, DISCARDS: 500}) for n in range(12)],
     "a BER below what fails": bers(HOST, *[9e-6] * 30),
     "a BER that fails for two minutes": bers(HOST, 1e-9, 2e-5, 2e-5, 1e-9, *[1e-9] * 8),
@@ -87,12 +87,12 @@ NONE: dict[str, list[Message]] = {
 
 @pytest.mark.parametrize("messages", NONE.values(), ids=NONE)
 def test_what_is_not_degrading(messages: Sequence[Message]) -> None:
-    """Single errors, one cause told many times, downs, restarts, people, congestion, and trends that carry nothing."""
+    """Single errors, one cause in many reports, downs, restarts, maintenance, congestion, trends without forecast."""
     assert told(messages, 60 * 24 * 40 if "months" in str(messages) else 600) == []
 
 
 SOME: dict[str, tuple[list[Message], Cause, Severity, float, float]] = {
-    # what was told; cause, severity; started, resolved
+    # windows; cause, severity; started, resolved
     "frames lost in three minutes": (lossy(HOST, *BAD, *CLEAN), Cause.UNKNOWN, Severity.WARNING, 20, 200),
     "lost in three minutes of ten": (
         lossy(HOST, 3, 0, 0, 3, 0, 0, 0, 0, 3, *CLEAN), Cause.UNKNOWN, Severity.WARNING, 20, 560),
@@ -166,10 +166,10 @@ def test_a_day_of_errors_is_one_episode_with_one_beginning() -> None:
         outputs += stage.advance_watermark(message.end_ns + ns(30) - 1)
         outputs += stage.process([message])
         sizes.append(len(stage.snapshot()))
-    said = list(episodes(outputs))
-    assert len({f.id for f in said}) == 1
-    assert {after(f.started_at_ns) for f in said} == {20}
-    assert Status.RETRACTED not in {f.status for f in said}
+    published = list(episodes(outputs))
+    assert len({f.id for f in published}) == 1
+    assert {after(f.started_at_ns) for f in published} == {20}
+    assert Status.RETRACTED not in {f.status for f in published}
     assert max(sizes[300:]) <= max(sizes[:300]) * 1.2
 
 
@@ -196,7 +196,7 @@ def test_two_spells_with_a_quiet_hour_between_are_two() -> None:
     assert {f.status for f in found} == {Status.RESOLVED}
 
 
-def test_a_trend_is_told_with_when_it_will_fail() -> None:
+def test_a_trend_has_a_forecast_of_the_crossing() -> None:
     """A BER that doubles every half hour: the time at which it reaches 1e-5, and an interval that holds it."""
     steps = [1e-8 * 2 ** (n + (0.1 if n % 2 else -0.1)) for n in range(7)]
     found = told(bers(HOST, *steps, every=30), 190)

@@ -1,4 +1,4 @@
-"""link/down: what does not open it comes first, then when it opens, what it says, and how it ends."""
+"""link/down: negative cases first, then when it opens, what it reports, and how it ends."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ def _downs(symptoms: Sequence[Symptom], until: float = HOUR) -> list[Finding]:
 
 
 def seen_up(port: str, t: float) -> Symptom:
-    """A reading says that it is up, though an event was the last that was heard of it."""
+    """A reading shows the port up after an event reported it down."""
     return replace(up(port, t), by_event=False)
 
 
@@ -44,11 +44,11 @@ NOT_DOWN: dict[str, list[Symptom]] = {
     "disabled at the same end before": [off(HOST, -5), down(HOST, 0)],
     "disabled at the far end before": [off(LEAF, -5), down(HOST, 0), down(LEAF, 0)],
     "disabled long before": [off(LEAF, -40_000), down(HOST, -39_999)],
-    "that the far end was disabled is told 30 s later": [down(HOST, 0), off(LEAF, 30, since=20)],
+    "the administrative down of the far end is reported 30 s later": [down(HOST, 0), off(LEAF, 30, since=20)],
     "enabled again, and trains": [off(LEAF, -5), down(HOST, 0), on(LEAF, 100), up(HOST, 129)],
     "disabled, enabled and disabled": [off(LEAF, -5), down(HOST, 0), on(LEAF, 100), off(LEAF, 110)],
     "a port that was already up": [up(HOST, 0)],
-    "a flap of which one end is polled: what its readings leave open, the far end's events say": [
+    "a flap of which one end is polled: events of the far end date what its readings leave open": [
         *flaps(HOST, 0, 22, 44, lasting=14),
         *(s for t in (10, 30, 50) for s in (down(LEAF, t, since=t - 10), up(LEAF, t + 10, since=t)))],
     "a flap of which one end is polled so rarely that it is always down then": [
@@ -64,8 +64,8 @@ def test_what_does_not_open(symptoms: Sequence[Symptom]) -> None:
 
 DOWN: dict[str, tuple[list[Symptom], float, float, float | None]] = {
     # what was observed; started, detected, resolved
-    "told by one end": ([down(HOST, 0)], 0, 30, None),
-    "told by both ends": ([down(LEAF, 0.2), down(HOST, 0)], 0, 30, None),
+    "reported by one end": ([down(HOST, 0)], 0, 30, None),
+    "reported by both ends": ([down(LEAF, 0.2), down(HOST, 0)], 0, 30, None),
     "met down at first sight": ([down(HOST, 0, since=-1_000_000)], 0, 30, None),
     "the far end came up and this one did not": ([down(HOST, 0), down(LEAF, 0), up(LEAF, 20)], 0, 30, None),
     "both read up at last, each at its reading": (
@@ -74,13 +74,13 @@ DOWN: dict[str, tuple[list[Symptom], float, float, float | None]] = {
         30,
         55,
     ),
-    "up at the far end for longer than lies between two readings that say it is down": (
+    "up at the far end for longer than lies between two readings that show it down": (
         [down(LEAF, 10, since=0), *flaps(HOST, 5, lasting=15), *flaps(HOST, 50, lasting=5)],
         5,
         35,
         None,
     ),
-    "up by a reading after an event, since nobody knows when": ([down(HOST, 0), seen_up(HOST, 40)], 0, 30, 40),
+    "up by a reading after an event, at an unknown time": ([down(HOST, 0), seen_up(HOST, 40)], 0, 30, 40),
     "up again": ([down(HOST, 0), up(HOST, 100)], 0, 30, 100),
     "for exactly 30 s": ([down(HOST, 0), up(HOST, 30)], 0, 30, 30),
     "up at one end only": ([down(HOST, 0), down(LEAF, 0), up(HOST, 100)], 0, 30, None),
@@ -112,11 +112,11 @@ def test_what_does_not_open_does_not_a_day_later_either() -> None:
         stage = Correlate(DetectParams())
         stage.start_epoch(1)
         stage.set_topology(topology())
-        said = stage.process(symptoms)
+        published = stage.process(symptoms)
         old_ns = DetectParams().shared.link_retention_ns
         for watermark_ns in (at(HOUR), *(edge_ns + old_ns + more_ns for edge_ns in edges for more_ns in (0, 1, 2))):
-            said += stage.advance_watermark(watermark_ns)
-        assert [f for f in episodes(said) if f.condition is Condition.LINK_DOWN] == []
+            published += stage.advance_watermark(watermark_ns)
+        assert [f for f in episodes(published) if f.condition is Condition.LINK_DOWN] == []
 
 
 def test_an_up_must_hold_for_five_seconds() -> None:
@@ -129,10 +129,10 @@ def test_it_opens_resolves_and_is_final_each_at_its_watermark() -> None:
     """OPEN at 30 s and not before; RESOLVED 5 s after the up; final another 30 s later."""
     symptoms = [down(HOST, 0), up(HOST, 100)]
     assert _downs(symptoms[:1], 29.9) == []
-    said = {
+    published = {
         until: [(f.status.name, f.final) for f in _downs(symptoms, until)] for until in (100, 104.9, 105, 134.9, 135)
     }
-    assert said == {
+    assert published == {
         100: [("OPEN", False)], 104.9: [("OPEN", False)], 105: [("OPEN", False), ("RESOLVED", False)],
         134.9: [("OPEN", False), ("RESOLVED", False)],
         135: [("OPEN", False), ("RESOLVED", False), ("RESOLVED", True)],
@@ -140,7 +140,7 @@ def test_it_opens_resolves_and_is_final_each_at_its_watermark() -> None:
 
 
 def test_both_ends_are_its_evidence() -> None:
-    """Each end says since when and how it knows; one end alone is less sure, and the other is named as missing."""
+    """The evidence of each end has its begin and source; one end alone lowers the confidence and names the other."""
     (both,) = last(_downs([down(HOST, 0), down(LEAF, 4, since=-6)]))
     host, leaf = both.evidence
     assert both.subject.id == LINK
@@ -157,7 +157,7 @@ def test_both_ends_are_its_evidence() -> None:
 
 
 def test_the_far_end_dates_an_up_of_which_the_event_was_lost() -> None:
-    """A reading says at last that it is up; that it was so after 14 s, the far end told as it happened."""
+    """A late reading shows it up; an event of the far end dates that to 14 s."""
     (taken_back,) = last(_downs([down(HOST, 0), seen_up(HOST, 40), *flaps(LEAF, 0, lasting=14)]))
     assert taken_back.status is Status.RETRACTED
 
@@ -169,7 +169,7 @@ def _stage() -> Correlate:
     return stage
 
 
-def test_an_administrative_down_that_was_told_late_retracts_it() -> None:
+def test_an_administrative_down_reported_late_retracts_it() -> None:
     """It had opened; then it becomes known that a person had disabled the far end: that was no failure."""
     stage = _stage()
     stage.process([down(HOST, 0)])
@@ -180,17 +180,17 @@ def test_an_administrative_down_that_was_told_late_retracts_it() -> None:
 
 
 def test_an_outage_seen_only_afterwards_opens_and_resolves() -> None:
-    """Its two moments arrive together and late; however they were fetched, each is said as it is read."""
+    """Both transitions arrive late and together; each is published as it is read, however they were fetched."""
     for batches in ([[down(HOST, 0), up(HOST, 60)]], [[down(HOST, 0)], [up(HOST, 60)]]):
         stage = _stage()
         stage.advance_watermark(at(100))
-        opened, said = [finding for batch in batches for finding in episodes(stage.process(batch))]
+        opened, published = [finding for batch in batches for finding in episodes(stage.process(batch))]
         assert (opened.status, opened.final) == (Status.OPEN, False)
-        assert (said.status, said.final, after(said.resolved_at_ns)) == (Status.RESOLVED, True, 60)
+        assert (published.status, published.final, after(published.resolved_at_ns)) == (Status.RESOLVED, True, 60)
 
 
 def test_what_comes_after_the_final_revision_changes_nothing() -> None:
-    """An administrative down told after the lateness is kept and counted; what was final stays."""
+    """An administrative down reported after the lateness is stored and counted; a final finding stays."""
     stage = _stage()
     stage.process([down(HOST, 0), up(HOST, 60)])
     assert [f.final for f in episodes(stage.advance_watermark(at(95)))] == [False, False, True]
@@ -198,7 +198,7 @@ def test_what_comes_after_the_final_revision_changes_nothing() -> None:
 
 
 def test_time_may_jump_over_days() -> None:
-    """A watermark that jumps says the same as one that walks: nothing is forgotten before it was concluded."""
+    """A watermark that jumps gives the same as one in small steps: nothing is pruned before it is evaluated."""
     symptoms = [down(HOST, 0), up(HOST, 100)]
     walked = _stage()
     walked.process(symptoms)
@@ -212,10 +212,10 @@ def test_a_down_that_lasts_for_days_stays_one_open_finding() -> None:
     """The observation that opened it is dropped after a day; the finding is not, and ends under the same id."""
     stage = _stage()
     stage.process([down(HOST, 0)])
-    said = [f for day in range(1, 5) for f in episodes(stage.advance_watermark(at(day * 86_400)))]
+    published = [f for day in range(1, 5) for f in episodes(stage.advance_watermark(at(day * 86_400)))]
     stage.process([up(HOST, 5 * 86_400)])
-    said += episodes(stage.advance_watermark(at(6 * 86_400)))
-    assert len({f.id for f in said}) == 1
-    assert {after(f.started_at_ns) for f in said} == {0}
-    assert [f.status for f in said if f.is_closed] == [Status.RESOLVED, Status.RESOLVED]
-    assert after(said[-1].resolved_at_ns) == 5 * 86_400
+    published += episodes(stage.advance_watermark(at(6 * 86_400)))
+    assert len({f.id for f in published}) == 1
+    assert {after(f.started_at_ns) for f in published} == {0}
+    assert [f.status for f in published if f.is_closed] == [Status.RESOLVED, Status.RESOLVED]
+    assert after(published[-1].resolved_at_ns) == 5 * 86_400

@@ -1,4 +1,4 @@
-"""link/flap: what is no flap comes first, then when it opens, what it says and when it is over."""
+"""link/flap: negative cases first, then when it opens, what it reports, and when it resolves."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -52,7 +52,7 @@ NO_FLAPS: dict[str, list[Symptom]] = {
     "ports met down at first sight": [down(p, t, since=-1_000_000, source=s)
                                       for t, s in ((0, NIC), (1, SNMP)) for p in (HOST, LEAF)],
     "both ends telling the same two downs": flaps(HOST, 0, 100) + flaps(LEAF, 0.1, 100.1),
-    "two downs told by events, states and counters of two sources": [
+    "two downs by events, states and counters of two sources": [
         *flaps(HOST, 0, 100), counted(HOST, 5, -5, 1), counted(HOST, 105, 95, 1), changed(HOST, 5, -5, 2),
         changed(HOST, 105, 95, 2), down(HOST, 5, -5), up(HOST, 15, 5), down(HOST, 105, 95, SNMP),
         counted(HOST, 6, -4, 1, SNMP), counted(HOST, 106, 96, 1, SNMP),
@@ -70,7 +70,7 @@ NO_FLAPS: dict[str, list[Symptom]] = {
 
 @pytest.mark.parametrize("symptoms", NO_FLAPS.values(), ids=NO_FLAPS)
 def test_what_is_no_flap(symptoms: Sequence[Symptom]) -> None:
-    """Transients, one cause told many times, people and restarts open nothing."""
+    """Transients, one cause in many reports, maintenance and restarts open nothing."""
     assert _flaps(symptoms) == []
 
 
@@ -80,12 +80,12 @@ FLAPS: dict[str, tuple[list[Symptom], float, float, float]] = {
     "three in exactly under ten minutes": (flaps(HOST, 0, 300, 599.9), 0, 599.9, 601.9),
     "five in a day": (flaps(HOST, 0, 4 * HOUR, 8 * HOUR, 12 * HOUR, 16 * HOUR), 0, 16 * HOUR, 16 * HOUR + 2),
     "the larger of two ends": (flaps(HOST, 0, 100) + flaps(LEAF, 0.5, 50, 100.5), 0.5, 100.5, 102.5),
-    "a counter that tells what readings missed": ([counted(HOST, 10, 0, 3)], 10, 10, 10),
+    "a counter that shows what readings missed": ([counted(HOST, 10, 0, 3)], 10, 10, 10),
     "five transitions, rounded up to three downs": ([changed(HOST, 10, 0, 5)], 10, 10, 10),
     "transitions at two readings, halved together": ([changed(HOST, 10, 0, 3), changed(HOST, 20, 10, 2)], 10, 20, 20),
     "a person came long after": ([*THREE, off(HOST, 300)], 0, 200, 202),
     "a restart long before": ([restarted("p1-l0", -100, -130), *THREE], 0, 200, 202),
-    "a restart of somebody else": ([restarted("p1-l1", 0, -30), *THREE], 0, 200, 202),
+    "a restart of another device": ([restarted("p1-l1", 0, -30), *THREE], 0, 200, 202),
     "on a port that the inventory does not know": (flaps("p1-l0/spare", 0, 100, 200), 0, 200, 202),
 }
 
@@ -101,10 +101,10 @@ def test_what_is_a_flap(symptoms: Sequence[Symptom], started: float, detected: f
 
 
 def test_a_flap_opens_with_its_third_down_is_updated_and_ends_after_ten_quiet_minutes() -> None:
-    """Each revision says more than the last: OPEN, UPDATED by each further down, RESOLVED, final after the lateness."""
-    told = _flaps([*THREE, *flaps(HOST, 300)], 300 + 2 + 599)
-    assert [f.status for f in told] == [Status.OPEN] + [Status.UPDATED] * (len(told) - 1)
-    assert len({f.id for f in told}) == 1
+    """Each revision adds to the last: OPEN, UPDATED by each further down, RESOLVED, final after the lateness."""
+    emitted = _flaps([*THREE, *flaps(HOST, 300)], 300 + 2 + 599)
+    assert [f.status for f in emitted] == [Status.OPEN] + [Status.UPDATED] * (len(emitted) - 1)
+    assert len({f.id for f in emitted}) == 1
     more = _flaps([*THREE, *flaps(HOST, 300)], 302 + 600)
     assert (more[-1].status, more[-1].final, after(more[-1].resolved_at_ns)) == (Status.RESOLVED, False, 302)
     assert _flaps([*THREE, *flaps(HOST, 300)], 302 + 629)[-1].final is False
@@ -133,7 +133,7 @@ def test_what_people_did_at_a_host_is_no_history_of_its_links() -> None:
 
 
 def test_evidence_of_both_ends_makes_it_certain() -> None:
-    """Each end says how often and by what it knows; with one end only, that is said too."""
+    """The evidence of each end has the count and its source; one end alone lowers the confidence."""
     (both,) = last(_flaps([*THREE, counted(LEAF, 150, 140, 2, SNMP)]))
     assert both.subject.id == LINK
     assert [(e.at and f"{e.at.device}/{e.at.port}", e.observed, e.comparison) for e in both.evidence] == [
@@ -153,7 +153,7 @@ def test_evidence_of_both_ends_makes_it_certain() -> None:
 
 
 def test_a_late_administrative_down_takes_it_back() -> None:
-    """What a person did and what was told late retracts what was said early."""
+    """An administrative down, and a late observation, retract an early finding."""
     from streams.detect.correlate.stage import Correlate
     from tests.worlds.observations import at, episodes
     from tests.worlds.small_fabric import topology
@@ -212,7 +212,7 @@ def test_an_outage_that_still_lasts_counts_when_it_has_lasted() -> None:
 
 
 def test_unknown_presets_are_refused_by_name() -> None:
-    """A preset that is not in the table, and an empty choice, are said."""
+    """The error names a preset that is not in the table, and an empty choice."""
     with pytest.raises(ValueError, match="no such preset: bursts"):
         FlapParams(presets=("bursts",))
     with pytest.raises(ValueError, match="at least one preset"):

@@ -38,19 +38,19 @@ PAIR = ("p1-l0/d1", "p1-l0/d2")
 HOST, LEAF = "p1-h1/e0", "p1-l0/d1"
 
 
-def miscabled(said: Iterable[object]) -> list[Finding]:
+def miscabled(published: Iterable[object]) -> list[Finding]:
     """The last revisions of these findings."""
-    return last(f for f in said if isinstance(f, Finding) and f.condition is Condition.LINK_MISCABLED)
+    return last(f for f in published if isinstance(f, Finding) and f.condition is Condition.LINK_MISCABLED)
 
 
 def with_facts(*facts: Facts, until: float = 1200) -> list[Message]:
-    """A healthy fabric that says nothing of itself but this."""
+    """A healthy fabric without other facts."""
     world = FactsWorld()
     return [*world.rounds(until), *statuses(world, until), *facts]
 
 
 def again(port: str, remote: str, begin: float, end: float) -> list[Facts]:
-    """One end hears one neighbour, each minute."""
+    """One end has one LLDP neighbor, each minute."""
     return [lldp_facts(port, remote, float(t)) for t in range(int(begin), int(end), 60)]
 
 
@@ -59,9 +59,9 @@ HEALTHY: dict[str, list[Facts]] = {
     "its full host name": again(HOST, "p1-l0.dc1.example.net/d1", 0, 1200),
     "another case": again(HOST, "P1-L0/d1", 0, 1200),
     "another name of the port, and one cable leads there": again(HOST, "p1-l0/24:8a:07:aa:bb:cc", 0, 1200),
-    "a name that nobody knows": again(HOST, "02:42:ac:11:00:02/swp7", 0, 1200),
+    "an unknown name": again(HOST, "02:42:ac:11:00:02/swp7", 0, 1200),
     "a neighbour at a port without a link": again("p1-l0/mgmt0", "p2-h2/e0", 0, 1200),
-    "nobody": [Facts("p1-h1", at(t), Source.SOURCE_GNMI) for t in range(0, 1200, 60)],
+    "no neighbor": [Facts("p1-h1", at(t), Source.SOURCE_GNMI) for t in range(0, 1200, 60)],
     "for less than five minutes": [*again(HOST, "p1-l0/d2", 100, 390), *again(HOST, "p1-l0/d1", 390, 1200)],
     "then nothing any more": [lldp_facts(HOST, "p1-l0/d2", 100), Facts("p1-h1", at(200), Source.SOURCE_GNMI)],
     "who should be there, and a DPU beside": [
@@ -73,12 +73,12 @@ HEALTHY: dict[str, list[Facts]] = {
 
 @pytest.mark.parametrize("facts", HEALTHY.values(), ids=HEALTHY)
 def test_it_is_silent(facts: Sequence[Facts]) -> None:
-    """What is heard under another name, by chance, for a moment or not at all is no wrong cable."""
+    """A neighbor under another name, for a moment, or none at all is no wrong cable."""
     assert not play(with_facts(*facts))
 
 
 def test_a_port_is_known_by_the_inventorys_other_name() -> None:
-    """A MAC in the table of ports is the port: what a switch hears of a NIC."""
+    """A MAC address in the table of ports is the port: a switch has a NIC's MAC as its neighbor."""
     top = topology(inventory(ports=[PortName("p1-h1", "e0", "24:8a:07:aa:bb:cc", "host")]))
     own = again(LEAF, "p1-h1/24:8a:07:aa:bb:cc", 0, 1200)
     assert not play(with_facts(*own), top)
@@ -88,7 +88,7 @@ def test_a_port_is_known_by_the_inventorys_other_name() -> None:
 
 
 def test_a_device_names_its_own_port_by_what_else_it_says_it_is_called() -> None:
-    """What listens hears at netdevs; the same Facts say which of the inventory's ports each is."""
+    """LLDP daemons report netdevs; the same Facts map each to a port of the inventory."""
     part = Component("mlx5_0", "nic", alias=("ens11np0", "e0"))
     facts = [replace(lldp_facts("p1-h1/ens11np0", "p1-l0/d2", t), components=(part,)) for t in (100, 500)]
     (found,) = miscabled(play(with_facts(*facts)))
@@ -108,10 +108,10 @@ def test_two_cables_that_changed_places_are_one_finding_that_names_both() -> Non
 
 
 def test_one_ends_word_is_enough_and_less_sure() -> None:
-    """Hosts that hear nobody and are heard: the switch alone tells, and both links are still one swap."""
+    """Hosts without LLDP neighbors: only the switch reports, and both links are still one swap."""
     world = FactsWorld(swapped={PAIR: [(100, 1300)]})
-    told = [m for m in recorded(world, 1200) if not (isinstance(m, Facts) and m.device.startswith("p1-h"))]
-    first, second = sorted(miscabled(play(told)), key=lambda f: f.parent_id)
+    emitted = [m for m in recorded(world, 1200) if not (isinstance(m, Facts) and m.device.startswith("p1-h"))]
+    first, second = sorted(miscabled(play(emitted)), key=lambda f: f.parent_id)
     assert (first.confidence, first.cause, second.cause) == (0.7, Cause.CABLES_SWAPPED, Cause.CABLES_SWAPPED)
     assert second.parent_id == first.id
     assert first.coverage is not None and first.coverage.missing == ("p1-h1/e0",)
@@ -125,16 +125,16 @@ CAUSES = {
 }
 
 
-@pytest.mark.parametrize(("cause", "port", "remote", "said"), [(k, *v) for k, v in CAUSES.items()], ids=CAUSES)
-def test_what_is_wrong_is_said(cause: Cause, port: str, remote: str, said: str) -> None:
-    """The plane, the port or the device, with what was heard and what should have been."""
+@pytest.mark.parametrize(("cause", "port", "remote", "published"), [(k, *v) for k, v in CAUSES.items()], ids=CAUSES)
+def test_what_is_wrong_is_said(cause: Cause, port: str, remote: str, published: str) -> None:
+    """The plane, the port or the device, with the neighbor and the expected one."""
     (found,) = miscabled(play(with_facts(*again(port, remote, 60, 1200))))
     assert found.cause == cause
-    assert said in found.evidence[0].statement
+    assert published in found.evidence[0].statement
     assert found.evidence[0].window_start_ns == at(60)
 
 
-def test_a_rail_is_told() -> None:
+def test_a_wrong_rail_is_named() -> None:
     """A NIC at the switch port of another rail."""
     links = tuple(
         link._replace(rail=1) if Port(link.a_device, link.a_port) == Port("p1-l0", "d2") else link
@@ -148,7 +148,7 @@ def test_a_rail_is_told() -> None:
 
 
 def test_three_cables_in_a_round_are_one_incident() -> None:
-    """Each took the next one's place; the first stands for all."""
+    """Each took the next one's place; the first is the root."""
     ends = ["p1-l0/u0", "p1-l0/u1", "p1-l0/u2"]
     fars = ["s2/p1-l0", "s3/p1-l0", "s1/p1-l0"]
     neighbors = tuple(Neighbor(end.split("/")[1], *far.split("/", 1)) for end, far in zip(ends, fars, strict=True))
@@ -159,11 +159,13 @@ def test_three_cables_in_a_round_are_one_incident() -> None:
 
 
 def test_a_silent_witness_neither_closes_it_nor_opens_it() -> None:
-    """Its device is not read any more: what it heard within five minutes before is not believed, what it told stays."""
+    """Its device is not read any more: a neighbor of the last five minutes opens nothing, an open finding stays."""
     late = FactsWorld(swapped={PAIR: [(0, 1300)]}, not_polled={d: [(150, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
     assert not miscabled(play(recorded(late, 1200)))
-    told = FactsWorld(swapped={PAIR: [(0, 1300)]}, not_polled={d: [(600, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")})
-    assert [f.status for f in miscabled(play(recorded(told, 1200)))] == [Status.OPEN, Status.OPEN]
+    emitted = FactsWorld(
+        swapped={PAIR: [(0, 1300)]}, not_polled={d: [(600, 2000)] for d in ("p1-l0", "p1-h1", "p1-h2")}
+    )
+    assert [f.status for f in miscabled(play(recorded(emitted, 1200)))] == [Status.OPEN, Status.OPEN]
 
 
 def test_order_and_repeats_change_nothing() -> None:
@@ -172,7 +174,7 @@ def test_order_and_repeats_change_nothing() -> None:
     messages = sorted(recorded(world, 1200), key=event_time)
 
     def final(order: Sequence[Message]) -> list[Any]:
-        own, said, reached = stages(), [], 0
+        own, published, reached = stages(), [], 0
         for stage in (own.measure, own.correlate, own.attribute):
             stage.start_epoch(1)
             stage.set_topology(TOP)
@@ -180,7 +182,7 @@ def test_order_and_repeats_change_nothing() -> None:
         def on(outputs: Sequence[Output]) -> None:
             for output in outputs:
                 if isinstance(output.message, Finding):
-                    said.append(output.message)
+                    published.append(output.message)
                 elif output.message is not None:
                     on((own.attribute if "episodes" in output.topic.name else own.correlate).process([output.message]))
 
@@ -190,7 +192,9 @@ def test_order_and_repeats_change_nothing() -> None:
                 reached = own.measure.watermark_ns
                 on(own.correlate.advance_watermark(reached - ns(30)))
                 on(own.attribute.advance_watermark(reached - ns(30)))
-        return sorted(repr(replace(f, id="", revision=0, parent_id=str(bool(f.parent_id)))) for f in miscabled(said))
+        return sorted(
+            repr(replace(f, id="", revision=0, parent_id=str(bool(f.parent_id)))) for f in miscabled(published)
+        )
 
     chance = random.Random(7)
     shaken = sorted(messages, key=lambda m: event_time(m)[0] + chance.randint(0, ns(20)))
@@ -208,16 +212,16 @@ def moved() -> Inventory:
     return replace(inventory(), links=links)
 
 
-def told_over_a_change(world: FactsWorld, change: float, until: float) -> list[Finding]:
-    """What is said when the inventory changes at a time, all stages adopting it then."""
+def findings_over_a_change(world: FactsWorld, change: float, until: float) -> list[Finding]:
+    """Return the findings when the inventory changes at a time, in all stages at once."""
     own = stages()
-    said: list[Finding] = []
+    published: list[Finding] = []
     top = Topology(moved(), "moved")
 
     def on(outputs: Sequence[Output]) -> None:
         for output in outputs:
             if isinstance(output.message, Finding):
-                said.append(output.message)
+                published.append(output.message)
             elif output.message is not None and "finding" not in output.topic.name:
                 on((own.attribute if "episodes" in output.topic.name else own.correlate).process([output.message]))
 
@@ -236,32 +240,32 @@ def told_over_a_change(world: FactsWorld, change: float, until: float) -> list[F
             if not is_moved and reached >= at(change):
                 on(stage.set_topology(top))
         is_moved = reached >= at(change)
-    return miscabled(said)
+    return miscabled(published)
 
 
 @pytest.mark.parametrize("after", [0, 60, 1800, 5400])
 def test_a_cable_that_is_moved_as_the_inventory_says_never_fires(after: float) -> None:
     """At the moment of the change, or up to the time in which people and hourly readings follow it."""
     world = FactsWorld(swapped={PAIR: [(600 + after, 10_000)]})
-    assert not told_over_a_change(world, 600, 700 + after)
+    assert not findings_over_a_change(world, 600, 700 + after)
 
 
 def test_a_cable_that_was_not_moved_is_found_in_the_end() -> None:
-    """The inventory names another place, and nobody went there: found when the time to do so is over."""
-    found = told_over_a_change(FactsWorld(), 600, 9000)
+    """The inventory names another place, and the cable stays: found after the time that is allowed to move it."""
+    found = findings_over_a_change(FactsWorld(), 600, 9000)
     assert len(found) == 2
     assert {f.detected_at_ns is not None and f.detected_at_ns >= at(600 + 7800) for f in found} == {True}
 
 
 def test_moving_the_links_on_paper_ends_what_was_found() -> None:
-    """The cables were swapped; somebody makes the inventory say so: both findings are over at that moment."""
-    found = told_over_a_change(FactsWorld(swapped={PAIR: [(60, 10_000)]}), 900, 1500)
+    """The cables were swapped, and the inventory is changed to match: both findings resolve at that moment."""
+    found = findings_over_a_change(FactsWorld(swapped={PAIR: [(60, 10_000)]}), 900, 1500)
     assert [f.status for f in found] == [Status.RESOLVED, Status.RESOLVED]
     assert all(f.final and f.resolved_at_ns is not None and at(890) <= f.resolved_at_ns <= at(930) for f in found)
 
 
 def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
-    """What all ports hear as they should is told of nobody, and kept as one word a device."""
+    """Expected neighbors of all ports emit nothing, and are stored as one flag a device."""
     stage = Measure(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(TOP)
@@ -272,14 +276,14 @@ def test_a_healthy_fabric_costs_nothing_and_keeps_nothing() -> None:
     assert all(own.expected is None and not own.others for own in sources.values())
 
 
-def test_what_changed_is_told_once() -> None:
-    """An end that goes on hearing another is told of once, and once when it hears what it should again."""
+def test_a_change_is_emitted_once() -> None:
+    """An unexpected neighbor is emitted once, and the expected one once when it returns."""
     stage = Measure(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(TOP)
     facts = [*again(HOST, "p1-l0/d2", 0, 600), *again(HOST, "p1-l0/d1", 600, 900)]
-    told = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, CablingReport)]
-    assert [(one.neighbor_match, one.at_ns) for one in told] == [
+    emitted = [o.message for fact in facts for o in stage.process([fact]) if isinstance(o.message, CablingReport)]
+    assert [(one.neighbor_match, one.at_ns) for one in emitted] == [
         (NeighborMatch.UNEXPECTED, at(0)),
         (NeighborMatch.EXPECTED, at(600)),
     ]

@@ -1,4 +1,4 @@
-"""rail/degraded: what is none comes first, then when it opens, what it says, and when it is over."""
+"""rail/degraded: negative cases first, then when it opens, what it reports, and when it resolves."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ Cell = tuple[str, int, int]
 """(host, rail, minute)"""
 TX, TIMEOUTS, STALLS = Metric.TX_BYTES, Metric.LOCAL_ACK_TIMEOUTS, Metric.PCIE_STALLED_READ_SECONDS
 METRICS = (TX, Metric.SPEED_BPS, TIMEOUTS, STALLS)
-Says = Callable[[Cell], dict[Metric, float]]
+Readings = Callable[[Cell], dict[Metric, float]]
 
 
 def is_bad(cell: Cell, begin: int = 2, end: int = 6) -> bool:
@@ -34,13 +34,13 @@ def is_bad(cell: Cell, begin: int = 2, end: int = 6) -> bool:
     return cell[:2] == BAD and begin <= cell[2] < end
 
 
-def minutes(says: Says, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[PeerWindow]:
-    """All hosts, minute after minute; a cell says what is not as usual."""
+def minutes(readings_of: Readings, count: int = 16, hosts: Sequence[str] = HOSTS) -> list[PeerWindow]:
+    """All hosts, minute after minute; a cell has what differs from usual."""
     usual = {TX: RATE, Metric.SPEED_BPS: FAST, TIMEOUTS: 0.0, STALLS: 0.0}
     made = []
     for n in range(count):
         for host in hosts:
-            cells = [usual | says((host, rail, n)) for rail in range(8)]
+            cells = [usual | readings_of((host, rail, n)) for rail in range(8)]
             begin = at(20 + 60 * n)
             made.append(
                 PeerWindow(
@@ -58,12 +58,12 @@ def _noise(host: str, rail: int) -> float:
     return 1 + ((HOSTS.index(host) * 8 + rail) * 5 % 3 - 1) / 100
 
 
-def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Says:
+def slow(share: float, when: Callable[[Cell], bool] = is_bad) -> Readings:
     """Some cells carry a share of the others."""
     return lambda cell: {TX: RATE * share} if when(cell) else {}
 
 
-def told(
+def emitted(
     windows: Sequence[PeerWindow], until_min: float = 60, silent: Sequence[str] = (), symptoms: Sequence[Symptom] = ()
 ) -> list[Finding]:
     """All revisions; each minute's windows come when they are final, and time goes on; some hosts are not read."""
@@ -106,11 +106,11 @@ NONE: dict[str, list[PeerWindow]] = {
 @pytest.mark.parametrize("windows", NONE.values(), ids=NONE)
 def test_what_is_not_degraded(windows: Sequence[PeerWindow]) -> None:
     """Idle hosts, whole jobs, whole hosts, whole rails, short spells, too few peers."""
-    assert told(windows) == []
+    assert emitted(windows) == []
 
 
 SOME: dict[str, tuple[list[PeerWindow], Cause, float, float, str]] = {
-    # what was told; cause, started, resolved (minutes after the first window), and what the summary says
+    # windows; cause, started, resolved (minutes after the first window), and the summary
     "slower than its peers": (minutes(slow(0.7)), Cause.UNKNOWN, 2, 6, "is slow: 140.0 Gb/s, 70% of the 199.0 Gb/s"),
     "a tenth and a bit less": (minutes(slow(0.88)), Cause.UNKNOWN, 2, 6, "is slow"),
     "trained low, for one minute": (
@@ -131,7 +131,7 @@ def test_what_is_degraded(
     windows: Sequence[PeerWindow], cause: Cause, started: float, resolved: float, summary: str
 ) -> None:
     """One episode of one rail, from its first bad minute to the end of its last."""
-    (final,) = last(told(windows))
+    (final,) = last(emitted(windows))
     assert (final.subject.id, final.subject.rail, final.subject.role) == ("rail:pod1-host2/3", 3, "rail")
     assert (final.status, final.final, final.cause) == (Status.RESOLVED, True, cause)
     assert (after(final.started_at_ns), after(final.resolved_at_ns)) == (20 + 60 * started, 20 + 60 * resolved)
@@ -140,23 +140,23 @@ def test_what_is_degraded(
 
 
 def test_hosts_that_nobody_reads_are_no_peers() -> None:
-    """With two of the job's hosts silent, two are left; whether they are alike nobody knows of the others."""
-    assert told(minutes(slow(0.5)), silent=HOSTS[3:5]) == []
-    assert told(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
+    """With two of the job's hosts silent, two are left: too few peers to compare with."""
+    assert emitted(minutes(slow(0.5)), silent=HOSTS[3:5]) == []
+    assert emitted(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
 
 
 def test_a_rail_that_is_down_or_shut_is_not_slow() -> None:
     """What it does not carry is link/down's, or a person's; and it trains for a minute after it."""
     windows = minutes(slow(0.0, lambda c: is_bad(c, 2, 6)))
     port = f"{BAD[0]}/mlx5_{BAD[1]}"
-    assert told(windows) != []
-    assert told(windows, symptoms=[down(port, 150), up(port, 375)]) == []
-    assert told(windows, symptoms=[off(port, 150), on(port, 375)]) == []
+    assert emitted(windows) != []
+    assert emitted(windows, symptoms=[down(port, 150), up(port, 375)]) == []
+    assert emitted(windows, symptoms=[off(port, 150), on(port, 375)]) == []
 
 
-def test_a_host_that_is_told_of_alone_is_compared_with_those_that_are_well() -> None:
-    """`measure` tells of no host whose rails are alike: they are its peers all the same."""
-    (final,) = last(told([w for w in minutes(slow(0.7)) if w.device == BAD[0]]))
+def test_a_host_that_is_emitted_alone_is_compared_with_healthy_ones() -> None:
+    """`measure` emits no host whose rails are equal: they are its peers all the same."""
+    (final,) = last(emitted([w for w in minutes(slow(0.7)) if w.device == BAD[0]]))
     assert final.evidence[0].peers == 4
 
 
@@ -164,32 +164,32 @@ def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
     """Detected with its third bad window, RESOLVED with the fifth good one, final at once: all windows were."""
     windows = minutes(slow(0.7, lambda c: is_bad(c, 2, 5)))
     third = (20 + 60 * 5 + 30) / 60
-    assert told(windows, third - 0.01) == []
-    (opened,) = told(windows, third)
+    assert emitted(windows, third - 0.01) == []
+    (opened,) = emitted(windows, third)
     assert (opened.status, after(opened.detected_at_ns)) == (Status.OPEN, third * 60)
-    assert told(windows, third + 4.99)[-1].status is not Status.RESOLVED
-    assert (told(windows, third + 5)[-1].status, told(windows, third + 5)[-1].final) == (Status.RESOLVED, True)
+    assert emitted(windows, third + 4.99)[-1].status is not Status.RESOLVED
+    assert (emitted(windows, third + 5)[-1].status, emitted(windows, third + 5)[-1].final) == (Status.RESOLVED, True)
 
 
 def test_it_stays_open_while_nobody_reads_the_host() -> None:
-    """Missing is not healthy; of a host that is read, `measure` tells for ten minutes what is still bad."""
+    """Missing is not healthy; of a host that is read, `measure` emits windows for ten minutes."""
     windows = [w for w in minutes(slow(0.7)) if w.device != BAD[0] or w.begin_ns < at(20 + 60 * 6)]
     silence = Symptom(BAD[0], "", SourceSilence(False), at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)
-    assert {f.status for f in told(windows, symptoms=[silence])} <= {Status.OPEN, Status.UPDATED}
-    (final,) = last(told(windows))
+    assert {f.status for f in emitted(windows, symptoms=[silence])} <= {Status.OPEN, Status.UPDATED}
+    (final,) = last(emitted(windows))
     assert (final.status, final.final, after(final.resolved_at_ns)) == (Status.RESOLVED, True, 20 + 60 * 6)
 
 
 def test_two_rails_of_two_hosts_are_two_findings() -> None:
     """Each with its own peers."""
-    found = last(told(minutes(slow(0.6, lambda c: is_bad(c) or (c[0] == HOSTS[3] and c[1] == 6)))))
+    found = last(emitted(minutes(slow(0.6, lambda c: is_bad(c) or (c[0] == HOSTS[3] and c[1] == 6)))))
     assert {f.subject.id for f in found} == {"rail:pod1-host2/3", "rail:pod1-host4/6"}
 
 
 def test_order_repeats_and_restarts_change_no_final_revision() -> None:
     """Windows in any order before the watermark, twice, and a successor between any two of them."""
     windows = minutes(slow(0.7))
-    (straight,) = last(told(windows))
+    (straight,) = last(emitted(windows))
     stage = Correlate(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(TOP)
@@ -206,7 +206,7 @@ def test_order_repeats_and_restarts_change_no_final_revision() -> None:
 def test_a_rail_that_is_slow_for_a_day_is_one_finding_and_little_state() -> None:
     """Its beginning outlives its marks; the marks do not grow."""
     windows = minutes(slow(0.7, lambda c: is_bad(c, 2, 10**6)), count=240)
-    found = told(windows, 240)
+    found = emitted(windows, 240)
     assert len({f.id for f in found}) == 1
     assert {after(f.started_at_ns) for f in found} == {140}
     assert Status.RETRACTED not in {f.status for f in found}

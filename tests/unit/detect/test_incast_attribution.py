@@ -1,4 +1,4 @@
-"""Who is blamed for a crowded port: whom nobody can name first, then senders, and whose traffic waits."""
+"""Senders and victims of an incast: unknown senders first, then named ones, then victims."""
 
 import random
 from collections.abc import Iterable, Iterator
@@ -35,10 +35,10 @@ TOP = placed(train=[*HOSTS[:4], "pod2-host1"], other=HOSTS[4:])
 class Does:
     """What a host's port does from 120 s to 420 s, and else not."""
 
-    crowded: bool = False
-    slowed: float = 0
-    """Times a second that it is told to slow down."""
-    stifled: bool = False
+    incast: bool = False
+    cnp_throttled: float = 0
+    """Congestion notifications a second."""
+    throttled: bool = False
     port: str = "mlx5_3"
 
 
@@ -48,32 +48,32 @@ def readings(own: dict[str, Does], last_s: float = 900) -> Iterator[Samples]:
         for number, host in enumerate(HOSTS):
             does, t = own.get(host, Does()), turn * 10 + number
             during = max(0.0, min(t, 420) - 120)
-            into = 1e13 + FULL * 0.5 * t + FULL * 0.47 * during * does.crowded
+            into = 1e13 + FULL * 0.5 * t + FULL * 0.47 * during * does.incast
             counts = {
                 (Metric.RX_BYTES, -1): into, (Metric.RX_PACKETS, -1): into / 4096,
-                (Metric.ROCE_ECN_MARKED_PACKETS, -1): 0.4 * FULL / 4096 * during * does.crowded,
-                (Metric.CNP_HANDLED, -1): 20 * t + does.slowed * during,
-                (Metric.PFC_RX_PAUSE_USECONDS, 3): 6e5 * during * does.stifled,
-                (Metric.TX_BYTES, -1): 1e13 + FULL * (0.5 * t - 0.4 * during * does.stifled),
+                (Metric.ROCE_ECN_MARKED_PACKETS, -1): 0.4 * FULL / 4096 * during * does.incast,
+                (Metric.CNP_HANDLED, -1): 20 * t + does.cnp_throttled * during,
+                (Metric.PFC_RX_PAUSE_USECONDS, 3): 6e5 * during * does.throttled,
+                (Metric.TX_BYTES, -1): 1e13 + FULL * (0.5 * t - 0.4 * during * does.throttled),
                 (Metric.SPEED_BPS, -1): 400e9,
             }  # fmt: skip
             cells: Cells = {column: {does.port: value} for column, value in counts.items()}
             yield samples(host, t, {}, source=NIC, indexed=cells, sequence=turn)
 
 
-def said(top: Topology, **others: Does) -> tuple[Finding, str]:
-    """The incast at the receiver, and all that its evidence says; others by `host2` and so on."""
-    own = {RECEIVER: Does(crowded=True)} | {f"pod1-{name}": does for name, does in others.items()}
+def published(top: Topology, **others: Does) -> tuple[Finding, str]:
+    """Return the incast at the receiver and the text of its evidence; others by `host2` and so on."""
+    own = {RECEIVER: Does(incast=True)} | {f"pod1-{name}": does for name, does in others.items()}
     (found,) = (f for f in findings(play(readings(own), top)) if f.condition is Condition.CONGESTION_INCAST)
     return found, "\n".join(evidence.statement for evidence in found.evidence)
 
 
-SLOWED = Does(slowed=5000)
+CNP_THROTTLED = Does(cnp_throttled=5000)
 
 
-def test_where_nobody_is_slowed_nobody_is_named() -> None:
-    """The counters of a few CNPs here and there name nobody; where the others are is said."""
-    found, text = said(TOP, host2=Does(slowed=300))
+def test_without_throttled_hosts_no_sender_is_named() -> None:
+    """A few CNPs name no sender; the evidence counts the hosts in other pods."""
+    found, text = published(TOP, host2=Does(cnp_throttled=300))
     assert (
         "job train receives on pod1-host1: the senders are among its 4 other hosts; which of them is not known" in text
     )
@@ -83,23 +83,23 @@ def test_where_nobody_is_slowed_nobody_is_named() -> None:
     assert found.blast_radius.hosts == (RECEIVER,)
 
 
-def test_without_a_job_those_that_are_slowed_are_said_and_not_blamed() -> None:
+def test_without_a_job_throttled_hosts_are_named_but_no_senders() -> None:
     """Nothing connects them with the receiver but the time."""
-    _, text = said(placed(other=HOSTS[4:]), host2=SLOWED)
+    _, text = published(placed(other=HOSTS[4:]), host2=CNP_THROTTLED)
     assert "no job is known on pod1-host1: its senders are not known" in text
     assert "throttled at the same time on this rail: pod1-host2" in text
     assert "most likely senders" not in text
 
 
-def test_what_is_slowed_on_another_rail_sends_elsewhere() -> None:
+def test_a_host_throttled_on_another_rail_is_no_sender() -> None:
     """Traffic keeps its rail."""
-    _, text = said(TOP, host2=Does(slowed=5000, port="mlx5_2"))
+    _, text = published(TOP, host2=Does(cnp_throttled=5000, port="mlx5_2"))
     assert "is not known" in text
 
 
-def test_the_slowed_hosts_of_the_receiving_job_are_its_senders() -> None:
-    """Named with how often they are told to slow down, and of how many they are."""
-    found, text = said(TOP, host2=SLOWED, host4=SLOWED)
+def test_the_throttled_hosts_of_the_receiving_job_are_its_senders() -> None:
+    """Named with their rate of congestion notifications, and out of how many hosts."""
+    found, text = published(TOP, host2=CNP_THROTTLED, host4=CNP_THROTTLED)
     assert "job train receives on pod1-host1; most likely senders: pod1-host2, pod1-host4, " in text
     assert "up to 5020 congestion notifications a second" in text
     (own,) = (e for e in found.evidence if e.metric == "cnp_handled")
@@ -107,16 +107,16 @@ def test_the_slowed_hosts_of_the_receiving_job_are_its_senders() -> None:
     assert found.final
 
 
-def test_a_slowed_host_of_another_job_is_no_sender() -> None:
-    """It is said that it is slowed, for it has a reason of its own."""
-    _, text = said(TOP, host2=SLOWED, host5=SLOWED)
+def test_a_throttled_host_of_another_job_is_no_sender() -> None:
+    """The evidence names it as throttled for a reason of its own."""
+    _, text = published(TOP, host2=CNP_THROTTLED, host5=CNP_THROTTLED)
     assert "most likely senders: pod1-host2, throttled" in text
     assert "throttled as well, but no senders, because they run other: pod1-host5" in text
 
 
 def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_far_less() -> None:
     """They and their job are hit by it; hosts of the receiving job are no victims of their own."""
-    found, text = said(TOP, host2=SLOWED, host3=Does(stifled=True), host5=Does(stifled=True))
+    found, text = published(TOP, host2=CNP_THROTTLED, host3=Does(throttled=True), host5=Does(throttled=True))
     assert "victims: pod1-host5 of job other at the same leaf" in text
     assert found.blast_radius is not None
     assert found.blast_radius.hosts == (RECEIVER, "pod1-host5")
@@ -127,22 +127,22 @@ def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_fa
 @pytest.mark.parametrize("restart_at", [None, 130, 150, 200, 430])
 def test_a_port_tells_once_that_it_is_slowed_and_once_that_it_is_not(restart_at: float | None) -> None:
     """After thirty seconds of it; the same over a restart, and nothing of the others."""
-    told = measured(TOP, readings({RECEIVER: SLOWED}), restart_at)
-    assert [s.kind for s in told] == [SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED]
-    assert [span(s) for s in told] == [(120, 150), (420, 430)]
-    assert isinstance(told[0].payload, CnpThrottledBegan)
-    assert told[0].payload.cnp_per_s == 5020
+    emitted = measured(TOP, readings({RECEIVER: CNP_THROTTLED}), restart_at)
+    assert [s.kind for s in emitted] == [SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED]
+    assert [span(s) for s in emitted] == [(120, 150), (420, 430)]
+    assert isinstance(emitted[0].payload, CnpThrottledBegan)
+    assert emitted[0].payload.cnp_per_s == 5020
 
 
 MIXED = {
-    RECEIVER: Does(crowded=True), HOSTS[1]: SLOWED, HOSTS[2]: Does(slowed=3000, stifled=True),
-    HOSTS[4]: Does(stifled=True), LAST: SLOWED,
+    RECEIVER: Does(incast=True), HOSTS[1]: CNP_THROTTLED, HOSTS[2]: Does(cnp_throttled=3000, throttled=True),
+    HOSTS[4]: Does(throttled=True), LAST: CNP_THROTTLED,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_order_repetition_and_restarts_decide_nobody_s_guilt(seed: int) -> None:
-    """Whoever is heard first, and wherever a stage is taken over: the last revisions are the same."""
+    """Neither the order of the devices nor a takeover changes the last revisions."""
     messages = in_order(readings(MIXED, 800))
     chance = random.Random(seed)
     arrived = shuffled(messages, 18, chance)
