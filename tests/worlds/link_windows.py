@@ -39,7 +39,7 @@ def powers(port: str, *values: float, best: float = -3.0) -> list[Message]:
     return [minute(port, n, {POWER: (value,)}, before={POWER: best}) for n, value in enumerate(values)]
 
 
-def told(messages: Sequence[Message], until_min: float = 600) -> list[Finding]:
+def degrading_findings(messages: Sequence[Message], until_min: float = 600) -> list[Finding]:
     """All revisions, when each window comes once it is final, and time goes on."""
     stage = Correlate(DetectParams())
     stage.start_epoch(1)

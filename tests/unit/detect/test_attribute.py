@@ -24,7 +24,7 @@ from streams.wire.models import (
 )
 from streams.wire.stage import Output
 from streams.wire.topics import FINDINGS, FINDINGS_OPEN
-from tests.worlds.link_windows import Values, minute, powers, told
+from tests.worlds.link_windows import Values, degrading_findings, minute, powers
 from tests.worlds.observations import HOST, LEAF, after, at, correlated, down, flaps, last
 from tests.worlds.small_fabric import inventory, job, topology
 from tests.worlds.small_world import SmallWorld, findings, play
@@ -63,7 +63,7 @@ def _flap(port: str, top: Topology | None = None) -> Finding:
 
 
 def _degrading(port: str, values: Values, top: Topology) -> Finding:
-    (found,) = _attribute(last(told([minute(port, n, values) for n in range(4)], 6)), top)
+    (found,) = _attribute(last(degrading_findings([minute(port, n, values) for n in range(4)], 6)), top)
     return found
 
 
@@ -91,7 +91,7 @@ def test_a_link_that_loses_frames_is_critical_under_a_job() -> None:
 
 def _rail(start: float, end: float) -> Finding:
     """Return a rail/degraded finding of rail 0 of p1-h1, at its port e0."""
-    (like,) = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5}) for n in range(3)], 6))
+    (like,) = last(degrading_findings([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5}) for n in range(3)], 6))
     subject = replace(like.subject, id="rail:p1-h1/0", z=None, role="rail")
     return replace(
         like, id="r" * 32, condition=Condition.RAIL_DEGRADED, subject=subject, detector="rail/degraded",
@@ -108,7 +108,7 @@ def test_a_slow_rail_is_critical_under_a_job() -> None:
 @pytest.mark.parametrize(("start", "end", "explained"), [(100, 400, True), (5000, 6000, False)])
 def test_a_bad_link_explains_its_slow_rail(start: float, end: float, explained: bool) -> None:
     """A link fault at the same port and time is the parent of the rail's finding."""
-    cause = last(told([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5 * (n < 5)}) for n in range(16)]))
+    cause = last(degrading_findings([minute(HOST, n, {Metric.RX_FCS_ERRORS: 5 * (n < 5)}) for n in range(16)]))
     found = {f.condition: f for f in _attribute([*cause, _rail(start, end)])}
     parent = found[Condition.LINK_DEGRADING].id if explained else ""
     assert found[Condition.RAIL_DEGRADED].parent_id == parent
@@ -116,7 +116,7 @@ def test_a_bad_link_explains_its_slow_rail(start: float, end: float, explained: 
 
 def test_fading_light_without_frame_loss_is_info() -> None:
     """No frame is lost yet, so a running job changes nothing."""
-    (found,) = _attribute(last(told(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
+    (found,) = _attribute(last(degrading_findings(powers(HOST, -3.0, *[-6.5] * 5), 7)), topology(JOBS))
     assert found.severity is Severity.INFO
 
 

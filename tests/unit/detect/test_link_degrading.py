@@ -23,9 +23,9 @@ from tests.worlds.link_windows import (
     POWER,
     SNMP,
     Values,
+    degrading_findings,
     minute,
     powers,
-    told,
 )
 from tests.worlds.measure_stage import stage as measure_stage
 from tests.worlds.observations import HOST, LEAF, LINK, after, at, down, episodes, last, off, restarted, samples, up
@@ -88,7 +88,7 @@ NONE: dict[str, list[Message]] = {
 @pytest.mark.parametrize("messages", NONE.values(), ids=NONE)
 def test_what_is_not_degrading(messages: Sequence[Message]) -> None:
     """Single errors, one cause in many reports, downs, restarts, maintenance, congestion, trends without forecast."""
-    assert told(messages, 60 * 24 * 40 if "months" in str(messages) else 600) == []
+    assert degrading_findings(messages, 60 * 24 * 40 if "months" in str(messages) else 600) == []
 
 
 SOME: dict[str, tuple[list[Message], Cause, Severity, float, float]] = {
@@ -130,7 +130,7 @@ def test_what_is_degrading(
     messages: Sequence[Message], cause: Cause, severity: Severity, started: float, resolved: float
 ) -> None:
     """One episode, from the first window that made the case to the end of the last that was bad."""
-    (final,) = last(told(messages))
+    (final,) = last(degrading_findings(messages))
     assert (final.status, final.final, final.detector) == (Status.RESOLVED, True, "link/degrading")
     assert (after(final.started_at_ns), after(final.resolved_at_ns)) == pytest.approx((started, resolved))
     assert (final.cause, final.severity, final.subject.id) == (cause, severity, LINK)
@@ -139,18 +139,21 @@ def test_what_is_degrading(
 def test_it_opens_with_the_third_bad_minute_and_ends_after_ten_good_ones() -> None:
     """OPEN when the window is final, RESOLVED ten minutes after the last bad one, final after the lateness."""
     messages = lossy(HOST, *BAD, *CLEAN)
-    assert told(messages[:2]) == []
-    (opened,) = told(messages[:3], 4)
+    assert degrading_findings(messages[:2]) == []
+    (opened,) = degrading_findings(messages[:3], 4)
     assert (opened.status, after(opened.detected_at_ns)) == (Status.OPEN, 230)
     end_min = 200 / 60 + 10
-    assert told(messages, end_min - 0.01)[-1].status is not Status.RESOLVED
-    assert (told(messages, end_min)[-1].status, told(messages, end_min)[-1].final) == (Status.RESOLVED, False)
-    assert told(messages, end_min + 0.5)[-1].final is True
+    assert degrading_findings(messages, end_min - 0.01)[-1].status is not Status.RESOLVED
+    assert (degrading_findings(messages, end_min)[-1].status, degrading_findings(messages, end_min)[-1].final) == (
+        Status.RESOLVED,
+        False,
+    )
+    assert degrading_findings(messages, end_min + 0.5)[-1].final is True
 
 
 def test_it_stays_open_while_nobody_sees_the_port() -> None:
     """Missing is not healthy: a day without a window resolves nothing, nor takes anything back."""
-    found = told(lossy(HOST, *BAD), 60 * 24)
+    found = degrading_findings(lossy(HOST, *BAD), 60 * 24)
     assert {f.status for f in found} <= {Status.OPEN, Status.UPDATED}
     assert len({f.id for f in found}) == 1
 
@@ -191,7 +194,7 @@ def test_a_port_with_an_error_is_forgotten_after_an_hour_and_a_step_after_a_week
 
 def test_two_spells_with_a_quiet_hour_between_are_two() -> None:
     """The second is another finding with an id of its own."""
-    found = last(told([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, *BAD, *CLEAN, first=75)]))
+    found = last(degrading_findings([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, *BAD, *CLEAN, first=75)]))
     assert len(found) == 2
     assert {f.status for f in found} == {Status.RESOLVED}
 
@@ -199,7 +202,7 @@ def test_two_spells_with_a_quiet_hour_between_are_two() -> None:
 def test_a_trend_has_a_forecast_of_the_crossing() -> None:
     """A BER that doubles every half hour: the time at which it reaches 1e-5, and an interval that holds it."""
     steps = [1e-8 * 2 ** (n + (0.1 if n % 2 else -0.1)) for n in range(7)]
-    found = told(bers(HOST, *steps, every=30), 190)
+    found = degrading_findings(bers(HOST, *steps, every=30), 190)
     newest = found[-1]
     assert (newest.status, newest.severity) in {(Status.OPEN, Severity.INFO), (Status.UPDATED, Severity.INFO)}
     assert newest.forecast is not None and newest.forecast.at_ns is not None
@@ -214,7 +217,7 @@ def test_a_trend_has_a_forecast_of_the_crossing() -> None:
 def test_a_trend_that_stops_is_over_after_a_day() -> None:
     """What it foretold did not come."""
     steps = [1e-8 * 2**n for n in range(6)]
-    (final,) = last(told(bers(HOST, *steps, every=30), 60 * 30))
+    (final,) = last(degrading_findings(bers(HOST, *steps, every=30), 60 * 30))
     assert (final.status, final.final, final.forecast) == (Status.RESOLVED, True, None)
 
 
@@ -222,7 +225,7 @@ def test_evidence_has_numbers_and_the_lane_that_is_bad() -> None:
     """Each end's strongest sign; the lane's share against the others; what the FEC bins foretell."""
     bins = tuple(1e12 * 10 ** (-0.8 * n) for n in range(16))
     bad = [minute(HOST, n, {FCS: 4, PACKETS: BUSY, LANES: (1.0, 0.0, 2.0, 998.0), BINS: bins}) for n in range(4)]
-    (found,) = last(told([*bad, *lossy(LEAF, *BAD, 0)], 5))
+    (found,) = last(degrading_findings([*bad, *lossy(LEAF, *BAD, 0)], 5))
     assert [(e.metric, e.at and e.at.device) for e in found.evidence] == [
         ("rx_fcs_errors", "p1-h1"), ("rx_fcs_errors", "p1-l0"), ("lane_raw_errors", "p1-h1"),
         ("fec_codewords_by_errors", "p1-h1"),
@@ -239,14 +242,14 @@ def test_evidence_has_numbers_and_the_lane_that_is_bad() -> None:
 
 def test_the_larger_of_two_sources_counts_and_never_their_sum() -> None:
     """Two collectors that read the same port."""
-    (found,) = last(told([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, 5, 5, 5, *CLEAN, source=SNMP)]))
+    (found,) = last(degrading_findings([*lossy(HOST, *BAD, *CLEAN), *lossy(HOST, 5, 5, 5, *CLEAN, source=SNMP)]))
     assert [e.observed for e in found.evidence] == [15.0]
 
 
 def test_repeats_and_order_change_nothing() -> None:
     """The final revision is that of the set of windows."""
     messages = [*lossy(HOST, *BAD, *CLEAN), *lossy(LEAF, *BAD, *CLEAN)]
-    (straight,) = last(told(messages))
+    (straight,) = last(degrading_findings(messages))
     stage = Correlate(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(topology())

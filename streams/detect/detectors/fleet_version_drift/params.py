@@ -51,5 +51,5 @@ class DriftParams(Thresholds):
     """The minimum of failed links at devices of a version: one lemon is not the fault of a version."""
 
     confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.99
-    """The confidence of the interval of the ratio of both rates, which must lie above 1. Every version of each cohort is
-    compared: 0.95 would be wrong for one in twenty of them."""
+    """The confidence of the interval of the ratio of both rates, which must lie above 1. Every version of each cohort
+    is compared: 0.95 would be wrong for one in twenty of them."""
