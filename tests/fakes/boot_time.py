@@ -13,7 +13,7 @@ ZERO = NOW - 40 * 86_400 * S
 
 @dataclass
 class SetZero:
-    """Where it is set."""
+    """A boot time that the test sets."""
 
     ns: int = ZERO
 

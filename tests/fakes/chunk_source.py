@@ -14,7 +14,7 @@ def chunk(topic: str, *at_ms: int, start: int = 0) -> Chunk:
 
 @dataclass
 class Source:
-    """Where chunks come from: keeps what it was asked, and says how far each input goes."""
+    """A source of chunks that records its requests and has the end of each input."""
 
     ends: dict[str, int] = field(default_factory=dict)
     asked: list[tuple[str, int]] = field(default_factory=list)

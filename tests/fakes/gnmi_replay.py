@@ -1,4 +1,4 @@
-"""A gNMI target that says to everybody who subscribes what was recorded, once, and then holds the stream open."""
+"""A gNMI target that sends its recording once to every subscriber, and then leaves the stream open."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ from collectors.gnmi.v1 import gnmi_pb2
 
 @dataclass
 class Replay:
-    """What it says, and what it was asked. A path that stands in `refuses` with its mode it declines."""
+    """The recording, and the requests received. A path in `refuses` with its mode is declined."""
 
     responses: Sequence[gnmi_pb2.SubscribeResponse]
     capabilities: gnmi_pb2.CapabilityResponse | None = None

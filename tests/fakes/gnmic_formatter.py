@@ -1,4 +1,4 @@
-"""What gnmic makes of a device's answers: a stand-in for its `event` formatter, by its documented behaviour.
+"""Formats a device's answers as gnmic does: a fake of its `event` formatter, by its documented behaviour.
 
 An event for each update: the path without keys names the value, `<element>_<key>` the tags; JSON is flattened; bytes
 are base64, as Go's encoder writes them; 64-bit integers of JSON_IETF stay texts.
@@ -22,9 +22,9 @@ def events(response: gnmi_pb2.SubscribeResponse, source: str) -> list[dict[str, 
         name, own = _path(update.path)
         name = f"{before.rstrip('/')}/{name.lstrip('/')}"
         values = dict(_flat(name, _value(update.val)))
-        said: dict[str, Any] = {"name": "default", "timestamp": notification.timestamp}
-        said["tags"] = tags | own | {"source": source, "subscription-name": "default"}
-        found.append(said | ({"values": values} if values else {}))
+        formatted: dict[str, Any] = {"name": "default", "timestamp": notification.timestamp}
+        formatted["tags"] = tags | own | {"source": source, "subscription-name": "default"}
+        found.append(formatted | ({"values": values} if values else {}))
     if notification.delete:
         gone = [_path(path)[0] for path in notification.delete]
         found.append({"name": "default", "timestamp": notification.timestamp, "tags": tags, "deletes": gone})

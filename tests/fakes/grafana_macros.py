@@ -1,4 +1,4 @@
-"""What Grafana and its ClickHouse data source put in the place of macros and variables, as far as we use them.
+"""Replaces macros and variables as Grafana and its ClickHouse data source do, as far as we use them.
 
 A macro or variable that is not known here raises: a board must not rely on what no test expands.
 """
@@ -19,7 +19,7 @@ _VARIABLE = re.compile(r"\$\{(\w+):(\w+)\}")
 
 @dataclass(frozen=True)
 class View:
-    """What is chosen on the board: Unix seconds, the width of a bucket, and the values of each variable."""
+    """The choices on the dashboard: Unix seconds, the width of a bucket, and the values of each variable."""
 
     from_s: int
     to_s: int

@@ -24,7 +24,7 @@ class FakeKmsg:
         self.records.pop(self._next - self._keeps - 1, None)
 
     def rewind(self) -> None:
-        """As who opens the device anew: from the oldest."""
+        """Read as a process that opens the device again: from the oldest record."""
         self._at = min(self.records, default=self._next)
         self.is_closed = False
 

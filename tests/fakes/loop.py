@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 class _Skipping(selectors.DefaultSelector):
-    """Does not wait: tells how long it would have waited."""
+    """Does not wait, but counts how long it would have waited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,7 +18,7 @@ class _Skipping(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready: list[tuple[selectors.SelectorKey, int]] = super().select(0)
         if not ready and timeout is None:
-            raise RuntimeError("everybody waits for somebody else")
+            raise RuntimeError("every task waits for another")
         if not ready and timeout:
             self.skipped_s += timeout
         return ready
@@ -32,7 +32,7 @@ class VirtualTime(asyncio.SelectorEventLoop):
         super().__init__(self._skipping)
 
     def time(self) -> float:
-        """How long everybody has waited so far."""
+        """Time that all tasks have waited so far."""
         return self._skipping.skipped_s
 
 

@@ -13,7 +13,7 @@ ABSENT = 2**64 - 1
 
 
 class NVMLError(Exception):
-    """What every function raises; `value` is the library's return code."""
+    """The error of every function; `value` is the library's return code."""
 
     def __init__(self, value: int) -> None:
         super().__init__(f"NVML error {value}")
@@ -76,7 +76,7 @@ class _EventData:
 
 
 class FakeNvml:
-    """The module, with a driver unless told otherwise; a GPU is its own handle."""
+    """The module, by default with a driver; a GPU is its own handle."""
 
     NVMLError = NVMLError
     NVML_SUCCESS = NVML_SUCCESS
@@ -109,7 +109,7 @@ class FakeNvml:
     def __init__(self, gpus: Sequence[FakeGpu] = (), refuses: int = NVML_SUCCESS) -> None:
         self.gpus = list(gpus)
         self.refuses = refuses
-        """What nvmlInit answers."""
+        """The result of nvmlInit."""
         self.is_open = False
         self.xids: list[tuple[FakeGpu, int]] = []
         self.watched: list[FakeGpu] = []

@@ -133,7 +133,7 @@ class FakeTables:
         self.tokens: dict[str, list[str]] = {}
         self.failures = 0
         self.loses_rows = False
-        """Whether the server is killed between recording the next token and storing its rows."""
+        """True if the server is killed between recording the next token and storing its rows."""
         self._window = window
 
     def insert(self, table: str, columns: Sequence[str], block: NativeBlock, token: str) -> None:

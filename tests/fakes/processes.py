@@ -7,7 +7,7 @@ from pathlib import Path
 
 @dataclass
 class FakeProcess:
-    """Runs until the test says that it ended."""
+    """Runs until the test ends it."""
 
     pid: int | None
     exit_code: int | None = None
@@ -24,9 +24,9 @@ class FakeProcess:
 
 @dataclass
 class FakeStarts:
-    """Starts processes, remembers them in order, and writes what a part would have said."""
+    """Starts processes, records them in order, and writes the output of a part."""
 
-    says: str = ""
+    output: str = ""
     exit_code: int | None = None
     started: list[tuple[str, ...]] = field(default_factory=list)
     processes: list[FakeProcess] = field(default_factory=list)
@@ -36,7 +36,7 @@ class FakeStarts:
     def __call__(self, command: Sequence[str], log: Path) -> FakeProcess:
         self.started.append(tuple(command))
         self.processes.append(FakeProcess(100 + len(self.processes), self.exit_code, stops=self.stops))
-        log.write_text(self.says)
+        log.write_text(self.output)
         return self.processes[-1]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a delivery answers."""
+    """The result of a delivery."""
 
     offset: int
 

@@ -23,9 +23,9 @@ BLOCK = 10
 
 
 class CountingStage:
-    """Counts events by device; says one Symptom for every tenth of a device: its id is (device, block).
+    """Counts events by device; emits one Symptom for every tenth of a device with the id (device, block).
 
-    What it says holds the running sum of all codes, so an event that is missed or counted twice is in every later one.
+    Its symptoms have the running sum of all codes, so an event that is missed or counted twice is in every later one.
     Its watermark is the newest time of any event.
     """
 
@@ -60,8 +60,8 @@ class CountingStage:
             self._watermark_ns = max(self._watermark_ns, event.at_ns)
             if counts[0] % BLOCK == 0:
                 payload = GpuXid(counts[1], False, self.adopted[-1])  # a number and a text
-                said = Symptom(event.device, str(counts[0] // BLOCK), payload, event.at_ns)
-                outputs.append(Output(self._topic, said, event.device))
+                emitted = Symptom(event.device, str(counts[0] // BLOCK), payload, event.at_ns)
+                outputs.append(Output(self._topic, emitted, event.device))
         return outputs
 
     def advance_watermark(self, watermark_ns: int) -> list[Output]:
@@ -79,7 +79,7 @@ class CountingStage:
 
 
 class WindowStage:
-    """Second of a chain: gathers symptoms, and says how many there were of each device before a watermark.
+    """Second of a chain: gathers symptoms, and emits their number by device before a watermark.
 
     One Symptom for every device and second of event time, once the watermark has passed it.
     """
@@ -127,8 +127,8 @@ class WindowStage:
             end_ns = (int(window) + 1) * self._window_ns
             if end_ns <= watermark_ns:
                 seen = self._open.pop(key)
-                said = Symptom(device, window, CounterGrowth(Metric.LINK_DOWN_EVENTS, len(seen)), end_ns)
-                outputs.append(Output(self._topic, said, device))
+                emitted = Symptom(device, window, CounterGrowth(Metric.LINK_DOWN_EVENTS, len(seen)), end_ns)
+                outputs.append(Output(self._topic, emitted, device))
         return outputs
 
     def snapshot(self) -> bytes:

@@ -18,7 +18,7 @@ OLD: dict[Metric, float] = {BER: 1e-8, POWER: -3.0}
 
 
 def minute(port: str, n: float, values: Values, source: Source = GNMI, before: Values | None = None) -> Window:
-    """What was read of a port in the n-th minute; a tuple is by lane or bin."""
+    """Return the window of a port in the n-th minute; a tuple is by lane or bin."""
     device, _, name = port.partition("/")
     columns = [
         (metric, index if isinstance(value, tuple) else -1, float(one))

@@ -1,4 +1,4 @@
-"""A small fabric of two pods, made row by row, so that a test can say what is in it.
+"""A small fabric of two pods, made row by row, so that a test knows its content.
 
 Each pod has two leaves (planes 0 and 1) and two hosts, each with rail 0 on both planes; four spines join all leaves.
 """

@@ -1,4 +1,4 @@
-"""What every collector promises to those who start it and to those who read what it writes."""
+"""Promises of every collector to those who start it and to those who read what it writes."""
 
 import inspect
 from importlib.metadata import entry_points
@@ -17,7 +17,7 @@ SPECS: list[tuple[str, Spec]] = [(entry.name, entry.load()) for entry in entry_p
 
 
 def test_the_collectors_of_this_project_are_registered() -> None:
-    """Whoever starts collectors finds them by their entry points."""
+    """Collectors are found by their entry points."""
     assert {"gnmi", "sim"} <= {name for name, _ in SPECS}
 
 
@@ -36,21 +36,21 @@ def test_a_spec_is_named_as_it_is_registered_and_its_params_are_strict(name: str
 
 def test_messages_of_a_run_are_numbered_without_a_hole_for_each_device() -> None:
     """Samples and events of a device count up from 1; another device and another kind have their own numbers."""
-    kept = RecordingPublisher()
-    emitter = Emitter(kept, "c", draw_run(), Source.SOURCE_GNMI)
+    retained = RecordingPublisher()
+    emitter = Emitter(retained, "c", draw_run(), Source.SOURCE_GNMI)
     layout = Layout([CellKey("e1", Metric.RX_BYTES)])
     reading = Reading(1, 2, 3, layout.row, layout.rows_digest, *layout.tables([4]))
     for device in ("a", "b", "a"):
         emitter.samples(device, reading)
         emitter.event(device, DeviceEvent(EventKind.LINK_DOWN, "e1", 1), 2)
     for device, numbers in (("a", [1, 2]), ("b", [1])):
-        assert [samples.sequence for samples in kept.of(Samples, device)] == numbers
-        assert [event.sequence for event in kept.of(Event, device)] == numbers
-    assert {message.collector_run for message in kept.of(Samples)} == {emitter.run}
-    assert all(record.route == record.key.decode() for record in kept.records)
+        assert [samples.sequence for samples in retained.of(Samples, device)] == numbers
+        assert [event.sequence for event in retained.of(Event, device)] == numbers
+    assert {message.collector_run for message in retained.of(Samples)} == {emitter.run}
+    assert all(record.route == record.key.decode() for record in retained.records)
 
 
 def test_runs_differ() -> None:
-    """Two runs of a process are told apart, and none is 0."""
+    """Two runs of a process have different numbers, and none is 0."""
     runs = {draw_run() for _ in range(100)}
     assert len(runs) == 100 and 0 not in runs

@@ -1,6 +1,6 @@
 """The private names of Faust and aiokafka that streams/runtime stands on are what they were when it was measured.
 
-A failure here says what to look at before a version of either is raised.
+A failure here names the code to check before a version of either is raised.
 """
 
 import inspect
@@ -61,7 +61,7 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "source"),
     [
         # Who calls what we override, and so decides when it is called.
         (consumer.Consumer.force_commit, "self._filter_tps_with_pending_acks(topics)"),
@@ -75,7 +75,7 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (App._on_partitions_revoked, "self.flow_control.clear"),
         (consumer.Consumer.on_stop, "self.app.conf.stream_wait_empty"),
         (driver.Consumer._new_consumer_thread, "AIOKafkaConsumerThread(self, loop=self.loop, beacon=self.beacon)"),
-        # A new assignment is told to the thread, in the thread, before anything of it is handed out.
+        # The thread receives a new assignment, in the thread, before anything of it is handed out.
         (driver.ConsumerRebalanceListener.on_partitions_assigned, "self._thread.on_partitions_assigned("),
         # What a fetch waits for, and how long, is read from these at each fetch.
         (Fetcher._get_actions_per_node, "self._fetch_max_wait_ms,"),
@@ -86,7 +86,7 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (consumer.ConsumerThread.__init__, "super().__init__(**kwargs)"),
         (ServiceThread.__init__, "self.thread_loop = thread_loop or"),
         (ServiceThread._start_thread, "self._close_thread_loop_on_stop"),
-        # What was fetched is taken out of these without `getmany`; it is told of as there.
+        # Fetched records are taken out of these without `getmany`, and are reported as there does.
         (Fetcher._proc_fetch_request, "self._records[tp] = FetchResult("),
         (Fetcher.fetched_records, "waiter = self._create_fetch_waiter()"),
         (Fetcher.fetched_records, "self._notify(self._wait_consume_future)"),
@@ -100,9 +100,9 @@ def test_what_is_overridden_or_called_is_there_with_its_arguments(owner: type, n
         (PartitionRecords._unpack_records, "self.next_fetch_offset = next_batch.next_offset"),
     ],
 )
-def test_faust_still_does_what_the_runner_relies_on(function: Callable[..., Any], said: str) -> None:
+def test_faust_still_does_what_the_runner_relies_on(function: Callable[..., Any], source: str) -> None:
     """Lines of Faust that the runner's promises rest on are still there."""
-    assert said in inspect.getsource(function)
+    assert source in inspect.getsource(function)
 
 
 def test_a_message_holds_what_a_chunk_gives_it() -> None:

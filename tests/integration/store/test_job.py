@@ -95,7 +95,7 @@ def _messages() -> list[tuple[Topic, Message]]:
         (topics.FINDINGS, _finding("untrue", "h0", 100, 150, status=Status.RETRACTED)),
         (
             topics.FINDINGS,
-            _finding("silent", "h1", 200, 300, condition=Condition.TELEMETRY_STALE, summary="h1 says nothing"),
+            _finding("silent", "h1", 200, 300, condition=Condition.TELEMETRY_STALE, summary="h1 is silent"),
         ),
     ]
     return messages

@@ -105,7 +105,7 @@ def test_users_of_a_part_stop_before_it(tmp_path: Path) -> None:
 def test_each_run_keeps_its_log(tmp_path: Path) -> None:
     """What a part said before it ended can be read after it is back."""
     supervisor, starts, clock = supervised(tmp_path, says="first")
-    starts.says = "second"
+    starts.output = "second"
     end_and_wait(supervisor, starts, clock, 0.5)
     assert (tmp_path / "worker.log").read_text() == "second"
     assert (tmp_path / "worker.1.log").read_text() == "first"
