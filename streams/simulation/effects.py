@@ -114,6 +114,17 @@ class GaugeOverride:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuGaugeOverride:
+    """A gauge of one GPU of a host, by its number, reads `value`."""
+
+    device: int
+    gpu: int
+    metric: Metric
+    interval: Interval
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class BitErrors:
     """A port receives this ratio of additional wrong bits before FEC, most of them on `lane` if given."""
 
@@ -163,5 +174,5 @@ class VersionChange:
 
 Effect = (
     SignalLoss | Rebooting | NotPolled | CollectorRestart | CounterIncrement | TrafficReduction | TrafficShift
-    | GaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped | VersionChange
+    | GaugeOverride | GpuGaugeOverride | BitErrors | CounterReset | EmitEvent | CablesSwapped | VersionChange
 )  # fmt: skip

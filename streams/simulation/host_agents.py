@@ -3,14 +3,15 @@
 An idle GPU lowers its PCIe link to the slowest speed by itself.
 """
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from streams.fabric.catalogue import Metric
 from streams.simulation.columns import GAUGES, HOST_GAUGES
-from streams.simulation.effects import EmitEvent, Interval
+from streams.simulation.effects import Effect, EmitEvent, GpuGaugeOverride, Interval
 from streams.simulation.fabric_arrays import rows_digest
 from streams.simulation.world import World
 from streams.wire.models import Event, EventKind, RowKind, Samples, Source, Table
@@ -48,8 +49,12 @@ def gpu_address(number: int) -> str:
 class HostAgents:
     """The agents of all hosts."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, effects: Sequence[Effect]) -> None:
         self._world = world
+        self._overrides: dict[int, list[GpuGaugeOverride]] = defaultdict(list)
+        for effect in effects:
+            if isinstance(effect, GpuGaugeOverride):
+                self._overrides[effect.device].append(effect)
         self._sequence = 0
         self._gpu_digest = rows_digest(_PCI)
         self._ecc = np.zeros((len(_COUNTERS), GPUS_PER_HOST), np.uint64)
@@ -64,12 +69,16 @@ class HostAgents:
         links = Table(gauges, (-1,) * len(gauges), world.gauges[HOST_GAUGES, ports].copy())
         yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_PORT, rows, no_counters, links)
         counters = Table(_COUNTERS, (-1,) * len(_COUNTERS), self._ecc)
-        gpus = Table(_GAUGES, (-1,) * len(_GAUGES), self._gpu_gauges(device))
+        gpus = Table(_GAUGES, (-1,) * len(_GAUGES), self._gpu_gauges(device, at_ns))
         yield self._samples(device, at_ns, skew_ns, RowKind.ROW_KIND_GPU, _PCI, counters, gpus)
 
-    def _gpu_gauges(self, device: int) -> npt.NDArray[np.float64]:
+    def _gpu_gauges(self, device: int, at_ns: int) -> npt.NDArray[np.float64]:
         readings = _BUSY_GPU if self._world.host_load(device) > _BUSY_LOAD else _IDLE_GPU
-        return np.repeat(np.array(readings)[:, None], GPUS_PER_HOST, axis=1)
+        gauges = np.repeat(np.array(readings)[:, None], GPUS_PER_HOST, axis=1)
+        for effect in self._overrides.get(device, ()):
+            if effect.interval.contains(at_ns):
+                gauges[_GAUGES.index(effect.metric), effect.gpu] = effect.value
+        return gauges
 
     def _samples(
         self,

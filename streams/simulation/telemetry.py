@@ -70,7 +70,7 @@ class Telemetry:
             for number, (device, is_host) in enumerate(zip(fabric.devices, fabric.is_host, strict=True))
         ]
         self._run: dict[str, int] = defaultdict(lambda: 1)
-        self._agents = HostAgents(world)
+        self._agents = HostAgents(world, effects)
         self._sequence: Counter[tuple[int, Source]] = Counter()
         self._last_ns = [0] * devices
         self._status_ns: Counter[tuple[int, Source]] = Counter()

@@ -173,7 +173,7 @@ def test_jobs_run_on_adjacent_hosts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "says"),
+    ("more", "message"),
     [
         ({"gpus": 100}, "100 GPUs do not fill hosts of 8"),
         ({"gpus": 80, "rails": 3}, "8 GPUs of a host cannot share 3 rails evenly"),
@@ -183,11 +183,11 @@ def test_jobs_run_on_adjacent_hosts() -> None:
         ({"gpus": 8, "jobs": 2}, "2 jobs cannot share 1 hosts"),
     ],
 )
-def test_an_impossible_fabric_is_refused_in_one_line(more: dict[str, int], says: str) -> None:
+def test_an_impossible_fabric_is_refused_in_one_line(more: dict[str, int], message: str) -> None:
     """The message names the numbers in conflict."""
     with pytest.raises(ImpossibleFabric) as caught:
         generate(GenerateParams.model_validate(more))
-    assert str(caught.value) == says
+    assert str(caught.value) == message
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])

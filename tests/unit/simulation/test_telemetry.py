@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from streams.fabric.catalogue import Metric
 from streams.fabric.topology import Topology
 from streams.simulation.clos import GenerateParams, generate
 from streams.simulation.delivery_model import Cadence, DeliveryModel
@@ -13,6 +14,7 @@ from streams.simulation.effects import (
     CablesSwapped,
     CollectorRestart,
     Effect,
+    GpuGaugeOverride,
     Interval,
     NotPolled,
     Rebooting,
@@ -180,3 +182,17 @@ def test_each_fault_has_truth_and_effects_of_its_condition(fault: Fault) -> None
         for truth in made.truths:
             assert truth.device in {*FABRIC.devices, *PODS.values()}
             assert day.start_ns <= truth.start_ns < truth.end_ns <= day.end_ns
+
+
+def test_a_gauge_of_one_gpu_is_overridden_during_its_interval() -> None:
+    """Other GPUs of the host, and the same one before, read their usual value."""
+    hot = GpuGaugeOverride(0, 2, Metric.GPU_TEMPERATURE_C, interval(60, 200), 95.0)
+    rows = [m for m in sent([hot], 200) if isinstance(m, Samples) and m.row_kind is RowKind.ROW_KIND_GPU]
+    readings = [
+        (m.sampled_at_ns, m.gauges.values[m.gauges.metric.index(Metric.GPU_TEMPERATURE_C)])
+        for m in rows
+        if m.device == FABRIC.devices[0]
+    ]
+    assert {value[2] for at_ns, value in readings if at_ns > START_NS + 61 * S} == {95.0}
+    assert all(value[2] < 95.0 for at_ns, value in readings if at_ns < START_NS + 59 * S)
+    assert all(value[3] < 95.0 for _, value in readings)

@@ -158,12 +158,12 @@ def test_swapped_cables_show_in_lldp_of_all_four_ports() -> None:
     interval = Interval(START + 60 * S, START + 120 * S)
     world = DemoWorld(INVENTORY, [SwappedCables(links[0], links[1], interval)], 1, START)
 
-    def heard(at_ns: int) -> list[Port]:
+    def neighbors(at_ns: int) -> list[Port]:
         return [world.neighbor(*end, at_ns) for link in links for end in (link.a, link.z)]
 
     one, other = links
-    assert heard(START) == heard(interval.end_ns) == [one.z, one.a, other.z, other.a]
-    assert heard(interval.start_ns) == [other.z, other.a, one.z, one.a]
+    assert neighbors(START) == neighbors(interval.end_ns) == [one.z, one.a, other.z, other.a]
+    assert neighbors(interval.start_ns) == [other.z, other.a, one.z, one.a]
 
 
 def test_a_changed_version_shows_during_its_interval() -> None:

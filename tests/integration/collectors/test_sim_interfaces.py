@@ -93,7 +93,7 @@ async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[Recordi
                 await work
 
 
-async def test_a_link_that_goes_down_is_seen_in_every_face(sim: Sim, tmp_path: Path) -> None:
+async def test_a_link_that_goes_down_shows_in_every_interface(sim: Sim, tmp_path: Path) -> None:
     """The switch reports it by gNMI and SNMP, the host by its NIC and its kernel log, each for its end of the link."""
     host_end, leaf_end, start_s, end_s = sim.host_link_down()
     host = sim.hosts[host_end.device]
