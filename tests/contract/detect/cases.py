@@ -1,6 +1,6 @@
-"""One case for each detector, in which it fires: what is told in it, the truth, and what a backtest says of it.
+"""One case for each detector, in which it fires: its messages, the ground truth, and the findings of a backtest.
 
-Each is told and played once a session, however many tests ask.
+Each is recorded and played once a session, for all tests.
 """
 
 from functools import cache
@@ -17,7 +17,7 @@ from tests.worlds.observations import T0, at
 from tests.worlds.small_world import SmallWorld, play, recorded
 
 UNTIL_S = 1200
-"""By then each detector has said its last word, and some time has passed."""
+"""By then each detector has published its final revision, and some time has passed."""
 
 FLAPPING = SmallWorld(down={"p1-l0/d1": [(t, t + 10) for t in (100, 200, 300)]})
 DOWN = SmallWorld(down={"p2-l1/u0": [(100, 400)]})
@@ -67,17 +67,17 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
 
 
 @cache
-def told(slug: str) -> list[Message]:
-    """All that is told in a case, in its order."""
+def case_messages(slug: str) -> list[Message]:
+    """Return all messages of a case, in order."""
     return in_order(recorded(LABELLED[slug][0], UNTIL_S))
 
 
 @cache
-def said(slug: str) -> list[Finding]:
-    """All revisions that a backtest says of it."""
-    return [one for one in play(told(slug), LABELLED[slug][0].topology) if isinstance(one, Finding)]
+def case_findings(slug: str) -> list[Finding]:
+    """Return all revisions that a backtest publishes."""
+    return [one for one in play(case_messages(slug), LABELLED[slug][0].topology) if isinstance(one, Finding)]
 
 
-def shortly_after(slug: str) -> float:
-    """Five minutes after the fault: what would be said for its sake alone was said by then."""
+def settled_s(slug: str) -> float:
+    """Return five minutes after the fault, when every finding that it causes is published."""
     return min(UNTIL_S, LABELLED[slug][1].end_ns / 1e9 - T0 + 300)

@@ -6,7 +6,7 @@
 from pathlib import Path
 
 from streams.report.render_finding import finding_report
-from tests.contract.detect.cases import LABELLED, said
+from tests.contract.detect.cases import LABELLED, case_findings
 from tests.worlds.observations import last
 
 ROOT = Path(__file__).parents[3]
@@ -14,20 +14,22 @@ OPENING, CLOSING = "## Example\n\n```text\n", "```\n"
 
 
 def page(slug: str) -> Path:
-    """Where the detector is described."""
+    """Return the page of a detector."""
     return ROOT / "docs/detectors" / f"{slug.replace('/', '-')}.md"
 
 
 def example(slug: str) -> str:
-    """What the labelled case ends with."""
-    found = last(said(slug))
+    """Return the final finding of the labelled case, as text."""
+    found = last(case_findings(slug))
     own = next(finding for finding in found if finding.detector == slug and not finding.parent_id)
     children = [finding for finding in found if finding.parent_id == own.id]
-    return "".join(f"{text}\n" for text in finding_report(own, children, [], sum(f.id == own.id for f in said(slug))))
+    return "".join(
+        f"{text}\n" for text in finding_report(own, children, [], sum(f.id == own.id for f in case_findings(slug)))
+    )
 
 
 def shown(slug: str) -> str:
-    """The example that the page has."""
+    """Return the example of the page."""
     _, _, rest = page(slug).read_text(encoding="utf-8").partition(OPENING)
     return rest.partition(CLOSING)[0]
 

@@ -10,7 +10,7 @@ from streams.replay.driver import event_time
 from streams.wire.models import EventKind, Message
 from streams.wire.stage import Stage
 from streams.wire.topics import EPISODES, SUMMARIES, SYMPTOMS, Topic
-from tests.contract.detect.cases import LABELLED, shortly_after, told
+from tests.contract.detect.cases import LABELLED, case_messages, settled_s
 from tests.contract.stage_promises import Step
 from tests.worlds.observations import at, event
 from tests.worlds.small_world import SmallWorld, recorded
@@ -51,7 +51,7 @@ def measure_steps(name: str) -> list[Step]:
     if name == EVERYTHING:
         messages, until, step_s = [*recorded(_world(), UNTIL), event("s1", 715, EventKind.DEVICE_REBOOT)], UNTIL, STEP
     else:
-        messages, until = told(name), int(shortly_after(name))
+        messages, until = case_messages(name), int(settled_s(name))
         step_s = -(-until // 3)
     steps: list[Step] = []
     for start in range(0, until, step_s):

@@ -1,4 +1,4 @@
-"""Every detector's page shows what it really says."""
+"""The example on the page of each detector is its real output."""
 
 import pytest
 
@@ -8,5 +8,5 @@ from tests.contract.detect.pages import example, shown
 
 @pytest.mark.parametrize("slug", LABELLED)
 def test_its_example_is_what_explain_prints_of_its_labelled_case(slug: str) -> None:
-    """Write it anew by `python -m tests.contract.detect.pages`."""
+    """Rewrite it with `python -m tests.contract.detect.pages`."""
     assert shown(slug) == example(slug) != ""

@@ -16,7 +16,7 @@ from streams.detect.detectors import DETECTORS
 from streams.detect.params import DetectParams
 from streams.replay.score import score
 from streams.simulation.faults import FAULT_OF, FAULTS
-from tests.contract.detect.cases import LABELLED, said, told
+from tests.contract.detect.cases import LABELLED, case_findings, case_messages
 from tests.worlds.live_stages import LiveStages
 
 ROOT = Path(__file__).parents[3]
@@ -41,10 +41,10 @@ def test_every_detector_has_a_labelled_case() -> None:
 
 @pytest.mark.parametrize("slug", LABELLED)
 def test_it_fires_in_its_case_and_invents_nothing(slug: str) -> None:
-    """The labelled fault is found, by this detector, and nothing else is said that would count."""
-    own = score(said(slug), [LABELLED[slug][1]])
+    """This detector finds the labelled fault, and no other finding counts."""
+    own = score(case_findings(slug), [LABELLED[slug][1]])
     assert (own.precision, own.recall) == (1.0, 1.0)
-    assert slug in {f.detector for f in said(slug)}
+    assert slug in {f.detector for f in case_findings(slug)}
 
 
 @pytest.mark.parametrize("slug", BY_SLUG)
@@ -60,7 +60,7 @@ def test_its_name_is_that_of_its_condition_and_of_its_package(slug: str) -> None
 
 @pytest.mark.parametrize("slug", LABELLED)
 def test_it_has_a_page_and_a_runbook_that_name_it(slug: str) -> None:
-    """The runbook is what every finding of it links to; the page says how it concludes."""
+    """Every finding links to the runbook; the page describes the evaluation."""
     name = f"{slug.replace('/', '-')}.md"
     for page in (ROOT / "docs/runbooks" / name, ROOT / "docs/detectors" / name):
         assert page.is_file(), page
@@ -101,7 +101,7 @@ def test_a_state_of_its_own_is_in_the_snapshot_of_correlate(slug: str) -> None:
     """A snapshot is taken in the middle of its labelled case, and read back the same."""
     live = LiveStages(LABELLED[slug][0].topology)
     with_state = []
-    for message in told(slug):
+    for message in case_messages(slug):
         live.process(message)
         data = live.stages[1].snapshot()
         if slug in loads(data)["detectors"]:
