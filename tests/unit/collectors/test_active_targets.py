@@ -1,4 +1,4 @@
-"""The roster: who is read now, as targets and shards come and go."""
+"""The active targets follow the configuration and the assigned shards."""
 
 import asyncio
 from collections import Counter
@@ -15,7 +15,7 @@ NAMES = [f"leaf{number}" for number in range(20)]
 
 
 class Reads:
-    """What reads the targets, and how often each was begun."""
+    """Reads the targets, and counts the starts of each."""
 
     def __init__(self) -> None:
         self.now: dict[str, str] = {}
@@ -35,11 +35,11 @@ class Reads:
             del self.now[name]
 
 
-def played(roster: ActiveTargets[tuple[str, str]], reads: Reads, *steps: Callable[[], None]) -> None:
-    """Run the roster, and a step a second."""
+def played(active: ActiveTargets[tuple[str, str]], reads: Reads, *steps: Callable[[], None]) -> None:
+    """Run the active targets, and one step per second."""
 
     async def work() -> None:
-        running = asyncio.create_task(roster.run(reads.read))
+        running = asyncio.create_task(active.run(reads.read))
         for step in steps:
             await asyncio.sleep(1)
             step()
@@ -54,47 +54,47 @@ def targets(*names: str, how: str = "") -> dict[str, tuple[str, str]]:
     return {name: (name, how) for name in names}
 
 
-def test_targets_that_come_go_and_change_are_followed_and_the_others_left_alone() -> None:
-    """One that changed is left before it is read anew; the end leaves all."""
-    roster, reads = ActiveTargets[tuple[str, str]](), Reads()
-    roster.configure(targets("a", "b", "c"))
+def test_targets_are_added_removed_and_changed_without_affecting_others() -> None:
+    """A changed one is stopped before it is started again; the end stops all."""
+    active, reads = ActiveTargets[tuple[str, str]](), Reads()
+    active.configure(targets("a", "b", "c"))
 
     def change() -> None:
         assert reads.now == {"a": "", "b": "", "c": ""}
-        roster.configure(targets("a", "d") | targets("b", how="otherwise"))
+        active.configure(targets("a", "d") | targets("b", how="otherwise"))
 
     def changed() -> None:
         assert reads.now == {"a": "", "b": "otherwise", "d": ""}
         assert reads.begun == {"a": 1, "b": 2, "c": 1, "d": 1}
 
-    played(roster, reads, change, changed)
+    played(active, reads, change, changed)
     assert reads.now == {}
 
 
-def test_only_targets_of_our_shards_are_read() -> None:
-    """None before there is a shard; each is one member's, whatever the members have between them."""
+def test_only_targets_of_assigned_shards_are_read() -> None:
+    """None without a shard; each target has one reader, however the shards are divided."""
     for owned in ((), (0, 1), (1, 3), (0, 1, 2, 3)):
         for shards in (frozenset(owned), frozenset(range(SHARDS)) - set(owned)):
-            roster, reads = ActiveTargets[tuple[str, str]](SHARDS), Reads()
-            roster.configure(targets(*NAMES))
+            active, reads = ActiveTargets[tuple[str, str]](SHARDS), Reads()
+            active.configure(targets(*NAMES))
 
             def none_yet(
-                roster: ActiveTargets[tuple[str, str]] = roster, reads: Reads = reads, to: frozenset[int] = shards
+                active: ActiveTargets[tuple[str, str]] = active, reads: Reads = reads, to: frozenset[int] = shards
             ) -> None:
                 assert reads.now == {}
-                roster.assign(to)
+                active.assign(to)
 
             def ours(reads: Reads = reads, shards: frozenset[int] = shards) -> None:
                 assert set(reads.now) == {name for name in NAMES if partition_of(name, SHARDS) in shards}
 
-            played(roster, reads, none_yet, ours)
+            played(active, reads, none_yet, ours)
 
 
-def test_a_reading_that_fails_ends_the_rest() -> None:
-    """What it raises is raised, and nothing is left running."""
-    roster, reads = ActiveTargets[tuple[str, str]](), Reads()
+def test_a_reading_that_fails_ends_the_others() -> None:
+    """Its exception is raised, and no task is left running."""
+    active, reads = ActiveTargets[tuple[str, str]](), Reads()
     reads.fails = "b"
-    roster.configure(targets("a", "b"))
+    active.configure(targets("a", "b"))
     with pytest.raises(ValueError, match="b"):
-        loop.run(roster.run(reads.read))
+        loop.run(active.run(reads.read))
     assert reads.now == {}

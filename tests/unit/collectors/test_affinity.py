@@ -1,4 +1,4 @@
-"""Which CPU a collector's process stays on."""
+"""Pinning of a collector's process to a CPU."""
 
 import os
 import subprocess
@@ -30,20 +30,20 @@ waits.set()
 
 
 def cpus_of_a_run(cpu: str) -> list[int]:
-    """The CPUs that the threads of a collector with this setting may use."""
+    """Return the CPUs that the threads of a collector with this setting may use."""
     ran = subprocess.run([sys.executable, "-c", RUN, cpu], capture_output=True, text=True, check=True, timeout=30)
     return [int(word) for word in ran.stdout.strip("[]\n").split(",")]
 
 
-def test_a_collector_stays_on_the_cpu_that_its_settings_say() -> None:
-    """With every thread that it has or will start; without the setting it may use all."""
+def test_a_collector_stays_on_the_configured_cpu() -> None:
+    """With all present and future threads; without the setting it may use all."""
     allowed = sorted(os.sched_getaffinity(0))
     assert cpus_of_a_run("") == allowed
     assert cpus_of_a_run(str(allowed[-1])) == [allowed[-1]]
     assert len(cpus_of_a_run("one")) == 1
 
 
-def test_a_cpu_that_there_is_not_is_refused_by_name() -> None:
-    """Before anything runs; the line says which there are."""
+def test_an_unavailable_cpu_is_refused_by_name() -> None:
+    """Before any work starts; the error lists the available ones."""
     with pytest.raises(Misconfigured, match="cpu 99999: this process may use"):
         pin_to_cpu(99999, "gnmi@a")

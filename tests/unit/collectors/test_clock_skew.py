@@ -1,4 +1,4 @@
-"""The clock of a device against ours, from the times in what it sends."""
+"""The offset of a device's clock, estimated from the timestamps in its messages."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +13,8 @@ S = 1_000_000_000
     st.lists(st.tuples(st.integers(0, 10 * S), st.integers(0, 86_400 * S)), min_size=1, max_size=50),
     st.integers(0, 50),
 )
-def test_the_least_delayed_message_tells(offset_ns: int, steps: list[tuple[int, int]], prompt: int) -> None:
-    """However old the times of other messages are; one prompt message a minute is enough."""
+def test_the_least_delayed_message_gives_the_offset(offset_ns: int, steps: list[tuple[int, int]], prompt: int) -> None:
+    """However old the timestamps of other messages are; one prompt message per minute is enough."""
     skew, now_ns = ClockSkew(), 1_700_000_000 * S
     for number, (passes_ns, age_ns) in enumerate(steps):
         now_ns += passes_ns
@@ -23,8 +23,8 @@ def test_the_least_delayed_message_tells(offset_ns: int, steps: list[tuple[int, 
     assert offset_ns - 5_000_000 <= skew.offset_ns <= offset_ns
 
 
-def test_a_clock_that_is_set_right_is_seen_within_two_minutes() -> None:
-    """Also where it was ahead before, and by how much a device is behind that is."""
+def test_a_corrected_clock_is_detected_within_two_minutes() -> None:
+    """Also if it was ahead before, and by how much it is behind."""
     skew, now_ns = ClockSkew(), 1_700_000_000 * S
     assert skew.offset_ns == 0
     skew.add(now_ns + 300 * S, now_ns)

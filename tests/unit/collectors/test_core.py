@@ -23,10 +23,10 @@ def test_past_its_bound_the_buffer_refuses_the_newest() -> None:
     """What was taken stays, in order; there is room again once the oldest were released."""
     buffer = MemoryBuffer(3 * BufferedRecord(record()).size)
     assert [buffer.offer(BufferedRecord(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
-    assert [held.rows for held in buffer.oldest(10)] == [1, 2, 3]
+    assert [buffered.rows for buffered in buffer.oldest(10)] == [1, 2, 3]
     buffer.drop(1)
     assert buffer.offer(BufferedRecord(record(), 5))
-    assert [held.rows for held in buffer.oldest(2)] == [2, 3]
+    assert [buffered.rows for buffered in buffer.oldest(2)] == [2, 3]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
@@ -38,7 +38,7 @@ def test_the_buffer_never_holds_more_than_its_bound(steps: list[tuple[bool, int]
             buffer.offer(BufferedRecord(record(size)))
         else:
             buffer.drop(min(1, len(buffer)))
-        assert buffer.size_bytes == sum(held.size for held in buffer.oldest()) <= 2000
+        assert buffer.size_bytes == sum(buffered.size for buffered in buffer.oldest()) <= 2000
 
 
 def test_a_layout_puts_each_value_into_its_row_and_column() -> None:

@@ -1,4 +1,4 @@
-"""The poll loop: when a target is read, for how long, and what becomes of moments that went by."""
+"""The poll loop: schedule, deadline, and readings that are left out."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ FIRST_S = random.Random(1).random()
 
 
 class Target:
-    """A target whose readings take as long as they are told, the last one ever after."""
+    """A target with given durations of its readings; the last one repeats."""
 
     def __init__(self, *takes_s: float, fails: bool = False) -> None:
         self.takes_s = list(takes_s)
@@ -31,7 +31,7 @@ class Target:
             raise Retry("refused")
 
     def polled(self, pace: Pace, for_s: float) -> list[float]:
-        """When its readings began, in cadences after the first."""
+        """Return the start times of its readings, in cadences after the first."""
 
         async def work() -> None:
             polling = poll("leaf1", self.read, pace, self.metrics, random.Random(1), self.why.append)
@@ -42,31 +42,31 @@ class Target:
         return [round((at_s - self.began_s[0]) / pace.cadence_s, 6) for at_s in self.began_s]
 
 
-def test_a_target_is_read_at_each_cadence_from_a_moment_of_its_own() -> None:
-    """The first comes within one cadence, by chance; the others a cadence apart, however long a reading takes."""
+def test_a_target_is_read_at_each_cadence_from_a_random_offset() -> None:
+    """The first reading is within one cadence, randomly; the others one cadence apart, however long a reading takes."""
     target = Target(2.0, 9.0, 0.5)
     assert target.polled(Pace(10.0), 10 * (FIRST_S + 3.5)) == [0, 1, 2, 3]
     assert target.began_s[0] == pytest.approx(10 * FIRST_S)
     assert (target.metrics.value("late"), target.metrics.value("overdue"), target.why) == (0, 0, [])
 
 
-def test_a_target_that_hangs_is_cut_short_and_read_again() -> None:
-    """Its deadline passes, which is counted and told; the next moment is its next chance."""
+def test_a_target_that_hangs_is_cancelled_and_read_again() -> None:
+    """Its deadline passes, which is counted and reported; it is read again at the next scheduled time."""
     target = Target(600.0, 0.0)
     assert target.polled(Pace(10.0, deadline_s=5.0), 10 * (FIRST_S + 2.5)) == [0, 1, 2]
     assert target.why == ["no answer in time"]
     assert target.metrics.by_label("overdue") == {"leaf1": 1}
 
 
-def test_moments_that_went_by_are_counted_and_never_caught_up() -> None:
-    """A reading of three and a half cadences misses three; after it the rhythm is the old one."""
+def test_missed_readings_are_counted_and_never_caught_up() -> None:
+    """A reading of three and a half cadences misses three; the schedule then continues as before."""
     target = Target(35.0, 0.0)
     assert target.polled(Pace(10.0), 10 * (FIRST_S + 5.5)) == [0, 4, 5]
     assert target.metrics.by_label("late") == {"leaf1": 3}
 
 
 def test_a_target_that_refuses_is_read_again() -> None:
-    """What it says is told, and nothing ends."""
+    """Its reason is reported, and the loop continues."""
     target = Target(0.0, fails=True)
     assert target.polled(Pace(10.0), 10 * (FIRST_S + 2.5)) == [0, 1, 2]
     assert target.why == ["refused"] * 3

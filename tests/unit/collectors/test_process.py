@@ -1,4 +1,4 @@
-"""A collector's process: what it serves, and what ends it."""
+"""A collector's process: its metrics, and the failures that end it."""
 
 import asyncio
 import json
@@ -29,8 +29,8 @@ async def for_ever(_: CollectorContext) -> None:
     await asyncio.Event().wait()
 
 
-async def test_what_fails_inside_is_raised_as_it_is() -> None:
-    """However deep in groups of tasks; a collector that ends by itself is a fault too."""
+async def test_a_failure_inside_is_raised_unchanged() -> None:
+    """From any depth of task groups; a collector that ends by itself is a failure too."""
 
     async def deep(_: CollectorContext) -> None:
         async with asyncio.TaskGroup() as outer:
@@ -52,8 +52,8 @@ async def test_what_fails_inside_is_raised_as_it_is() -> None:
         await collect_to_kafka("test", Core(client_options=NOWHERE), ends)
 
 
-async def test_what_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
-    """No Kafka, a port or a spool that another has, a folder that is none."""
+async def test_a_failed_start_is_one_line(tmp_path: Path) -> None:
+    """No Kafka, a port or a spool in use, an invalid folder."""
     with pytest.raises(Misconfigured, match="collect test: Kafka's address is not set"):
         await collect_to_kafka("test", Core(), for_ever)
     with socket.socket() as taken:
@@ -68,8 +68,8 @@ async def test_what_cannot_start_says_so_in_one_line(tmp_path: Path) -> None:
         await collect_to_kafka("test", core, for_ever)
 
 
-async def test_a_running_collector_serves_its_self_metrics_and_ends_with_what_waits_on_disk(tmp_path: Path) -> None:
-    """Kafka is not there: what was offered is in the file of the collector's name when it has ended."""
+async def test_a_running_collector_serves_its_metrics_and_leaves_unsent_records_on_disk(tmp_path: Path) -> None:
+    """Without Kafka, the offered records are in the file with the collector's name when it has ended."""
     port, offered = free_port(), asyncio.Event()
 
     async def one_event(context: CollectorContext) -> None:
@@ -79,7 +79,7 @@ async def test_a_running_collector_serves_its_self_metrics_and_ends_with_what_wa
         await for_ever(context)
 
     core = Core(
-        client_options=NOWHERE, collector="here", metrics_port=port, acknowledged_file=tmp_path / "said.json",
+        client_options=NOWHERE, collector="here", metrics_port=port, acknowledged_file=tmp_path / "acknowledged.json",
         publisher=PublisherParams(spool=tmp_path, spool_after_s=0.1),
     )  # fmt: skip
     work = asyncio.create_task(collect_to_kafka("test", core, one_event))
@@ -95,10 +95,10 @@ async def test_a_running_collector_serves_its_self_metrics_and_ends_with_what_wa
         await work
     left = Spool(tmp_path / "here.spool", 1 << 20)
     left.open()
-    assert [held.record.value for held in left.oldest(10)] == [b"went down"]
+    assert [buffered.record.value for buffered in left.oldest(10)] == [b"went down"]
     left.close()
-    said = json.loads(await asyncio.to_thread((tmp_path / "said.json").read_text))
-    assert said == {"acknowledged": {}, "acknowledged_rows": {}, "spooled": {EVENTS.name: 1}, "refused": {}}
+    content = json.loads(await asyncio.to_thread((tmp_path / "acknowledged.json").read_text))
+    assert content == {"acknowledged": {}, "acknowledged_rows": {}, "spooled": {EVENTS.name: 1}, "refused": {}}
     with socket.socket() as free:
         free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         free.bind(("127.0.0.1", port))

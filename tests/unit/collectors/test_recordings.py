@@ -1,4 +1,4 @@
-"""What real targets sent (recordings of telegraf's test cases), read in place: their interface counters and states."""
+"""Recordings of real targets (telegraf's test cases), read in place: their interface counters and states."""
 
 import numpy as np
 import orjson
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not CASES, reason=f"no recordings at {TELEGRAF}"
 
 
 def replay(case: str) -> tuple[Reading | None, CollectorMetrics]:
-    """The last reading of a recording, with everything in it that came before."""
+    """Return the last reading of a recording, with all earlier values."""
     metrics = CollectorMetrics()
     connection = Connection(case, Params(cadence_s=3600), DeviceIdentity(), metrics, on_change=False)
     received_ns = 0
@@ -34,7 +34,7 @@ def replay(case: str) -> tuple[Reading | None, CollectorMetrics]:
 
 
 def rows(reading: Reading) -> dict[str, dict[tuple[Metric, int], float]]:
-    """What was read, by port."""
+    """Return the values, by port."""
     found: dict[str, dict[tuple[Metric, int], float]] = {row: {} for row in reading.row}
     for table in (reading.counters, reading.gauges):
         for metric, index, values in zip(table.metric, table.index, table.values, strict=True):
@@ -46,12 +46,12 @@ def rows(reading: Reading) -> dict[str, dict[tuple[Metric, int], float]]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_recording_is_read_without_an_error(case: str) -> None:
-    """Whatever a real target sends, the reader goes on."""
+    """The reader continues after any message of a real target."""
     replay(case)
 
 
 def test_the_key_that_is_missing_from_the_path_is_taken_from_the_name() -> None:
-    """issue_14063: a keyless interface with modules before every element; its name came among the values."""
+    """issue_14063: an interface without key, with modules before every element; its name is among the values."""
     reading, _ = replay("issue_14063")
     assert reading is not None
     ((name, values),) = rows(reading).items()
@@ -64,7 +64,7 @@ def test_the_key_that_is_missing_from_the_path_is_taken_from_the_name() -> None:
 
 
 def test_plain_counters_of_a_port() -> None:
-    """issue_14530: zeros that were said are zeros, and what was not said is not there."""
+    """issue_14530: reported zeros are zeros, and values that were not reported are absent."""
     reading, _ = replay("issue_14530")
     assert reading is not None
     values = rows(reading)["Ethernet35"]
@@ -74,7 +74,7 @@ def test_plain_counters_of_a_port() -> None:
 
 
 def test_lanes_of_a_module_come_from_bytes_that_are_floats() -> None:
-    """issue_17154: power in four bytes, bias as a float, "NA" as nothing."""
+    """issue_17154: power in four bytes, bias as a float, "NA" as absent."""
     reading, metrics = replay("issue_17154")
     assert reading is not None
     values = rows(reading)["et-0/0/0"]
@@ -86,13 +86,13 @@ def test_lanes_of_a_module_come_from_bytes_that_are_floats() -> None:
 
 
 def test_subinterfaces_and_foreign_models_are_no_ports() -> None:
-    """A subinterface's state, a BGP session, a power supply and a vendor's odd tree are nothing."""
+    """A subinterface's state, a BGP session, a power supply and a vendor's own tree have no metrics."""
     for case in ("tagging_subinterfaces", "issue_11011", "issue_12831", "issue_15046", "issue_12931"):
         assert replay(case)[0] is None, case
 
 
 def test_a_delete_beside_an_empty_update_and_the_state_that_follows() -> None:
-    """issue_17412: the state that came last counts."""
+    """issue_17412: the last state counts."""
     reading, _ = replay("issue_17412")
     assert reading is not None
     assert rows(reading) == {"Eth-Trunk5.1234": {(Metric.OPER_UP, -1): 0.0}}

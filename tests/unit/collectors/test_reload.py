@@ -1,4 +1,4 @@
-"""Settings that change while a collector runs: what is taken, and what is refused."""
+"""Settings that change while a collector runs: applied, or refused."""
 
 import asyncio
 import os
@@ -27,39 +27,39 @@ class Params(TargetParams):
 
 
 class Watched:
-    """A configuration file, a file that it names, and what was taken of them."""
+    """A configuration file, a file that it names, and the applied settings."""
 
     def __init__(self, folder: Path) -> None:
         self.configuration, self.targets = folder / "railsight.toml", folder / "targets.json"
         self.configuration.write_text("one")
         self.targets.write_text("[]")
-        self.taken: list[tuple[str, str]] = []
+        self.applied: list[tuple[str, str]] = []
         self.metrics = CollectorMetrics()
 
-    def again(self) -> Params:
+    def load(self) -> Params:
         word = self.configuration.read_text()
         if word == "wrong":
             raise Misconfigured("collect.x: word: wrong")
         return Params(targets_file=self.targets, word=word)
 
-    def take(self, params: Params) -> None:
+    def apply(self, params: Params) -> None:
         targets = self.targets.read_text() if self.targets.exists() else "wrong"
         if targets == "wrong":
             raise Misconfigured("targets: wrong")
-        self.taken.append((params.word, targets))
+        self.applied.append((params.word, targets))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
-            while not holds():  # noqa: ASYNC110 — files tell nobody
+            while not holds():  # noqa: ASYNC110 — files set no event
                 await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
 async def watching(folder: Path) -> AsyncIterator[Watched]:
     watched = Watched(folder)
-    core = Core(reload_settings=watched.again, configuration=(watched.configuration,))
-    work = asyncio.create_task(reloads(watched.again(), core, watched.metrics, watched.take, check_interval_s=0.02))
-    await asyncio.sleep(0)  # it has looked once
+    core = Core(reload_settings=watched.load, configuration=(watched.configuration,))
+    work = asyncio.create_task(reloads(watched.load(), core, watched.metrics, watched.apply, check_interval_s=0.02))
+    await asyncio.sleep(0)  # it has checked once
     try:
         yield watched
     finally:
@@ -75,43 +75,43 @@ def replace(path: Path, text: str) -> None:
 
 
 async def test_a_file_that_changed_is_read_again(tmp_path: Path) -> None:
-    """The configuration, or one that it names; written over or replaced; once for each change."""
+    """The configuration, or a file that it names; overwritten or replaced; once for each change."""
     async with watching(tmp_path) as now:
         replace(now.configuration, "two")
-        await now.until(lambda: now.taken == [("two", "[]")])
+        await now.until(lambda: now.applied == [("two", "[]")])
         replace(now.targets, "[1]")
-        await now.until(lambda: now.taken == [("two", "[]"), ("two", "[1]")])
-        await asyncio.sleep(0.1)  # several looks go by
-        assert len(now.taken) == now.metrics.value("reloads") == 2
+        await now.until(lambda: now.applied == [("two", "[]"), ("two", "[1]")])
+        await asyncio.sleep(0.1)  # several checks pass
+        assert len(now.applied) == now.metrics.value("reloads") == 2
 
 
-async def test_a_hang_up_is_a_request_to_read_again(tmp_path: Path) -> None:
-    """Also where nothing seems to have changed."""
+async def test_sighup_reloads(tmp_path: Path) -> None:
+    """Also if no file has changed."""
     async with watching(tmp_path) as now:
         os.kill(os.getpid(), signal.SIGHUP)
-        await now.until(lambda: now.taken == [("one", "[]")])
+        await now.until(lambda: now.applied == [("one", "[]")])
 
 
-async def test_what_is_refused_leaves_the_old_in_force(tmp_path: Path) -> None:
-    """It is counted, once; put right, it is taken."""
+async def test_invalid_settings_leave_the_old_in_force(tmp_path: Path) -> None:
+    """They are counted, once; corrected, they are applied."""
     async with watching(tmp_path) as now:
         for wrong in (now.configuration, now.targets):
             before = now.metrics.value("reload_refused")
             right = wrong.read_text()
             replace(wrong, "wrong")
             await now.until(lambda before=before: now.metrics.value("reload_refused") > before)  # type: ignore[misc]
-            await asyncio.sleep(0.1)  # several looks go by
+            await asyncio.sleep(0.1)  # several checks pass
             assert now.metrics.value("reload_refused") == before + 1
             replace(wrong, right)
             await now.until(lambda before=before: now.metrics.value("reloads") > before)  # type: ignore[misc]
-        assert now.taken == [("one", "[]")] * 2
+        assert now.applied == [("one", "[]")] * 2
 
 
-async def test_a_file_that_is_not_there_for_a_moment_ends_nothing(tmp_path: Path) -> None:
+async def test_a_file_that_is_missing_for_a_moment_ends_nothing(tmp_path: Path) -> None:
     """Some editors and tools remove a file before they write it."""
     async with watching(tmp_path) as now:
         now.targets.rename(tmp_path / "away")
         await asyncio.sleep(0.1)
         (tmp_path / "away").rename(now.targets)
         replace(now.configuration, "two")
-        await now.until(lambda: bool(now.taken) and now.taken[-1] == ("two", "[]"))
+        await now.until(lambda: bool(now.applied) and now.applied[-1] == ("two", "[]"))

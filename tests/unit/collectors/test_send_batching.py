@@ -1,4 +1,4 @@
-"""When a publisher sends: what can wait gathers, what is urgent, much or the first goes at once."""
+"""The times at which a publisher sends: samples are batched; urgent records, full batches and the first are not."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,13 +16,13 @@ def of(topic: Topic) -> Record:
 
 
 async def at_s(turn: Coroutine[Any, Any, None]) -> float:
-    """When the turn comes, in virtual seconds."""
+    """Return the time of the next batch, in virtual seconds."""
     await turn
     return asyncio.get_running_loop().time()
 
 
 async def after_the_first() -> SendBatching:
-    """One whose first turn, at once, was now."""
+    """Return a SendBatching whose first batch was just sent."""
     batching = SendBatching(FULL, EVERY_S)
     batching.offered(of(SAMPLES), 1)
     assert await at_s(batching.next_batch(1)) == 0.0
@@ -30,7 +30,7 @@ async def after_the_first() -> SendBatching:
 
 
 def test_samples_and_statuses_gather_after_the_first() -> None:
-    """The first goes at once, what follows goes together when the time is over."""
+    """The first record is sent at once, the following ones together after the interval."""
 
     async def work() -> None:
         batching = await after_the_first()
@@ -43,7 +43,7 @@ def test_samples_and_statuses_gather_after_the_first() -> None:
     loop.run(work())
 
 
-def test_the_first_after_a_while_goes_at_once() -> None:
+def test_the_first_record_after_a_pause_is_sent_at_once() -> None:
     """A collector that reads one device per second does not wait for others."""
 
     async def work() -> None:
@@ -55,8 +55,8 @@ def test_the_first_after_a_while_goes_at_once() -> None:
     loop.run(work())
 
 
-def test_an_event_goes_at_once_with_all_before_it() -> None:
-    """A turn that is waited for comes when the event does, and the next gathers again."""
+def test_an_event_is_sent_at_once_with_the_records_before_it() -> None:
+    """A waiting batch is sent with the event, and the next one waits again."""
 
     async def work() -> None:
         batching = await after_the_first()
@@ -69,8 +69,8 @@ def test_an_event_goes_at_once_with_all_before_it() -> None:
     loop.run(work())
 
 
-def test_a_full_window_goes_at_once() -> None:
-    """A backlog is sent at full speed, and so is what fills a window while it gathers."""
+def test_a_full_window_is_sent_at_once() -> None:
+    """A backlog is sent at full speed, and so is a window that fills while it waits."""
 
     async def work() -> None:
         batching = await after_the_first()
@@ -81,8 +81,8 @@ def test_a_full_window_goes_at_once() -> None:
     loop.run(work())
 
 
-def test_whoever_waits_for_the_end_does_not_wait_for_a_turn() -> None:
-    """A publisher that is left, or asked to be empty, gathers no more."""
+def test_a_flush_does_not_wait_for_the_next_batch() -> None:
+    """A publisher that is closed or flushed does not batch any more."""
 
     async def work() -> None:
         batching = await after_the_first()

@@ -1,4 +1,4 @@
-"""The spool: what it took is there after any end of the process, in order, and what it cannot take is refused."""
+"""The spool: stored records survive any end of the process, in order; records that do not fit are refused."""
 
 import os
 from pathlib import Path
@@ -30,8 +30,8 @@ def copy_of(path: Path, to: Path) -> Path:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "drop", "kill"]), st.integers(0, 5), st.integers(0, 2000))))
-def test_whatever_comes_and_goes_the_spool_is_a_queue(steps: list[tuple[str, int, int]]) -> None:
-    """Appended, dropped and killed in any order, it holds what a list would, within its bound."""
+def test_the_spool_is_a_queue(steps: list[tuple[str, int, int]]) -> None:
+    """Appended, dropped and killed in any order, it contains what a list would, within its limit."""
     with TemporaryDirectory() as folder:
         path, model, number = Path(folder) / "a.spool", list[BufferedRecord](), 0
         spool = opened(path, 8000)
@@ -52,8 +52,8 @@ def test_whatever_comes_and_goes_the_spool_is_a_queue(steps: list[tuple[str, int
         spool.close()
 
 
-def test_what_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
-    """Whatever the process was at: the files as they are hold all that `append` returned from."""
+def test_appended_records_survive_a_kill(tmp_path: Path) -> None:
+    """At any time the files contain all records that `append` returned from."""
     (tmp_path / "killed").mkdir()
     spool = opened(tmp_path / "a.spool")
     spool.append([buffered(number) for number in range(100)])
@@ -62,7 +62,7 @@ def test_what_was_appended_is_there_after_a_kill(tmp_path: Path) -> None:
     assert again.oldest(1000) == [buffered(number) for number in range(10, 100)]
 
 
-def test_a_torn_tail_takes_only_what_was_not_acknowledged(tmp_path: Path) -> None:
+def test_a_torn_tail_loses_only_records_that_were_not_acknowledged(tmp_path: Path) -> None:
     """Cut or garbled anywhere in its last commit, the log ends at the one before."""
     spool = opened(tmp_path / "a.spool")
     spool.append([buffered(number) for number in range(20)])
@@ -82,8 +82,8 @@ def test_a_torn_tail_takes_only_what_was_not_acknowledged(tmp_path: Path) -> Non
             again.close()
 
 
-def test_a_full_disk_refuses_and_keeps_what_it_had(tmp_path: Path) -> None:
-    """The append fails whole, with its reason; with room again the next one succeeds."""
+def test_a_full_disk_refuses_and_preserves_the_stored_records(tmp_path: Path) -> None:
+    """The append fails completely, with its reason; with space again the next one succeeds."""
     spool = opened(tmp_path / "a.spool")
     spool.append([buffered(1)])
     with files_no_larger_than(100_000), pytest.raises(OSError, match=r"full|I/O"):
@@ -98,7 +98,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def test_a_spool_that_was_emptied_gives_the_disk_its_room_back(tmp_path: Path) -> None:
+def test_an_emptied_spool_returns_the_disk_space(tmp_path: Path) -> None:
     """An outage leaves no large file behind."""
     spool = opened(tmp_path / "a.spool")
     spool.append([buffered(number, 10_000) for number in range(100)])
@@ -107,7 +107,7 @@ def test_a_spool_that_was_emptied_gives_the_disk_its_room_back(tmp_path: Path) -
 
 
 def test_two_processes_do_not_share_a_spool(tmp_path: Path) -> None:
-    """The second is told so in one line, and so is one whose folder cannot be made."""
+    """The second fails with one line, and so does one whose folder cannot be created."""
     spool = opened(tmp_path / "a.spool")
     with pytest.raises(Misconfigured, match=r"a\.spool.*locked"):
         opened(tmp_path / "a.spool")
@@ -118,7 +118,7 @@ def test_two_processes_do_not_share_a_spool(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_spool_is_set_aside(tmp_path: Path) -> None:
-    """It stays for whoever wants to look, and a new one begins."""
+    """It remains for inspection, and a new one is created."""
     (tmp_path / "a.spool").write_bytes(b"not what was written" * 1000)
     spool = Spool(tmp_path / "a.spool", MUCH)
     with pytest.raises(Damaged):

@@ -1,4 +1,4 @@
-"""What devices' values and paths say, in all the forms in which they are sent."""
+"""Values and paths of devices, in all the forms in which they are sent."""
 
 import pytest
 from hypothesis import given
@@ -11,19 +11,19 @@ from streams.wire.errors import Reject
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("value", "number"),
     [
         (7, 7), ("7", 7), ("18446744073709551615", 2**64 - 1), (True, 1), ("36.5", 36.5), (b"\x40\x14\x7a\xe1", 2.32),
         ("NA", None), ("-inf", None), ("nan", None), (float("inf"), None), ("", None), (None, None), (b"abc", None),
     ],
 )  # fmt: skip
-def test_a_number_is_read_whatever_it_came_as(said: values.Scalar, number: float | None) -> None:
-    """Text and float32 bytes are numbers; what is none is absent, never 0."""
-    assert values.number(said) == (None if number is None else pytest.approx(number, rel=1e-6))
+def test_a_number_is_converted_from_any_type(value: values.Scalar, number: float | None) -> None:
+    """Text and float32 bytes are numbers; other values are absent, never 0."""
+    assert values.number(value) == (None if number is None else pytest.approx(number, rel=1e-6))
 
 
 def test_typed_values_are_read_from_each_member_of_the_oneof() -> None:
-    """Decimals and JSON are decoded; JSON that is broken is absent."""
+    """Decimals and JSON are decoded; invalid JSON is absent."""
     decimal = gnmi_pb2.Decimal64(digits=-204, precision=1).SerializeToString()
     assert values.typed_value(gnmi_lite_pb2.TypedValue(decimal_val=decimal)) == -20.4
     assert values.typed_value(gnmi_lite_pb2.TypedValue(json_ietf_val=b'{"a":"1"}')) == {"a": "1"}
@@ -34,7 +34,7 @@ def test_typed_values_are_read_from_each_member_of_the_oneof() -> None:
 
 def test_states_speeds_and_times_are_read_with_and_without_modules() -> None:
     """UP, up and a module's UP are one; UNKNOWN is absent; times come in s, ms, µs or ns."""
-    assert [values.oper_up(said) for said in ("UP", "down", "oc-if:UP", "LOWER_LAYER_DOWN", "UNKNOWN", 1)] == [
+    assert [values.oper_up(value) for value in ("UP", "down", "oc-if:UP", "LOWER_LAYER_DOWN", "UNKNOWN", 1)] == [
         1, 0, 1, 0, None, None,
     ]  # fmt: skip
     assert values.admin_up("TESTING") is None
@@ -59,8 +59,8 @@ def test_paths_lose_their_modules_and_keep_their_keys() -> None:
 
 
 @given(st.binary(max_size=64))
-def test_no_bytes_from_a_device_break_the_reading_of_a_path(data: bytes) -> None:
-    """Bytes are a path, or are rejected by name."""
+def test_any_bytes_are_a_path_or_refused(data: bytes) -> None:
+    """Bytes are a path, or are refused by name."""
     try:
         _, elems = paths.from_bytes(data)
     except Reject:

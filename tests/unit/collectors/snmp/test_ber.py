@@ -1,4 +1,4 @@
-"""The varbinds as pyasn1 reads them, and what is no SNMP at all."""
+"""Varbinds are decoded as by pyasn1; invalid encodings are refused."""
 
 import time
 
@@ -16,15 +16,15 @@ NAME = (1, 3, 6, 1, 2, 1, 2, 2, 1, 10)
 
 
 def plain(value: object) -> ber.Value:
-    """A value of pysnmp's as ours."""
+    """Convert a value of pysnmp's."""
     if isinstance(value, rfc1902.ObjectIdentifier):
         return ber.oid_bytes(value.asTuple())
     octets = getattr(value, "asOctets", None)
     return bytes(octets()) if octets else int(value)  # type: ignore[call-overload]
 
 
-def test_every_type_of_value_is_what_pyasn1_wrote() -> None:
-    """Numbers are numbers, signed where they are; all else its bytes; names go there and back."""
+def test_every_type_of_value_is_decoded_as_by_pyasn1() -> None:
+    """Numbers are numbers, signed if their type is; all other values are bytes; OIDs round-trip."""
     _, answer = answer_v2c(response([((*NAME, n), value) for n, value in enumerate(VALUES)]))
     found = answer.varbinds()
     assert [value for _, _, value in found] == [plain(value) for value in VALUES]
@@ -32,15 +32,15 @@ def test_every_type_of_value_is_what_pyasn1_wrote() -> None:
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=20))
-def test_names_go_there_and_back(tail: list[int]) -> None:
-    """Any OID is the same after a journey over the wire."""
+def test_oids_round_trip(tail: list[int]) -> None:
+    """Any OID is the same after encoding and decoding."""
     oid = (1, 3, *tail)
     assert ber.oid_numbers(ber.oid_bytes(oid)) == oid
     assert ber.sub_identifiers(ber.oid_bytes(oid)[1:]) == tuple(tail)
 
 
-def test_ten_thousand_damaged_packets_are_read_or_refused_and_none_takes_its_time() -> None:
-    """Reject is all that is ever raised, and what is read has no more values than bytes."""
+def test_ten_thousand_damaged_packets_are_decoded_or_refused_in_bounded_time() -> None:
+    """Only Reject is raised, and the result has no more values than bytes."""
     refused, began = 0, time.monotonic()
     for data in damaged(table(), 10_000, seed=1):
         try:
@@ -72,13 +72,13 @@ def test_ten_thousand_damaged_packets_are_read_or_refused_and_none_takes_its_tim
         (b"\x30", "ends within"),
     ],
 )
-def test_what_snmp_does_not_allow_is_refused_by_name(content: bytes, why: str) -> None:
-    """Indefinite, empty and overlong lengths, and those that do not agree with each other."""
+def test_invalid_encodings_are_refused_by_name(content: bytes, why: str) -> None:
+    """Indefinite, empty, overlong and contradictory lengths."""
     with pytest.raises(Reject, match=why):
         ber.varbinds(content, 0, len(content))
 
 
 def test_bytes_after_the_message_are_refused() -> None:
-    """A whole message is what was sent, and nothing behind it."""
+    """Only a complete message is accepted."""
     with pytest.raises(Reject, match="after the message"):
         answer_v2c(table() + b"\x00")

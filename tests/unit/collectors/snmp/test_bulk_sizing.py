@@ -1,4 +1,4 @@
-"""How much a request asks for: even shares, and small ones where large ones get lost."""
+"""The size of requests: even shares, and small ones if large ones are lost."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +15,13 @@ def test_shares_are_even_and_no_more_of_them_than_needed(rows: int, most: int) -
     assert requests * share >= rows > requests * (share - 1)
 
 
-def test_of_an_unknown_number_of_rows_the_most_is_asked_for() -> None:
+def test_an_unknown_number_of_rows_requests_the_maximum() -> None:
     """A table that was never read, or that has grown."""
     assert [repetitions(rows, 20) for rows in (0, -1, -40)] == [20, 20, 20]
 
 
-def test_after_a_loss_small_ones_are_asked_for_each_time_for_twice_as_long() -> None:
-    """And large ones are tried again in between, at the latest after 1024 walks."""
+def test_after_a_loss_requests_are_small_each_time_for_twice_as_long() -> None:
+    """Large ones are tried again in between, at the latest after 1024 walks."""
     size, pauses = BulkSize(200), []
     for _ in range(10):
         assert size.values == 200
@@ -34,7 +34,7 @@ def test_after_a_loss_small_ones_are_asked_for_each_time_for_twice_as_long() -> 
     assert pauses == [8, 16, 32, 64, 128, 256, 512, 1024, 1024, 1024]
 
 
-def test_losses_within_a_pause_are_one() -> None:
+def test_losses_within_a_pause_count_once() -> None:
     """Several requests may be lost before the first small answer."""
     size = BulkSize(200)
     for _ in range(5):
@@ -44,7 +44,7 @@ def test_losses_within_a_pause_are_one() -> None:
     assert size.values == 200
 
 
-def test_what_a_device_called_too_big_is_not_asked_for_again() -> None:
+def test_a_size_that_a_device_refused_is_not_requested_again() -> None:
     """Half of it, and half of that, down to one."""
     size = BulkSize(100)
     for asked, left in ((96, 48), (40, 20), (1, 1)):
@@ -53,13 +53,13 @@ def test_what_a_device_called_too_big_is_not_asked_for_again() -> None:
 
 
 def requests(count: int, rows: int, most: int, wide: int) -> int:
-    """How many there are, of so many columns by a width."""
+    """Return the number of requests for so many columns by a width."""
     return -(-count // wide) * -(-rows // (most // wide))
 
 
 @given(st.integers(1, 60), st.integers(1, 600), st.integers(1, 200))
 def test_columns_are_grouped_for_the_fewest_requests(count: int, rows: int, most: int) -> None:
-    """Never more than one by one, and always something of each column in a request."""
+    """Never more requests than one column each, and every request has a part of each column."""
     wide = columns(count, rows, most)
     assert 1 <= wide <= min(10, most)
     assert requests(count, rows, most, wide) <= min(

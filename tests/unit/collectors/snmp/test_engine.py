@@ -1,4 +1,4 @@
-"""An engine that hears what it did not ask for: everything is refused, counted, and nothing raises."""
+"""An engine refuses and counts every datagram that it did not request, and never raises."""
 
 import time
 from typing import Any
@@ -30,7 +30,7 @@ def receive(engine: Any, data: bytes) -> None:
 
 @pytest.mark.parametrize("version", LOGINS)
 def test_ten_thousand_damaged_packets_are_refused_and_counted(version: str) -> None:
-    """Nothing that no request asked for is taken, whatever it looks like."""
+    """No datagram is accepted without a request, whatever its content."""
     refused: list[str] = []
     engine = Engines(LOGINS[version]).open(refused.append).engine
     whole = table() if version == "v2c" else V3_MESSAGE
@@ -41,15 +41,15 @@ def test_ten_thousand_damaged_packets_are_refused_and_counted(version: str) -> N
     assert time.monotonic() - began < 60
 
 
-def test_a_whole_answer_to_nobodys_question_is_refused() -> None:
-    """Also from the right device with the right community."""
+def test_a_valid_answer_without_a_request_is_refused() -> None:
+    """Even from the right device with the right community."""
     refused: list[str] = []
     engine = Engines(LOGINS["v2c"]).open(refused.append).engine
     receive(engine, response([]))
     assert len(refused) == 1
 
 
-def test_a_login_says_nothing_of_its_secrets() -> None:
+def test_a_login_shows_no_secrets() -> None:
     """Neither in a log nor in a traceback."""
     for login in LOGINS.values():
         assert "public" not in repr(login) and "secret" not in repr(login)
@@ -57,26 +57,26 @@ def test_a_login_says_nothing_of_its_secrets() -> None:
 
 @pytest.mark.parametrize("version", LOGINS)
 async def test_ten_thousand_damaged_traps_are_refused_and_counted(version: str) -> None:
-    """But those whose damage hides in a value; and afterwards the ear still hears."""
-    metrics, heard = CollectorMetrics(), list[str]()
+    """Except for those with damage inside a value; afterwards the receiver still works."""
+    metrics, received = CollectorMetrics(), list[str]()
 
-    def hear(sender: str, said: dict[bytes, Value]) -> bool:
-        heard.append(sender)
-        return bool(said)
+    def on_trap(sender: str, varbinds: dict[bytes, Value]) -> bool:
+        received.append(sender)
+        return bool(varbinds)
 
-    traps = Traps(("127.0.0.1", 0), LOGINS[version], lambda _: "sw1", hear, metrics, 10**9)
+    traps = Traps(("127.0.0.1", 0), LOGINS[version], lambda _: "sw1", on_trap, metrics, 10**9)
     async with traps:
         whole = trap() if version == "v2c" else V3_MESSAGE
         for data in damaged(whole, 10_000, seed=4):
             receive(traps.engine, data)
         refused = metrics.value("unreadable", "sw1")
-        assert refused + len(heard) == 10_000 and refused > 8_000
+        assert refused + len(received) == 10_000 and refused > 8_000
         receive(traps.engine, trap())
         assert metrics.value("unreadable", "sw1") == refused + (version == "v3")
 
 
-async def test_who_may_speak_and_how_often() -> None:
-    """Strangers, giants, and more than a device's share are not even read."""
+async def test_traps_are_limited_to_known_senders_sizes_and_rates() -> None:
+    """Datagrams of unknown senders, too large ones, and those above a device's rate are not decoded."""
     metrics = CollectorMetrics()
     traps = Traps(("127.0.0.1", 0), LOGINS["v2c"], {"10.0.0.1": "sw1"}.get, lambda *_: True, metrics, 5)
     async with traps:

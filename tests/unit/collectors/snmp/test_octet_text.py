@@ -1,4 +1,4 @@
-"""Whose a sensor is, who a neighbour is, what a trap means, and which settings make no sense."""
+"""Owners of sensors, LLDP neighbors, traps, and invalid settings."""
 
 from pathlib import Path
 
@@ -22,20 +22,20 @@ MILLI, UNITS = 8, 9
 
 
 def found(entities: dict[bytes, dict[int | tuple[int, ...], Value]]) -> dict[CellKey, Sensor]:
-    """The sensors that are found in these tables of a switch."""
-    told: dict[bytes, Column] = switch(NAMES)
-    told |= {column: values for column, values in cells(entities).items() if values}
-    known = port_index(told, mib.PHYSICAL, 30, 100)
-    owners = Owners(facts.entities(told, known), known.labels)
-    return {sensor.cell: sensor for sensor in sensors(told, facts.entities(told, known), owners)}
+    """Return the sensors in these tables of a switch."""
+    tables: dict[bytes, Column] = switch(NAMES)
+    tables |= {column: values for column, values in cells(entities).items() if values}
+    known = port_index(tables, mib.PHYSICAL, 30, 100)
+    owners = Owners(facts.entities(tables, known), known.labels)
+    return {sensor.cell: sensor for sensor in sensors(tables, facts.entities(tables, known), owners)}
 
 
-def sensor(kind: int, said: bytes, scale: int = MILLI, precision: int = 1, units: bytes = b"") -> dict[
+def sensor(kind: int, text: bytes, scale: int = MILLI, precision: int = 1, units: bytes = b"") -> dict[
     bytes, dict[int | tuple[int, ...], Value]
 ]:  # fmt: skip
     """One sensor, entity 9, inside 8 inside 7."""
     return {
-        mib.ENTITY_DESCR: {9: said, 8: b"Transceiver", 7: b"Slot"},
+        mib.ENTITY_DESCR: {9: text, 8: b"Transceiver", 7: b"Slot"},
         mib.ENTITY_PARENT: {9: 8, 8: 7, 7: 7},
         mib.SENSOR_TYPE: {9: kind},
         mib.SENSOR_SCALE: {9: scale},
@@ -45,8 +45,8 @@ def sensor(kind: int, said: bytes, scale: int = MILLI, precision: int = 1, units
     }
 
 
-def test_lanes_that_are_counted_from_one_begin_at_zero() -> None:
-    """`Ethernet1/1 Lane 2 Transceiver Receive Power` is lane 1 where there is a lane 1 and no lane 0."""
+def test_lanes_that_are_counted_from_one_are_renumbered_from_zero() -> None:
+    """`Ethernet1/1 Lane 2 Transceiver Receive Power` is lane 1 if there is a lane 1 and no lane 0."""
     tables = sensor(14, b"Ethernet1/1 Lane 1 Transceiver Receive Power Sensor")
     for column, value in ((mib.ENTITY_DESCR, b"Ethernet1/1 Lane 2 Transceiver Receive Power Sensor"),
                           (mib.SENSOR_TYPE, 14), (mib.SENSOR_SCALE, UNITS), (mib.SENSOR_PRECISION, 2)):  # fmt: skip
@@ -54,25 +54,25 @@ def test_lanes_that_are_counted_from_one_begin_at_zero() -> None:
     assert set(found(tables)) == {CellKey("Ethernet1/1", Metric.RX_POWER_DBM, lane) for lane in (0, 1)}
 
 
-def test_the_alias_of_what_holds_a_sensor_says_whose_it_is() -> None:
-    """Whatever its own words are."""
+def test_the_alias_of_a_container_identifies_the_owner_of_a_sensor() -> None:
+    """It overrides the sensor's description."""
     tables = sensor(8, b"Module temperature", UNITS)
     tables[mib.ENTITY_ALIAS] = {(7, 0): mib.IF_INDEX + row(2)}
     assert set(found(tables)) == {CellKey("Ethernet1/2", Metric.MODULE_TEMPERATURE_C)}
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [b"Chassis temperature", b"Lane 3 temperature", b"Ethernet1/1 and Ethernet1/2", b"DOM RX TX Power for Ethernet1/1"],
 )
-def test_a_sensor_of_nobody_or_of_two_is_left_out(said: bytes) -> None:
-    """A number alone names no port; a power that is neither received nor sent is none of the metrics."""
-    kind = 6 if b"Power" in said else 8
-    assert not found(sensor(kind, said))
+def test_a_sensor_without_an_owner_or_with_two_is_left_out(text: bytes) -> None:
+    """A number alone names no port; a power that is neither received nor transmitted has no metric."""
+    kind = 6 if b"Power" in text else 8
+    assert not found(sensor(kind, text))
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "scale", "precision", "value", "expected"),
+    ("kind", "text", "scale", "precision", "value", "expected"),
     [
         (5, b"TX Bias for Ethernet1/1", MILLI, 2, 509, 5.09),
         (6, b"Tx Power Ethernet1/1", MILLI, 4, 10_000, 0.0),
@@ -83,19 +83,19 @@ def test_a_sensor_of_nobody_or_of_two_is_left_out(said: bytes) -> None:
         (4, b"Ethernet1/1 supply", MILLI, 0, 3300, 3.3),
     ],
 )
-def test_sensors_speak_in_our_units(
-    kind: int, said: bytes, scale: int, precision: int, value: int, expected: float | None
+def test_sensors_are_converted_to_the_units_of_the_metrics(
+    kind: int, text: bytes, scale: int, precision: int, value: int, expected: float | None
 ) -> None:
-    """No light has no logarithm, and what lies past a scale is none."""
-    (one,) = found(sensor(kind, said, scale, precision)).values()
+    """Zero light has no logarithm, and a value past the scale is absent."""
+    (one,) = found(sensor(kind, text, scale, precision)).values()
     assert one.read(value, 1) == (None if expected is None else pytest.approx(expected))
     assert one.read(value, 2) is None and one.read(None, 1) is None and one.read(b"", 1) is None
 
 
-def test_a_neighbours_port_is_what_it_calls_it_and_ours_is_found_by_lldps_own_table() -> None:
-    """By name, by a number that means the ifIndex, and by the table's number alone; a MAC is written as one."""
-    told = switch(NAMES)
-    told |= {column: values for column, values in cells({
+def test_a_neighbors_port_is_the_advertised_one_and_the_local_port_is_found_in_the_lldp_table() -> None:
+    """By name, by a number that is the ifIndex, and by the table's number alone; a MAC is formatted as one."""
+    tables = switch(NAMES)
+    tables |= {column: values for column, values in cells({
         mib.LLDP_LOCAL_KIND: {71: 5, 2: 7},
         mib.LLDP_LOCAL_ID: {71: b"Ethernet1/1", 2: b"2"},
         mib.LLDP_PORT_KIND: {(0, 71, 1): 5, (0, 2, 1): 3, (0, 3, 1): 5, (0, 99, 1): 5, (5,): 5},
@@ -104,15 +104,15 @@ def test_a_neighbours_port_is_what_it_calls_it_and_ours_is_found_by_lldps_own_ta
         mib.LLDP_CHASSIS_KIND: {(0, 3, 1): 4},
         mib.LLDP_CHASSIS: {(0, 3, 1): b"\x02\0\0\0\0\x09"},
     }).items() if values}  # fmt: skip
-    assert facts.neighbors(told, port_index(told, mib.PHYSICAL, 30, 100)) == (
+    assert facts.neighbors(tables, port_index(tables, mib.PHYSICAL, 30, 100)) == (
         Neighbor("3", "02:00:00:00:00:09", "e9"),
         Neighbor("Ethernet1/1", "spine1", "swp1"),
         Neighbor("Ethernet1/2", "host1", "02:00:00:00:00:07"),
     )
 
 
-def test_a_trap_is_about_the_port_that_its_objects_are_of() -> None:
-    """By ifIndex, or by the instance of another object; what is no link and no start is nothing."""
+def test_the_port_of_a_trap_is_found_from_its_objects() -> None:
+    """By ifIndex, or by the instance of another object; other traps are ignored."""
     down, start = mib.oid("1.3.6.1.6.3.1.1.5.3"), mib.oid("1.3.6.1.6.3.1.1.5.1")
     by_index: dict[bytes, Value] = {mib.TRAP_OID: down, mib.IF_INDEX + row(300): 300, mib.IF_ADMIN_STATUS + row(300): 2}
     assert notification(by_index) == Notification(EventKind.LINK_DOWN, "linkDown", row(300), "", admin_up=False)
@@ -137,14 +137,14 @@ def test_a_trap_is_about_the_port_that_its_objects_are_of() -> None:
         ({"nobody_knows_this": 1}, "nobody_knows_this"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused_by_name(settings: dict[str, object], why: str) -> None:
-    """Before anything is asked."""
+def test_invalid_settings_are_refused_by_name(settings: dict[str, object], why: str) -> None:
+    """Before any request is sent."""
     with pytest.raises(ValidationError, match=why):
         Params.model_validate(settings)
 
 
 def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:
-    """Neither by the settings, nor where they are refused."""
+    """Neither in the settings' text, nor in errors."""
     file = tmp_path / "community"
     file.write_text("hidden-one\n")
     params = Params.model_validate({"community_file": file})
@@ -164,15 +164,15 @@ def test_secrets_come_from_files_and_are_never_shown(tmp_path: Path) -> None:
         ({"version": "3", "username": "u", "auth_secret": "short", "privacy": "none"}, "shorter than 8"),
     ],
 )
-def test_a_login_that_is_missing_is_one_line(settings: dict[str, object], why: str) -> None:
-    """What is missing is named, a secret is not."""
+def test_missing_credentials_are_one_line(settings: dict[str, object], why: str) -> None:
+    """The line names the missing setting, and no secret."""
     with pytest.raises(Misconfigured, match=why):
         Params.model_validate(settings).login()
 
 
-def test_an_address_may_be_a_name_or_of_version_6_and_have_a_port() -> None:
-    """Port 161 where none is said."""
-    said = ["sw1.example", "10.0.0.1:1161", "[2001:db8::1]", "[2001:db8::1]:1161"]
-    assert [Target(name="x", address=address).host_and_port for address in said] == [
+def test_an_address_may_be_a_name_or_ipv6_with_a_port() -> None:
+    """Port 161 by default."""
+    text = ["sw1.example", "10.0.0.1:1161", "[2001:db8::1]", "[2001:db8::1]:1161"]
+    assert [Target(name="x", address=address).host_and_port for address in text] == [
         ("sw1.example", 161), ("10.0.0.1", 1161), ("2001:db8::1", 161), ("2001:db8::1", 1161),
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""From tables to rows: names, absent columns, wraps, discontinuities, states, boots."""
+"""Readings from tables: names, absent columns, wraps, discontinuities, states, restarts."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ IN_ERRORS = mib.COUNTERS[Metric.RX_ERRORS][0].columns[0]
 
 
 def rows(composer: Composer, cells: dict[bytes, Column], cadence_s: float = 30) -> dict[str, dict[str, Any]]:
-    """What is published of these tables, by port."""
+    """Return the published values of these tables, by port."""
     found = port_index(cells, mib.PHYSICAL, cadence_s, 100)
     reading = composer.compose(found, cells, (), 5 * S, 6 * S, 1)
     samples = Emitter(RecordingPublisher(), "test", 1, Source.SOURCE_SNMP).samples("sw", reading)
@@ -43,31 +43,31 @@ def rows(composer: Composer, cells: dict[bytes, Column], cadence_s: float = 30) 
         ({1: "x", 7: "x", 3: "x#7"}, ["x#1", "x#7#3", "x#7"]),
     ],
 )
-def test_a_port_is_called_by_its_name_which_is_nobody_elses(names: dict[int, str], expected: list[str]) -> None:
-    """Duplicates get their index behind, those without a name are called by it alone; rows are in its order."""
+def test_port_names_are_unique(names: dict[int, str], expected: list[str]) -> None:
+    """Duplicates get their index as a suffix, rows without a name are named by it; rows are in its order."""
     found = port_index(switch(names), mib.PHYSICAL, 30, 100)
     assert list(found.name.values()) == expected
 
 
-def test_a_column_that_is_not_there_is_absent() -> None:
+def test_a_missing_column_is_absent() -> None:
     """Neither 0 nor a guess, for the whole device and for one row."""
     cells = switch({1: "a", 2: "b"})
     cells[HC_IN] = {row(1): 7}
-    said = rows(Composer(), cells)
-    assert said["a"] == {"rx_bytes": 7, "oper_up": 1, "admin_up": 1, "speed_bps": 1e11}
-    assert said["b"] == {"oper_up": 1, "admin_up": 1, "speed_bps": 1e11}
+    result = rows(Composer(), cells)
+    assert result["a"] == {"rx_bytes": 7, "oper_up": 1, "admin_up": 1, "speed_bps": 1e11}
+    assert result["b"] == {"oper_up": 1, "admin_up": 1, "speed_bps": 1e11}
 
 
 @pytest.mark.parametrize("value", [b"hostile", -1, 2**64 - 1])
 def test_a_value_of_another_kind_is_absent(value: Value) -> None:
-    """Also where a device answers a counter with a string."""
+    """Also if a device answers a counter with a string."""
     cells = switch({1: "a"}, IF_OPER_STATUS={1: b"up"})
     cells[HC_IN], cells[mib.IF_HIGH_SPEED] = {row(1): value}, {row(1): b"fast"}
     assert rows(Composer(), cells)["a"] == {"admin_up": 1}
 
 
 @pytest.mark.parametrize(("oper", "expected"), [(1, 1), (2, 0), (3, 0), (4, None), (5, 0), (6, 0), (7, 0), (99, None)])
-def test_only_up_is_up_and_unknown_says_nothing(oper: int, expected: int | None) -> None:
+def test_only_up_is_up_and_unknown_is_absent(oper: int, expected: int | None) -> None:
     """A port without its module (notPresent, 6) is down, and a row like every other."""
     assert rows(Composer(), switch({1: "a"}, IF_OPER_STATUS={1: oper}))["a"].get("oper_up") == expected
 
@@ -76,15 +76,15 @@ def test_only_up_is_up_and_unknown_says_nothing(oper: int, expected: int | None)
     ("high", "plain", "expected"),
     [(400_000, 0, 4e11), (0, 10**9, 1e9), (0, 2**32 - 1, None), (0, 0, None), (None, 10**9, 1e9)],
 )
-def test_a_speed_of_nothing_is_none(high: int | None, plain: int, expected: float | None) -> None:
-    """Of 517 devices 311 say 0 for ports that are up; ifSpeed ends at 4.29 Gb/s and then says nothing."""
+def test_a_speed_of_zero_is_absent(high: int | None, plain: int, expected: float | None) -> None:
+    """Of 517 devices 311 report 0 for ports that are up; ifSpeed ends at 4.29 Gb/s."""
     cells = switch({1: "a"}, IF_SPEED={1: plain}, IF_HIGH_SPEED={} if high is None else {1: high})
     assert rows(Composer(), cells)["a"].get("speed_bps") == expected
 
 
 IF, IFX, DOT3 = "1.3.6.1.2.1.2.2.1", "1.3.6.1.2.1.31.1.1.1", "1.3.6.1.2.1.10.7"
 PFC = "1.3.111.2.802.1.1.21.1.1.1"
-SPOKEN = {  # metric: its 64-bit columns, then its 32-bit ones, as the MIBs number them
+COLUMNS = {  # metric: its 64-bit columns, then its 32-bit ones, as the MIBs number them
     "rx_bytes": ((f"{IFX}.6",), (f"{IF}.10",)),
     "tx_bytes": ((f"{IFX}.10",), (f"{IF}.16",)),
     "rx_packets": ((f"{IFX}.7", f"{IFX}.8", f"{IFX}.9"), (f"{IF}.11", f"{IFX}.2", f"{IFX}.3")),
@@ -102,42 +102,42 @@ SPOKEN = {  # metric: its 64-bit columns, then its 32-bit ones, as the MIBs numb
 }
 
 
-def test_each_metric_is_of_its_own_columns_and_of_the_wide_ones_where_there_are() -> None:
-    """Every column has a number of its own here: a mix-up of any two would show."""
-    every = sorted({column for ways in SPOKEN.values() for way in ways for column in way})
+def test_each_metric_has_its_own_columns_and_the_64_bit_ones_are_preferred() -> None:
+    """Every column has a different number here, so that a mix-up of any two would show."""
+    every = sorted({column for ways in COLUMNS.values() for way in ways for column in way})
     value = {column: 1000 + place**2 for place, column in enumerate(every)}
-    wide = {column for ways in SPOKEN.values() for column in ways[0]}
+    wide = {column for ways in COLUMNS.values() for column in ways[0]}
     cells = switch({1: "a", 2: "b"}, IF_HIGH_SPEED={1: 10, 2: 10})
     for column in every:
         has_it = (2,) if column in wide else (1, 2)
         cells[mib.oid(column)] = {row(n): value[column] for n in has_it}
-    said = rows(Composer(), cells)
+    result = rows(Composer(), cells)
     for port, place in (("a", 1), ("b", 0)):
-        expected = {metric: sum(value[column] for column in ways[place] or ways[1]) for metric, ways in SPOKEN.items()}
-        assert {metric: said[port][metric] for metric in SPOKEN} == expected
+        expected = {metric: sum(value[column] for column in ways[place] or ways[1]) for metric, ways in COLUMNS.items()}
+        assert {metric: result[port][metric] for metric in COLUMNS} == expected
 
 
-def test_a_32_bit_counter_goes_on_past_its_end_and_begins_anew_where_it_was_reset() -> None:
-    """Down by more than half is a wrap; by less it was cleared."""
-    carried = LastValues()
-    said = [carried.value(b"c", b"r", raw) for raw in (4_000_000_000, 5, 4_000_000_000, 7, 3)]
-    assert said == [4_000_000_000, 2**32 + 5, 2**32 + 4_000_000_000, 2 * 2**32 + 7, 3]
+def test_a_32_bit_counter_continues_past_its_end_and_restarts_after_a_reset() -> None:
+    """A decrease by more than half the range is a wrap; a smaller one is a reset."""
+    last_values = LastValues()
+    result = [last_values.value(b"c", b"r", raw) for raw in (4_000_000_000, 5, 4_000_000_000, 7, 3)]
+    assert result == [4_000_000_000, 2**32 + 5, 2**32 + 4_000_000_000, 2 * 2**32 + 7, 3]
 
 
 @given(st.lists(st.integers(0, 2**31 - 1), max_size=30), st.integers(0, 2**32 - 1))
-def test_what_a_counter_grew_is_what_is_published(steps: list[int], first: int) -> None:
-    """Whatever it began with and however often it came around."""
-    carried, raw = LastValues(), first
-    before = carried.value(b"c", b"r", raw)
+def test_the_growth_of_a_counter_is_published(steps: list[int], first: int) -> None:
+    """For any initial value and any number of wraps."""
+    last_values, raw = LastValues(), first
+    before = last_values.value(b"c", b"r", raw)
     for step in steps:
         raw = (raw + step) % 2**32
-        now = carried.value(b"c", b"r", raw)
+        now = last_values.value(b"c", b"r", raw)
         assert now - before == step
         before = now
 
 
 def test_a_discontinuity_is_no_wrap() -> None:
-    """Where the device says that a row's counters began anew, a lower value is a new beginning, whatever it was."""
+    """If the device reports a discontinuity of a row, a lower value is a reset."""
     composer = Composer()
     for errors, since, expected in ((4_294_967_290, 0, 4_294_967_290), (5, 0, 2**32 + 5), (3, 77, 3), (4, 77, 4)):
         cells = switch({1: "a"}, IF_DISCONTINUITY={1: since})
@@ -145,8 +145,8 @@ def test_a_discontinuity_is_no_wrap() -> None:
         assert rows(composer, cells)["a"]["rx_errors"] == expected
 
 
-def test_octets_in_32_bits_are_read_only_where_they_can_be_followed() -> None:
-    """At 100 Gb/s they come around in a third of a second: nobody knows how often between two polls."""
+def test_32_bit_octets_are_used_only_if_they_wrap_slowly_enough() -> None:
+    """At 100 Gb/s they wrap in a third of a second: the number of wraps between two polls is unknown."""
     for megabits, is_read in ((100, True), (100_000, False)):
         cells = switch({1: "a"}, IF_HIGH_SPEED={1: megabits})
         cells[IN_32] = {row(1): 9}
@@ -154,13 +154,13 @@ def test_octets_in_32_bits_are_read_only_where_they_can_be_followed() -> None:
 
 
 def test_more_ports_than_allowed_are_refused() -> None:
-    """A device that invents ports is not read at all."""
+    """A device that invents ports is not read."""
     with pytest.raises(Reject, match="101 ports"):
         port_index(switch({n: f"e{n}" for n in range(1, 102)}), mib.PHYSICAL, 30, 100)
 
 
-def test_a_boot_is_noticed_and_numbered() -> None:
-    """By sysUpTime where no agent counts boots, and the number holds between boots."""
+def test_a_restart_is_detected_and_numbered() -> None:
+    """By sysUpTime if no agent counts boots; the number is stable between boots."""
     boots = RestartDetection()
     assert not boots.observe(500_000, None, None, DAY)
     first = boots.boot_id
@@ -169,8 +169,8 @@ def test_a_boot_is_noticed_and_numbered() -> None:
     assert abs(boots.booted_ns - (DAY + 60 * S)) < S
 
 
-def test_the_agents_own_count_is_the_boots_number() -> None:
-    """So that two runs of ours agree; where the agent forgets to count, the time tells them apart."""
+def test_the_agents_boot_counter_is_the_boot_id() -> None:
+    """Two runs of the collector agree; if the agent does not count a boot, the time distinguishes them."""
     one, other = RestartDetection(), RestartDetection()
     one.observe(500_000, 8, 5_000, DAY)
     other.observe(900_000, 8, 9_000, DAY + 4_000 * S)
@@ -179,7 +179,7 @@ def test_the_agents_own_count_is_the_boots_number() -> None:
     assert other.observe(700, 8, 7, DAY + 5_000 * S) and other.boot_id != one.boot_id
 
 
-def test_a_sys_up_time_that_comes_around_is_no_boot() -> None:
+def test_a_wrap_of_sys_up_time_is_no_restart() -> None:
     """After 497 days; nor is an agent that answers a little out of order."""
     boots = RestartDetection()
     boots.observe(2**32 - 1000, None, None, DAY)

@@ -1,4 +1,4 @@
-"""What is sent is what pyasn1 would write; what is cut out of an answer leaves what pyasn1 would write without it."""
+"""Requests are encoded as by pyasn1; sliced responses are what pyasn1 would encode without varbinds."""
 
 import time
 from typing import Any
@@ -20,7 +20,7 @@ NUMBERS = st.integers(0, 2**31 - 1)
 
 
 def by_pyasn1(pdu: Any, number: int, oids: list[tuple[int, ...]]) -> Any:
-    """A PDU of these names."""
+    """Return a PDU of these OIDs."""
     (v2c.apiBulkPDU if isinstance(pdu, v2c.GetBulkRequestPDU) else v2c.apiPDU).set_defaults(pdu)
     v2c.apiPDU.set_request_id(pdu, number)
     v2c.apiPDU.set_varbinds(pdu, [(oid, v2c.null) for oid in oids])
@@ -28,7 +28,7 @@ def by_pyasn1(pdu: Any, number: int, oids: list[tuple[int, ...]]) -> Any:
 
 
 @given(NUMBERS, OIDS)
-def test_a_get_is_what_pyasn1_would_write(number: int, oids: list[tuple[int, ...]]) -> None:
+def test_a_get_is_encoded_as_by_pyasn1(number: int, oids: list[tuple[int, ...]]) -> None:
     """For v2c, and within a message that pyasn1 writes for v3."""
     expected = bytes(encoder.encode(by_pyasn1(v2c.GetRequestPDU(), number, oids)))
     asked = request(GET, number, map(ber.oid_bytes, oids))
@@ -37,8 +37,8 @@ def test_a_get_is_what_pyasn1_would_write(number: int, oids: list[tuple[int, ...
 
 
 @given(NUMBERS, NUMBERS, OIDS)
-def test_a_getbulk_is_what_pyasn1_would_write(number: int, repetitions: int, oids: list[tuple[int, ...]]) -> None:
-    """With no non-repeaters, and as many repetitions as are said."""
+def test_a_getbulk_is_encoded_as_by_pyasn1(number: int, repetitions: int, oids: list[tuple[int, ...]]) -> None:
+    """Without non-repeaters, and with the given repetitions."""
     pdu = by_pyasn1(v2c.GetBulkRequestPDU(), number, oids)
     v2c.apiBulkPDU.set_non_repeaters(pdu, 0)
     v2c.apiBulkPDU.set_max_repetitions(pdu, repetitions)
@@ -49,23 +49,23 @@ def test_a_getbulk_is_what_pyasn1_would_write(number: int, repetitions: int, oid
 
 
 @pytest.mark.parametrize("tag", [GET, GETBULK])
-def test_before_a_device_is_known_pysnmp_asks_with_a_pdu_of_its_own(tag: int) -> None:
-    """It makes an empty one of what it is given, and fills that."""
+def test_engine_discovery_uses_pysnmps_own_pdu(tag: int) -> None:
+    """It is cloned, empty, from the given one, and then filled."""
     empty = encoded_pdu(request(tag, 7, [b"\x2b"])).clone()
     v2c.apiPDU.set_defaults(empty)
     assert bytes(encoder.encode(empty)).endswith(b"\x30\x00")
 
 
-def test_a_scoped_pdu_without_its_varbinds_is_one_that_pyasn1_would_write() -> None:
-    """What is left has the same request and an empty list; what was cut out are the values."""
+def test_a_sliced_scoped_pdu_is_one_that_pyasn1_would_encode() -> None:
+    """The rest has the same request and an empty list; the values were cut out."""
     cut = slice_scoped(scoped(cells()), 0, len(scoped(cells())))
     assert cut is not None and cut.rest == scoped([])
     assert cut.answer.number == 7 and len(cut.answer.varbinds()) == len(cells())
     assert {type(value) for _, _, value in cut.answer.varbinds()} == {int, bytes} and len(VALUES) < len(cells())
 
 
-def test_ten_thousand_damaged_scoped_pdus_are_read_or_refused() -> None:
-    """What was encrypted is not believed for that: Reject is all that is ever raised."""
+def test_ten_thousand_damaged_scoped_pdus_are_decoded_or_refused() -> None:
+    """Encrypted data is not trusted: only Reject is raised."""
     refused, began = 0, time.monotonic()
     for data in damaged(scoped(cells()), 10_000, seed=5):
         try:
