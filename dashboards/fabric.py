@@ -21,7 +21,7 @@ FILE = Path(__file__).parent / "json/fabric.json"
 
 
 def board() -> build.Dashboard:
-    """The whole board."""
+    """Return the whole dashboard."""
     made = (
         build.Dashboard("Fabric")
         .uid(UID)
@@ -42,7 +42,7 @@ def board() -> build.Dashboard:
 
 
 def as_json() -> str:
-    """The board as Grafana reads it, ending in a newline."""
+    """Return the dashboard as Grafana reads it, ending in a newline."""
     made: dict[str, Any] = json.loads(json.dumps(board().build(), cls=JSONEncoder))
     for number, panel in enumerate(made["panels"], start=1):
         panel["id"] = number

@@ -22,7 +22,7 @@ Steps = Sequence[tuple[float | None, str]]
 
 
 def coloured(texts: Mapping[str, tuple[str, str]]) -> list[dashboard.ValueMapping]:
-    """A mapping from each value to the text and colour it is shown with."""
+    """Return a mapping from each value to its text and colour."""
     options = {
         value: dashboard.ValueMappingResult(text=text, color=color, index=index)
         for index, (value, (text, color)) in enumerate(texts.items())
@@ -39,7 +39,7 @@ def steps(*given: tuple[float | None, str]) -> build.ThresholdsConfig:
 def stat(
     title: str, description: str, query: Query, given: Steps, *, unit: str = "short", width: int = 4
 ) -> build_stat.Panel:
-    """The newest value of each column, in colour."""
+    """Return a panel with the newest value of each column, in colour."""
     return (
         build_stat.Panel()
         .title(title)
@@ -118,7 +118,7 @@ def table(
 
 
 def timeline(title: str, description: str, query: Query) -> build_timeline.Panel:
-    """The state of each place over time."""
+    """Return a panel with the state of each place over time."""
     return (
         build_timeline.Panel()
         .title(title)
