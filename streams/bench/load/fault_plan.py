@@ -37,7 +37,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `place` is the number of a link or a device; `changes` are the times of its begin, end, next begin and so on."""
+    """One fault: `place` is the number of a link or a device; `changes` are the times at which it begins and ends."""
 
     kind: Kind
     place: int
