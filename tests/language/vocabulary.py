@@ -94,7 +94,6 @@ NOT_YET: tuple[str, ...] = (
     "tests/integration/embedded/",
     "tests/integration/runtime/",
     "tests/unit/",
-    "tests/unit/collectors/",
     "tests/unit/detect/",
     "tests/unit/embedded/",
     "tests/unit/runtime/",

@@ -19,8 +19,8 @@ def record(size: int = 100) -> Record:
     return Record(EVENTS, b"leaf1", b"x" * size)
 
 
-def test_past_its_bound_the_buffer_refuses_the_newest() -> None:
-    """What was taken stays, in order; there is room again once the oldest were released."""
+def test_past_its_limit_the_buffer_refuses_the_newest() -> None:
+    """Accepted records stay, in order; there is room again once the oldest are released."""
     buffer = MemoryBuffer(3 * BufferedRecord(record()).size)
     assert [buffer.offer(BufferedRecord(record(), rows)) for rows in (1, 2, 3, 4)] == [True, True, True, False]
     assert [buffered.rows for buffered in buffer.oldest(10)] == [1, 2, 3]
@@ -30,8 +30,8 @@ def test_past_its_bound_the_buffer_refuses_the_newest() -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 500))))
-def test_the_buffer_never_holds_more_than_its_bound(steps: list[tuple[bool, int]]) -> None:
-    """Whatever comes and goes, in whichever sizes."""
+def test_the_buffer_never_exceeds_its_limit(steps: list[tuple[bool, int]]) -> None:
+    """For any sequence of records and sizes."""
     buffer = MemoryBuffer(2000)
     for is_offer, size in steps:
         if is_offer:
@@ -42,7 +42,7 @@ def test_the_buffer_never_holds_more_than_its_bound(steps: list[tuple[bool, int]
 
 
 def test_a_layout_puts_each_value_into_its_row_and_column() -> None:
-    """Lanes are columns of their own; a column in which nothing was read is left out."""
+    """Each lane has its own column; a column without values is left out."""
     layout = Layout(
         [
             CellKey("e2", Metric.RX_BYTES), CellKey("e1", Metric.RX_BYTES), CellKey("e1", Metric.RX_POWER_DBM, 1),
@@ -57,13 +57,13 @@ def test_a_layout_puts_each_value_into_its_row_and_column() -> None:
     assert np.isnan(gauges.values[0, 0]) and gauges.values[0, 1] == -3.5
 
 
-def test_the_digest_of_rows_tells_their_names_and_order() -> None:
-    """Names that run into each other differ."""
+def test_the_digest_of_rows_depends_on_their_names_and_order() -> None:
+    """Names with equal concatenations differ."""
     assert len({rows_digest(rows) for rows in (("a", "b"), ("b", "a"), ("ab",), ("a", "b", ""))}) == 4
 
 
-def test_a_printed_reading_leaves_out_what_is_absent() -> None:
-    """One JSON object a row, as DESIGN 6 has it; lanes in brackets."""
+def test_a_printed_reading_leaves_out_absent_values() -> None:
+    """One JSON object per row, as in DESIGN 6; lanes in brackets."""
     places = [CellKey("e1", Metric.RX_BYTES), CellKey("e2", Metric.TX_BYTES), CellKey("e1", Metric.RX_POWER_DBM, 0)]
     layout = Layout(places)
     counters, gauges = layout.tables([7, 8, -2.5])
@@ -83,8 +83,8 @@ def test_a_printed_reading_leaves_out_what_is_absent() -> None:
     ]
 
 
-def test_counts_are_told_by_label_and_to_prometheus() -> None:
-    """What was counted for each topic is one sample of one family."""
+def test_metrics_are_returned_by_label_and_to_prometheus() -> None:
+    """The count of each topic is one sample of one family."""
     metrics = CollectorMetrics()
     metrics.add("offered", "a")
     metrics.add("offered", "b", 2)

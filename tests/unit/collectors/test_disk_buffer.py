@@ -1,4 +1,4 @@
-"""The buffer that goes on to disk: when it writes, in which order it gives back, and what it promises."""
+"""The buffer with a spool: when it writes, in which order it returns records, and what it guarantees."""
 
 import asyncio
 import resource
@@ -15,7 +15,7 @@ AFTER_S = 0.2
 
 
 class Run:
-    """A buffer that runs, its counts, and what one can wait for."""
+    """A running buffer, its metrics, and a way to wait for its states."""
 
     def __init__(self, folder: Path, **settings: int) -> None:
         self.metrics = CollectorMetrics()
@@ -26,11 +26,11 @@ class Run:
 
     async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
-            while not holds():  # noqa: ASYNC110 — the buffer tells nobody
+            while not holds():  # noqa: ASYNC110 — the buffer sets no event
                 await asyncio.sleep(0.01)
 
     async def all(self) -> list[int]:
-        """The numbers of what waits, oldest first; nothing is released."""
+        """Return the numbers of the waiting records, oldest first; none is released."""
         return [one.rows for one in await self.buffer.first(10**6)]
 
 
@@ -47,7 +47,7 @@ async def running(folder: Path, **settings: int) -> AsyncIterator[Run]:
 
 
 async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) -> None:
-    """However long that goes on."""
+    """For any length of time."""
     async with running(tmp_path) as now:
         for number in range(30):
             assert now.buffer.offer(buffered(number))
@@ -56,8 +56,8 @@ async def test_nothing_is_written_while_kafka_answers_in_time(tmp_path: Path) ->
         assert (now.metrics.value("spooled"), now.buffer.promised, len(now.buffer)) == (0, 30, 0)
 
 
-async def test_what_waits_too_long_is_on_disk_and_stays_in_order(tmp_path: Path) -> None:
-    """What was asked for before it moved is released all the same, and what comes after follows it."""
+async def test_records_that_wait_too_long_are_on_disk_and_stay_in_order(tmp_path: Path) -> None:
+    """Records that were returned before the move are released all the same, and later ones follow."""
     async with running(tmp_path) as now:
         for number in range(1, 11):
             now.buffer.offer(buffered(number))
@@ -71,25 +71,25 @@ async def test_what_waits_too_long_is_on_disk_and_stays_in_order(tmp_path: Path)
         assert await now.all() == [11]
 
 
-async def test_a_new_run_gives_first_what_the_last_one_left(tmp_path: Path) -> None:
-    """Killed in the middle of an outage: what was promised is sent again, before anything new."""
+async def test_a_new_run_returns_the_records_of_the_last_one_first(tmp_path: Path) -> None:
+    """Killed during an outage: guaranteed records are sent again, before new ones."""
     async with running(tmp_path) as now:
         for number in range(1, 6):
             now.buffer.offer(buffered(number))
         await now.until(lambda: now.buffer.promised == 5)
-        now.buffer._spool.close()  # as the kernel does for a process that it kills
+        now.buffer._spool.close()  # as the kernel does for a killed process
     async with running(tmp_path) as now:
         now.buffer.offer(buffered(6))
         assert await now.all() == [1, 2, 3, 4, 5]
         await now.buffer.release(5)
         assert await now.all() == [6]
-        assert now.metrics.value("settled") == 0  # nothing of this run's, so nobody takes it for their own
+        assert now.metrics.value("settled") == 0  # they are not of this run
         await now.buffer.release(1)
         assert now.metrics.value("settled") == 1
 
 
 async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
-    """What was taken stays, in order; the spool that is full is counted."""
+    """Accepted records stay, in order; the full spool is counted."""
     async with running(tmp_path, memory_bytes=1 << 16, spool_bytes=1 << 16) as now:
         taken = []
         for number in range(200):
@@ -106,7 +106,7 @@ async def test_past_both_bounds_the_newest_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> None:
-    """It is counted; nothing ends, nothing taken is lost, and with room again it is written."""
+    """It is counted; nothing ends, no accepted record is lost, and with space again it is written."""
     async with running(tmp_path) as now:
         for number in range(20):
             now.buffer.offer(buffered(number, 50_000))
@@ -119,8 +119,8 @@ async def test_a_disk_that_fails_leaves_memory_as_the_bound(tmp_path: Path) -> N
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
 
 
-async def test_a_spool_that_is_damaged_is_told_and_begun_anew(tmp_path: Path) -> None:
-    """The file is kept for whoever wants to look; what comes goes into a new one."""
+async def test_a_damaged_spool_is_reported_and_a_new_one_created(tmp_path: Path) -> None:
+    """The file remains for inspection; later records go into a new one."""
     (tmp_path / "gnmi@a%2Fb.spool").write_bytes(b"rubbish" * 1000)
     async with running(tmp_path) as now:
         assert now.metrics.value("spool_damaged") == 1

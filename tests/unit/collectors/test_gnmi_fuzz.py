@@ -1,4 +1,4 @@
-"""Ten thousand notifications that no device should send: nothing breaks, nothing stalls, what is refused is counted."""
+"""Ten thousand invalid notifications: no crash, no delay, and refused ones are counted."""
 
 import random
 import time
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = 1_700_000_000_000_000_000
 MANY = 10_000
 LONGEST_S = 1.0
-"""For one message, on a machine that does other things too; whole blobs take some tens of milliseconds."""
+"""For one message, on a shared machine; large blobs take some tens of milliseconds."""
 Chance = random.Random
 PATHS = (
     "/interfaces/interface[name=e1]/state/counters/in-octets", "/interfaces/interface[name=e2]/state/oper-status",
@@ -46,7 +46,7 @@ def word(rng: Chance) -> str:
 
 
 def json_of(rng: Chance, depth: int = 0) -> object:
-    """Anything that JSON can hold, with names that mean something among it."""
+    """Return any JSON, with known names among its members."""
     names = ("interface", "name", "state", "counters", "in-octets", "oc-if:oper-status", "index", "Ethernet0:1", "x")
     match rng.randrange(7 if depth < 5 else 4):
         case 0:
@@ -64,14 +64,14 @@ def json_of(rng: Chance, depth: int = 0) -> object:
 
 
 def deep(rng: Chance) -> bytes:
-    """JSON that is nested as deeply as its reader takes it, of objects, lists or both."""
+    """Return JSON nested as deeply as the parser accepts, of objects, lists or both."""
     levels = rng.choice((40, 500, 1000, 5000))
     opening, closing = rng.choice(((b'{"state":', b"}"), (b"[", b"]"), (b'{"interface":[', b"]}")))
     return opening * levels + b"1" + closing * levels
 
 
 def set_value(value: gnmi_pb2.TypedValue, rng: Chance) -> None:
-    """A value of any kind."""
+    """Set a value of any kind."""
     kinds: tuple[Callable[[], object], ...] = (
         lambda: setattr(value, "uint_val", rng.choice((0, 1, 2**64 - 1))),
         lambda: setattr(value, "int_val", rng.choice((-1, -(2**63), 7))),
@@ -92,21 +92,21 @@ def set_value(value: gnmi_pb2.TypedValue, rng: Chance) -> None:
 
 
 def message(rng: Chance) -> bytes:
-    """A message of any paths and values, a third of them with bytes that are no longer what they were."""
+    """Return a message of any paths and values, a third of them with changed bytes."""
     sent = gnmi_pb2.SubscribeResponse()
-    told = sent.update
-    told.timestamp = rng.choice((0, -1, 2**63 - 1, T, T + rng.randrange(10**12)))
+    notification = sent.update
+    notification.timestamp = rng.choice((0, -1, 2**63 - 1, T, T + rng.randrange(10**12)))
     if rng.random() < 0.3:
-        told.prefix.CopyFrom(to_message(from_text(rng.choice(PATHS)), origin="x:y", target="t"))
+        notification.prefix.CopyFrom(to_message(from_text(rng.choice(PATHS)), origin="x:y", target="t"))
     for _ in range(rng.randrange(5)):
-        update = told.update.add()
+        update = notification.update.add()
         if rng.random() < 0.95:
             update.path.CopyFrom(to_message(from_text(rng.choice(PATHS))))
         if rng.random() < 0.1:
             update.path.elem.add(name=word(rng)[:300], key={word(rng)[:300]: word(rng)[:300]})
         set_value(update.val, rng)
     for _ in range(rng.randrange(3)):
-        told.delete.append(to_message(from_text(rng.choice(PATHS))))
+        notification.delete.append(to_message(from_text(rng.choice(PATHS))))
     data = bytearray(sent.SerializeToString())
     if data and rng.random() < 0.35:
         for _ in range(rng.randrange(1, 6)):
@@ -115,7 +115,7 @@ def message(rng: Chance) -> bytes:
 
 
 def checked(reading: Reading) -> None:
-    """A reading is one that Kafka can have, and that says nothing impossible."""
+    """Check that a reading can be encoded, and has no impossible values."""
     samples = Samples(
         "leaf1", Source.SOURCE_GNMI, "c", 1, 1, max(1, reading.sampled_at_ns), reading.received_at_ns, 0, 1,  # type: ignore[arg-type]
         reading.row, reading.rows_digest, reading.counters, reading.gauges, reading.row_delay_us,
@@ -126,8 +126,8 @@ def checked(reading: Reading) -> None:
     assert not np.isinf(again.gauges.values).any()
 
 
-def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
-    """No message breaks the reader or holds it up, what it remembers stays bounded, and a true counter still comes."""
+def test_any_message_of_a_device_is_processed_or_refused_and_counted() -> None:
+    """No message ends or delays the reader, its memory stays bounded, and a valid counter is still read."""
     rng = random.Random(7)
     metrics, memory = CollectorMetrics(), DeviceIdentity()
     params = Params(max_ports=64, max_paths=1000)
@@ -140,11 +140,11 @@ def test_whatever_a_device_sends_it_is_read_or_refused_and_counted() -> None:
         outputs = connection.process_known(data, now_ns)
         if outputs is None:
             try:
-                said = gnmi_lite_pb2.SubscribeResponse.FromString(data)
+                response = gnmi_lite_pb2.SubscribeResponse.FromString(data)
             except DecodeError:
                 refused += 1
                 continue
-            outputs = connection.process(said.update, now_ns, data)
+            outputs = connection.process(response.update, now_ns, data)
         flushed = connection.flush(now_ns + 10**12)
         longest_s = max(longest_s, time.thread_time() - began_s)
         for reading in [*outputs, flushed]:

@@ -1,4 +1,4 @@
-"""Messages that are read by their shape say what they say when they are decoded, number by number."""
+"""Messages that are read by a template give the same values as decoded ones, number by number."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def message(values: dict[str, int | str], at_ns: int, delete: bool = False) -> b
 
 
 class Reader:
-    """A connection; `knows` whether it reads by shape where it can."""
+    """A connection; `knows` is True if it uses templates."""
 
     def __init__(self, *, knows: bool) -> None:
         self.connection = Connection("d", Params(), DeviceIdentity(), CollectorMetrics(), on_change=True)
@@ -45,20 +45,20 @@ class Reader:
         self.known = 0
 
     def read(self, data: bytes, at_ns: int) -> list[object]:
-        """What a message makes."""
+        """Process a message, and return its outputs."""
         outputs = self.connection.process_known(data, at_ns) if self.knows else None
         self.known += outputs is not None
         if outputs is None:
-            said = gnmi_lite_pb2.SubscribeResponse.FromString(data).update
-            outputs = self.connection.process(said, at_ns, data if self.knows else b"")
-        return [self.told(output) for output in outputs]
+            notification = gnmi_lite_pb2.SubscribeResponse.FromString(data).update
+            outputs = self.connection.process(notification, at_ns, data if self.knows else b"")
+        return [self.comparable(output) for output in outputs]
 
     def flushed(self, at_ns: int) -> object:
-        return self.told(self.connection.flush(at_ns))
+        return self.comparable(self.connection.flush(at_ns))
 
     @staticmethod
-    def told(output: object) -> object:
-        """A reading as something that can be compared."""
+    def comparable(output: object) -> object:
+        """Convert a reading to a comparable form."""
         if not isinstance(output, Reading):
             return output
         tables = [
@@ -76,20 +76,20 @@ class Reader:
     ),
     st.booleans(),
 )  # fmt: skip
-def test_by_shape_or_decoded_the_same_is_read(said: list[dict[str, int | str]], delete: bool) -> None:
-    """Any numbers, other leaves, other orders, words between them, a delete: value by value and time by time."""
+def test_templates_and_decoding_give_the_same_values(messages: list[dict[str, int | str]], delete: bool) -> None:
+    """Any numbers, other leaves, other orders, text among them, a delete: value by value and time by time."""
     shaped, decoded = Reader(knows=True), Reader(knows=False)
-    for number, values in enumerate([*said, *said]):
+    for number, values in enumerate([*messages, *messages]):
         at_ns = T + number * S
-        data = message(values, at_ns, delete and number == len(said))
+        data = message(values, at_ns, delete and number == len(messages))
         assert shaped.read(data, at_ns) == decoded.read(data, at_ns)
         if number % 3 == 2:
             assert shaped.flushed(at_ns + 100 * S) == decoded.flushed(at_ns + 100 * S)
     assert shaped.flushed(T + 10**4 * S) == decoded.flushed(T + 10**4 * S)
 
 
-def test_what_a_switch_says_for_ever_is_read_by_shape_from_the_second_time_on() -> None:
-    """One pattern does for all its ports; a message that has lost a leaf, or gained one, is decoded once."""
+def test_a_switchs_repeated_messages_match_a_template_from_the_second_time_on() -> None:
+    """One pattern is enough for all its ports; a message with a leaf less or more is decoded once."""
     reader = Reader(knows=True)
     for number in range(3):
         for port in range(4):
@@ -105,8 +105,8 @@ def test_what_a_switch_says_for_ever_is_read_by_shape_from_the_second_time_on() 
     assert reader.known == 11
 
 
-def test_a_message_that_is_cut_or_changed_has_no_shape() -> None:
-    """What the pattern does not hold whole is decoded, or refused there."""
+def test_a_message_that_is_cut_or_changed_matches_no_template() -> None:
+    """It is decoded, or refused there."""
     reader = Reader(knows=True)
     data = message(dict.fromkeys(COUNTERS[:6], 5), T)
     reader.read(data, T)
@@ -117,7 +117,7 @@ def test_a_message_that_is_cut_or_changed_has_no_shape() -> None:
 
 @pytest.mark.parametrize("numbers", [[0], [127, 128, 0, 300], [2**63, 2**64 - 1, 1]])
 def test_varints_become_integers(numbers: list[int]) -> None:
-    """As protobuf writes them: seven bits a byte, the lowest first."""
+    """As encoded by protobuf: seven bits per byte, the lowest first."""
     parts = []
     for number in numbers:
         typed = gnmi_pb2.TypedValue(uint_val=number).SerializeToString()

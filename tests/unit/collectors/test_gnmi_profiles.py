@@ -1,4 +1,4 @@
-"""Vendor profiles: what devices are asked for, and what they say in their own words becomes the catalogue's."""
+"""Vendor profiles: the subscriptions of devices, and the mapping of their native values to the catalogue."""
 
 import struct
 from pathlib import Path
@@ -30,14 +30,14 @@ Values = dict[str, int | str | bytes]
 
 
 class Device:
-    """A device that speaks; what was read of it by (port, metric, lane)."""
+    """A simulated device; its values by (port, metric, lane)."""
 
-    def __init__(self, words: PathMapping | None = None) -> None:
+    def __init__(self, mapping: PathMapping | None = None) -> None:
         self.memory = DeviceIdentity()
         self.metrics = CollectorMetrics()
-        self.connection = Connection("leaf1", Params(), self.memory, self.metrics, on_change=True, mapping=words)
+        self.connection = Connection("leaf1", Params(), self.memory, self.metrics, on_change=True, mapping=mapping)
 
-    def says(self, values: Values, prefix: str = "", at_ns: int = T) -> None:
+    def send(self, values: Values, prefix: str = "", at_ns: int = T) -> None:
         self.connection.process(notification(at_ns, values, prefix=prefix), at_ns)
 
     def read(self, now_ns: int = T + S) -> dict[tuple[str, str, int], float]:
@@ -57,8 +57,8 @@ def blob(value: object) -> bytes:
     return orjson.dumps(value)
 
 
-def test_every_profile_is_on_the_page_and_asks_for_paths() -> None:
-    """A profile is found by its file, is named on the page, and what it asks for is a path."""
+def test_every_profile_is_on_the_page_and_subscribes_to_paths() -> None:
+    """A profile is found by its file, is named on the page, and its subscriptions are paths."""
     page = PAGE.read_text()
     for name, profile in profiles().items():
         assert f"| `{name}` |" in page
@@ -71,45 +71,45 @@ def test_every_profile_is_on_the_page_and_asks_for_paths() -> None:
 
 
 def test_every_leaf_of_every_profile_is_found_by_its_path() -> None:
-    """A line of a table that no path reaches would be a metric that is silently never read."""
-    words = path_mapping()
+    """A line of a table that no path matches would be a metric that is silently never read."""
+    mapping = path_mapping()
     for profile in profiles().values():
         for section in profile.section:
             for below in section.below:
                 for path in section.leaves:
                     text = f"{below}/{path}".replace("{row}", "e1").replace("{lane}", "2").replace("{other}", "o")
-                    leaf = words.leaf(from_text(text))
+                    leaf = mapping.leaf(from_text(text))
                     assert leaf is not None, (profile.name, text)
                     if leaf.metric is not None and "{lane}" in f"{below}/{path}":
                         assert leaf.row == "e1"
                         assert leaf.index in (1, 2)
 
 
-def test_a_profile_that_means_nothing_is_refused() -> None:
-    """A misspelt metric or word is an error of the file, not a value that never comes."""
+def test_an_invalid_profile_is_refused() -> None:
+    """A misspelt metric or key is an error in the file, not an absent value."""
     whole = {"name": "x", "source": "y"}
     for leaves in ({"a": {"metric": "rx_bites"}}, {"a": {"metric": "rx_bytes", "ranc": 1}}):
         with pytest.raises(ValidationError):
             Profile.model_validate(whole | {"section": [{"below": ["/a"], "leaves": leaves}]})
     with pytest.raises(ValidationError, match="unknown profile"):
-        Target(name="a", address="b:1", profiles=("nobody",))
+        Target(name="a", address="b:1", profiles=("missing",))
 
 
-def test_capabilities_choose_profiles_models_and_encodings() -> None:
-    """A vendor's models bring its profile, what belongs to no listed model is left out, the encoding is one it has."""
+def test_capabilities_select_profiles_models_and_encodings() -> None:
+    """A vendor's models select its profile, subscriptions of unlisted models are left out."""
     everything = chosen((), DeviceHints())
     assert [profile.name for profile in everything] == [COMMON]
     assert len(subscription_plans.selected(everything, DeviceHints())) == len(profiles()[COMMON].subscribe)
-    said = DeviceHints(
+    hints = DeviceHints(
         frozenset({gnmi_pb2.JSON_IETF, gnmi_pb2.JSON}), ("sonic-port", "http://oc:openconfig-interfaces")
     )
-    own = chosen((), said)
-    assert [profile.name for profile in own] == ["sonic", COMMON]
-    asked = subscription_plans.selected(own, said)
-    assert {ask.path for ask in asked if ask.target} >= {"/COUNTERS/Ethernet*", "/PORT_TABLE"}
-    assert "/interfaces/interface/state/counters" in {ask.path for ask in asked}
-    assert not any(ask.path.startswith(("/qos", "/components")) for ask in asked)
-    assert subscription_plans.encodings("auto", own, said) == ["json_ietf", "json"]
+    selected_profiles = chosen((), hints)
+    assert [profile.name for profile in selected_profiles] == ["sonic", COMMON]
+    subscriptions = subscription_plans.selected(selected_profiles, hints)
+    assert {ask.path for ask in subscriptions if ask.target} >= {"/COUNTERS/Ethernet*", "/PORT_TABLE"}
+    assert "/interfaces/interface/state/counters" in {ask.path for ask in subscriptions}
+    assert not any(ask.path.startswith(("/qos", "/components")) for ask in subscriptions)
+    assert subscription_plans.encodings("auto", selected_profiles, hints) == ["json_ietf", "json"]
     assert subscription_plans.encodings("auto", everything, DeviceHints(frozenset({gnmi_pb2.ASCII}))) == ["ascii"]
     assert subscription_plans.encodings("auto", everything, DeviceHints(frozenset({gnmi_pb2.BYTES}))) == [
         "proto",
@@ -118,38 +118,42 @@ def test_capabilities_choose_profiles_models_and_encodings() -> None:
         "ascii",
     ]
     assert subscription_plans.encodings("json", everything, DeviceHints(frozenset({gnmi_pb2.PROTO}))) == ["json"]
-    assert [p.name for p in chosen(("nokia-srl",), said)] == ["nokia-srl", COMMON]
+    assert [p.name for p in chosen(("nokia-srl",), hints)] == ["nokia-srl", COMMON]
 
 
 def test_a_subscription_has_one_target_and_origin() -> None:
-    """SONiC's databases and OpenConfig are streams of their own; modules of a native path stay as they are asked."""
-    said = DeviceHints(models=("sonic-port", "openconfig-interfaces", "huawei-ifm"))
-    way = next(subscription_plans.subscription_plans("json_ietf", chosen((), said), said))
-    requests = [request.subscribe for request in way.requests(10 * S)]
+    """SONiC's databases and OpenConfig have separate streams; modules of a native path stay in requests."""
+    hints = DeviceHints(models=("sonic-port", "openconfig-interfaces", "huawei-ifm"))
+    plan = next(subscription_plans.subscription_plans("json_ietf", chosen((), hints), hints))
+    requests = [request.subscribe for request in plan.requests(10 * S)]
     assert sorted(request.prefix.target for request in requests) == ["", "APPL_DB", "COUNTERS_DB", "STATE_DB"]
-    assert sum(len(request.subscription) for request in requests) == len(way.subscriptions)
-    modes = {asked.path.elem[0].name: asked.mode for request in requests for asked in request.subscription}
+    assert sum(len(request.subscription) for request in requests) == len(plan.subscriptions)
+    modes = {
+        subscriptions.path.elem[0].name: subscriptions.mode
+        for request in requests
+        for subscriptions in request.subscription
+    }
     assert modes["PORT_TABLE"] == gnmi_pb2.ON_CHANGE and modes["COUNTERS"] == gnmi_pb2.SAMPLE
     assert "huawei-ifm:ifm" in modes
-    assert ("PORT_TABLE",) in way.on_change and (
+    assert ("PORT_TABLE",) in plan.on_change and (
         "ifm",
         "interfaces",
         "interface",
         "dynamic",
         "oper-status",
-    ) in way.on_change
+    ) in plan.on_change
 
 
 def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
-    """Tables of JSON under the name of each port: PFC, queues, FEC's bins, state and speed, light from lane 1."""
+    """JSON tables under the name of each port: PFC, queues, FEC bins, state and speed, light from lane 1."""
     device = Device()
     port = {"SAI_PORT_STAT_PFC_3_RX_PKTS": "7", "SAI_PORT_STAT_IF_IN_OCTETS": "9",
             "SAI_PORT_STAT_IF_IN_FEC_CODEWORD_ERRORS_S15": "2", "SAI_PORT_STAT_PFC_3_ON2OFF_RX_PKTS": "1"}  # fmt: skip
-    device.says({"/COUNTERS/Ethernet*": blob({"Ethernet0": port, "Ethernet4": {"SAI_PORT_STAT_PFC_0_TX_PKTS": "3"}})})
-    device.says({"/COUNTERS/Ethernet*/Queues": blob({"Ethernet0:5": {"SAI_QUEUE_STAT_DROPPED_PACKETS": "4"}})})
-    device.says({"/PORT_TABLE": blob({"Ethernet0": {"oper_status": "up", "admin_status": "up", "speed": "400000"}})})
+    device.send({"/COUNTERS/Ethernet*": blob({"Ethernet0": port, "Ethernet4": {"SAI_PORT_STAT_PFC_0_TX_PKTS": "3"}})})
+    device.send({"/COUNTERS/Ethernet*/Queues": blob({"Ethernet0:5": {"SAI_QUEUE_STAT_DROPPED_PACKETS": "4"}})})
+    device.send({"/PORT_TABLE": blob({"Ethernet0": {"oper_status": "up", "admin_status": "up", "speed": "400000"}})})
     light = {"rx1power": "-1.5", "rx8power": "-inf", "tx1bias": "N/A", "temperature": "41.5"}
-    device.says({"/TRANSCEIVER_DOM_SENSOR": blob({"Ethernet0": light})})
+    device.send({"/TRANSCEIVER_DOM_SENSOR": blob({"Ethernet0": light})})
     assert device.read() == {
         ("Ethernet0", "pfc_rx_frames", 3): 7, ("Ethernet0", "rx_bytes", -1): 9, ("Ethernet0", "oper_up", -1): 1,
         ("Ethernet0", "fec_codewords_by_errors", 15): 2, ("Ethernet0", "pfc_rx_transitions", 3): 1,
@@ -158,29 +162,29 @@ def test_sonics_databases_are_read_by_port_priority_queue_and_lane() -> None:
         ("Ethernet0", "rx_power_dbm", 0): -1.5, ("Ethernet0", "module_temperature_c", -1): 41.5,
     }  # fmt: skip
     assert device.metrics.value("unreadable") == 0
-    device.says({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
+    device.send({"/LLDP_ENTRY_TABLE": blob({"Ethernet0": {"lldp_rem_sys_name": "s1", "lldp_rem_port_id": "e7"}})})
     assert facts_fields(device.memory)["neighbors"] == (("Ethernet0", "s1", "e7"),)
 
 
 def test_priorities_of_other_vendors() -> None:
     """Cumulus has them in the leaf's name, Enterprise SONiC in a list's key, as leaves and as JSON."""
     device = Device()
-    device.says({"in-pfc3-packets": 5}, "/interfaces/interface[name=swp1]/ethernet/state/counters")
+    device.send({"in-pfc3-packets": 5}, "/interfaces/interface[name=swp1]/ethernet/state/counters")
     below = "/qos/interfaces/interface[interface-id=Eth1]/pfc/pfc-priorities"
-    device.says({"pfc-priority[dot1p=4]/state/statistics/pause-frames-rx": 6}, below)
-    device.says({below: blob({"pfc-priority": [{"dot1p": 5, "state": {"statistics": {"pause-frames-tx": "8"}}}]})})
+    device.send({"pfc-priority[dot1p=4]/state/statistics/pause-frames-rx": 6}, below)
+    device.send({below: blob({"pfc-priority": [{"dot1p": 5, "state": {"statistics": {"pause-frames-tx": "8"}}}]})})
     assert device.read() == {
         ("swp1", "pfc_rx_frames", 3): 5, ("Eth1", "pfc_rx_frames", 4): 6, ("Eth1", "pfc_tx_frames", 5): 8,
     }  # fmt: skip
 
 
-def test_sr_linux_speaks_its_own_model() -> None:
+def test_sr_linux_is_read_by_its_native_model() -> None:
     """Statistics as text, `enable` and `up`, speed as `400G`, channels from 1."""
     device = Device()
     interface = {"oper-state": "up", "admin-state": "enable", "ethernet": {"port-speed": "400G"},
                  "statistics": {"in-octets": "5"},
                  "transceiver": {"channel": [{"index": 1, "input-power": {"latest-value": "-2.5"}}]}}  # fmt: skip
-    device.says({"/srl_nokia-interfaces:interface[name=ethernet-1/1]": blob(interface)})
+    device.send({"/srl_nokia-interfaces:interface[name=ethernet-1/1]": blob(interface)})
     e1 = "ethernet-1/1"
     assert device.read() == {
         (e1, "oper_up", -1): 1, (e1, "admin_up", -1): 1, (e1, "speed_bps", -1): 400e9, (e1, "rx_bytes", -1): 5,
@@ -191,28 +195,28 @@ def test_sr_linux_speaks_its_own_model() -> None:
 CHANNEL = "/components/component[name={}]/transceiver/physical-channels/channel[index={}]/state"
 
 
-def test_a_modules_light_is_its_ports_where_the_port_says_which_it_holds() -> None:
-    """Told under the component until then; one module of several ports stays by itself; other sensors are nobody's."""
+def test_a_modules_light_is_assigned_to_the_port_that_holds_it() -> None:
+    """Reported under the component until then; a module of several ports stays separate; other sensors are ignored."""
     device = Device()
-    device.says({"output-power/instant": "-1.25"}, CHANNEL.format("xcvr1", 0))
-    device.says({"instant": "50"}, "/components/component[name=xcvr1]/state/temperature")
-    device.says({"instant": "33"}, "/components/component[name=Inlet]/state/temperature")
+    device.send({"output-power/instant": "-1.25"}, CHANNEL.format("xcvr1", 0))
+    device.send({"instant": "50"}, "/components/component[name=xcvr1]/state/temperature")
+    device.send({"instant": "33"}, "/components/component[name=Inlet]/state/temperature")
     assert device.read() == {("xcvr1", "tx_power_dbm", 0): -1.25, ("xcvr1", "module_temperature_c", -1): 50}
-    device.says({"/interfaces/interface[name=e1]/state/transceiver": "xcvr1"}, at_ns=T + 10 * S)
-    device.says({"output-power/instant": "-1.5"}, CHANNEL.format("xcvr1", 0), at_ns=T + 10 * S)
+    device.send({"/interfaces/interface[name=e1]/state/transceiver": "xcvr1"}, at_ns=T + 10 * S)
+    device.send({"output-power/instant": "-1.5"}, CHANNEL.format("xcvr1", 0), at_ns=T + 10 * S)
     assert device.read(T + 14 * S) == {("e1", "tx_power_dbm", 0): -1.5}
-    device.says({"/interfaces/interface[name=e2]/state/transceiver": "xcvr1"}, at_ns=T + 20 * S)
-    device.says({"output-power/instant": "-1.75"}, CHANNEL.format("xcvr1", 1), at_ns=T + 20 * S)
+    device.send({"/interfaces/interface[name=e2]/state/transceiver": "xcvr1"}, at_ns=T + 20 * S)
+    device.send({"output-power/instant": "-1.75"}, CHANNEL.format("xcvr1", 1), at_ns=T + 20 * S)
     assert device.read(T + 24 * S) == {("xcvr1", "tx_power_dbm", 1): -1.75}
 
 
 def test_modules_are_facts_by_number_and_port() -> None:
-    """Part, serial and firmware of each transceiver, and the port that holds it; a fan is none."""
+    """Part, serial and firmware of each transceiver, and the port that holds it; a fan is ignored."""
     device = Device()
     for name, kind in (("x1", "oc-platform-types:TRANSCEIVER"), ("x2", "TRANSCEIVER"), ("fan", "FAN")):
-        said: Values = {"type": kind, "part-no": "P1", "serial-no": f"S-{name}", "firmware-version": "2.0"}
-        device.says(said, f"/components/component[name={name}]/state")
-    device.says({"/interfaces/interface[name=e1]/state/transceiver": "x1"})
+        hints: Values = {"type": kind, "part-no": "P1", "serial-no": f"S-{name}", "firmware-version": "2.0"}
+        device.send(hints, f"/components/component[name={name}]/state")
+    device.send({"/interfaces/interface[name=e1]/state/transceiver": "x1"})
     assert [(c.name, c.kind, c.part_number, c.serial, c.firmware, c.alias)
             for c in facts_fields(device.memory)["components"]] == [
         ("x1", "transceiver", "P1", "S-x1", "2.0", ("e1",)), ("x2", "transceiver", "P1", "S-x2", "2.0", ()),
@@ -220,23 +224,23 @@ def test_modules_are_facts_by_number_and_port() -> None:
 
 
 def test_every_setting_is_on_the_page() -> None:
-    """What an operator may set stands there by its name."""
-    own = Params.model_fields.keys() - TargetParams.model_fields.keys()
+    """Every setting is on the page by its name."""
+    selected_profiles = Params.model_fields.keys() - TargetParams.model_fields.keys()
     page = PAGE.read_text()
-    assert [name for name in own if f"`{name}`" not in page] == []
+    assert [name for name in selected_profiles if f"`{name}`" not in page] == []
 
 
-def test_a_default_that_is_left_out_is_known_beside_others_of_its_section_only() -> None:
-    """A profile says that; without one, and for a row that said nothing, absent stays absent."""
+def test_a_default_is_used_only_beside_other_leaves_of_its_section() -> None:
+    """If the profile has one; without one, and for a row without values, absent stays absent."""
     section = {"below": ["/p[name={row}]"], "leaves": {"in": "rx_bytes", "bad": {"metric": "rx_errors", "default": 0}}}
     other = {"below": ["/q[name={row}]"], "leaves": {"out": "tx_bytes"}}
     profile = Profile.model_validate({"name": "x", "source": "y", "section": [section, other]})
     device = Device(PathMapping([profile]))
-    device.says({"/p[name=e1]/in": 5, "/q[name=e2]/out": 6})
+    device.send({"/p[name=e1]/in": 5, "/q[name=e2]/out": 6})
     assert device.read() == {("e1", "rx_bytes", -1): 5, ("e1", "rx_errors", -1): 0, ("e2", "tx_bytes", -1): 6}
-    device.says({"/p[name=e1]/bad": 3, "/p[name=e1]/in": 7}, at_ns=T + 10 * S)
+    device.send({"/p[name=e1]/bad": 3, "/p[name=e1]/in": 7}, at_ns=T + 10 * S)
     assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 7, ("e1", "rx_errors", -1): 3}
-    device.says({"/q[name=e1]/out": 1}, at_ns=T + 20 * S)
+    device.send({"/q[name=e1]/out": 1}, at_ns=T + 20 * S)
     assert device.read(T + 24 * S) == {("e1", "tx_bytes", -1): 1}
 
 
@@ -258,15 +262,15 @@ def test_values_in_every_form_that_the_specification_has() -> None:
 
 
 def test_a_delete_of_a_container_covers_what_is_below_it_and_nothing_else() -> None:
-    """The state of one port is gone; its counters, and its neighbour's state, are not."""
+    """The state of one port is cleared; its counters, and its neighbor's state, are not."""
     device = Device()
     for port in ("e1", "e2"):
-        device.says({"state/oper-status": "UP", "state/counters/in-octets": 1}, f"/interfaces/interface[name={port}]")
+        device.send({"state/oper-status": "UP", "state/counters/in-octets": 1}, f"/interfaces/interface[name={port}]")
     gone = notification(T, {}, delete=("/interfaces/interface[name=e1]/state/oper-status", "/interfaces/interface/x"))
     device.connection.process(gone, T)
     assert device.read() == {("e1", "rx_bytes", -1): 1, ("e2", "rx_bytes", -1): 1, ("e2", "oper_up", -1): 1}
     device.connection.process(
         notification(T + 10 * S, {}, delete=("/interfaces/interface[name=e2]/state",)), T + 10 * S
     )
-    device.says({"state/counters/in-octets": 2}, "/interfaces/interface[name=e1]", at_ns=T + 10 * S)
+    device.send({"state/counters/in-octets": 2}, "/interfaces/interface[name=e1]", at_ns=T + 10 * S)
     assert device.read(T + 14 * S) == {("e1", "rx_bytes", -1): 2}

@@ -1,4 +1,4 @@
-"""What a member of a group reads while it cannot know whether its shards are still its own."""
+"""The shards that a member of a group reads while it cannot be certain of its assignment."""
 
 from collectors.core.membership import Membership
 
@@ -11,8 +11,8 @@ def member() -> Membership:
     return one
 
 
-def test_a_kafka_that_does_not_answer_takes_nothing_away() -> None:
-    """However long it is asked in vain."""
+def test_a_kafka_that_does_not_answer_removes_no_shard() -> None:
+    """For any number of requests without an answer."""
     one = member()
     for at_s in range(102, 200, 2):
         one.on_wakeup(at_s)
@@ -20,8 +20,8 @@ def test_a_kafka_that_does_not_answer_takes_nothing_away() -> None:
         assert one.shards == SHARDS
 
 
-def test_who_was_paused_for_longer_than_the_session_reads_nothing_until_kafka_has_answered() -> None:
-    """Not even where it is asked in vain now."""
+def test_a_member_paused_for_longer_than_the_session_reads_nothing_until_kafka_answers() -> None:
+    """Not even after requests without an answer."""
     one = member()
     one.on_wakeup(111)
     assert one.shards == frozenset()
@@ -34,14 +34,14 @@ def test_who_was_paused_for_longer_than_the_session_reads_nothing_until_kafka_ha
 
 
 def test_a_shorter_pause_changes_nothing() -> None:
-    """Kafka has given the shards to nobody meanwhile."""
+    """Kafka has not assigned the shards to others meanwhile."""
     one = member()
     one.on_wakeup(109.9)
     assert one.shards == SHARDS
 
 
-def test_who_is_refused_for_a_session_reads_nothing() -> None:
-    """Another generation has formed without it; what it is assigned in the next one, it reads."""
+def test_a_member_that_is_refused_for_a_session_reads_nothing() -> None:
+    """Another generation exists without it; it reads what it is assigned in the next one."""
     one = member()
     one.on_wakeup(105)
     assert one.shards == SHARDS
@@ -52,7 +52,7 @@ def test_who_is_refused_for_a_session_reads_nothing() -> None:
 
 
 def test_a_new_assignment_replaces_the_old_one() -> None:
-    """And having none is one as well."""
+    """Also if the new one is empty."""
     one = member()
     one.assigned(frozenset(), 101)
     one.confirmed(102)

@@ -1,4 +1,4 @@
-"""The page of what collectors share names what there is."""
+"""The page of the shared settings and metrics is complete."""
 
 from pathlib import Path
 from typing import get_args
@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[3] / "docs/collectors/core.md"
 
 
 def test_every_setting_and_every_self_metric_has_its_line() -> None:
-    """What an operator may set or see is on the page by its name, and the defaults are the code's."""
+    """Every setting and metric is on the page by its name, and the defaults are the code's."""
     page = PAGE.read_text()
     settings = [f"publisher.{name}" for name in PublisherParams.model_fields]
     settings += [name for name in (*CollectorParams.model_fields, *TargetParams.model_fields) if name != "publisher"]
@@ -21,7 +21,7 @@ def test_every_setting_and_every_self_metric_has_its_line() -> None:
 
 
 def test_the_defaults_on_the_page_are_those_of_the_code() -> None:
-    """Seconds and bytes, as the tables have them."""
+    """Seconds and bytes, as in the tables."""
     page = PAGE.read_text()
     spool = PublisherParams()
     assert f"| `publisher.memory_bytes` | {spool.memory_bytes >> 20} MiB |" in page

@@ -1,4 +1,4 @@
-"""What the gNMI collector refuses before it connects to anything."""
+"""Settings that the gNMI collector refuses before it connects."""
 
 from pathlib import Path
 
@@ -19,14 +19,14 @@ def test_unknown_and_incomplete_settings_are_refused_by_name() -> None:
             Params.model_validate(wrong)
 
 
-def test_targets_that_cannot_be_are_refused_in_one_line(tmp_path: Path) -> None:
-    """None at all, one twice, a file that is none, an address without a port."""
-    for params, said in (
+def test_invalid_targets_are_refused_in_one_line(tmp_path: Path) -> None:
+    """None at all, a duplicate, an invalid file, an address without a port."""
+    for params, message in (
         (Params(), "no targets"),
         (Params(targets=(LEAF, LEAF)), "leaf1"),
         (Params(targets_file=tmp_path / "none"), "none"),
     ):
-        with pytest.raises(Misconfigured, match=said):
+        with pytest.raises(Misconfigured, match=message):
             params.all_targets()
     path = tmp_path / "targets.json"
     path.write_text('[{"name":"leaf1","address":"nowhere"}]')
@@ -36,8 +36,8 @@ def test_targets_that_cannot_be_are_refused_in_one_line(tmp_path: Path) -> None:
     assert [target.name for target in Params(targets=(LEAF,), targets_file=path).all_targets()] == ["leaf1", "leaf2"]
 
 
-def test_a_password_does_not_leave_the_machine_in_clear_text_unasked() -> None:
-    """Loopback may; another address needs TLS, or the setting that says so."""
+def test_a_password_in_clear_text_does_not_leave_the_machine_by_default() -> None:
+    """It may on loopback; another address requires TLS, or the setting that allows it."""
     far = Target(name="leaf2", address="192.0.2.1:57400")
     login = {"username": "u", "password": "p"}
     assert Params.model_validate({"targets": [LEAF], **login}).all_targets()

@@ -1,4 +1,4 @@
-"""One connection to a device: bursts become readings, changes become events, and what is hostile stays bounded."""
+"""One connection to a device: bursts become readings, changes become events, and memory stays bounded."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ STATE = "/interfaces/interface[name={}]/state"
 
 
 class Device:
-    """A device on the other side of a connection, with a clock that only the test moves."""
+    """A simulated device with its connection, and a clock that only the test moves."""
 
     def __init__(self, *, on_change: bool = True) -> None:
         self.memory = DeviceIdentity()
@@ -35,7 +35,7 @@ class Device:
     def connect(self) -> None:
         self.connection = Connection("leaf1", PARAMS, self.memory, self.metrics, on_change=self.on_change)
 
-    def says(
+    def send(
         self, values: dict[str, int | str | bytes], *, at_ns: int = T, prefix: str = "", received_ns: int | None = None,
         delete: tuple[str, ...] = (),
     ) -> list[Reading | DeviceEvent]:  # fmt: skip
@@ -50,7 +50,7 @@ class Device:
 
 
 def value(reading: Reading, port: str, metric: Metric) -> float | None:
-    """A value of a reading as a dictionary would give it; None is absent."""
+    """Return a value of a reading; None is absent."""
     row = reading.row.index(port)
     for table, absent in ((reading.counters, ABSENT_COUNTER), (reading.gauges, None)):
         if metric in table.metric:
@@ -60,10 +60,10 @@ def value(reading: Reading, port: str, metric: Metric) -> float | None:
 
 
 def test_a_burst_is_one_reading_of_all_ports() -> None:
-    """Notifications of one sample are put together; a row's own delay is kept."""
+    """Notifications of one sample are combined; a row's own delay is preserved."""
     device = Device()
-    device.says({"in-octets": 10, "out-octets": 0}, prefix=COUNTERS.format("e1"))
-    device.says({"in-octets": 20}, prefix=COUNTERS.format("e2"), at_ns=T + 3_000_000)
+    device.send({"in-octets": 10, "out-octets": 0}, prefix=COUNTERS.format("e1"))
+    device.send({"in-octets": 20}, prefix=COUNTERS.format("e2"), at_ns=T + 3_000_000)
     device.connection.synced()
     assert device.connection.flush(T + 10_000_000) is None
     reading = device.reading()
@@ -75,26 +75,26 @@ def test_a_burst_is_one_reading_of_all_ports() -> None:
     assert device.connection.flush(T + 2 * S) is None
 
 
-def test_a_reading_with_less_than_the_last_is_waited_for_longer() -> None:
-    """Half of a burst that is late is not a reading of its own, unless the rest does not come."""
+def test_a_reading_with_fewer_values_than_the_last_waits_longer() -> None:
+    """The late half of a burst is not a separate reading, unless it does not arrive."""
     device = Device()
     for port in ("e1", "e2"):
-        device.says({"in-octets": 1}, prefix=COUNTERS.format(port))
+        device.send({"in-octets": 1}, prefix=COUNTERS.format(port))
     device.reading()
-    device.says({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    device.send({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
     assert device.connection.flush(T + 11 * S) is None
-    device.says({"in-octets": 2}, prefix=COUNTERS.format("e2"), at_ns=T + 10 * S, received_ns=T + 11 * S)
+    device.send({"in-octets": 2}, prefix=COUNTERS.format("e2"), at_ns=T + 10 * S, received_ns=T + 11 * S)
     assert value(device.reading(T + 12 * S), "e2", Metric.RX_BYTES) == 2
-    device.says({"in-octets": 3}, prefix=COUNTERS.format("e1"), at_ns=T + 20 * S)
+    device.send({"in-octets": 3}, prefix=COUNTERS.format("e1"), at_ns=T + 20 * S)
     assert value(device.reading(T + 23 * S), "e2", Metric.RX_BYTES) is None
 
 
 def test_absent_is_not_zero() -> None:
-    """A counter that a port did not report this time is absent, also where it was read before."""
+    """A counter that a port did not report this time is absent, also if it was read before."""
     device = Device()
-    device.says({"in-octets": 1, "out-octets": 2}, prefix=COUNTERS.format("e1"))
+    device.send({"in-octets": 1, "out-octets": 2}, prefix=COUNTERS.format("e1"))
     device.reading()
-    device.says({"in-octets": 3}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    device.send({"in-octets": 3}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
     reading = device.reading(T + 13 * S)
     assert value(reading, "e1", Metric.RX_BYTES) == 3
     assert value(reading, "e1", Metric.TX_BYTES) is None
@@ -102,10 +102,10 @@ def test_absent_is_not_zero() -> None:
 
 
 def test_the_next_sample_ends_a_burst_that_was_never_quiet() -> None:
-    """Two samples are never one reading, however late they are looked at."""
+    """Two samples are never one reading, however late they are processed."""
     device = Device()
-    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
-    (first,) = device.says({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    (first,) = device.send({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
     assert isinstance(first, Reading)
     assert value(first, "e1", Metric.RX_BYTES) == 1
     assert value(device.reading(T + 11 * S), "e1", Metric.RX_BYTES) == 2
@@ -121,84 +121,84 @@ def test_json_of_a_container_is_the_same_as_its_leaves(path: str) -> None:
         "/": b'{"openconfig-interfaces:interfaces":{"interface":[{"name":"e1","state":' + state + b"}]}}",
     }
     device = Device()
-    device.says({path: blobs[path]})
+    device.send({path: blobs[path]})
     reading = device.reading()
     assert int(reading.counters.values[reading.counters.metric.index(Metric.RX_BYTES), 0]) == 18446744073709551000
     assert value(reading, "e1", Metric.RX_PACKETS) == 7
     assert value(reading, "e1", Metric.OPER_UP) == 1
 
 
-def test_a_change_of_state_is_told_at_once_and_its_first_value_is_not() -> None:
-    """How a port stands when we connect is no event; what changes after is, with the device's words and time."""
+def test_a_change_of_state_is_emitted_at_once_and_its_first_value_is_not() -> None:
+    """The state at connection is no event; later changes are, with the device's value and time."""
     device = Device()
-    assert device.says({"oper-status": "UP", "admin-status": "UP"}, prefix=STATE.format("e1")) == []
+    assert device.send({"oper-status": "UP", "admin-status": "UP"}, prefix=STATE.format("e1")) == []
     assert value(device.reading(), "e1", Metric.OPER_UP) == 1
-    told = device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 5 * S)
-    assert told == [DeviceEvent(EventKind.LINK_DOWN, "e1", T + 5 * S, "oper-status DOWN")]
-    assert device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 6 * S) == []
+    events = device.send({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 5 * S)
+    assert events == [DeviceEvent(EventKind.LINK_DOWN, "e1", T + 5 * S, "oper-status DOWN")]
+    assert device.send({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 6 * S) == []
     device.connect()
-    assert device.says({"oper-status": "UP"}, prefix=STATE.format("e1"), at_ns=T + 7 * S) == []
+    assert device.send({"oper-status": "UP"}, prefix=STATE.format("e1"), at_ns=T + 7 * S) == []
 
 
-def test_a_state_that_was_told_stays_known_in_every_sample() -> None:
-    """ON_CHANGE is silent while nothing changes: the state holds; sampled states hold for their sample only."""
+def test_a_state_sent_on_change_is_in_every_sample() -> None:
+    """ON_CHANGE sends nothing while nothing changes: the state is retained; sampled states are in their sample only."""
     for on_change, expected in ((True, 0.0), (False, None)):
         device = Device(on_change=on_change)
-        device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"))
-        device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+        device.send({"oper-status": "DOWN"}, prefix=STATE.format("e1"))
+        device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"))
         assert value(device.reading(), "e1", Metric.OPER_UP) == 0
-        device.says({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
+        device.send({"in-octets": 2}, prefix=COUNTERS.format("e1"), at_ns=T + 10 * S)
         assert value(device.reading(T + 13 * S), "e1", Metric.OPER_UP) == expected
 
 
 def test_sampled_states_give_no_events() -> None:
-    """When it changed is not known where states are only sampled; the samples show it."""
+    """The time of a change is unknown if states are only sampled; the samples show it."""
     device = Device(on_change=False)
-    assert device.says({"oper-status": "UP"}, prefix=STATE.format("e1")) == []
-    assert device.says({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 1) == []
+    assert device.send({"oper-status": "UP"}, prefix=STATE.format("e1")) == []
+    assert device.send({"oper-status": "DOWN"}, prefix=STATE.format("e1"), at_ns=T + 1) == []
 
 
-def test_a_subinterface_says_nothing_about_its_port() -> None:
-    """Only a whole path counts."""
+def test_the_state_of_a_subinterface_is_not_that_of_its_port() -> None:
+    """Only a complete path matches."""
     device = Device()
     assert (
-        device.says(
+        device.send(
             {"oper-status": "DOWN"}, prefix="/interfaces/interface[name=e1]/subinterfaces/subinterface[index=1]/state"
         )
         == []
     )
-    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"))
     assert value(device.reading(), "e1", Metric.OPER_UP) is None
 
 
-def test_a_new_boot_time_is_a_reboot_and_names_the_counters_life() -> None:
-    """Also across connections; a boot time that only wavers is none."""
+def test_a_new_boot_time_is_a_reboot_and_the_boot_id() -> None:
+    """Also across connections; small variations of the boot time are none."""
     device = Device()
     boot = T - 86_400 * S
-    assert device.says({"/system/state/boot-time": boot}) == []
-    assert device.says({"/system/state/boot-time": boot + S}) == []
+    assert device.send({"/system/state/boot-time": boot}) == []
+    assert device.send({"/system/state/boot-time": boot + S}) == []
     device.connect()
-    (told,) = device.says({"/system/state/boot-time": T - 5 * S})
-    assert isinstance(told, DeviceEvent) and told.kind is EventKind.DEVICE_REBOOT and told.code == T - 5 * S
-    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"))
+    (events,) = device.send({"/system/state/boot-time": T - 5 * S})
+    assert isinstance(events, DeviceEvent) and events.kind is EventKind.DEVICE_REBOOT and events.code == T - 5 * S
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"))
     assert device.reading().boot_id == T - 5 * S
 
 
 def test_a_clock_ahead_is_replaced_and_counted() -> None:
-    """A device whose clock is more than 1 s ahead harms nobody else; one that is behind keeps its time."""
+    """A device whose clock is more than 1 s ahead must not affect others; one that is behind keeps its time."""
     device = Device()
-    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T + 5 * S, received_ns=T)
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T + 5 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T
     assert device.metrics.value("clock_replaced") == 1
-    device.says({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T - 60 * S, received_ns=T)
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e1"), at_ns=T - 60 * S, received_ns=T)
     assert device.reading().sampled_at_ns == T - 60 * S
 
 
-def test_the_leaf_before_damping_wins_over_those_after() -> None:
-    """Where a device has several counters of transitions, `link-transitions` is the one taken."""
+def test_the_leaf_before_damping_has_priority() -> None:
+    """If a device has several counters of transitions, `link-transitions` is used."""
     for order in (("carrier-transitions", "link-transitions"), ("link-transitions", "carrier-transitions")):
         device = Device()
-        device.says(
+        device.send(
             {name: {"carrier-transitions": 2, "link-transitions": 8}[name] for name in order},
             prefix=COUNTERS.format("e1"),
         )
@@ -206,9 +206,9 @@ def test_the_leaf_before_damping_wins_over_those_after() -> None:
 
 
 def test_values_that_are_no_numbers_are_absent_and_counted() -> None:
-    """A word, a negative counter and the number that stands for absent are not counters."""
+    """Text, a negative counter and the absent value are not counters."""
     device = Device()
-    device.says(
+    device.send(
         {"in-octets": "NA", "out-octets": b'"-1"', "in-pkts": ABSENT_COUNTER - 0, "out-pkts": 5},
         prefix=COUNTERS.format("e1"),
     )
@@ -217,63 +217,63 @@ def test_values_that_are_no_numbers_are_absent_and_counted() -> None:
     assert device.metrics.value("unreadable") >= 2
 
 
-def test_a_delete_makes_absent() -> None:
-    """What a device deletes is not known any more; an empty path deletes nothing."""
+def test_a_delete_clears_values() -> None:
+    """A deleted value is absent; an empty path deletes nothing."""
     device = Device()
-    device.says({"oper-status": "UP"}, prefix=STATE.format("e1"))
-    device.says({"oper-status": "UP"}, prefix=STATE.format("e2"))
-    device.says({"in-octets": 1}, prefix=COUNTERS.format("e2"), delete=())
-    device.says({}, delete=("/interfaces/interface[name=e1]",))
-    device.says({}, delete=("/",))
+    device.send({"oper-status": "UP"}, prefix=STATE.format("e1"))
+    device.send({"oper-status": "UP"}, prefix=STATE.format("e2"))
+    device.send({"in-octets": 1}, prefix=COUNTERS.format("e2"), delete=())
+    device.send({}, delete=("/interfaces/interface[name=e1]",))
+    device.send({}, delete=("/",))
     reading = device.reading()
     assert value(reading, "e1", Metric.OPER_UP) is None
     assert value(reading, "e2", Metric.OPER_UP) == 1
 
 
 def test_ports_past_the_bound_are_left_out_and_counted() -> None:
-    """A device that invents ports fills no memory."""
+    """A device that invents ports uses no memory."""
     device = Device()
     for number in range(50):
-        device.says({"in-octets": number}, prefix=COUNTERS.format(f"e{number}"))
+        device.send({"in-octets": number}, prefix=COUNTERS.format(f"e{number}"))
     assert len(device.reading().row) == PARAMS.max_ports
     assert device.metrics.value("out_of_bounds") >= 46
 
 
-def test_paths_past_the_bound_are_forgotten_and_the_rest_still_read() -> None:
-    """A device that invents paths fills no memory, and its true counters still come."""
+def test_paths_past_the_limit_are_evicted_and_the_rest_still_read() -> None:
+    """A device that invents paths uses no memory, and its real counters are still read."""
     device = Device()
     for number in range(3000):
-        device.says({f"/nonsense/n{number}": 1})
-    device.says({"in-octets": 9}, prefix=COUNTERS.format("e1"))
+        device.send({f"/nonsense/n{number}": 1})
+    device.send({"in-octets": 9}, prefix=COUNTERS.format("e1"))
     assert value(device.reading(), "e1", Metric.RX_BYTES) == 9
     assert device.metrics.value("out_of_bounds") >= 2
 
 
-def test_facts_are_what_the_chassis_says() -> None:
-    """Vendor, model, serial and software come from the component that is the chassis, neighbours from LLDP."""
+def test_facts_are_those_of_the_chassis() -> None:
+    """Vendor, model, serial and software are from the component that is the chassis, neighbors from LLDP."""
     device = Device()
-    device.says(
+    device.send(
         {"type": "openconfig-platform-types:CHASSIS", "mfg-name": "Acme", "part-no": "X1", "serial-no": "S9"},
         prefix="/components/component[name=Chassis]/state",
     )
-    device.says({"type": "FAN", "mfg-name": "Wind"}, prefix="/components/component[name=Fan1]/state")
-    device.says({"software-version": "4.1"}, prefix="/system/state")
+    device.send({"type": "FAN", "mfg-name": "Wind"}, prefix="/components/component[name=Fan1]/state")
+    device.send({"software-version": "4.1"}, prefix="/system/state")
     neighbor = "/lldp/interfaces/interface[name=e1]/neighbors/neighbor[id=1]/state"
-    device.says({"system-name": "spine1", "port-id": "e7"}, prefix=neighbor)
+    device.send({"system-name": "spine1", "port-id": "e7"}, prefix=neighbor)
     facts = facts_fields(device.memory)
     assert (facts["vendor"], facts["model"], facts["serial"], facts["os_version"]) == ("Acme", "X1", "S9", "4.1")
     assert facts["neighbors"] == (("e1", "spine1", "e7"),)
 
 
 @given(st.lists(st.binary(max_size=80), max_size=5), st.binary(max_size=40), st.integers(-(2**63), 2**63 - 1))
-def test_no_message_of_a_device_breaks_the_reader(paths: list[bytes], value: bytes, at_ns: int) -> None:
-    """Whatever bytes stand for paths and JSON, the connection goes on."""
+def test_no_message_of_a_device_ends_the_reader(paths: list[bytes], value: bytes, at_ns: int) -> None:
+    """For any bytes as paths and JSON, the connection continues."""
     device = Device()
     hostile = gnmi_lite_pb2.Notification(timestamp=at_ns, prefix=paths[0] if paths else b"", delete=paths)
     for path in paths:
         hostile.update.add(path=path).val.json_val = value
     device.connection.process(hostile, T)
-    device.says({"in-octets": 4}, prefix=COUNTERS.format("e1"))
+    device.send({"in-octets": 4}, prefix=COUNTERS.format("e1"))
     assert value_of_rx(device) == 4
 
 

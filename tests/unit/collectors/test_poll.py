@@ -11,7 +11,7 @@ from streams.wire.errors import Retry
 from tests.fakes import loop
 
 FIRST_S = random.Random(1).random()
-"""Where in its first cadence a target is read, with the chance that it is given here."""
+"""The offset of a target within its first cadence, from the random numbers of this test."""
 
 
 class Target:

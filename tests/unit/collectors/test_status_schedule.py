@@ -15,7 +15,7 @@ CADENCE_S = 10.0
 def played(
     looks: Iterable[tuple[float, bool, str]], samples: Iterable[float] = (), device: str = "leaf1"
 ) -> list[float]:
-    """When a status went out, for looks of (time, reached, error) and samples that went out at times."""
+    """Return the times of the statuses, for checks of (time, reached, error) and samples at given times."""
     schedule = StatusSchedule(device, CADENCE_S)
     steps: list[tuple[float, tuple[bool, str] | None]] = [
         *((at_s, None) for at_s in samples), *((at_s, (reached, error)) for at_s, reached, error in looks),

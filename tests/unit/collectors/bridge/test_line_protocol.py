@@ -23,10 +23,10 @@ def test_a_plain_line() -> None:
 
 def test_escapes_quotes_and_ends_of_lines_in_a_text() -> None:
     """Names may hold commas, spaces and equals signs behind a backslash; a text may hold anything in its quotes."""
-    text = 'a\\ b,t\\,x=v\\=1\\ 2 f\\ 1="say \\"hi\\", a=b\\\\",g="two\nlines",h=1i 1700000000000000000\n'
+    text = 'a\\ b,t\\,x=v\\=1\\ 2 f\\ 1="the \\"hi\\", a=b\\\\",g="two\nlines",h=1i 1700000000000000000\n'
     (point,), refused = points(text)
     assert (point.name, point.tags) == ("a b", {"t,x": "v=1 2"})
-    assert point.fields == [("f 1", 'say "hi", a=b\\'), ("g", "two\nlines"), ("h", 1)]
+    assert point.fields == [("f 1", 'the "hi", a=b\\'), ("g", "two\nlines"), ("h", 1)]
     assert not refused
 
 

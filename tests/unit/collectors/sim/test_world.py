@@ -53,7 +53,7 @@ def test_the_fabric_is_a_valid_inventory_of_two_pods_and_planes() -> None:
 
 
 def test_both_ends_of_a_link_agree() -> None:
-    """What one end sends the other receives, and they are up together."""
+    """One end receives what the other sends, and both are up together."""
     faulty = world(LinkDown(LINK, Interval(at(1), at(5))), AdminDown(LINK, LINK.z, Interval(at(7), at(9))))
     boots = {end: faulty.device(end, START).boot_ns for end in (LINK.a_device, LINK.z_device)}
     for seconds in (0, 1, 3, 5, 6, 8, 9, 20):

@@ -82,7 +82,7 @@ async def test_traps_are_limited_to_known_senders_sizes_and_rates() -> None:
     async with traps:
         assert not traps.is_allowed(b"x", ("10.9.9.9", 1))
         assert not traps.is_allowed(b"x" * 9000, ("10.0.0.1", 1))
-        spoken = sum(traps.is_allowed(b"x", ("10.0.0.1", 1)) for _ in range(100))
-    assert 5 <= spoken <= 10
+        allowed = sum(traps.is_allowed(b"x", ("10.0.0.1", 1)) for _ in range(100))
+    assert 5 <= allowed <= 10
     assert (metrics.value("unreadable", "traps"), metrics.value("unreadable", "sw1")) == (1, 1)
-    assert metrics.value("throttled", "sw1") == 100 - spoken
+    assert metrics.value("throttled", "sw1") == 100 - allowed
