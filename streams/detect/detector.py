@@ -111,7 +111,7 @@ class PodSide(Generic[P, S]):
     """The side of a detector that `correlate` evaluates, per key of its scope."""
 
     state: type[S]
-    """What a snapshot holds of one key; a dataclass, or a tuple type, that pydantic can validate."""
+    """The part of a snapshot for one key; a dataclass, or a tuple type, that pydantic can validate."""
 
     scope: Scope
     evaluate: Callable[[P, str, S | None, Context], Evaluation[S]]

@@ -36,7 +36,7 @@ class BadPeriod(Generic[Mark]):
 
 @dataclass(frozen=True, slots=True)
 class WatchWindow:
-    """How long after a bad window others are emitted, and up to when all of them have arrived."""
+    """The time for which windows are emitted after a bad one, and the time up to which all have arrived."""
 
     duration_ns: int
     reported_until_ns: int

@@ -50,7 +50,7 @@ class WindowParams(Thresholds):
 
 
 class TrendParams(Thresholds):
-    """When the course of a level is good enough for a forecast."""
+    """The least quality of a level's course for a forecast."""
 
     points: Annotated[int, Field(ge=3)] = 4
     """Steps in one direction: a decade of BER, two decibels."""

@@ -41,8 +41,8 @@ HOT = SmallWorld(topology=WIDE, overloaded={"pod1-leaf4/Ethernet3/1": [(100, 700
 SWAPPED = FactsWorld(swapped={("p1-l0/d1", "p1-l0/d2"): [(100, 700)]})
 TEN = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=10, planes=1, spines=2, uplinks=1), at(0)))
 OLD = FactsWorld(topology=TEN, firmware={"pod1-host3": [(100, "28.39.1002"), (900, "28.41.1000")]})
-CROWDED = SmallWorld(topology=RAILS, incast={"pod1-host2/mlx5_3": [(100, 400)]})
-STIFLED = SmallWorld(
+INCAST = SmallWorld(topology=RAILS, incast={"pod1-host2/mlx5_3": [(100, 400)]})
+THROTTLED = SmallWorld(
     topology=RAILS, throttled={f"pod1-host{h}/mlx5_{r}": [(100, 400)] for h in range(1, 6) for r in range(8)}
 )
 LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
@@ -54,11 +54,11 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "host/gpu-fault": (OFF_BUS, Truth(at(200), at(500), Condition.HOST_GPU_FAULT, "pod1-host2", "0000:9b:00.0")),
     "congestion/pfc-storm": (STORM, Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3")),
     "congestion/incast": (
-        CROWDED,
+        INCAST,
         Truth(at(100), at(400), Condition.CONGESTION_INCAST, "pod1-host2", "mlx5_3"),
     ),
     "congestion/imbalance": (HOT, Truth(at(100), at(700), Condition.CONGESTION_IMBALANCE, "pod1-leaf4", "")),
-    "congestion/collapse": (STIFLED, Truth(at(100), at(400), Condition.CONGESTION_COLLAPSE, "pod1", "")),
+    "congestion/collapse": (THROTTLED, Truth(at(100), at(400), Condition.CONGESTION_COLLAPSE, "pod1", "")),
     "link/miscabled": (SWAPPED, Truth(at(100), at(700), Condition.LINK_MISCABLED, "p1-h1", "e0")),
     "fleet/version-drift": (OLD, Truth(at(100), at(900), Condition.FLEET_VERSION_DRIFT, "pod1-host3", "")),
     "device/down": (REBOOT, Truth(at(100), at(220), Condition.DEVICE_DOWN, "s1", "")),

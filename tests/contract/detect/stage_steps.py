@@ -22,7 +22,7 @@ UNTIL = 1500
 
 
 STEP = 150
-"""Of the world in which all goes wrong; a labelled case is told in thirds."""
+"""Of the world in which all goes wrong; a labelled case is divided into thirds."""
 
 
 def _world() -> SmallWorld:
@@ -40,7 +40,7 @@ EVERYTHING = "everything"
 
 
 def world_of(name: str) -> SmallWorld:
-    """What goes wrong in a case."""
+    """Return the world of a case."""
     return _world() if name == EVERYTHING else LABELLED[name][0]
 
 
@@ -65,7 +65,7 @@ def _time(message: Message) -> float:
 
 
 def downstream(stage: Stage, top: Topology, steps: list[Step], topics: tuple[Topic, ...]) -> list[Step]:
-    """What the next stage is told when this one is told these steps."""
+    """Return the messages for the next stage that these steps give."""
     stage.start_epoch(1)
     stage.set_topology(top)
     below: list[Step] = []

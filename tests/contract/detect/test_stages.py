@@ -26,7 +26,7 @@ MAKE = {
 
 @cache
 def case_of(stage: str, name: str) -> Case:
-    """A stage in a case, once a session: what it says of all is asked for by most promises."""
+    """A stage in a case, once a session, because most promises use its outputs."""
     make, steps = MAKE[stage]
     return Case(name, lambda: make(PARAMS), world_of(name).topology, steps(name))
 
@@ -45,8 +45,8 @@ class TestMeasure(StagePromises):
         return case_of("measure", name)
 
 
-class TestMeasureToldTwice(RepeatPromises):
-    """Whole batches again, long after the lateness; within it, test_every_stream.py repeats what each case tells."""
+class TestMeasureRepeated(RepeatPromises):
+    """Whole batches again, long after the lateness; test_every_stream.py repeats single messages within it."""
 
     @pytest.fixture
     def case(self) -> Case:

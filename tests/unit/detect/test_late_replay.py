@@ -7,7 +7,7 @@ import pytest
 from streams.detect.measure.stage import Measure
 from streams.detect.params import DetectParams
 from streams.wire.models import Message, Symptom, SymptomsReplaced
-from tests.contract.detect.cases import CROWDED, STIFLED, STORM
+from tests.contract.detect.cases import INCAST, STORM, THROTTLED
 from tests.worlds.live_stages import final_findings, in_order, run, shuffled
 from tests.worlds.small_world import Seconds, SmallWorld, recorded
 
@@ -43,12 +43,12 @@ def test_storms_that_come_and_go_are_the_same(seed: int) -> None:
 def test_short_and_long_incasts_are_the_same(seed: int) -> None:
     """Slightly longer than the shortest that is reported, and much longer."""
     chance = random.Random(seed)
-    world = SmallWorld(topology=CROWDED.topology, incast={PAUSER: spans(chance, 50, 200)})
+    world = SmallWorld(topology=INCAST.topology, incast={PAUSER: spans(chance, 50, 200)})
     arrived = shuffled(messages_of(world), 18, chance, keep_order=False)
     assert final_findings(run(arrived, world.topology)) == final_findings(run(messages_of(world), world.topology)) != []
 
 
-@pytest.mark.parametrize("world", [STORM, CROWDED, STIFLED], ids=["storm", "incast", "collapse"])
+@pytest.mark.parametrize("world", [STORM, INCAST, THROTTLED], ids=["storm", "incast", "collapse"])
 def test_readings_in_order_are_reported_once(world: SmallWorld) -> None:
     """However late a reading is, its symptoms are not emitted again when the next one comes."""
     stage, found = Measure(DetectParams()), list[Symptom]()

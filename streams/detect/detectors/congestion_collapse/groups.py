@@ -16,7 +16,7 @@ ThrottledSpells = LinkSpells[ThrottledByPauseBegan]
 
 
 class GroupKind(Enum):
-    """What the hosts of a group share."""
+    """The property that the hosts of a group share."""
 
     JOB = "job"
     PLANE = "plane"

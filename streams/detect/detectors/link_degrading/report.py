@@ -38,7 +38,7 @@ class BadRun:
 
     hits: list[RuleHit]
     ends_at_ns: int
-    """When it ends if no hit follows; FOREVER while an end was not read after its last hit."""
+    """The time at which it ends if no hit follows; FOREVER while an end was not read after its last hit."""
 
     @property
     def cases(self) -> list[RuleHit]:

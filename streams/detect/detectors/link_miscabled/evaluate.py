@@ -45,10 +45,10 @@ class MiscabledRun:
 
     begin_ns: int
     opens_ns: int
-    """When it has lasted long enough."""
+    """The time at which it has lasted long enough."""
     wrong: dict[Reporter, CablingReport] = field(default_factory=dict)
     lost: dict[Reporter, int] = field(default_factory=dict)
-    """When a reporter lost the unexpected neighbor."""
+    """The time at which each reporter lost the unexpected neighbor."""
     end_ns: int = FOREVER
 
     @property

@@ -7,7 +7,7 @@ class MiscabledParams(Thresholds):
     """`[detect.miscabled]`: LLDP neighbors of a link's ends against the inventory."""
 
     hold_s: Seconds = 300
-    """How long it must last. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame: an entry from before a
+    """The least duration. IEEE 802.1AB retains a neighbor for 4 x 30 s after its last frame: an entry from before a
     change lives for 120 s, and this is twice that and a minute."""
 
     moved_s: Seconds = 7_800

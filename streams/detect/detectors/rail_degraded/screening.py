@@ -23,7 +23,7 @@ PCIE_STALLS = (Metric.PCIE_STALLED_READ_SECONDS, Metric.PCIE_STALLED_WRITE_SECON
 
 
 class RailReason(IntEnum):
-    """Why a rail is bad in a window. A later reason replaces an earlier one."""
+    """The reason for which a rail is bad in a window. A later reason replaces an earlier one."""
 
     NONE = 0
     SLOW = 1
