@@ -40,6 +40,8 @@ class SymptomKind(IntEnum):
     THROTTLED_BY_PAUSE_ENDED = 23
     CNP_THROTTLED_BEGAN = 24
     CNP_THROTTLED_ENDED = 25
+    LEVEL_BEYOND_LIMIT = 26
+    LEVEL_WITHIN_LIMIT = 27
 
 
 class PortChange(IntEnum):
@@ -186,6 +188,25 @@ class PcieLinkState:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelState:
+    """A gauge of a port or GPU is beyond its limit, unlike that of its peers on the device; or it is not any more.
+
+    `limit`, `level` and `peer_level` have the unit of `metric`; `peer_level` is the median of the device's rows. Both
+    levels are None where a late reading divides a change and the readings beside it are not retained.
+    """
+
+    metric: Metric
+    is_beyond: bool
+    limit: float
+    level: float | None = None
+    peer_level: float | None = None
+
+    @property
+    def kind(self) -> SymptomKind:
+        return SymptomKind.LEVEL_BEYOND_LIMIT if self.is_beyond else SymptomKind.LEVEL_WITHIN_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
 class PauseBegan:
     """A port is paused (RECEIVED) or pauses its peer (SENT) nearly all the time since `began_ns`, without traffic."""
 
@@ -278,4 +299,4 @@ class CongestionEnded:
 
 CongestionBegan = PauseBegan | PfcWatchdogStorm | IncastBegan | ThrottledByPauseBegan | CnpThrottledBegan
 Congestion = CongestionBegan | PcieStall | CongestionEnded
-Payload = PortTransition | CounterGrowth | Restart | SourceSilence | GpuXid | PcieLinkState | Congestion
+Payload = PortTransition | CounterGrowth | Restart | SourceSilence | GpuXid | PcieLinkState | LevelState | Congestion

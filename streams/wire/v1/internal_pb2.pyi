@@ -97,6 +97,7 @@ class Symptom(_message.Message):
     THROTTLED_BY_PAUSE_BEGAN_FIELD_NUMBER: _builtins.int
     CNP_THROTTLED_BEGAN_FIELD_NUMBER: _builtins.int
     CONGESTION_ENDED_FIELD_NUMBER: _builtins.int
+    LEVEL_STATE_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     port: _builtins.str
     """empty: the device; of a GPU its PCI address"""
@@ -133,6 +134,8 @@ class Symptom(_message.Message):
     def cnp_throttled_began(self) -> Global___CnpThrottledBegan: ...
     @_builtins.property
     def congestion_ended(self) -> Global___CongestionEnded: ...
+    @_builtins.property
+    def level_state(self) -> Global___LevelState: ...
     def __init__(
         self,
         *,
@@ -155,12 +158,13 @@ class Symptom(_message.Message):
         throttled_by_pause_began: Global___ThrottledByPauseBegan | None = ...,
         cnp_throttled_began: Global___CnpThrottledBegan | None = ...,
         congestion_ended: Global___CongestionEnded | None = ...,
+        level_state: Global___LevelState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port_transition", b"port_transition", "restart", b"restart", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ns", b"at_ns", "by_event", b"by_event", "cnp_throttled_began", b"cnp_throttled_began", "congestion_ended", b"congestion_ended", "counter_growth", b"counter_growth", "device", b"device", "gpu_xid", b"gpu_xid", "incast_began", b"incast_began", "level_state", b"level_state", "pause_began", b"pause_began", "payload", b"payload", "pcie_link_state", b"pcie_link_state", "pcie_stall", b"pcie_stall", "pfc_watchdog_storm", b"pfc_watchdog_storm", "port", b"port", "port_transition", b"port_transition", "restart", b"restart", "since_ns", b"since_ns", "source", b"source", "source_silence", b"source_silence", "throttled_by_pause_began", b"throttled_by_pause_began"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended"]  # noqa: Y015
+    _WhichOneofReturnType_payload: _TypeAlias = _typing.Literal["port_transition", "counter_growth", "restart", "source_silence", "gpu_xid", "pcie_link_state", "pause_began", "pfc_watchdog_storm", "pcie_stall", "incast_began", "throttled_by_pause_began", "cnp_throttled_began", "congestion_ended", "level_state"]  # noqa: Y015
     _WhichOneofArgType_payload: _TypeAlias = _typing.Literal["payload", b"payload"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_payload) -> _WhichOneofReturnType_payload | None: ...
 
@@ -384,6 +388,49 @@ class PcieLinkState(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PcieLinkState: _TypeAlias = PcieLinkState  # noqa: Y015
+
+@_typing.final
+class LevelState(_message.Message):
+    """A gauge of a port or GPU is beyond a limit, unlike that of its peers on the device; or it is not any more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METRIC_FIELD_NUMBER: _builtins.int
+    IS_BEYOND_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    PEER_LEVEL_FIELD_NUMBER: _builtins.int
+    metric: _metric_pb2.Metric.ValueType
+    is_beyond: _builtins.bool
+    limit: _builtins.float
+    """in the unit of the metric"""
+    level: _builtins.float
+    """absent where a late reading divides a change"""
+    peer_level: _builtins.float
+    """median of the device's rows; absent as above"""
+    def __init__(
+        self,
+        *,
+        metric: _metric_pb2.Metric.ValueType = ...,
+        is_beyond: _builtins.bool = ...,
+        limit: _builtins.float = ...,
+        level: _builtins.float | None = ...,
+        peer_level: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_peer_level", b"_peer_level", "level", b"level", "peer_level", b"peer_level"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_level", b"_level", "_peer_level", b"_peer_level", "is_beyond", b"is_beyond", "level", b"level", "limit", b"limit", "metric", b"metric", "peer_level", b"peer_level"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__level: _TypeAlias = _typing.Literal["level"]  # noqa: Y015
+    _WhichOneofArgType__level: _TypeAlias = _typing.Literal["_level", b"_level"]  # noqa: Y015
+    _WhichOneofReturnType__peer_level: _TypeAlias = _typing.Literal["peer_level"]  # noqa: Y015
+    _WhichOneofArgType__peer_level: _TypeAlias = _typing.Literal["_peer_level", b"_peer_level"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__level) -> _WhichOneofReturnType__level | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__peer_level) -> _WhichOneofReturnType__peer_level | None: ...
+
+Global___LevelState: _TypeAlias = LevelState  # noqa: Y015
 
 @_typing.final
 class PauseBegan(_message.Message):

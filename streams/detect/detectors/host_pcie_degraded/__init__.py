@@ -5,6 +5,7 @@ from streams.detect.detectors.host_pcie_degraded import evaluate, report
 from streams.detect.detectors.host_pcie_degraded.fabric import FABRIC
 from streams.detect.detectors.host_pcie_degraded.monitor import PcieMonitor
 from streams.detect.detectors.host_pcie_degraded.params import PcieParams
+from streams.detect.evidence.part_spells import PartState
 from streams.detect.measure.monitors.monitor import MonitorSpec
 from streams.wire.models import Condition
 from streams.wire.symptoms import SymptomKind
@@ -17,7 +18,7 @@ DETECTOR = Detector(
     section="pcie",
     fabric=FABRIC,
     pod=PodSide(
-        state=evaluate.PcieState,
+        state=PartState,
         scope=Scope.PORT,
         inputs=(SymptomKind.PCIE_DEGRADED, SymptomKind.PCIE_RESTORED),
         observe=evaluate.observe,

@@ -1,11 +1,10 @@
 """The finding of host/pcie-degraded: negotiated width and speed at the worst."""
 
-from dataclasses import dataclass
-
 from streams.detect.detector import Context
 from streams.detect.detectors.host_pcie_degraded.params import PcieParams
 from streams.detect.evidence.episodes import Conclusion, finding_defaults
 from streams.detect.evidence.link_history import FOREVER
+from streams.detect.evidence.part_spells import PartSpell
 from streams.detect.thresholds import ns
 from streams.wire.models import Cause, Condition, Coverage, Endpoint, Evidence, Finding, Severity, Subject, Symptom
 from streams.wire.symptoms import PcieLink, PcieLinkState
@@ -14,21 +13,12 @@ SLUG = "host/pcie-degraded"
 VERSION = "1"
 
 
-@dataclass(frozen=True, slots=True)
-class PcieSpell:
-    """A link was degraded from `begin_ns` and restored at `end_ns` (FOREVER: not yet); `worst` is its worst change."""
-
-    begin_ns: int
-    end_ns: int
-    worst: Symptom
-
-
 def capacity(symptom: Symptom) -> float:
     """Return the share of its capacity to which a link trained."""
     return symptom.payload.capacity_ratio if isinstance(symptom.payload, PcieLinkState) else 1.0
 
 
-def conclusion(params: PcieParams, context: Context, subject: Subject, spell: PcieSpell, opens_ns: int) -> Conclusion:
+def conclusion(params: PcieParams, context: Context, subject: Subject, spell: PartSpell, opens_ns: int) -> Conclusion:
     """Return the episode of a spell, which opened at `opens_ns`."""
     full_ns = spell.end_ns + ns(params.full_s) if spell.end_ns != FOREVER else FOREVER
     over = full_ns <= context.watermark_ns
