@@ -27,11 +27,11 @@ _CAPACITY = 64
 """Symptoms retained of one part: one that changes each minute stays one episode, with the begin it had."""
 
 _RETENTION_NS = ns(3600)
-"""A closed episode is retained this long: others of the same hour may be explained by it."""
+"""A closed episode is retained this long: other findings of the same hour may have it as their parent."""
 
 
 class SpellRules(NamedTuple):
-    """What a detector's symptoms mean, and its times."""
+    """The meaning of a detector's symptoms, and its times."""
 
     open_after_s: float
     clear_s: float

@@ -22,7 +22,7 @@ from streams.wire.models import NO_INDEX, RowKind, Samples, Symptom
 from streams.wire.symptoms import LevelState
 
 _MIN_ROWS = 3
-"""A row has two peers at least: of two, the other one alone says little about what is usual."""
+"""A row has two peers at least: a single peer is no evidence of the usual level."""
 
 Levels = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
