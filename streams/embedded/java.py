@@ -34,7 +34,7 @@ class Java:
 
     @property
     def makes_aot_caches(self) -> bool:
-        """Whether it supports `-XX:AOTCacheOutput`."""
+        """The JVM supports `-XX:AOTCacheOutput`."""
         return self.feature >= OLDEST_FOR_AOT
 
 

@@ -139,7 +139,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def _is_running(pid: str) -> bool:
-    """Whether that process runs; a zombie, killed but not yet waited for by its parent, does not."""
+    """Return whether that process runs; a zombie, killed but not yet waited for by its parent, does not."""
     if not pid.isdigit():
         return False
     try:

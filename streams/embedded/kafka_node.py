@@ -55,13 +55,13 @@ class Node:
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """The process of the broker is running."""
         return self.process is not None and self.process.exit_code is None
 
     def format(self, cluster_id: str, aot: Sequence[str], inherited: Sequence[int], niceness: int = 0) -> None:
         """Make its data directory for this cluster, unless it has one.
 
-        It is made under another name and renamed: what a kill leaves half made is never taken for whole.
+        It is made under another name and renamed, so a kill in between never leaves a directory that looks complete.
         """
         if (self.folder / "data").exists():
             return

@@ -84,16 +84,10 @@ ALLOWED: tuple[Allowed, ...] = (
 """Exceptions by file or folder; `*` allows every word."""
 
 NOT_YET: tuple[str, ...] = (
-    "streams/embedded/",
     "streams/runtime/",
     "tests/contract/",
-    "tests/integration/",
-    "tests/integration/clickhouse_http/",
-    "tests/integration/embedded/",
     "tests/integration/runtime/",
-    "tests/unit/",
     "tests/unit/detect/",
-    "tests/unit/embedded/",
     "tests/unit/runtime/",
     "tests/unit/simulation/",
 )

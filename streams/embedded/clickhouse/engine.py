@@ -1,7 +1,7 @@
 """Wraps the engine: chdb on one data folder, and connections, each with its own settings and temporary tables.
 
 One connection serves one statement at a time, and a connection costs 0.3 ms; so every request gets a new one, and a
-session keeps one. Every call here blocks and belongs into a thread; chdb lets go of the interpreter while it works.
+session keeps one. Every call here blocks and belongs into a thread; chdb releases the interpreter's lock meanwhile.
 """
 
 import threading

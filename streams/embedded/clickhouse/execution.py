@@ -1,7 +1,7 @@
-"""The way of one statement through the engine, and of what comes back to the client.
+"""Runs one statement on the engine and sends its result to the client.
 
-A SELECT goes through a pipe, as it is computed; an INSERT's data goes to the engine as it arrives; everything else
-answers little and is answered whole. When the client leaves, what runs for it is stopped.
+The result of a SELECT is sent through a pipe as it is computed; the data of an INSERT is passed to the engine as it
+arrives; all other results are small and sent whole. When the client disconnects, its statement is cancelled.
 """
 
 import asyncio

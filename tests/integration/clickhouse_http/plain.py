@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """The response to one request."""
 
     status: int
     headers: dict[str, str]

@@ -40,14 +40,14 @@ def test_a_reader_does_nothing_else(reader: Client, sql: str, parameters: dict[s
 
 
 def test_a_get_writes_nothing(client: Client) -> None:
-    """What is only asked for may be asked again by anything on the way, in a session too."""
+    """A proxy or client may repeat a GET, so it must not write, in a session too."""
     for sql in ("CREATE TABLE g (a Int8) ENGINE = Memory", "INSERT INTO FUNCTION null('a Int8') VALUES (1)"):
         assert client.ask(method="GET", query=sql).code == 164
         assert client.ask(method="GET", query=sql, session_id="get").code == 164
     assert client.ask("CREATE TEMPORARY TABLE g (a Int8)", session_id="get").status == 200
 
 
-@pytest.mark.parametrize(("user", "key"), [("reader", ""), ("reader", "default"), ("nobody", "pw")])
+@pytest.mark.parametrize(("user", "key"), [("reader", ""), ("reader", "default"), ("unknown", "pw")])
 def test_other_users_are_refused(client: Client, user: str, key: str) -> None:
     """403 and AUTHENTICATION_FAILED, whether the name or the password is wrong."""
     got = client.ask("SELECT 1", headers={"X-ClickHouse-User": user, "X-ClickHouse-Key": key})

@@ -72,7 +72,7 @@ def test_settings_are_the_querys_own(client: Client) -> None:
 
 
 def test_typed_parameters_are_values(client: Client) -> None:
-    """What a parameter holds never becomes SQL."""
+    """The value of a parameter never becomes SQL."""
     got = client.ask(
         "SELECT {s:String}, {n:Nullable(Int8)}, {a:Array(String)} FROM {t:Identifier}",
         param_s="a'; DROP TABLE x; --\\t$",

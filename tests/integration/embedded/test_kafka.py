@@ -213,7 +213,7 @@ def test_the_command_ends_when_its_broker_does(tmp_path: Path) -> None:
 
 
 def test_the_command_prints_one_line_if_it_cannot_start(tmp_path: Path) -> None:
-    """What is misconfigured is one line on standard error and exit code 2."""
+    """A misconfiguration causes one line on standard error and exit code 2."""
     (tmp_path / "file").write_text("")
     command = [sys.executable, "-c", BROKER_COMMAND, "--data", str(tmp_path / "file")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

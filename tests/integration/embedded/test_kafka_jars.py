@@ -69,9 +69,9 @@ def mirror(jars: tuple[Path, ...]) -> Iterator[Mirror]:
 @pytest.fixture
 def nowhere() -> Iterator[str]:
     """Yield the address of a repository that refuses every connection."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process takes the port
-        yield f"http://127.0.0.1:{held.getsockname()[1]}/m2"
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # bound and not listening, so that no other process takes the port
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/m2"
 
 
 def test_an_empty_cache_is_filled_and_only_what_is_damaged_is_fetched_again(tmp_path: Path, mirror: Mirror) -> None:

@@ -99,8 +99,8 @@ def test_a_jar_with_another_digest_never_reaches_the_cache(tmp_path: Path, repos
     repository.files[JARS[1].name] = b"evil!!"
     with pytest.raises(Misconfigured, match=r"cannot fetch beta-2\.0\.jar \(the download has another SHA-256"):
         bring(tmp_path, repository)
-    held = tmp_path / "railsight" / "kafka-4.3.1"
-    assert {path.name for path in held.iterdir()} == {JARS[0].name, JARS[2].name}
+    cache = tmp_path / "railsight" / "kafka-4.3.1"
+    assert {path.name for path in cache.iterdir()} == {JARS[0].name, JARS[2].name}
 
 
 def test_without_a_network_one_line_names_the_jar_and_the_next_step(tmp_path: Path, repository: Repository) -> None:

@@ -65,7 +65,7 @@ def test_the_heap_is_bounded_and_a_full_one_ends_the_broker() -> None:
 
 
 def test_native_parts_are_unpacked_beside_the_data() -> None:
-    """What a killed JVM leaves unpacked lies in the node's folder, which the next start empties, not in /tmp."""
+    """A killed JVM leaves its unpacked files in the node's folder, which the next start empties, not in /tmp."""
     assert "-Djava.io.tmpdir=/data/scratch" in jvm_flags(256, Path("/data"))
 
 

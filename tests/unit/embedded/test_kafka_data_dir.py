@@ -116,16 +116,16 @@ def test_a_folder_in_use_is_refused_at_once_while_its_owner_lives(tmp_path: Path
         pass
 
 
-def test_a_folder_whose_owner_has_ended_is_awaited(tmp_path: Path) -> None:
+def test_a_folder_of_an_ended_owner_is_awaited(tmp_path: Path) -> None:
     """A broker that is stopping still has the lock; its successor gets the folder after its end."""
     (tmp_path / "lock").write_text(f"{_dead_pid()}\n")
-    held = os.open(tmp_path / "lock", os.O_RDWR)
+    lock_fd = os.open(tmp_path / "lock", os.O_RDWR)
     leaving = subprocess.Popen(
-        [sys.executable, "-c", HOLDS_THE_LOCK, str(held)],
+        [sys.executable, "-c", HOLDS_THE_LOCK, str(lock_fd)],
         stdout=subprocess.PIPE,
-        pass_fds=(held,),
+        pass_fds=(lock_fd,),
     )
-    os.close(held)
+    os.close(lock_fd)
     assert leaving.stdout is not None
     leaving.stdout.readline()
     with pytest.raises(Misconfigured), lock(tmp_path, 0.1):

@@ -64,14 +64,14 @@ def test_an_unknown_encoding_is_refused_by_name() -> None:
 
 
 def test_a_brotli_body_is_bounded() -> None:
-    """What can only be decompressed whole may not fill the memory."""
+    """A body that can only be decompressed whole must not exhaust the memory."""
     with pytest.raises(ClickHouseError, match="229"):
         fed(decoder("br", 10), PACKED["br"], 100)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "lz4", "zstd", "br"])
 def test_an_answer_reads_back(encoding: str) -> None:
-    """What is flushed can be read before the end."""
+    """Flushed data can be read before the end of the stream."""
     out = encoder(encoding)
     data = out.feed(DATA) + out.flush() + out.feed(b"more") + out.finish()
     assert fed(decoder(encoding, 1 << 20), data, 1 << 20) == DATA + b"more"
@@ -92,7 +92,7 @@ def test_blocks_of_clickhouse_read_back(data: bytes, piece: int) -> None:
     assert fed(ClickHouseBlocks(), out.feed(data) + out.finish(), piece) == data
 
 
-def test_a_block_whose_size_cannot_be_is_refused() -> None:
+def test_a_block_of_impossible_size_is_refused() -> None:
     """A header of noise must not make the server wait for a gigabyte."""
     with pytest.raises(ClickHouseError, match="size"):
         ClickHouseBlocks().feed(b"\xff" * 40)

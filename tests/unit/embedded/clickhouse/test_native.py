@@ -42,7 +42,7 @@ def block(*named: tuple[str, str, bytes]) -> bytes:
 
 @pytest.mark.parametrize("kind", TWO_ROWS)
 def test_every_type_is_skipped_to_its_end(kind: str) -> None:
-    """What stands after a column is found, whatever its type."""
+    """The column after another one is found, whatever the type of the first."""
     data = block(("a", kind, TWO_ROWS[kind]), ("t", "DateTime", bytes(8)))
     found = list(columns(data))
     assert [(one.name, one.type) for one in found] == [("a", kind), ("t", "DateTime")]

@@ -32,7 +32,7 @@ def test_the_shape_of_an_external_table_is_no_setting() -> None:
 
 
 def test_a_setting_may_end_like_the_shape_of_a_table() -> None:
-    """What names no table that came is a setting or a parameter of the query."""
+    """A name that belongs to no table sent with the query is a setting or a parameter of the query."""
     given = {"allow_suspicious_low_cardinality_types": "1", "param_my_types": "7", "param_my_format": "x"}
     assert parse_request("POST", given.items(), {}).settings == given
     assert parse_request("POST", given.items(), {}).with_form({}, ["t"]).settings == given
@@ -81,7 +81,7 @@ def test_two_ways_at_once_are_refused() -> None:
 def test_authentication_needs_name_and_password() -> None:
     """An unknown name and a wrong password give the same error."""
     assert authenticate(QueryRequest(user="reader", password="secret"), [READER]) is READER
-    for call in (QueryRequest(user="reader", password=""), QueryRequest(user="nobody", password="secret")):
+    for call in (QueryRequest(user="reader", password=""), QueryRequest(user="unknown", password="secret")):
         with pytest.raises(ClickHouseError, match="Authentication failed"):
             authenticate(call, [READER])
 
@@ -102,7 +102,7 @@ def test_a_reader_and_a_get_write_nothing() -> None:
 
 
 def test_a_reader_kills_no_queries() -> None:
-    """What the engine's read-only mode lets pass is refused by name."""
+    """Statements that the engine's read-only mode allows are refused by name."""
     with pytest.raises(ClickHouseError, match="KILL"):
         refuse_writing(READER, QueryRequest(), parse(b"/* */ KILL QUERY WHERE 1"))
     refuse_writing(READER, QueryRequest(), parse(b"SELECT 'KILL'"))

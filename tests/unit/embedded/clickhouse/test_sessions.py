@@ -56,7 +56,7 @@ async def test_a_session_that_must_exist_must_exist() -> None:
 
 
 async def test_a_session_ends_its_timeout_after_its_last_use() -> None:
-    """What is idle is closed when its time is over, what is in use never."""
+    """An idle session is closed after its timeout, a session in use never."""
     clock, wire = Clock(), Wire()
     sessions = Sessions(9, clock)
     session = await take(sessions, "a", wire)
@@ -85,7 +85,7 @@ async def test_the_longest_idle_makes_room() -> None:
         await take(sessions, "d", Wire())
 
 
-async def test_an_id_whose_connection_failed_is_free_again() -> None:
+async def test_an_id_is_free_again_after_its_connection_failed() -> None:
     """An engine that refuses once does not lock the session for ever."""
     sessions = Sessions(9, Clock())
 

@@ -1,4 +1,4 @@
-"""What the tokenizer must keep apart: what is SQL and what only looks like it."""
+"""The tokenizer separates SQL from text that only looks like it."""
 
 from hypothesis import given
 from hypothesis import strategies as st
