@@ -23,7 +23,7 @@ class Replay:
     metadata: list[dict[str, str | bytes]] = field(default_factory=list)
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """Capabilities and Subscribe under the names that they have on the wire."""
+        """Capabilities and Subscribe under their names in the protocol."""
         handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             "Capabilities": grpc.unary_unary_rpc_method_handler(
                 self._capabilities, gnmi_pb2.CapabilityRequest.FromString, gnmi_pb2.CapabilityResponse.SerializeToString
@@ -60,7 +60,7 @@ class Replay:
 
 @asynccontextmanager
 async def replaying(replay: Replay) -> AsyncIterator[str]:
-    """Let it listen on loopback; the address."""
+    """Listen on loopback; yield the address."""
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((replay.handler(),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -73,7 +73,7 @@ async def replaying(replay: Replay) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def raw(messages: Sequence[bytes]) -> AsyncIterator[str]:
-    """A target that answers each Subscribe with these bytes, whatever they are; the address."""
+    """Start a target that answers each Subscribe with these bytes, valid or not; yield the address."""
 
     async def subscribe(
         requests: AsyncIterator[bytes], context: grpc.aio.ServicerContext[Any, Any]

@@ -1,4 +1,4 @@
-"""Formats a device's answers as gnmic does: a fake of its `event` formatter, by its documented behaviour.
+"""Formats a device's responses as gnmic does: a fake of its `event` formatter, by its documented behaviour.
 
 An event for each update: the path without keys names the value, `<element>_<key>` the tags; JSON is flattened; bytes
 are base64, as Go's encoder writes them; 64-bit integers of JSON_IETF stay texts.
@@ -14,7 +14,7 @@ from collectors.gnmi.v1 import gnmi_pb2
 
 
 def events(response: gnmi_pb2.SubscribeResponse, source: str) -> list[dict[str, Any]]:
-    """The events of one answer."""
+    """Return the events of one response."""
     notification = response.update
     before, tags = _path(notification.prefix)
     found = []

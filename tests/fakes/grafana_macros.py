@@ -1,4 +1,4 @@
-"""Replaces macros and variables as Grafana and its ClickHouse data source do, as far as we use them.
+"""Replaces macros and variables as Grafana and its ClickHouse data source do, as far as the dashboards use them.
 
 A macro or variable that is not known here raises: a board must not rely on what no test expands.
 """
@@ -27,7 +27,7 @@ class View:
     variables: Mapping[str, Sequence[str]]
 
     def expand(self, sql: str) -> str:
-        """The query as ClickHouse receives it; raises LookupError on what is not known."""
+        """Return the query as ClickHouse receives it; raise LookupError for an unknown macro or variable."""
         sql = _VARIABLE.sub(self._variable, sql)
         if "${" in sql:
             raise LookupError(f"a variable without a format: {sql}")

@@ -16,17 +16,17 @@ SNAPPY = 2
 
 
 def batch(first: int, *deltas: int, codec: int = SNAPPY) -> bytes:
-    """One batch that begins at offset `first`."""
+    """Return one batch that begins at offset `first`."""
     builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 20)
     for delta in deltas:
         assert builder.append(delta, 1_000 + delta, b"key", b"value %d" % (first + delta), [("type", b"progress")])
     data = builder.build()
-    data[:8] = first.to_bytes(8, "big")  # outside of what the checksum is of
+    data[:8] = first.to_bytes(8, "big")  # the checksum does not cover this field
     return bytes(data)
 
 
 class Consumer:
-    """A consumer as far as it is looked at: aiokafka's own results over bytes of ours."""
+    """A consumer with the few attributes that are used: aiokafka's own results over the test's bytes."""
 
     def __init__(self) -> None:
         self.state = SubscriptionState()

@@ -1,10 +1,10 @@
-"""A kernel's ring of records, read as `/dev/kmsg` is: one a call, EAGAIN at the end, EPIPE where it lost some."""
+"""A kernel's ring of records, read as `/dev/kmsg` is: one per call, EAGAIN at the end, EPIPE if records were lost."""
 
 import errno
 
 
 class FakeKmsg:
-    """Keeps the newest `keeps` records; a reader has a place of its own."""
+    """Retains the newest `keeps` records; each reader has a position of its own."""
 
     def __init__(self, keeps: int = 1000) -> None:
         self._keeps = keeps
@@ -24,7 +24,7 @@ class FakeKmsg:
         self.records.pop(self._next - self._keeps - 1, None)
 
     def rewind(self) -> None:
-        """Read as a process that opens the device again: from the oldest record."""
+        """Open the ring again, as a new process does: reading begins at the oldest record."""
         self._at = min(self.records, default=self._next)
         self.is_closed = False
 

@@ -1,4 +1,4 @@
-"""An event loop whose time goes by only where everybody waits: tests of cadences and deadlines take no time."""
+"""An event loop with virtual time: time advances only while all tasks wait, so tests of deadlines take no time."""
 
 import asyncio
 import selectors
@@ -9,7 +9,7 @@ Result = TypeVar("Result")
 
 
 class _Skipping(selectors.DefaultSelector):
-    """Does not wait, but counts how long it would have waited."""
+    """A selector that does not wait, but counts how long it would have waited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,18 +25,18 @@ class _Skipping(selectors.DefaultSelector):
 
 
 class VirtualTime(asyncio.SelectorEventLoop):
-    """Begins at 0 and knows timers, not sockets nor threads: to wait for nothing but those is an error."""
+    """Begins at 0 and has timers, but no sockets and no threads: waiting only for those is an error."""
 
     def __init__(self) -> None:
         self._skipping = _Skipping()
         super().__init__(self._skipping)
 
     def time(self) -> float:
-        """Time that all tasks have waited so far."""
+        """Return the time that all tasks have waited so far."""
         return self._skipping.skipped_s
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run to the end in virtual time."""
+    """Run the coroutine to its end in virtual time."""
     with asyncio.Runner(loop_factory=VirtualTime) as runner:
         return runner.run(work)

@@ -1,4 +1,4 @@
-"""A Maven repository in memory, in the form of the `fetch` that `streams.embedded.jars.provide` takes."""
+"""A Maven repository in memory, in the form of the `fetch` parameter of `streams.embedded.jars.provide`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from streams.embedded.jars import Jar
 
 
 class Repository:
-    """Serves the files it holds, remembers what it was asked for, and can be away or on a full disk."""
+    """Serves its files, records the requests, and can be unavailable or on a full disk."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.files = files

@@ -1,4 +1,4 @@
-"""NVIDIA's management library as the module `pynvml` shows it, with GPUs made by hand.
+"""Fakes NVIDIA's management library, as the module `pynvml` presents it, with GPUs that the test defines.
 
 Names, numbers, shapes of answers and the ways to refuse are those of nvidia-ml-py 13.615; a test holds the two together
 where the package is installed.
@@ -22,7 +22,7 @@ class NVMLError(Exception):
 
 @dataclass
 class FakeGpu:
-    """One GPU; None is what it does not support."""
+    """One GPU; a None is an unsupported value."""
 
     bus_id: str
     name: str = "NVIDIA H100 80GB HBM3"
@@ -34,7 +34,7 @@ class FakeGpu:
     """By NVML_AGGREGATE_ECC and NVML_VOLATILE_ECC."""
     replays: int | None = 3
     links: dict[int, dict[int, int]] = field(default_factory=dict)
-    """Error counters by link and kind; a link that is not here is none."""
+    """Error counters by link and kind; a missing link does not exist."""
     is_active: dict[int, bool] = field(default_factory=dict)
     fields: dict[tuple[int, int], int] = field(default_factory=dict)
     """Field values by field and link."""

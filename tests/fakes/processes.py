@@ -1,4 +1,4 @@
-"""Processes that never were: what the supervisor starts in its unit tests."""
+"""Fakes of the processes that the supervisor starts in its unit tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ class FakeProcess:
     stops: list[int | None] = field(default_factory=list)
 
     def request_stop(self) -> None:
-        """Nothing: it ends when `stop` waits for it."""
+        """Do nothing: the process ends when `stop` waits for it."""
 
     def stop(self) -> None:
         self.stops.append(self.pid)
@@ -24,14 +24,14 @@ class FakeProcess:
 
 @dataclass
 class FakeStarts:
-    """Starts processes, records them in order, and writes the output of a part."""
+    """Starts fake processes, records them in order, and writes the output of a part."""
 
     output: str = ""
     exit_code: int | None = None
     started: list[tuple[str, ...]] = field(default_factory=list)
     processes: list[FakeProcess] = field(default_factory=list)
     stops: list[int | None] = field(default_factory=list)
-    """The numbers of those that were stopped, in that order."""
+    """The numbers of the stopped processes, in order."""
 
     def __call__(self, command: Sequence[str], log: Path) -> FakeProcess:
         self.started.append(tuple(command))

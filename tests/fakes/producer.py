@@ -15,7 +15,7 @@ class Metadata:
 
 @dataclass
 class Producer:
-    """Keeps what is sent. Calls of `send` are numbered from 0."""
+    """Stores the sent records. Calls of `send` are numbered from 0."""
 
     fail: dict[int, BaseException] = field(default_factory=dict)
     """Deliveries that fail after they were accepted."""

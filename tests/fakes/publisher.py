@@ -1,4 +1,4 @@
-"""A publisher that keeps what it is given, as the messages that consumers would read."""
+"""A publisher that stores its records, as the messages that consumers would read."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Kind = TypeVar("Kind")
 
 
 class RecordingPublisher:
-    """Takes every record, or refuses all once `is_full`."""
+    """Accepts every record, or refuses all once `is_full`."""
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -22,7 +22,7 @@ class RecordingPublisher:
         self._came = asyncio.Event()
 
     def offer(self, record: Record, rows: int = 0) -> bool:
-        """Take it, unless full."""
+        """Accept the record, unless full."""
         if self.is_full:
             return False
         self.records.append(record)
@@ -31,7 +31,7 @@ class RecordingPublisher:
         return True
 
     def of(self, kind: type[Kind], device: str | None = None) -> list[Kind]:
-        """The messages of a kind, of one device or of all, in the order in which they came."""
+        """Return the messages of a kind, of one device or of all, in order of arrival."""
         return list(self._of(kind, device))
 
     def _of(self, kind: type[Kind], device: str | None) -> Iterator[Kind]:
@@ -40,7 +40,7 @@ class RecordingPublisher:
                 yield message
 
     async def until(self, holds: Callable[[], bool], within_s: float = 10.0) -> None:
-        """Wait until it holds; raises TimeoutError where it does not in time."""
+        """Wait until the condition is true; raise TimeoutError if it is not in time."""
         async with asyncio.timeout(within_s):
             while not holds():
                 self._came.clear()

@@ -1,4 +1,4 @@
-"""Stages of a few lines, whose results can be counted: what the runner does is tested with these."""
+"""Stages of a few lines with countable results, for tests of the runner."""
 
 from collections.abc import Sequence
 

@@ -1,8 +1,8 @@
-"""The way of a result from the engine to the client: a pipe that the engine writes its format into.
+"""Provides a pipe from the engine to the client, into which the engine writes a result in the client's format.
 
-`SELECT … INTO OUTFILE '/dev/fd/N'` lets the engine write one whole document of any format, block by block, while
-it computes; asked for a result in pieces, chdb makes a document of its own of each (a JSON per block).
-The kernel's bound on a pipe holds the engine back when a client reads slowly.
+`SELECT … INTO OUTFILE '/dev/fd/N'` makes the engine write one whole document of any format, block by block, while
+it computes; for a result in pieces, chdb makes a separate document of each piece (a JSON per block).
+The kernel's limit of a pipe blocks the engine while a client reads slowly.
 """
 
 import asyncio

@@ -113,7 +113,7 @@ def parse(raw: bytes) -> Statement:
 
 
 def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
-    """Return the INSERT whose data follows it, or None where a SELECT gives the data, or nothing is inserted."""
+    """Return an INSERT with its data after it; None if a SELECT provides the data, or nothing is inserted."""
     seen: list[Token] = []
     depth = 0
     inserts = selects = False
@@ -142,7 +142,7 @@ def _insert(raw: bytes, stream: Iterable[Token]) -> Statement | None:
 
 
 def _with_data(raw: bytes, head: Sequence[Token], selects: bool) -> Statement | None:
-    """`head` ends in FORMAT and its name; an INSERT … SELECT has data only where it reads input()."""
+    """Return an INSERT with data; `head` ends in FORMAT and its name. An INSERT … SELECT has data only with input()."""
     if selects and not any(token.name.lower() == "input" for token in head):
         return None
     data_at = head[-1].end
