@@ -13,7 +13,7 @@ class FakeKmsg:
         self._at = 0
         self.is_closed = False
 
-    def say(self, since_boot_us: int, message: str, priority: int = 6) -> None:
+    def write(self, since_boot_us: int, message: str, priority: int = 6) -> None:
         """Write a record."""
         self.put(f"{priority},{self._next},{since_boot_us},-;{message}\n".encode())
 

@@ -217,7 +217,7 @@ def test_of_a_ring_that_no_one_knows_only_the_newest_is_reported() -> None:
     ring = FakeKmsg()
     result: list[int] = []
     for since_s in (100, 200, 999):
-        ring.say(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
+        ring.write(since_s * 10**6, f"NVRM: Xid (PCI:0000:9b:00): {since_s}, x")
     log = KernelLog(
         Kmsg(ring, 1, None), Times(SetZero(BOOT_S * S)), KnownPorts("rdma"), RateLimiter(1.0, 20), CollectorMetrics(),
         lambda happening, _: result.append(happening.code), boot_id=1, of_device=True, not_before_ns=START_NS - 300 * S,

@@ -34,7 +34,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
             ring.rewind()
             return Kmsg(ring, BOOT, place)
 
-        return Log(lambda reports: ring.say(1, reports), open_ring)
+        return Log(lambda reports: ring.write(1, reports), open_ring)
     path = tmp_path / "kern.log"
 
     def write(reports: str) -> None:
@@ -82,10 +82,10 @@ def test_records_that_were_overwritten_are_counted() -> None:
     """By their numbers: the kernel reports only that some are gone."""
     ring = FakeKmsg(keeps=4)
     source = Kmsg(ring, BOOT, None)
-    ring.say(1, "m0")
+    ring.write(1, "m0")
     assert messages_of(source) == ["m0"]
     for n in range(1, 10):
-        ring.say(1, f"m{n}")
+        ring.write(1, f"m{n}")
     chunk = source.read(100)
     assert (len(chunk.lines), chunk.lost) == (4, 5)
 
@@ -93,7 +93,7 @@ def test_records_that_were_overwritten_are_counted() -> None:
 def test_a_ring_of_another_boot_is_read_from_its_beginning() -> None:
     """Its numbers start again: a position of the previous boot is invalid."""
     ring = FakeKmsg()
-    ring.say(1, "m0")
+    ring.write(1, "m0")
     source = Kmsg(ring, BOOT, Place(boot_id=BOOT + 1, sequence=500))
     assert not source.has_resumed and messages_of(source) == ["m0"]
     ring.rewind()
@@ -106,7 +106,7 @@ def test_records_that_are_none_are_refused_and_the_next_is_read() -> None:
     ring = FakeKmsg()
     for data in (b"hello", b"6,,1,-;m", b"6,x,1,-;m"):
         ring.put(data)
-    ring.say(1, "m3")
+    ring.write(1, "m3")
     chunk = Kmsg(ring, BOOT, None).read(100)
     assert (len(chunk.lines), chunk.refused) == (1, 3)
 
