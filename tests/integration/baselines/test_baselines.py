@@ -1,4 +1,4 @@
-"""Every contender, as a process of its own, on a real Kafka and a real ClickHouse."""
+"""Tests every baseline as a process of its own, on a real Kafka and a real ClickHouse."""
 
 import asyncio
 import time
@@ -20,15 +20,15 @@ from streams.wire import topics
 from streams.wire.topics import Topic
 from tests.fixtures.bench_reference_step import downs
 
-LOAD = Load(300, time.time_ns())  # gnmic's table forgets what is older than 30 days
+LOAD = Load(300, time.time_ns())  # gnmic's table drops rows that are older than 30 days
 
 
 class _Elsewhere(Baseline):
-    """Answers in a topic that no one reads: another test counts the program's own answers."""
+    """Sends its results to a topic that no other test reads, so that tests do not count each other's results."""
 
     @property
     def answers(self) -> Topic:
-        """See Contender."""
+        """See Baseline."""
         return replace(super().answers, name="bench.reading_only")
 
 
@@ -37,7 +37,7 @@ READING_ONLY = _Elsewhere("reading only", "aiokafka_loop", "", table="samples")
 
 @pytest.fixture(scope="module")
 def contest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
-    """A Kafka of this module's own, since contenders read the topic of samples whole."""
+    """Yield a Kafka for this module, because baselines read the whole topic of samples."""
     folder = tmp_path_factory.mktemp("peers")
     with EmbeddedKafka(KafkaParams(data=folder / "kafka")) as broker:
         kafka = KafkaSettings(bootstrap=broker.bootstrap)
@@ -50,8 +50,8 @@ def contest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
 
 
 @pytest.mark.parametrize("contender", BASELINES, ids=lambda one: one.program)
-def test_a_contender_finds_what_a_plain_reader_finds(contest: Comparison, contender: Baseline) -> None:
-    """Each reads its whole input, answers each crossing once or stores each row once, and reports its usage."""
+def test_a_baseline_finds_the_same_as_a_plain_reader(contest: Comparison, contender: Baseline) -> None:
+    """Each reads its whole input, sends each crossing once or stores each row once, and reports its usage."""
     if contender.is_isolated and not isinstance(contest.python, Path):
         pytest.skip("the baselines' environment is missing: `railsight bench baselines` installs it")
     assert contest.filled.crossed == downs(one.samples for one in LOAD.readings()) != set()
@@ -62,26 +62,26 @@ def test_a_contender_finds_what_a_plain_reader_finds(contest: Comparison, conten
     assert (run.disk_bytes > 0, run.server_cpu_s > 0) == (contender.stores, contender.stores)
 
 
-def test_a_contender_that_ends_early_is_wrong(contest: Comparison, tmp_path: Path) -> None:
-    """A process that ends normally without a tally has no cost but a reason."""
+def test_a_baseline_that_ends_early_is_wrong(contest: Comparison, tmp_path: Path) -> None:
+    """A process that ends normally without a tally has a reason instead of a cost."""
     run = replace(contest, folder=tmp_path).run(Baseline("silent", "step", ""))
     assert run.wrong == "ended with 0: no output"
 
 
-def test_a_contender_that_dies_is_wrong(contest: Comparison, tmp_path: Path) -> None:
+def test_a_baseline_that_fails_is_wrong(contest: Comparison, tmp_path: Path) -> None:
     """A storing baseline without a server fails, and its last line of output is reported."""
     run = replace(contest, folder=tmp_path).run(Baseline("storing nowhere", "row_per_value", ""))
     assert run.wrong.startswith("ended with 1: ")
 
 
-def test_a_contender_that_stores_nothing_is_wrong(contest: Comparison, tmp_path: Path) -> None:
-    """One that reads everything and stores none of it is found out by the rows of its table."""
+def test_a_baseline_that_stores_nothing_is_wrong(contest: Comparison, tmp_path: Path) -> None:
+    """A baseline that reads everything and stores nothing is detected by the rows of its table."""
     run = replace(contest, folder=tmp_path).run(READING_ONLY)
     assert run.wrong == f"0 rows stored of {contest.filled.port_samples:,}"
 
 
-def test_who_has_no_environment_is_missing(contest: Comparison) -> None:
-    """Without the peers' environment, those apart are not run and nothing is wrong."""
+def test_a_missing_environment_is_reported(contest: Comparison) -> None:
+    """Without their environment the isolated baselines are not run, and no error is reported."""
     alone = replace(contest, python=environment.NotInstalled("no index"))
     run = alone.run(next(one for one in BASELINES if one.is_isolated))
     assert (run.wrong, run.missing) == ("", "no index")

@@ -28,7 +28,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Client:
-    """Asks one server over plain HTTP."""
+    """Sends requests to one server over plain HTTP."""
 
     port: int
     headers: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Client:
             connection.close()
 
     def table(self, columns: str = "a Int32, b String", order: str = "a", more: str = "") -> str:
-        """Make a table of its own and return its name."""
+        """Create a table with a unique name and return the name."""
         name = f"t_{uuid.uuid4().hex[:12]}"
         made = self.ask(f"CREATE TABLE {name} ({columns}) ENGINE = MergeTree ORDER BY {order} {more}")
         assert made.status == 200, made.text

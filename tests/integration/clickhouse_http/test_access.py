@@ -81,14 +81,14 @@ def test_other_users_are_refused(client: Client, user: str, key: str) -> None:
     ],
 )
 def test_no_client_reaches_beyond_the_database(client: Client, sql: str) -> None:
-    """Files, processes and other hosts are refused, by the server or by the engine's grants."""
+    """Access to files, processes and other hosts is refused, by the server or by the engine's grants."""
     got = client.ask(sql)
     assert got.status >= 400, got.text
     assert got.code in {36, 60, 78, 81, 358, 497, 514}, got.text
 
 
-def test_the_default_database_cannot_be_lost(client: Client) -> None:
-    """Without it no connection could be opened: dropped, it is there again, and empty."""
+def test_a_dropped_default_database_is_recreated(client: Client) -> None:
+    """Without it no connection could be opened; it is recreated empty."""
     client.table()
     assert client.ask("DROP DATABASE default").status == 200
     assert client.ask("SHOW TABLES").text == ""

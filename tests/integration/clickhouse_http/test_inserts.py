@@ -63,8 +63,8 @@ COMPRESSED = {"gzip": gzip.compress, "deflate": zlib.compress, "lz4": lz4.frame.
 
 
 @pytest.mark.parametrize("encoding", COMPRESSED)
-def test_bodies_and_answers_are_compressed(client: Client, encoding: str) -> None:
-    """Content-Encoding of a request and Accept-Encoding for the answer, each by itself."""
+def test_bodies_and_responses_are_compressed(client: Client, encoding: str) -> None:
+    """Content-Encoding of a request and Accept-Encoding for the response are independent."""
     table = client.table()
     data = f"INSERT INTO {table} FORMAT CSV\n".encode() + b"".join(b'%d,"x"\n' % i for i in range(200_000))
     assert client.ask(COMPRESSED[encoding](data), headers={"Content-Encoding": encoding}).status == 200
@@ -82,7 +82,7 @@ def test_bodies_and_answers_are_compressed(client: Client, encoding: str) -> Non
 
 
 def test_clickhouses_own_compression_works_both_ways(client: Client) -> None:
-    """compress=1 and decompress=1, as clients without HTTP's compression use them."""
+    """Clients without HTTP compression use compress=1 and decompress=1."""
     encoder = ClickHouseBlockEncoder()
     packed = encoder.feed(b"SELECT number FROM numbers(300000)") + encoder.finish()
     got = client.ask(packed, decompress=1, compress=1)
@@ -90,8 +90,8 @@ def test_clickhouses_own_compression_works_both_ways(client: Client) -> None:
     assert (decoder.feed(got.body) + decoder.finish()).count(b"\n") == 300_000
 
 
-def test_our_checksums_are_the_engines(server: EmbeddedClickHouse, client: Client) -> None:
-    """Every compressed block that the engine wrote into a part carries the checksum that we compute."""
+def test_our_checksums_equal_those_of_the_engine(server: EmbeddedClickHouse, client: Client) -> None:
+    """Every compressed block that the engine wrote into a part has the checksum that we compute."""
     client.ask("CREATE TABLE sums (a UInt64, b String CODEC(NONE)) ENGINE = MergeTree ORDER BY a")
     for size in (1, 7, 15, 40, 130, 300, 1000, 5000):
         client.ask(f"INSERT INTO sums SELECT cityHash64(number), toString(number * number) FROM numbers({size})")
@@ -107,7 +107,7 @@ def test_our_checksums_are_the_engines(server: EmbeddedClickHouse, client: Clien
 
 
 def test_a_bad_row_inserts_nothing(client: Client) -> None:
-    """An INSERT that fails to parse leaves no rows of its block behind, and the server goes on."""
+    """An INSERT that fails to parse stores no rows of its block, and the server continues."""
     table = client.table()
     got = client.ask(f"INSERT INTO {table} FORMAT CSV\n1,x\nnope,y\n")
     assert got.status == 400
@@ -115,7 +115,7 @@ def test_a_bad_row_inserts_nothing(client: Client) -> None:
 
 
 def test_an_insert_may_select_from_its_data(client: Client) -> None:
-    """input() in an INSERT … SELECT, in any format, in a session too, and again."""
+    """input() in an INSERT … SELECT works in any format, in a session too, and repeatedly."""
     table = client.table()
     sql = f"INSERT INTO {table} SELECT a * 10, upper(b) FROM input('a Int32, b String') WHERE a > 1 FORMAT RowBinary"
     for session in ({}, {"session_id": "input"}, {"session_id": "input"}):
@@ -125,7 +125,7 @@ def test_an_insert_may_select_from_its_data(client: Client) -> None:
 
 
 def test_an_aborted_upload_inserts_nothing(client: Client) -> None:
-    """Half a body is no INSERT."""
+    """Half a body is not inserted."""
     table = client.table()
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
     connection.putrequest("POST", "/")

@@ -10,8 +10,8 @@ import pytest
 from tests.integration.clickhouse_http.plain import Client, until
 
 
-def test_health_is_answered_without_a_query(client: Client) -> None:
-    """/ping, /replicas_status and / return Ok; any other path is not found."""
+def test_health_needs_no_query(client: Client) -> None:
+    """/ping, /replicas_status and / respond Ok; any other path is not found."""
     for path in ("/ping", "/replicas_status", "/"):
         assert client.ask(method="GET", path=path).body == b"Ok.\n"
     assert client.ask(method="GET", path="/nothing").status == 404
@@ -43,8 +43,8 @@ def test_a_result_of_many_blocks_is_one_document(client: Client, name: str) -> N
     assert "2" in few
 
 
-def test_a_large_result_streams(client: Client) -> None:
-    """The first bytes of an endless result are there while it is computed; leaving it stops the query."""
+def test_a_large_result_is_streamed(client: Client) -> None:
+    """The first bytes of an endless result are sent while it is computed; a disconnect stops the query."""
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
     mark = f"n_{uuid.uuid4().hex}"
     connection.request("POST", "/", f"SELECT number AS {mark} FROM system.numbers")
@@ -60,8 +60,8 @@ def test_a_large_result_streams(client: Client) -> None:
     until(lambda: client.ask(running).text == "0", "the query outlives its client")
 
 
-def test_settings_are_the_querys_own(client: Client) -> None:
-    """A setting in the URL holds for one query; an unknown one is refused with the server's code."""
+def test_settings_apply_to_one_query(client: Client) -> None:
+    """A setting in the URL applies to one query; an unknown one is refused with the server's code."""
     assert client.ask("SELECT getSetting('max_threads')", max_threads=3).text == "3"
     assert client.ask("SELECT getSetting('max_block_size')", max_threads=3).text == "65409"
     unknown = client.ask("SELECT 1", no_such_setting=1)
@@ -86,8 +86,8 @@ def test_typed_parameters_are_values(client: Client) -> None:
     assert got.text == "a\\'; DROP TABLE x; --\\t$\t\\N\t['x','y']"
 
 
-def test_the_database_is_the_calls(client: Client) -> None:
-    """By parameter or header, and `default` without either."""
+def test_the_database_is_that_of_the_request(client: Client) -> None:
+    """The database is set by parameter or header, and is `default` without either."""
     asked = "SELECT currentDatabase()"
     assert client.ask(asked).text == "default"
     assert client.ask(asked, database="system").text == "system"
@@ -116,8 +116,8 @@ def test_the_database_is_the_calls(client: Client) -> None:
         ("SELECT 1; SELECT 2", 400, 62),
     ],
 )
-def test_errors_carry_the_servers_code_and_status(client: Client, sql: str, status: int, code: int) -> None:
-    """Clients decide by both; the memory of a query is bounded."""
+def test_errors_have_the_servers_code_and_status(client: Client, sql: str, status: int, code: int) -> None:
+    """Clients evaluate both; the memory of a query is bounded."""
     got = client.ask(sql)
     assert (got.status, got.code) == (status, code), got.text
     assert got.text.startswith(f"Code: {code}. DB::Exception: ")
@@ -125,7 +125,7 @@ def test_errors_carry_the_servers_code_and_status(client: Client, sql: str, stat
 
 
 def test_an_error_in_midstream_is_marked_in_the_body(client: Client) -> None:
-    """Sent data stays; the error follows between the marks with the tag of the header."""
+    """Sent data remains; the error follows between the marks with the tag of the header."""
     got = client.ask("SELECT throwIf(number = 5000000) FROM numbers(10000000)", max_block_size=1000)
     tag = got.headers["x-clickhouse-exception-tag"].encode()
     assert got.status == 200
@@ -140,8 +140,8 @@ def test_wait_end_of_query_keeps_the_status_correct(client: Client) -> None:
     assert (got.status, got.code) == (500, 395)
 
 
-def test_a_table_may_come_with_its_query(client: Client) -> None:
-    """External tables in a form, its fields parameters of the query."""
+def test_a_table_may_be_sent_with_its_query(client: Client) -> None:
+    """External tables are sent in a form, whose fields are parameters of the query."""
     form = (
         b'--x\r\nContent-Disposition: form-data; name="param_n"\r\n\r\n1\r\n'
         b'--x\r\nContent-Disposition: form-data; name="ext"; filename="e"\r\n\r\n1\tone\n2\ttwo\r\n--x--\r\n'
@@ -155,8 +155,8 @@ def test_a_table_may_come_with_its_query(client: Client) -> None:
     assert got.text == "two"
 
 
-def test_what_our_tables_need_is_there(client: Client) -> None:
-    """Deduplication by token, TTL, views, projections and ReplacingMergeTree, as the migrations use them."""
+def test_the_features_that_our_tables_use_exist(client: Client) -> None:
+    """The migrations use deduplication by token, TTL, views, projections and ReplacingMergeTree."""
     raw = client.table(
         "t DateTime, k String, v UInt64, PROJECTION p (SELECT k, sum(v) GROUP BY k)",
         "(k, t)",

@@ -41,10 +41,10 @@ def test_a_session_serves_one_query_at_a_time(client: Client) -> None:
     assert client.ask("SELECT 1", session_id=name).text == "1"
 
 
-def test_a_session_is_free_once_its_answer_ended(client: Client) -> None:
-    """Clients send the next query of a session as soon as they have read the last one's end."""
+def test_a_session_is_free_at_the_end_of_its_response(client: Client) -> None:
+    """Clients send the next query of a session as soon as they have received the end of the last response."""
     for _ in range(10):
-        # Slower than the answer is held back, so that it is streamed.
+        # Slower than the time of buffering, so that the response is streamed.
         slow = client.ask("SELECT sleepEachRow(0.15) FROM numbers(1)", session_id="again", max_block_size=1)
         assert "transfer-encoding" in slow.headers
         assert client.ask("SELECT 1", session_id="again").text == "1"

@@ -1,4 +1,4 @@
-"""A simulated fabric that really listens, and a collector that really reads it, for as long as a test."""
+"""Provides a simulated fabric on real sockets, and a collector that reads it, for the duration of a test."""
 
 import asyncio
 import random

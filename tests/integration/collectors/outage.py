@@ -92,7 +92,7 @@ def _write_state(path: Path, state: Acknowledgements) -> None:
 
 @contextmanager
 def running(bootstrap: str, folder: Path, state_file: Path, cadence_s: float) -> Iterator[subprocess.Popen[bytes]]:
-    """The collector as a process of its own, killed at the end where it still runs."""
+    """Yield the collector as a process of its own, which is killed at the end if it still runs."""
     command = [sys.executable, "-m", __name__, bootstrap, str(folder), str(state_file), str(cadence_s)]
     with state_file.with_suffix(".log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
         try:
@@ -112,11 +112,11 @@ class Outcome:
     twice_downstream: int
     records: int
     complaints: int
-    """Lines that the collectors logged: a few a second, however long Kafka is away."""
+    """Lines that the collectors logged: a few per second, however long Kafka is unavailable."""
 
 
 async def play(folder: Path, outage_s: float, cadence_s: float) -> Outcome:
-    """Run it all; the kill comes in the middle of the outage, and in the end what it left is sent once more."""
+    """Run the whole scenario: a kill in the middle of the outage; at the end, a copy of the old spool is sent again."""
     kafka = EmbeddedKafka(KafkaParams(data=folder / "kafka"))
     await asyncio.to_thread(kafka.start)
     try:
@@ -164,7 +164,7 @@ def _read_state(path: Path) -> Acknowledgements | None:
 
 
 async def _evaluate(bootstrap: str, state: tuple[Acknowledgements, ...], complaints: int) -> Outcome:
-    """Hold what Kafka has against what was promised, device by device."""
+    """Compare Kafka's content with the promised samples, device by device."""
     taken: dict[str, list[tuple[int, int]]] = defaultdict(list)
     downstream = SequenceDedup(window_ms=3_600_000)
     retained: list[tuple[str, int, int]] = []
@@ -195,7 +195,7 @@ async def _evaluate(bootstrap: str, state: tuple[Acknowledgements, ...], complai
 
 
 async def _read(bootstrap: str) -> list[Samples]:
-    """All that Kafka holds, in the order of each partition."""
+    """Return all messages in Kafka, in the order of each partition."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:

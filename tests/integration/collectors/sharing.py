@@ -1,4 +1,4 @@
-"""Forty simulated switches, and collectors in processes of their own that share them out through Kafka."""
+"""Runs forty simulated switches, and collectors in processes of their own that share them through Kafka."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ class Sharing:
         )  # fmt: skip
 
     def signal(self, name: str, number: signal.Signals) -> float:
-        """Send it; answers when."""
+        """Send the signal; return the time."""
         self.members[name].send_signal(number)
         return time.time()
 
@@ -59,16 +59,16 @@ class Sharing:
         }
 
     async def until(self, holds: Callable[[], bool], within_s: float) -> float:
-        """Wait until it holds; answers when it did."""
+        """Wait until the condition is true; return the time."""
         async with asyncio.timeout(within_s):
-            while not holds():  # noqa: ASYNC110 — what is waited for comes from other processes
+            while not holds():  # noqa: ASYNC110 — the condition depends on other processes
                 await asyncio.sleep(0.05)
         return time.time()
 
 
 @asynccontextmanager
 async def sharing(bootstrap: str, folder: Path) -> AsyncIterator[Sharing]:
-    """Run the fabric and note who reads it; members are the test's to start."""
+    """Run the fabric and record the reader of each device; the test starts the members."""
     await ensure_topics(KafkaSettings(bootstrap=bootstrap), [SAMPLES, EVENTS, FACTS, COLLECTOR_STATUS, TARGETS])
     clock = SystemClock()
     now_ns = clock.now_ns()

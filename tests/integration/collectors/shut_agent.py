@@ -1,4 +1,4 @@
-"""A host agent as it runs on its own machine, which prints each event: to be run in a network namespace."""
+"""Runs a host agent in a network namespace, as on a host of its own, and prints each event."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class Printing(Acknowledging):
 
 
 async def main(folder: Path) -> None:
-    """Until it is interrupted; what it keeps and the log that it reads are in the folder."""
+    """Run until interrupted; the folder has its state and its log."""
     (folder / "kern.log").touch()
     params = Params(
         device="here", kernel_log=folder / "kern.log", state_file=folder / "host.json", fabric=("rs*",), gpu=False,

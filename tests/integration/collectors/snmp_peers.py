@@ -1,4 +1,4 @@
-"""Programs that the SNMP tests talk to: snmpsim with the recordings, and net-snmp's clients."""
+"""Provides the programs that the SNMP tests use: snmpsim with the recordings, and net-snmp's clients."""
 
 import asyncio
 import bz2
@@ -20,7 +20,7 @@ USER, AUTH_SECRET, PRIVACY_SECRET = "rail", "authentic-secret", "private-secret"
 
 
 def program(name: str) -> str:
-    """Return its path; skips if it is not installed, fails in CI."""
+    """Return the program's path; skip if it is not installed, fail in CI."""
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
@@ -37,7 +37,7 @@ def free_port() -> int:
 
 
 def _write_sorted(packed: Path, folder: Path) -> None:
-    """Out-of-order files would end a walk early."""
+    """Write a recording in the order of its OIDs, because an unordered one would end a walk early."""
     lines = bz2.decompress(packed.read_bytes()).decode("utf-8", "surrogateescape").split("\n")
     whole = [line for line in lines if line.count("|") >= 2]
     whole.sort(key=lambda line: tuple(int(part) for part in line.partition("|")[0].split(".")))
@@ -47,7 +47,7 @@ def _write_sorted(packed: Path, folder: Path) -> None:
 
 @contextmanager
 def snmpsim(folder: Path) -> Iterator[int]:
-    """Serve the recordings, the community or context being the file's name; yields the port."""
+    """Serve the recordings, with the file's name as community or context; yield the port."""
     responder = program("snmpsim-command-responder")
     packed = sorted((DATA / "snmp").glob("*.snmprec.bz2"))
     if not packed:
@@ -75,7 +75,7 @@ def snmpsim(folder: Path) -> Iterator[int]:
 
 
 def _wait_for(port: int, process: "subprocess.Popen[bytes]") -> None:
-    """Indexing the recordings takes some seconds."""
+    """Wait until snmpsim responds; it indexes the recordings first, which takes some seconds."""
     for _ in range(60):
         assert process.poll() is None, "snmpsim ended"
         asked = [program("snmpget"), "-v2c", "-c", RECORDINGS[0], "-t", "1", "-r", "0", "-m", ""]
@@ -98,7 +98,7 @@ def walk(port: int, community: str, column: str) -> dict[str, str]:
 
 
 async def sent(*command: str) -> None:
-    """Run one of net-snmp's programs to its end; it must succeed."""
+    """Run one of net-snmp's programs to its end, without error."""
     process = await asyncio.create_subprocess_exec(
         program(command[0]), *command[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )

@@ -1,4 +1,4 @@
-"""The bridge between a real Kafka and itself: killed in the middle, shared by two, and read once."""
+"""Tests the bridge with a real Kafka: killed in the middle, shared by two, and read once."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ SPEC.start(params, client_options=spec["options"], partitions=Partitions(telemet
 
 @pytest.fixture
 async def bootstrap(tmp_path: Any) -> AsyncIterator[str]:
-    """A Kafka of this test's own, with our topics and a peer's of three partitions."""
+    """Yield a Kafka for this test, with our topics and an external one of three partitions."""
     with contextlib.ExitStack() as stack:
         broker = await asyncio.to_thread(stack.enter_context, EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")))
         admin = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
@@ -53,13 +53,13 @@ async def bootstrap(tmp_path: Any) -> AsyncIterator[str]:
 
 
 def line(device: int, number: int) -> bytes:
-    """A device's counter, which is the number of its reading."""
+    """Return a line with a device's counter, whose value is the number of its reading."""
     tags = f"source=leaf{device},name=Eth1,path=/interfaces/interface/state/counters"
     return f"ifcounters,{tags} in_octets={number}u {START_NS + number * 10**10}".encode()
 
 
 async def produce(bootstrap: str, numbers: range, pause_s: float = 0.0) -> None:
-    """Readings of every device, each device's in a partition of its own; a poisoned record now and then."""
+    """Send readings of every device, each device's in one partition, and some invalid records."""
     async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
         for number in numbers:
             for device in range(DEVICES):
@@ -70,7 +70,7 @@ async def produce(bootstrap: str, numbers: range, pause_s: float = 0.0) -> None:
 
 
 async def read(bootstrap: str, topic: Topic, done: Callable[[list[Any]], bool]) -> list[Any]:
-    """The messages of a topic, until they are enough."""
+    """Return the messages of a topic once `done` accepts them."""
     count = 1 if topic.scheme is PartitionScheme.SINGLE else PARTITIONS.telemetry
     found: list[Any] = []
     async with AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -113,12 +113,12 @@ def settings(bootstrap: str) -> dict[str, Any]:
 
 
 def start(bootstrap: str) -> "subprocess.Popen[bytes]":
-    """A bridge in a process of its own."""
+    """Start a bridge in a process of its own."""
     result = json.dumps({"params": settings(bootstrap), "options": {"bootstrap_servers": bootstrap}})
     return subprocess.Popen([sys.executable, "-c", START, result], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_reports_two_things(bootstrap: str) -> None:
+async def test_a_killed_bridge_loses_nothing_and_gives_no_identity_two_contents(bootstrap: str) -> None:
     """After a SIGKILL under load, the next one sends the unacknowledged messages again, under the same identities."""
     process = start(bootstrap)
     try:
@@ -142,7 +142,7 @@ async def test_killed_in_the_middle_nothing_is_missing_and_no_identity_reports_t
 
 @asynccontextmanager
 async def bridging(bootstrap: str) -> AsyncIterator[None]:
-    """A bridge in this process."""
+    """Run a bridge in this process."""
     core = Core(client_options={"bootstrap_servers": bootstrap}, partitions=PARTITIONS)
     work = asyncio.create_task(run(Params.model_validate(settings(bootstrap)), core))
     try:
@@ -181,8 +181,8 @@ async def test_one_reading_is_printed_without_a_group(bootstrap: str) -> None:
     ]
 
 
-async def test_what_cannot_start_reports_why() -> None:
-    """Without topics, without Kafka, and with a spool that it has no use for."""
+async def test_a_failed_start_reports_the_reason() -> None:
+    """The bridge has no topics, no Kafka, or a spool that it does not support."""
     core = Core(client_options={"bootstrap_servers": "127.0.0.1:1"})
     with pytest.raises(Misconfigured, match="topics"):
         await run(Params(), core)

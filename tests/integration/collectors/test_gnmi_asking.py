@@ -1,4 +1,4 @@
-"""Devices that refuse, that ask who is there, and that send what is no gNMI: over real gRPC."""
+"""Tests devices that refuse paths, that require a login, and that send invalid gNMI, over real gRPC."""
 
 from contextlib import AsyncExitStack
 
@@ -22,7 +22,7 @@ def capabilities(*encodings: gnmi_pb2.Encoding.ValueType) -> gnmi_pb2.Capability
 
 
 def response(**values: str) -> gnmi_pb2.SubscribeResponse:
-    """One port of a device that has no clock."""
+    """Return one port of a device that has no clock."""
     response = gnmi_pb2.SubscribeResponse()
     response.update.prefix.CopyFrom(to_message(from_text("/interfaces/interface[name=e1]/state")))
     for name, value in values.items():
@@ -32,12 +32,12 @@ def response(**values: str) -> gnmi_pb2.SubscribeResponse:
 
 
 def asked(request: gnmi_pb2.SubscribeRequest) -> dict[str, int]:
-    """The mode of each path."""
+    """Return the mode of each path."""
     return {"/" + "/".join(step.name for step in one.path.elem): one.mode for one in request.subscribe.subscription}
 
 
-async def test_on_change_that_is_refused_is_sampled_and_a_path_that_is_refused_is_left_out() -> None:
-    """One refusal refuses a whole subscription: what the device takes of it is found path by path."""
+async def test_a_refused_on_change_is_sampled_and_a_refused_path_is_left_out() -> None:
+    """One refused path refuses a whole subscription, so the accepted paths are found one by one."""
     ethernet = "/interfaces/interface/ethernet/state/counters"
     refuses = {(OPER, gnmi_pb2.ON_CHANGE), (ethernet, gnmi_pb2.SAMPLE), (ethernet, gnmi_pb2.ON_CHANGE)}
     device = Replay(
@@ -58,7 +58,7 @@ async def test_on_change_that_is_refused_is_sampled_and_a_path_that_is_refused_i
     assert streams[-1].subscribe.subscription[0].sample_interval == 10**9
 
 
-async def test_a_device_without_the_container_of_counters_is_asked_for_the_state_above_it() -> None:
+async def test_a_device_without_the_container_of_counters_is_asked_for_its_parent() -> None:
     """The alternative of a path is tried after both of its modes."""
     refuses = {(COUNTERS, gnmi_pb2.SAMPLE), (COUNTERS, gnmi_pb2.ON_CHANGE)}
     device = Replay([response(counters__in_octets="5")], capabilities(gnmi_pb2.ASCII), frozenset(refuses))
@@ -80,8 +80,8 @@ async def test_a_device_without_the_container_of_counters_is_asked_for_the_state
         ({}, {}),
     ],
 )
-async def test_a_login_is_shown_to_the_device(login: dict[str, str], shown: dict[str, str]) -> None:
-    """A token, or a user and password, in the metadata of each call."""
+async def test_a_login_is_sent_to_the_device(login: dict[str, str], shown: dict[str, str]) -> None:
+    """Each call has a token, or a user and password, in its metadata."""
     device = Replay([response(counters__in_octets="5")])
     async with replaying(device) as address:
         params = Params.model_validate({"targets": [{"name": "d", "address": address}], "cadence_s": 1} | login)
@@ -91,8 +91,8 @@ async def test_a_login_is_shown_to_the_device(login: dict[str, str], shown: dict
     assert {key: value for key, value in device.metadata[0].items() if key in names} == shown
 
 
-async def test_what_is_no_gnmi_is_counted_and_harms_no_one() -> None:
-    """Bytes that are no message, and a message past the bound: other devices are read, and so is what follows."""
+async def test_invalid_gnmi_is_counted_and_other_devices_are_read() -> None:
+    """With invalid bytes and a message past the limit, other devices and the following messages are read."""
     good, whole = Replay([response(counters__in_octets="5")]), response(counters__in_octets="7").SerializeToString()
     garbage = [b"\xff\xff\xff", b"\x0a\x7f", whole]
     huge = [b"\x0a" * (1 << 20)]

@@ -40,14 +40,14 @@ _FIELD = re.compile(r'((?:\\.|[^=,\\])+)=("(?:\\.|[^"\\])*"|[^,]*),?')
 
 
 def on_purpose() -> list[tuple[str, str]]:
-    """(case, field) as globs: the rows of the page's table of what is left out on purpose."""
+    """(case, field) as globs: the rows of the page's table of intended omissions."""
     table = PAGE.read_text().partition("## Comparison with Telegraf")[2]
     rows = re.findall(r"^\| `([^`]+)` \| ((?:`[^`]+`(?:, )?)+) \| [^|]{20,} \|$", table, re.MULTILINE)
     return [(case, field) for case, fields in rows for field in re.findall(r"`([^`]+)`", fields)]
 
 
 def lines(case: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """(tags, fields) of each of Telegraf's lines."""
+    """Return (tags, fields) of each of Telegraf's lines."""
     for line in (TELEGRAF / case / "expected.out").read_text().splitlines():
         series, _, rest = line.partition(" ")
         fields, _, _ = rest.rpartition(" ")
@@ -56,7 +56,7 @@ def lines(case: str) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
 
 
 def expected(case: str) -> dict[tuple[str, str], float]:
-    """(port, metric) of every value of Telegraf's that the catalogue names, of ports."""
+    """Return (port, metric) of every value of Telegraf's ports that the catalog contains."""
     found: dict[tuple[str, str], float] = {}
     left = [fields for known, fields in on_purpose() if known == case]
     for tags, result in lines(case):
@@ -98,7 +98,7 @@ async def printed() -> tuple[dict[str, dict[tuple[str, str], float]], str]:
     return found, errors.decode()
 
 
-async def test_every_value_of_the_peers_that_the_catalogue_names_is_ours() -> None:
+async def test_every_catalogued_value_of_telegraf_is_read() -> None:
     """Values and ports agree in both directions: nothing is missing and nothing is added."""
     found, errors = await printed()
     for case in CASES:
@@ -110,7 +110,7 @@ async def test_every_value_of_the_peers_that_the_catalogue_names_is_ours() -> No
     assert sum(len(rows) for rows in found.values()) >= 30
 
 
-def test_the_table_of_what_differs_names_only_what_is_there() -> None:
+def test_every_documented_difference_occurs() -> None:
     """Every row of the page occurs in a recording, so that no exception is unused."""
     fields = {case: {name for _, result in lines(case) for name in result} for case in CASES}
     unused = [row for row in on_purpose() if not any(fnmatchcase(name, row[1]) for name in fields[row[0]])]

@@ -1,4 +1,4 @@
-"""The host agent as it runs: on the logs of a simulated fabric, on a real Kafka, and on this machine's own log."""
+"""Tests the running host agent: on the logs of a simulated fabric, on a real Kafka, and on this machine's own log."""
 
 import asyncio
 import contextlib
@@ -41,11 +41,11 @@ SHAPE = demo_fabric.DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=1)
 HOST = "pod1-host1"
 S = 10**9
 CLOSE_NS = S // 2
-"""A line is written and read within a tenth of a second each, and dated to within that."""
+"""A line is written and read within a tenth of a second each, and its time is that exact."""
 
 
 def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> DemoWorld:
-    """One host, its leaves and a spine, with these faults."""
+    """Return one host, its leaves and a spine, with these faults."""
     inventory = demo_fabric.inventory(SHAPE, now_ns)
     return DemoWorld(
         inventory, faulty({link.a_port: link for link in inventory.links if link.a_device == HOST}), 1, now_ns
@@ -54,7 +54,7 @@ def world_of(now_ns: int, faulty: Callable[[dict[str, Link]], list[Fault]]) -> D
 
 @asynccontextmanager
 async def listening(sysfs: SysfsWriter, log: KernelLogWriter, folder: Path) -> AsyncIterator[RecordingPublisher]:
-    """The agent of the host, as it runs."""
+    """Run the agent of the host."""
     retained = RecordingPublisher()
     params = Params(
         device=HOST, root=sysfs.root(HOST), kernel_log=log.file(HOST), log_poll_s=0.05, cadence_s=0.5,
@@ -95,8 +95,8 @@ async def test_a_flap_is_reported_as_it_happens(tmp_path: Path) -> None:
         assert abs(event.at_ns - at_ns) < CLOSE_NS and event.at_ns <= event.received_at_ns
 
 
-async def test_a_host_that_reboots_reports_of_another_boot(tmp_path: Path) -> None:
-    """Its clock begins at 0, and its links come up when it does."""
+async def test_a_reboot_of_a_host_gives_another_boot(tmp_path: Path) -> None:
+    """Its clock begins at 0, and its links come up when the host does."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     away = Interval(now_ns + 2 * S, now_ns + 4 * S)
@@ -116,7 +116,7 @@ async def test_a_host_that_reboots_reports_of_another_boot(tmp_path: Path) -> No
 
 
 def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
-    """A healthy host has none."""
+    """A healthy host has no log lines."""
     start_ns = 1_700_000_000 * S
 
     def faulty(link: dict[str, Link]) -> list[Fault]:
@@ -146,7 +146,7 @@ def test_the_log_of_the_world_is_the_same_in_one_piece_and_in_many() -> None:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker of its own: the topics have their real names."""
+    """Yield a broker for this module, because the topics have their real names."""
     with EmbeddedKafka(KafkaParams(data=tmp_path_factory.mktemp("kafka"))) as running:
         yield running.bootstrap
 
@@ -175,22 +175,22 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
                     events = [decode(EVENTS, record.value, record.headers) for record in records]
                     codes.extend(event.code for event in events if isinstance(event, Event))
 
-    def say(*numbers: int) -> None:
+    def write(*numbers: int) -> None:
         with log.open("a") as file:
             file.writelines(f"2026-01-02T03:04:05Z gpu17 kernel: NVRM: Xid (PCI:0000:9b:00): {n}, x\n" for n in numbers)
 
     try:
         for turn in range(3):
             work = asyncio.create_task(run(params, core))
-            async with asyncio.timeout(30):  # the first reads on from where it found the end
+            async with asyncio.timeout(30):  # the first reads on from the end that it found
                 while not params.state_file.exists():  # noqa: ASYNC110 — the agent writes it without notification
                     await asyncio.sleep(0.05)
-            say(10 * turn + 1, 10 * turn + 2)
+            write(10 * turn + 1, 10 * turn + 2)
             await until(4 * turn + 2)
             work.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await work
-            say(10 * turn + 3, 10 * turn + 4)
+            write(10 * turn + 3, 10 * turn + 4)
         work = asyncio.create_task(run(params, core))
         await until(12)
         work.cancel()
@@ -203,8 +203,8 @@ async def test_over_a_restart_every_event_is_in_kafka_once(tmp_path: Path, broke
     assert codes == [10 * turn + n for turn in range(3) for n in (1, 2, 3, 4)]
 
 
-def test_this_machines_own_log_is_read_whole() -> None:
-    """Every record is understood, and none is of the future."""
+def test_the_log_of_this_machine_is_read_completely() -> None:
+    """Every record is parsed, and none has a time in the future."""
     try:
         source = kmsg_of(Path("/dev/kmsg"), 1, None)
     except Reject as error:

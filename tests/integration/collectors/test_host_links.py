@@ -1,4 +1,4 @@
-"""The host agent in a network namespace, in which ports are administratively shut and enabled."""
+"""Tests the host agent in a network namespace, in which ports are administratively shut and enabled."""
 
 import asyncio
 import contextlib
@@ -31,18 +31,18 @@ class Space:
         self.name = f"rs-{uuid.uuid4().hex[:8]}"
 
     def ip(self, *lines: str) -> None:
-        """Run `ip` commands in it, one after the other."""
+        """Run `ip` commands in the namespace, one after the other."""
         given = "".join(f"{line}\n" for line in lines).encode()
         subprocess.run(["ip", "-n", self.name, "-batch", "-"], input=given, check=True, capture_output=True)
 
     def add(self, port: str) -> None:
-        """A netdev with a far end; both are disabled."""
+        """Create a netdev with a far end; both are disabled."""
         self.ip(f"link add {port} type veth peer name far{port}")
 
 
 @pytest.fixture
 def space() -> Iterator[Space]:
-    """A namespace of this test, with its own sysfs for processes in it."""
+    """Yield a namespace for this test, in which processes see its own sysfs."""
     made = Space()
     if shutil.which("ip") is None:
         pytest.skip("iproute2 is not installed")
@@ -64,17 +64,17 @@ def space() -> Iterator[Space]:
 
 
 class Agent:
-    """One that runs, and what it printed."""
+    """A running agent and the events that it prints."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
 
     async def events(self, count: int) -> list[tuple[str, str]]:
-        """Kind and port of the next so many events."""
+        """Return kind and port of the next `count` events."""
         return [(event["kind"], event["port"]) for event in [await self.event() for _ in range(count)]]
 
     async def event(self) -> dict[str, Any]:
-        """The next one."""
+        """Return the next event."""
         assert self.process.stdout is not None
         async with asyncio.timeout(WITHIN_S):
             line = await self.process.stdout.readline()
@@ -83,13 +83,13 @@ class Agent:
         return result
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it one."""
+        """Send a signal to the agent."""
         self.process.send_signal(number)
 
 
 @asynccontextmanager
 async def agent_in(space: Space, folder: Path) -> AsyncIterator[Agent]:
-    """The agent of the namespace, from its start to an orderly end."""
+    """Run the agent in the namespace, from its start to its regular end."""
     program = [sys.executable, "-m", "tests.integration.collectors.shut_agent", str(folder)]
     process = await asyncio.create_subprocess_exec(
         "ip", "netns", "exec", space.name, *program, stdout=asyncio.subprocess.PIPE
@@ -105,7 +105,7 @@ async def agent_in(space: Space, folder: Path) -> AsyncIterator[Agent]:
         await process.wait()
 
 
-async def test_who_shuts_a_port_is_reported(space: Space, tmp_path: Path) -> None:
+async def test_a_shut_port_is_reported(space: Space, tmp_path: Path) -> None:
     """Each change is reported once, with its time, and no other netdev; a removed netdev gives no event."""
     space.add("rs1")
     space.ip("link set rs0 up")
@@ -125,8 +125,8 @@ async def test_who_shuts_a_port_is_reported(space: Space, tmp_path: Path) -> Non
         assert await agent.events(1) == [("ADMIN_DOWN", "rs2")]
 
 
-async def test_over_a_restart_what_turned_meanwhile_is_reported(space: Space, tmp_path: Path) -> None:
-    """And nothing is repeated."""
+async def test_changes_during_a_restart_are_reported(space: Space, tmp_path: Path) -> None:
+    """The states that did not change are not reported again."""
     space.add("rs1")
     async with agent_in(space, tmp_path) as agent:
         assert sorted(await agent.events(2)) == [("ADMIN_DOWN", "rs0"), ("ADMIN_DOWN", "rs1")]
@@ -137,8 +137,8 @@ async def test_over_a_restart_what_turned_meanwhile_is_reported(space: Space, tm
         assert await agent.events(1) == [("ADMIN_UP", "rs0")]
 
 
-async def test_more_messages_than_the_kernel_keeps_lose_no_state(space: Space, tmp_path: Path) -> None:
-    """An agent that stands still while thousands come, and the one that matters after them."""
+async def test_an_overflow_of_the_kernels_buffer_loses_no_state(space: Space, tmp_path: Path) -> None:
+    """The agent is suspended during thousands of messages and the relevant one after them."""
     space.add("rs1")
     space.ip("link set rs0 up")
     async with agent_in(space, tmp_path) as agent:
@@ -150,8 +150,8 @@ async def test_more_messages_than_the_kernel_keeps_lose_no_state(space: Space, t
         assert (found["kind"], found["port"], found["detail"]) == ("ADMIN_DOWN", "rs0", "rs0 was found disabled")
 
 
-def test_only_the_kernel_is_believed() -> None:
-    """Another process may write to the socket as well."""
+def test_messages_of_other_processes_are_ignored() -> None:
+    """Any process may write to the socket."""
     forged = message(index=1, length=LINK_BYTES)
     with (
         contextlib.closing(Rtnetlink()) as listener,

@@ -1,4 +1,4 @@
-"""`collect nic` and `collect host` on the machine that runs the tests, whatever it has."""
+"""Tests `collect nic` and `collect host` on the machine that runs the tests, whatever its hardware."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[3] / "deploy/examples/collectors.toml"
 @pytest.mark.parametrize("kind", ["nic", "host"])
 @pytest.mark.parametrize("settings", [(), ("--config", str(EXAMPLE))])
 def test_a_reading_is_lines_of_json_and_no_error(kind: str, settings: tuple[str, ...]) -> None:
-    """Existing ports, links and GPUs are published by this host's name; missing ones are not."""
+    """Existing ports, links and GPUs are published under this host's name; missing ones are not."""
     command = [sys.executable, "-m", "streams.cli.main", "collect", kind, *settings, "--once", "--print"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr

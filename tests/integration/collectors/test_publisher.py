@@ -1,4 +1,4 @@
-"""The publisher on a real Kafka: order, partitions, refusals, and a broker that starts late and stops."""
+"""Tests the publisher with a real Kafka: order, partitions, refusals, and a broker that starts late and stops."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def make(bootstrap: str, *names: str, partitions: int = PARTITIONS) -> Non
 
 
 async def read(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
-    """Every value of a topic, by partition, in order."""
+    """Return every value of a topic, by partition, in order."""
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
     await consumer.start()
     try:
@@ -66,7 +66,7 @@ def record(topic: Topic, device: str, number: int, size: int = 0) -> Record:
     return Record(topic, device.encode(), f"{device} {number}".encode() + b"." * size, (), device)
 
 
-async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
+async def test_records_arrive_in_order_in_the_partition_of_their_device(
     kafka: Broker, topic_name: Callable[[str], str], tmp_path: Path
 ) -> None:
     """Each device's records keep their order, in the partition of its name; acknowledged ones are counted."""
@@ -89,7 +89,7 @@ async def test_what_is_offered_arrives_in_order_in_its_devices_partition(
 async def test_a_topic_of_another_number_of_partitions_is_refused(
     kafka: Broker, topic_name: Callable[[str], str]
 ) -> None:
-    """A device's partition is a promise to every consumer, so nothing is written."""
+    """Every consumer relies on a device's partition, so nothing is written."""
     topic = topic_of(topic_name("wrong"))
     await make(kafka.bootstrap, topic.name, partitions=PARTITIONS + 1)
     async with KafkaPublisher(core(kafka.bootstrap), CollectorMetrics()) as publisher:
@@ -98,10 +98,8 @@ async def test_a_topic_of_another_number_of_partitions_is_refused(
             await publisher.failed()
 
 
-async def test_a_record_that_kafka_never_takes_holds_up_nothing(
-    kafka: Broker, topic_name: Callable[[str], str]
-) -> None:
-    """It is counted as rejected, and what follows goes out."""
+async def test_a_record_that_kafka_refuses_blocks_no_other(kafka: Broker, topic_name: Callable[[str], str]) -> None:
+    """The record is counted as rejected, and the following ones are sent."""
     topic, metrics = topic_of(topic_name("large")), CollectorMetrics()
     await make(kafka.bootstrap, topic.name)
     async with KafkaPublisher(core(kafka.bootstrap), metrics) as publisher:
@@ -114,7 +112,7 @@ async def test_a_record_that_kafka_never_takes_holds_up_nothing(
     assert sorted(chain(*(await read(kafka.bootstrap, topic.name)).values())) == [b"leaf1 1", b"leaf1 3"]
 
 
-async def test_nothing_acknowledged_is_lost_while_kafka_comes_late_and_goes_away(tmp_path: Path) -> None:
+async def test_acknowledged_records_survive_a_late_start_and_an_outage_of_kafka(tmp_path: Path) -> None:
     """Records that fit the buffer arrive later, in order; beyond its limit the newest are refused and counted."""
     embedded, topic, metrics = (
         EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")),

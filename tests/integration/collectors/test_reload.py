@@ -1,4 +1,4 @@
-"""Targets that come and go while the collector runs, over real gRPC."""
+"""Tests targets that are added and removed while the collector runs, over real gRPC."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ def write(path: Path, addresses: dict[str, str]) -> None:
     fresh.replace(path)
 
 
-async def test_a_targets_file_that_changed_changes_who_is_read(tmp_path: Path) -> None:
+async def test_a_changed_targets_file_changes_the_targets(tmp_path: Path) -> None:
     """One is added, one is removed, and the third keeps its connection; a broken file changes nothing."""
     path = tmp_path / "targets.json"
     async with running(cadence_s=0.5) as fabric:

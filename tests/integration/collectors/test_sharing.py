@@ -1,4 +1,4 @@
-"""Collectors divide targets by Kafka's group protocol: those of a dead member move, a paused one stops reading."""
+"""Tests sharing by Kafka's group protocol: targets of a killed member move, a paused member stops reading."""
 
 import asyncio
 import signal
@@ -19,12 +19,12 @@ from tests.integration.collectors.sharing import CADENCE_S, SESSION_S, Sharing, 
 from tests.integration.fixtures_kafka import Broker
 
 SLACK_S = 1.5
-"""For a machine of two cores that runs all of this: processes, a broker and forty switches."""
+"""Margin for a machine of two cores that runs all processes, a broker and forty switches."""
 START_S = 40.0
 
 
 async def shared_by_two(now: Sharing) -> None:
-    """Start two, and wait until each reads its own targets and no target has two readers."""
+    """Start two members, and wait until each reads its own targets and no target has two readers."""
     now.start("a")
     now.start("b")
 
@@ -39,7 +39,7 @@ async def shared_by_two(now: Sharing) -> None:
 async def test_the_targets_of_a_killed_collector_are_read_within_the_session_and_a_cadence(
     kafka: Broker, tmp_path: Path
 ) -> None:
-    """All forty and more are read again by the other, and no two read one meanwhile."""
+    """All targets are read again by the other member, and none has two readers meanwhile."""
     async with sharing(kafka.bootstrap, tmp_path) as now:
         assert len(now.devices) >= 40
         await shared_by_two(now)
@@ -55,8 +55,8 @@ async def test_the_targets_of_a_killed_collector_are_read_within_the_session_and
         assert max(first_s.values()) - killed_s <= bound_s + SLACK_S
 
 
-async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Broker, tmp_path: Path) -> None:
-    """It wakes long after its session: its devices are the other's, and after a moment are read by one again."""
+async def test_a_collector_that_was_paused_stops_reading_its_lost_targets(kafka: Broker, tmp_path: Path) -> None:
+    """It resumes long after its session: its devices are the other's, and soon each has one reader again."""
     async with sharing(kafka.bootstrap, tmp_path) as now:
         await shared_by_two(now)
         paused_s = now.signal("a", signal.SIGSTOP)
@@ -64,7 +64,7 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
             lambda: all(who == {"b"} for who in now.readers(paused_s + 0.5).values()), SESSION_S + CADENCE_S + 10
         )
         woken_s = now.signal("a", signal.SIGCONT)
-        # It takes part again: the group rebalances, and each device has one reader once more.
+        # It rejoins: the group rebalances, and each device has one reader again.
         await now.until(
             lambda: (
                 set().union(*now.readers(woken_s + SESSION_S).values()) == {"a", "b"}
@@ -79,8 +79,8 @@ async def test_a_collector_that_was_paused_stops_reading_what_it_lost(kafka: Bro
         assert lost and all(overlapping[device] == {"b"} for device in lost)
 
 
-async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) -> None:
-    """It cannot reassign them either: readings go to the spool meanwhile."""
+async def test_an_unavailable_kafka_removes_no_shard(tmp_path: Path) -> None:
+    """It cannot reassign targets either, and readings go to the spool meanwhile."""
     embedded, emitted = EmbeddedKafka(KafkaParams(data=tmp_path / "kafka")), list[frozenset[int]]()
     await asyncio.to_thread(embedded.start)
     try:
@@ -103,7 +103,7 @@ async def test_a_kafka_that_does_not_answer_takes_no_shard_away(tmp_path: Path) 
 
 
 async def test_a_targets_topic_of_another_number_of_partitions_is_refused(kafka: Broker) -> None:
-    """A target's shard is a promise to the other members."""
+    """The other members rely on a target's shard."""
     await ensure_topics(KafkaSettings(bootstrap=kafka.bootstrap), [TARGETS])
     core = Core(client_options={"bootstrap_servers": kafka.bootstrap}, partitions=Partitions(telemetry=5))
     with pytest.raises(Misconfigured, match="8 partitions where 5"):
