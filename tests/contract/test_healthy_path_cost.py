@@ -40,9 +40,9 @@ DECODE_OBJECTS = 9
 OTHER_DECODE_CALLS = 8
 FETCHED_CALLS_A_BATCH = 40
 MEASURE_CALLS = 40
-MEASURE_CALLS_A_BATCH = 110
+MEASURE_CALLS_A_BATCH = 115
 CLOSING_CALLS = 43
-CLOSING_CALLS_A_BATCH = 215
+CLOSING_CALLS_A_BATCH = 220
 """In a batch in which a minute of each of its devices is final: one in six at a cadence of 10 s.
 
 What a message costs more then is to know which of its ports are rails.

@@ -5,7 +5,7 @@ are compared as arrays; the state is the rows that are beyond their limit only. 
 over it, as in transitions.py: whether it is beyond follows from its own message alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,31 +41,28 @@ class LevelLimit:
 
 
 class LevelMonitor(Monitor):
-    """Holds the rows beyond their limit by device and place. Only devices of kind `device_kind` are compared."""
+    """Holds the rows beyond their limit by device and place; rows of one kind have one limit.
+
+    Only devices of kind `device_kind` are compared.
+    """
 
     def __init__(self, name: str, limits: Iterable[LevelLimit], device_kind: str) -> None:
         self.name = name
-        self._limits = tuple(limits)
+        self._limits = {limit.kind: limit for limit in limits}
         self._device_kind = device_kind
         self._beyond: dict[str, set[Place]] = {}
 
     def is_relevant(self, batch: MessageBatch) -> bool:
-        return any(self._applies(limit, batch.row_kind, batch.gauges.mapping.position_of) for limit in self._limits)
-
-    @staticmethod
-    def _applies(limit: LevelLimit, kind: RowKind, position_of: Mapping[tuple[Metric, int], int]) -> bool:
-        return limit.kind is kind and (limit.metric, NO_INDEX) in position_of
+        limit = self._limits.get(batch.row_kind)
+        return limit is not None and (limit.metric, NO_INDEX) in batch.gauges.mapping.position_of
 
     def process(self, batch: MessageBatch, topology: Topology) -> Iterator[NumberedSymptom]:
-        position_of = batch.gauges.mapping.position_of
-        for limit in self._limits:
-            if not self._applies(limit, batch.row_kind, position_of):
-                continue
-            position = position_of[limit.metric, NO_INDEX]
-            levels = batch.gauges.values[:, position]
-            hot = levels >= limit.limit
-            if self._beyond or np.count_nonzero(hot):
-                yield from self._changes(batch, topology, limit, position, _unlike_peers(levels, hot, limit))
+        limit = self._limits[batch.row_kind]
+        position = batch.gauges.mapping.position_of[limit.metric, NO_INDEX]
+        levels = batch.gauges.values[:, position]
+        hot = levels >= limit.limit
+        if self._beyond or np.count_nonzero(hot):
+            yield from self._changes(batch, topology, limit, position, _unlike_peers(levels, hot, limit))
 
     def _changes(
         self, batch: MessageBatch, topology: Topology, limit: LevelLimit, position: int, beyond: Mask
@@ -108,32 +105,36 @@ class LevelMonitor(Monitor):
         message = late.message
         samples, store = message.samples, message.slot.block.gauges
         mapping = store.mapping(samples.gauges)
-        if mapping is None or not self._is_compared(samples, topology):
+        limit = self._limits.get(samples.row_kind)
+        if mapping is None or limit is None or (limit.metric, NO_INDEX) not in mapping.position_of:
             return
-        for limit in self._limits:
-            if not self._applies(limit, samples.row_kind, mapping.position_of):
-                continue
-            position = mapping.position_of[limit.metric, NO_INDEX]
-            levels = samples.gauges.values[position][None]
-            beyond = _unlike_peers(levels, levels >= limit.limit, limit)[0]
-            for row in np.flatnonzero(~np.isnan(levels[0])).tolist():
-                yield from self._divide(late, topology, limit, (row, int(mapping.columns[position])), bool(beyond[row]))
+        if not self._is_compared(samples, topology):
+            return
+        position = mapping.position_of[limit.metric, NO_INDEX]
+        levels = samples.gauges.values[position][None]
+        beyond = _unlike_peers(levels, levels >= limit.limit, limit)[0]
+        for row in np.flatnonzero(~np.isnan(levels[0])).tolist():
+            own = LevelState(
+                limit.metric, bool(beyond[row]), limit.limit, float(levels[0, row]), float(np.nanmedian(levels))
+            )
+            yield from self._divide(late, topology, limit, (row, int(mapping.columns[position])), own)
 
     def _divide(
-        self, late: LateMessage, topology: Topology, limit: LevelLimit, cell: tuple[int, int], is_beyond: bool
+        self, late: LateMessage, topology: Topology, limit: LevelLimit, cell: tuple[int, int], own: LevelState
     ) -> Iterator[NumberedSymptom]:
-        """Yield the symptoms of a late reading of one cell (row, stored column)."""
+        """Yield the symptoms of a late reading of one cell (row, stored column); `own` is the state that it shows."""
         row, column = cell
         message, samples = late.message, late.message.samples
         key = (limit.metric, NO_INDEX), samples.row[row]
         newest = _place(samples, limit, row) in self._beyond.get(samples.device, ())
-        if not (is_beyond or newest or key in message.slot.history.transitions):
+        if not (own.is_beyond or newest or key in message.slot.history.transitions):
             return
         if message.at_ns >= message.slot.block.gauges.time(message.slot.index, column, int(late.rows[row])):
             return
-        for step in split_transitions(late, key, row, is_beyond, newest):
+        for step in split_transitions(late, key, row, own.is_beyond, newest):
             if step.since_ns or step.after:
-                payload = LevelState(limit.metric, bool(step.after), limit.limit)
+                is_own = step.at_ns == message.at_ns
+                payload = own if is_own else LevelState(limit.metric, bool(step.after), limit.limit)
                 yield message.number, _symptom(samples, topology, row, step, payload)
 
     def dump(self) -> list[list[Any]]:
