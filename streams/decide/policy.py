@@ -69,6 +69,12 @@ POLICY: tuple[Rule, ...] = (
         causes=(Cause.NIC, Cause.PCIE),
     ),
     Rule(Condition.HOST_PCIE_DEGRADED, 1, Action.OBSERVE, "reseat the card or its riser at the next maintenance"),
+    Rule(
+        Condition.HOST_THERMAL_THROTTLE,
+        1,
+        Action.OBSERVE,
+        "the cooling of the named part: heat sink, fan, airflow, a cable that blocks it; then the part",
+    ),
     Rule(Condition.HOST_GPU_FAULT, 1, Action.OBSERVE, "none yet; repeated faults identify a bad GPU"),
     Rule(
         Condition.HOST_GPU_FAULT,

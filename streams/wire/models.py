@@ -109,6 +109,7 @@ class Condition(IntEnum):
     LINK_MISCABLED = 12
     HOST_PCIE_DEGRADED = 13
     HOST_GPU_FAULT = 14
+    HOST_THERMAL_THROTTLE = 15
 
     @property
     def slug(self) -> str:

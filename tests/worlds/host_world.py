@@ -26,6 +26,8 @@ class HostWorld(SmallWorld):
     """Ports whose PCIe link has eight lanes of sixteen."""
     idle: dict[str, list[Seconds]] = field(default_factory=dict)
     """Hosts whose GPUs idle, so that their PCIe links run at 2.5 GT/s."""
+    hot: dict[str, list[Seconds]] = field(default_factory=dict)
+    """GPUs at 91 °C; the others have 62 °C."""
     xids: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """By `host/gpu`, the times and codes of its Xids."""
 
@@ -47,7 +49,8 @@ class HostWorld(SmallWorld):
         idle = _in(self.idle.get(host), t)
         links = dict.fromkeys(GPUS, (16.0, 2.5) if idle else FULL)
         busy = dict.fromkeys(GPUS, 0.0 if idle else 0.97)
-        yield pcie(host, t, links, busy=busy, boot_id=boot, sequence=2 * step + 1)
+        celsius = {gpu: 91.0 if _in(self.hot.get(f"{host}/{gpu}"), t) else 62.0 for gpu in GPUS}
+        yield pcie(host, t, links, busy=busy, celsius=celsius, boot_id=boot, sequence=2 * step + 1)
 
 
 def _in(intervals: Sequence[Seconds] | None, t: float) -> bool:
@@ -65,8 +68,8 @@ def xid(name: str, t: float, code: int, detail: str = "") -> Event:
 
 def pcie(
     host: str, t: float, links: Mapping[str, Pcie | None], *, most: Pcie = FULL,
-    busy: Mapping[str, float] | None = None, ecc: Mapping[str, float] | None = None, boot_id: int = 0,
-    sequence: int = 1,
+    busy: Mapping[str, float] | None = None, ecc: Mapping[str, float] | None = None,
+    celsius: Mapping[str, float] | None = None, boot_id: int = 0, sequence: int = 1,
 ) -> Samples:  # fmt: skip
     """Return one reading of the PCIe links of a host's ports, or with `busy` of its GPUs; None: the row has no link."""
     text = {
@@ -78,6 +81,8 @@ def pcie(
     values: dict[Metric, dict[str, float | None]] = dict(text)
     if busy is not None:
         values[Metric.GPU_UTILIZATION_RATIO] = dict(busy)
+    if celsius is not None:
+        values[Metric.GPU_TEMPERATURE_C] = dict(celsius)
     if ecc is not None:
         values[Metric.GPU_ECC_UNCORRECTED] = dict(ecc)
     kind = RowKind.ROW_KIND_PORT if busy is None and ecc is None else RowKind.ROW_KIND_GPU

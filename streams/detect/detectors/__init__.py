@@ -12,6 +12,7 @@ from streams.detect.detectors import (
     fleet_version_drift,
     host_gpu_fault,
     host_pcie_degraded,
+    host_thermal_throttle,
     link_degrading,
     link_down,
     link_flap,
@@ -35,4 +36,5 @@ DETECTORS: tuple[Detector[Any], ...] = (
     fleet_version_drift.DETECTOR,
     host_pcie_degraded.DETECTOR,
     host_gpu_fault.DETECTOR,
+    host_thermal_throttle.DETECTOR,
 )

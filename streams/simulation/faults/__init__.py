@@ -15,6 +15,7 @@ from streams.simulation.faults.fault import Fault
 from streams.simulation.faults.fleet_version_drift import FLEET_VERSION_DRIFT
 from streams.simulation.faults.host_gpu_fault import HOST_GPU_FAULT
 from streams.simulation.faults.host_pcie_degraded import HOST_PCIE_DEGRADED
+from streams.simulation.faults.host_thermal_throttle import HOST_THERMAL_THROTTLE
 from streams.simulation.faults.link_degrading import LINK_DEGRADING
 from streams.simulation.faults.link_down import LINK_DOWN
 from streams.simulation.faults.link_flap import LINK_FLAP
@@ -39,6 +40,7 @@ FAULTS: tuple[Fault, ...] = (
     CONGESTION_INCAST,
     CONGESTION_IMBALANCE,
     FLEET_VERSION_DRIFT,
+    HOST_THERMAL_THROTTLE,
 )
 """Faults that take a device with all its links come first, while there is room."""
 

@@ -331,6 +331,8 @@ class Finding(_message.Message):
         """a NIC or GPU trained below its width or speed"""
         HOST_GPU_FAULT: Finding._Condition.ValueType  # 14
         """Xid, uncorrectable ECC, NVLink errors"""
+        HOST_THERMAL_THROTTLE: Finding._Condition.ValueType  # 15
+        """a GPU or module at its temperature limit, unlike its peers on the host"""
 
     class Condition(_Condition, metaclass=_ConditionEnumTypeWrapper): ...
     CONDITION_UNSPECIFIED: Finding.Condition.ValueType  # 0
@@ -356,6 +358,8 @@ class Finding(_message.Message):
     """a NIC or GPU trained below its width or speed"""
     HOST_GPU_FAULT: Finding.Condition.ValueType  # 14
     """Xid, uncorrectable ECC, NVLink errors"""
+    HOST_THERMAL_THROTTLE: Finding.Condition.ValueType  # 15
+    """a GPU or module at its temperature limit, unlike its peers on the host"""
 
     class _Severity:
         ValueType = _typing.NewType("ValueType", _builtins.int)

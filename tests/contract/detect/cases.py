@@ -27,6 +27,7 @@ LOSING = SmallWorld(lossy={"p1-l0/d1": [(100, 500)]})
 RAILS = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=5, planes=1, spines=1, uplinks=1), at(0)))
 SLOW = SmallWorld(topology=RAILS, slow={"pod1-host2/mlx5_3": [(100, 500)]})
 NARROW = HostWorld(topology=RAILS, narrow={"pod1-host2/mlx5_3": [(100, 400)]})
+HOT_GPU = HostWorld(topology=RAILS, hot={"pod1-host2/0000:9b:00.0": [(100, 400)]})
 OFF_BUS = HostWorld(topology=RAILS, xids={"pod1-host2/0000:9b:00.0": [(200, 79), (200.5, 154), (500, RECOVERED)]})
 LEAVES = Topology(demo_fabric.inventory(DemoShape(pods=1, hosts=3, planes=1, spines=1, uplinks=1), at(0)))
 STORM = SmallWorld(
@@ -51,6 +52,10 @@ LABELLED: dict[str, tuple[SmallWorld, Truth]] = {
     "link/degrading": (LOSING, Truth(at(100), at(500), Condition.LINK_DEGRADING, "p1-l0", "d1")),
     "rail/degraded": (SLOW, Truth(at(100), at(500), Condition.RAIL_DEGRADED, "pod1-host2", "mlx5_3")),
     "host/pcie-degraded": (NARROW, Truth(at(100), at(400), Condition.HOST_PCIE_DEGRADED, "pod1-host2", "mlx5_3")),
+    "host/thermal-throttle": (
+        HOT_GPU,
+        Truth(at(100), at(400), Condition.HOST_THERMAL_THROTTLE, "pod1-host2", "0000:9b:00.0"),
+    ),
     "host/gpu-fault": (OFF_BUS, Truth(at(200), at(500), Condition.HOST_GPU_FAULT, "pod1-host2", "0000:9b:00.0")),
     "congestion/pfc-storm": (STORM, Truth(at(100), at(400), Condition.CONGESTION_PFC_STORM, "pod1-host2", "mlx5_3")),
     "congestion/incast": (
