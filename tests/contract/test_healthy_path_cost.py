@@ -1,8 +1,8 @@
-"""What a healthy message costs on its way, counted and not timed: calls, objects made, and readings of the same bytes.
+"""Bounds the cost of a healthy message by counts, not times: calls, objects made, and parses of the same bytes.
 
 A message of 128 rows must cost as many calls as one of 8, because nothing on this path may run for a row; and a batch
 must cost little more than its messages, because what it needs beside them is paid once. The bounds are today's counts
-with some headroom: whoever raises one says in the commit what is bought for it.
+with some headroom: a commit that raises one states what it gains.
 """
 
 import gc
@@ -116,14 +116,14 @@ def sinking(rows: int, count: int) -> Counter[str]:
 
 
 def a_message_and_a_batch(counts: Callable[[int], int]) -> tuple[float, float]:
-    """What one more message costs, and what a batch costs beside its messages."""
+    """Return the cost of one more message, and the fixed cost of a batch."""
     small, large = counts(SMALL), counts(LARGE)
     marginal = (large - small) / (LARGE - SMALL)
     return marginal, small - SMALL * marginal
 
 
 def hold_measure_to_its_bounds(kind: type[Measure] = Measure) -> None:
-    """Raises AssertionError where a message or a batch costs more than it may, or a row costs anything."""
+    """Raise AssertionError where a message or a batch costs more than it may, or a row costs anything."""
     costs = {
         rows: a_message_and_a_batch(lambda count, rows=rows: measuring(stage(kind), rows, count).total())  # type: ignore[misc]
         for rows in ROWS
@@ -182,31 +182,31 @@ def test_a_message_is_parsed_once_for_all_like_it() -> None:
 
 
 def test_no_row_makes_an_object() -> None:
-    """What is held of a decoded message is as many objects for 128 rows as for 8: names are those of the last one."""
-    held = {}
+    """A decoded message retains as many objects for 128 rows as for 8: the names are shared with the last one."""
+    objects = {}
     for rows in ROWS:
-        kept = decoded(records(rows, LARGE, 0))
+        messages = decoded(records(rows, LARGE, 0))
         values = records(rows, LARGE, 1)
         gc.collect()
         before = sys.getallocatedblocks()
-        kept += decoded(values)
-        held[rows] = (sys.getallocatedblocks() - before) / LARGE
-    assert max(held.values()) <= DECODE_OBJECTS, held
-    assert abs(held[128] - held[8]) < 1, held
+        messages += decoded(values)
+        objects[rows] = (sys.getallocatedblocks() - before) / LARGE
+    assert max(objects.values()) <= DECODE_OBJECTS, objects
+    assert abs(objects[128] - objects[8]) < 1, objects
 
 
 @pytest.mark.parametrize("rows", ROWS)
 def test_measuring_leaves_nothing_behind(rows: int) -> None:
     """Round after round the stage holds as many objects as before: only numbers in its arrays change."""
     own = stage()
-    for turn in range(5):  # the lateness is full: when a device was read is kept for so long
+    for turn in range(5):  # the lateness is full: the times of readings are retained for so long
         own.process(decoded(records(rows, LARGE, turn)))
     gc.collect()
     before = sys.getallocatedblocks()
     for turn in range(5, 25):
         own.process(decoded(records(rows, LARGE, turn)))
     gc.collect()
-    # Intervals between readings are remembered up to 16 a source while no collector says the cadence.
+    # Up to 16 intervals between readings are retained per source while no collector reports the cadence.
     assert (sys.getallocatedblocks() - before) / LARGE <= 20
 
 
@@ -230,7 +230,7 @@ def test_a_batch_is_folded_as_one() -> None:
         assert measuring(stage(), 8, count)["ReadingStore._apply_group"] == 1
 
 
-class _AskingForEachRow(Measure):
+class _LookupPerRow(Measure):
     """Looks up every port of every message: what the guard is there to refuse."""
 
     def process(self, batch: Sequence[Message]) -> list[Any]:
@@ -241,17 +241,17 @@ class _AskingForEachRow(Measure):
         return super().process(batch)
 
 
-class _AskingOfEachPeer(Measure):
+class _ScanOfAllSources(Measure):
     """Looks at all sources for each message, as the watermark once did."""
 
     def process(self, batch: Sequence[Message]) -> list[Any]:
         for _ in batch:
-            for heard in self._liveness.sources.values():
-                assert heard.known_cadence_ns >= 0
+            for source in self._liveness.sources.values():
+                assert source.known_cadence_ns >= 0
         return super().process(batch)
 
 
-@pytest.mark.parametrize("kind", [_AskingForEachRow, _AskingOfEachPeer])
+@pytest.mark.parametrize("kind", [_LookupPerRow, _ScanOfAllSources])
 def test_the_guard_refuses_what_it_is_there_for(kind: type[Measure]) -> None:
     """A stage that asks once a row, or of each source once a message, is beyond the bounds."""
     with pytest.raises(AssertionError):

@@ -31,11 +31,11 @@ def post_due(notifier: Notifier, now_ns: int) -> list[str]:
 
 
 def test_a_second_without_changes_costs_nothing_for_open_findings() -> None:
-    """This applies while pages are held and between two repetitions."""
+    """This applies while pages wait and between two repetitions."""
     notifier = busy_notifier()
-    with counting() as while_held:
+    with counting() as while_waiting:
         assert notifier.due(NOW + S) == []
-    assert while_held.total() <= A_SECOND
+    assert while_waiting.total() <= A_SECOND
     assert len(post_due(notifier, NOW + 15 * S)) == OPEN, "ends and pages of one in two"
     assert notifier.due(NOW + 16 * S) == []
     with counting() as after_paging:

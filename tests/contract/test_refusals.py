@@ -1,4 +1,4 @@
-"""The house defends itself: what must not be written is refused by the tools that `make check` runs.
+"""The tools that `make check` runs refuse wrong imports, clock calls, type errors and undeclared packages.
 
 Each test spoils a copy of a real module in a copy of the packages; the unspoiled copy is accepted.
 """
@@ -72,8 +72,8 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "spoilt", "said"), CASES)
-def test_what_must_not_be_is_refused(copy: Path, tool: Tool, spoilt: str, said: str) -> None:
+@pytest.mark.parametrize(("tool", "spoilt", "message"), CASES)
+def test_a_spoiled_module_is_refused(copy: Path, tool: Tool, spoilt: str, message: str) -> None:
     """A wrong import, a clock call and a type error in a real module are each refused by their tool, by name."""
     before = tool(copy)
     assert before.returncode == 0, before.stdout + before.stderr
@@ -81,10 +81,10 @@ def test_what_must_not_be_is_refused(copy: Path, tool: Tool, spoilt: str, said: 
         module.write(spoilt)
     after = tool(copy)
     assert after.returncode != 0
-    assert said in after.stdout + after.stderr
+    assert message in after.stdout + after.stderr
 
 
-def test_a_room_that_nobody_declared_is_refused(copy: Path) -> None:
+def test_an_undeclared_package_is_refused(copy: Path) -> None:
     """A new folder under streams needs its place in the layers."""
     room = copy / "streams" / "attic"
     room.mkdir()

@@ -1,7 +1,8 @@
-"""What the windows of event time cost under the load of the pipeline's benchmark: counts and bytes, no times.
+"""Bounds the cost of event-time windows under the load of the pipeline benchmark, in counts and bytes.
 
-A healthy fabric is told of (next to) never, keeps no objects and little more than its last readings, and its snapshots
-stay small. Once they did not: at the largest fabric every port was told of every minute, and the worker fell behind.
+A healthy fabric emits almost no windows, retains no objects and little more than its last readings, and its snapshots
+stay small. An earlier version emitted a window for every port of the largest fabric every minute, and the worker fell
+behind.
 """
 
 import gc
@@ -28,12 +29,12 @@ from tests.fixtures.call_counting import counting
 GPUS, MINUTES = 1024, 12
 """The watch after an error is ten windows: it begins and ends within so many minutes."""
 
-TOLD_A_MILLION = 200
+EMITTED_PER_MILLION = 200
 """Windows of a million port-minutes: at base rates one error in a hundred is followed by another within ten minutes."""
 
 WINDOW_BYTES_A_PORT = {8: 224, 128: 176}
 """By the device's ports. The last readings of twenty counters and four gauges are 192; both ends of nine counters of a
-host or eight of a switch are 144 or 128, one end of two gauges 16, what was told of them 8, and what was notable 8. The
+host or eight of a switch are 144 or 128, one end of two gauges 16, their emitted windows 8, and the notable ones 8. The
 times of a host are shared by its eight ports only.
 """
 
@@ -44,7 +45,7 @@ BLOCKS, BLOCKS_ALONE = 100, 60
 """Objects that may be new beside those of errors which stand alone, and of each of these."""
 
 CALLS_A_HOST = 70
-"""To judge the rails of one more host in doubt: which of its eight ports are rails."""
+"""Calls to compare the rails of one more host: which of its eight ports are rails."""
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +57,15 @@ def load() -> tuple[Chain, Fleet, int]:
 
 
 def blocks(chain: Chain) -> Iterator[DeviceBlock]:
-    """What `measure` keeps, shape by shape."""
+    """Yield the blocks that `measure` retains, one per layout."""
     yield from chain.measure._readings.blocks.values()
 
 
-def test_a_healthy_fabric_is_told_of_next_to_never(load: tuple[Chain, Fleet, int]) -> None:
-    """Traffic, corrected bits, idle ports and single errors make no window; rails that carry alike make no Rails."""
+def test_a_healthy_fabric_emits_almost_no_windows(load: tuple[Chain, Fleet, int]) -> None:
+    """Traffic, corrected bits, idle ports and single errors make no Window; equally loaded rails make no PeerWindow."""
     chain, _, ports = load
     assert chain.emitted["PeerWindow"] == 0
-    assert chain.emitted["Window"] <= TOLD_A_MILLION * ports * MINUTES / 1e6, chain.emitted
+    assert chain.emitted["Window"] <= EMITTED_PER_MILLION * ports * MINUTES / 1e6, chain.emitted
 
 
 def test_windows_keep_few_bytes_a_port_and_none_of_them_in_objects(load: tuple[Chain, Fleet, int]) -> None:
@@ -72,14 +73,14 @@ def test_windows_keep_few_bytes_a_port_and_none_of_them_in_objects(load: tuple[C
     chain, _, _ = load
     for block in blocks(chain):
         assert block.windows is not None
-        kept = (block.windows, block.windows.counters, block.windows.gauges)
-        arrays = [value for part in kept for value in vars(part).values() if isinstance(value, np.ndarray)]
+        parts = (block.windows, block.windows.counters, block.windows.gauges)
+        arrays = [value for part in parts for value in vars(part).values() if isinstance(value, np.ndarray)]
         room = len(block.windows.open) * block.layout.rows
         assert sum(array.nbytes for array in arrays) / room <= WINDOW_BYTES_A_PORT[block.layout.rows]
 
 
 def test_windows_add_little_to_a_snapshot(load: tuple[Chain, Fleet, int]) -> None:
-    """What traffic was a minute ago is what cannot be squeezed; all else is constant."""
+    """Only the traffic of a minute ago does not compress; all else is constant."""
     chain, _, _ = load
     whole, packer = len(chain.measure.snapshot()), ArrayEncoder()
     for block in blocks(chain):
@@ -92,7 +93,7 @@ def test_windows_add_little_to_a_snapshot(load: tuple[Chain, Fleet, int]) -> Non
 
 
 def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
-    """However many minutes end, the stages hold as many objects as before; an error that stood alone is let go."""
+    """The stages hold as many objects after any number of minutes; an isolated error is evicted."""
     chain, fleet, _ = load
     gc.collect()
     before = sys.getallocatedblocks()
@@ -103,14 +104,14 @@ def test_minutes_leave_nothing_behind(load: tuple[Chain, Fleet, int]) -> None:
     for block in blocks(chain):
         assert block.windows is not None
         newest = int(block.windows.open.max())
-        assert all(newest - told.number <= MINUTES for told in block.windows.attached.isolated_errors.values())
+        assert all(newest - error.number <= MINUTES for error in block.windows.attached.isolated_errors.values())
         alone += len(block.windows.attached.isolated_errors)
     assert 0 < alone < 20
     assert grown <= BLOCKS + BLOCKS_ALONE * alone
 
 
-def test_hosts_in_doubt_cost_the_same_each_however_many_they_are() -> None:
-    """Where no host uses its rails alike, all of a pod are judged, as arrays and not each against each."""
+def test_each_further_suspect_host_costs_the_same() -> None:
+    """If no host loads its rails equally, all hosts of a pod are compared, as arrays and not pair by pair."""
     inventory = generate(GenerateParams(gpus=1024))
     topology = Topology(inventory)
     hosts = [device.name for device in inventory.devices if device.kind == "host"]

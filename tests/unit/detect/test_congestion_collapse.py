@@ -27,12 +27,12 @@ POD1 = tuple(f"pod1-host{n}" for n in range(1, 7))
 
 @dataclass(frozen=True)
 class Rates:
-    """What a NIC's port counts a second in `spans`; else it is at 60 % of its speed, and never paused."""
+    """The rates of a NIC's port in `spans`; otherwise it runs at 60 % of its speed and is never paused."""
 
     paused: float = 0.6
-    """Of the time."""
+    """Ratio of the time."""
     sent: float = 0.15
-    """Of its speed."""
+    """Ratio of its speed."""
     spans: tuple[tuple[float, float], ...] = ((200, 400),)
     load: float = 0.6
 
@@ -43,7 +43,7 @@ ALL = dict.fromkeys(POD1, Rates())
 def readings(
     own: Mapping[str, Rates], cadence: float = 10, until: float = 700, hosts: Iterable[str] = POD1
 ) -> Iterator[Samples]:
-    """Of one port of each host."""
+    """Yield the readings of one port of each host."""
     t = 0.0
     while t <= until:
         for number, host in enumerate(hosts):
@@ -120,7 +120,7 @@ def test_what_comes_back_within_a_minute_is_the_same_and_nothing_is_lost(
     assert len(found) == count
 
 
-def test_half_of_the_hosts_suffice_and_the_finding_says_who() -> None:
+def test_half_of_the_hosts_suffice_and_the_impact_names_them() -> None:
     """The hosts and jobs of the impact are the throttled ones."""
     (found,) = collapses(readings(dict.fromkeys(POD1[:3], Rates())))
     assert found.blast_radius is not None
@@ -142,8 +142,8 @@ def test_a_job_is_a_group_where_its_rails_are_too_wide() -> None:
     assert collapses(readings(dict.fromkeys(own, Rates()), hosts=hosts), wide.with_jobs(())) == []
 
 
-def test_it_is_open_while_nobody_reads_on() -> None:
-    """What was not read is not over."""
+def test_it_stays_open_without_readings() -> None:
+    """Missing readings do not resolve a finding."""
     (found,) = collapses(r for r in readings(ALL) if r.sampled_at_ns < at(300))
     assert found.resolved_at_ns is None
 
@@ -154,8 +154,8 @@ def test_twice_within_the_quiet_time_is_once() -> None:
     assert 410 <= (after(found.resolved_at_ns) or 0) <= 430
 
 
-def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None:
-    """With what it sends of what it sent before; the same over a restart."""
+def test_throttling_begins_and_ends_with_one_symptom_each() -> None:
+    """The symptom has the ratio of the present to the former send rate; a restart changes nothing."""
     rows = [*readings(ALL, hosts=POD1[:1])]
     published = measured(TOP, rows)
     assert [s.kind for s in published] == [SymptomKind.THROTTLED_BY_PAUSE_BEGAN, SymptomKind.THROTTLED_BY_PAUSE_ENDED]
@@ -167,14 +167,14 @@ def test_a_port_tells_once_that_it_is_stifled_and_once_that_it_is_free() -> None
         assert measured(TOP, rows, restart_at=t) == published
 
 
-def test_a_port_through_which_nothing_goes_is_a_storm_and_not_stifled() -> None:
+def test_a_port_without_traffic_is_a_storm_and_not_throttled() -> None:
     """The remaining traffic distinguishes the two."""
     kinds = {s.kind for s in measured(TOP, readings(of_all(Rates(paused=1.0, sent=0.001)), hosts=POD1[:1]))}
     assert kinds == {SymptomKind.PAUSE_RECEIVED_BEGAN, SymptomKind.PAUSE_RECEIVED_ENDED}
 
 
 def test_a_healthy_port_has_no_state() -> None:
-    """Nothing is held of ports that are free, nor after it."""
+    """No state is retained of unthrottled ports, nor after the end."""
     stage = Measure(DetectParams())
     stage.start_epoch(1)
     stage.set_topology(TOP)

@@ -37,7 +37,7 @@ def fabric(speeds: Sequence[float] = (SPEED,) * 4) -> Topology:
 
 @dataclass(frozen=True)
 class Case:
-    """How full each uplink is from 120 s to `until` and from `again` on, of its speed; else all carry alike."""
+    """The relative load of each uplink from 120 s to `until` and from `again` on; otherwise all are equal."""
 
     fill: tuple[float, ...] = (0.6, 0.6, 0.6, 0.6)
     until: float = 900
@@ -124,8 +124,8 @@ def test_one_that_carries_too_little_is_found() -> None:
     assert found.evidence[0].at == Endpoint(LEAF, "u0")
 
 
-def test_it_stays_open_while_nobody_reads_the_switch() -> None:
-    """No window is no even window."""
+def test_it_stays_open_without_readings() -> None:
+    """A missing window is not an even window."""
     (found,) = published(Case((0.9, 0.6, 0.6, 0.6), until=1e9), last_s=700)
     assert found.resolved_at_ns is None
 

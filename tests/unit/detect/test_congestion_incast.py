@@ -25,7 +25,7 @@ HOST, LEAF = "pod1-host2", "pod1-leaf4"
 
 @dataclass(frozen=True)
 class Into:
-    """What goes into a host's port in `spans`, a second; else it is half full and well."""
+    """The load of a host's port in `spans`, per second; otherwise it is half full and healthy."""
 
     fill: float = 0.5
     marked: float = 0
@@ -39,7 +39,7 @@ class Into:
 def readings(
     own: Into, host: str = HOST, last_s: float = 900, phase: float = 0, cadence: float = 10
 ) -> Iterator[Samples]:
-    """Of the NIC's end, or the switch's."""
+    """Yield readings of the NIC's end or of the switch's."""
     for turn in range(int(last_s / cadence)):
         t = turn * cadence + phase
         during = sum(max(0.0, min(t, end) - begin) for begin, end in own.spans)
@@ -116,8 +116,8 @@ def test_both_ends_are_one_finding() -> None:
 
 
 @pytest.mark.parametrize("hosts", [(1, 2, 3, 4, 5), (1, 2, 3)])
-def test_a_load_that_crowds_half_of_the_peers_is_none(hosts: Sequence[int]) -> None:
-    """All-to-all over a rail: everybody receives as much as goes in."""
+def test_congestion_of_half_of_the_peers_is_no_incast(hosts: Sequence[int]) -> None:
+    """All-to-all over a rail: every host receives at line rate."""
     rows = [r for n in hosts for r in readings(Into(fill=0.97, marked=0.4), f"pod1-host{n}", phase=n)]
     assert incasts(rows) == []
 
@@ -134,8 +134,8 @@ def test_what_comes_back_within_two_minutes_is_the_same_and_nothing_is_lost(
     assert (len(found), found[0].started_at_ns) == (count, at(120))
 
 
-def test_two_receivers_of_five_that_are_crowded_at_other_times_are_two() -> None:
-    """What is over when another begins is no load of both."""
+def test_two_of_five_receivers_at_different_times_are_two_incasts() -> None:
+    """An incast that ended before the other began is not a common load."""
     late = Into(fill=0.97, marked=0.4)
     rows = [*readings(late), *(
         samples(r.device.replace("2", "4"), r.sampled_at_ns / 1e9 - 1e6 + 1000, {}, source=NIC, sequence=r.sequence,
@@ -146,8 +146,8 @@ def test_two_receivers_of_five_that_are_crowded_at_other_times_are_two() -> None
     assert len(incasts(rows)) == 2
 
 
-def test_it_stays_open_while_nobody_reads_it_and_is_the_same_over_a_restart() -> None:
-    """No reading is no end; what measure keeps of it is in its snapshot."""
+def test_it_stays_open_without_readings_and_a_restart_changes_nothing() -> None:
+    """A missing reading is not an end; the state in `measure` is part of its snapshot."""
     (found,) = incasts(readings(Into(fill=0.97, marked=0.4, spans=((120, 1e9),)), last_s=300))
     assert found.resolved_at_ns is None
 

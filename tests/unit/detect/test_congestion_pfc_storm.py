@@ -40,7 +40,7 @@ PORT = "pod1-host2/mlx5_3"
 
 @dataclass(frozen=True)
 class Rates:
-    """What a NIC's port counts a second from 100 s to 160 s; before and after it is at half load, and never paused."""
+    """The rates of a NIC's port from 100 s to 160 s; before and after it is at half load and never paused."""
 
     frames: float = 0
     useconds: float | None = None
@@ -50,7 +50,7 @@ class Rates:
 
 
 def readings(own: Rates, cadence: float = 10, until: float = 300) -> Iterator[Samples]:
-    """Of one port that is paused."""
+    """Yield readings of one paused port."""
     t = 0.0
     while t <= until:
         during, besides = max(0.0, min(t, 160) - 100), t - max(0.0, min(t, 160) - 100)
@@ -146,23 +146,23 @@ def test_counters_that_restart_are_no_pause() -> None:
     assert storms_in(rows) == []
 
 
-HELD_FROM = {
+PAUSED_BY = {
     "pod1-leaf4": ("pod1-host1", "pod1-host3", "spine1"), "spine1": ("pod2-leaf4",),
     "pod2-leaf4": ("pod2-host1", "pod2-host2", "pod2-host3"),
 }  # fmt: skip
-"""Whom each of them pauses."""
+"""The devices that each device pauses."""
 
 
 def tree(until: float = 400) -> dict[str, list[tuple[float, float]]]:
     """A NIC pauses its leaf, the leaf all others at it, the spine the other pod's leaf, and that its hosts."""
-    held = {PORT: [(95.0, until)]}
+    pausing = {PORT: [(95.0, until)]}
     for device, hop in (("pod1-leaf4", 0.2), ("spine1", 0.4), ("pod2-leaf4", 0.6)):
         for cable in TOP.links_of[device]:
             own = cable.lower if cable.lower.device == device else cable.upper
             far = cable.far_end(own).device
-            if far in HELD_FROM[device]:
-                held[f"{own.device}/{own.port}"] = [(95.0 + hop, until + hop)]
-    return held
+            if far in PAUSED_BY[device]:
+                pausing[f"{own.device}/{own.port}"] = [(95.0 + hop, until + hop)]
+    return pausing
 
 
 def findings_of(world: SmallWorld, until: float = 900) -> list[Finding]:
@@ -171,7 +171,7 @@ def findings_of(world: SmallWorld, until: float = 900) -> list[Finding]:
     return [f for f in published if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
 
 
-def test_the_root_is_the_port_whose_device_pauses_without_being_paused() -> None:
+def test_the_root_is_the_port_of_a_device_that_pauses_and_is_not_paused() -> None:
     """Over two pods: one finding without a parent, all others its children, at most one page."""
     published = findings(findings_of(SmallWorld(topology=TOP, pausing=tree())))
     (root,) = [f for f in published if not f.parent_id]
@@ -224,8 +224,8 @@ def test_ports_that_pause_each_other_in_a_circle_have_one_that_stands_for_them()
     assert (len(published), len(roots)) == (4, 1)
 
 
-def test_nobody_sees_an_order_in_it() -> None:
-    """The order of the devices does not change the final revisions."""
+def test_the_order_of_the_devices_changes_nothing() -> None:
+    """The final revisions are equal for either order of the devices."""
     world = SmallWorld(topology=TOP, pausing=tree())
     rounds = list(world.rounds(900))
 
@@ -262,7 +262,7 @@ def counted(storms: dict[int, float]) -> Iterator[Samples]:
         yield samples("pod1-leaf4", t, {}, indexed=cells, sequence=round(t))
 
 
-def test_what_a_watchdog_tells_is_known_at_once() -> None:
+def test_a_watchdog_report_opens_a_finding_at_once() -> None:
     """By its event, or by the reading that counts it; the far end pauses, and it resolves when no report follows."""
     quiet = list(counted(dict.fromkeys(range(0, 310, 10), 4.0)))
     growing = list(counted({t: 4.0 + (t >= 120) for t in range(0, 310, 10)}))
@@ -280,31 +280,31 @@ def test_what_a_watchdog_tells_is_known_at_once() -> None:
         assert found.evidence[0].at.device == "pod1-host1"
 
 
-def test_readings_go_on_with_what_a_watchdog_began() -> None:
-    """One episode from its word on, as long as it is read, and its share is what was read."""
-    word = emitted(100.25, port="Ethernet2/1")
+def test_readings_extend_the_episode_that_a_watchdog_began() -> None:
+    """One episode lasts from the watchdog's event for as long as readings show it, with the ratio of the readings."""
+    event = emitted(100.25, port="Ethernet2/1")
     world = SmallWorld(topology=TOP, pausing={PORT: [(100.0, 250.0)]})
-    rows = in_order(world.rounds(600), statuses(world, 600), [word])
+    rows = in_order(world.rounds(600), statuses(world, 600), [event])
     (found,) = [f for f in findings(play(rows, TOP)) if f.condition is Condition.CONGESTION_PFC_STORM]
     assert after(found.detected_at_ns) == 100.25
     assert (after(found.resolved_at_ns), found.confidence) == (250, BOTH_ENDS)
     assert "100% of the time" in found.summary
 
 
-def test_a_watchdog_that_says_it_twice_is_one() -> None:
-    """Also where a reading began at the moment of its word."""
+def test_repeated_watchdog_events_are_one_storm() -> None:
+    """This also applies when a reading began at the moment of the event."""
     rows = list(readings(STORMS["by frames"]))
-    words = [
+    events = [
         emitted(100, "mlx5_3", "pod1-host2"),
         emitted(100, "mlx5_3", "pod1-host2"),
         emitted(115, "mlx5_3", "pod1-host2"),
     ]
-    (found,) = storms_in(in_order(rows, words))
+    (found,) = storms_in(in_order(rows, events))
     assert (after(found.started_at_ns), after(found.resolved_at_ns)) == (100, 160)
 
 
 def test_a_healthy_port_has_no_state() -> None:
-    """Nothing is held of ports that are not, nor after it."""
+    """No state is retained of ports without a storm, nor after its end."""
     stage = Measure(DetectParams())
     stage.start_epoch(1)
     for row in readings(STORMS["by frames"]):

@@ -84,7 +84,7 @@ def test_what_is_no_fault_of_the_gpu(emitted: list[Message]) -> None:
         (79, Severity.CRITICAL, Cause.GPU_OFF_BUS),
     ],
 )
-def test_its_severity_is_by_what_the_xid_says(code: int, severity: Severity, cause: Cause) -> None:
+def test_the_xid_determines_the_severity(code: int, severity: Severity, cause: Cause) -> None:
     """Corrected, contained and unknown warn; uncorrectable and off the bus are critical (DETECTION 3a)."""
     (own,) = found(xid(GPU, 100, code))
     assert (own.severity, own.cause, after(own.started_at_ns)) == (severity, cause, 100)
@@ -98,22 +98,22 @@ def test_its_severity_is_by_what_the_xid_says(code: int, severity: Severity, cau
         ("NVRM: GPU 0000:1b:00.0: RmInitAdapter failed! (0x24:0xffff)", 143),
     ],
 )
-def test_words_of_the_driver_are_as_good_as_an_xid(published: str, code: int) -> None:
-    """A GPU that is gone before its Xid could be written is off the bus all the same."""
+def test_driver_messages_are_equivalent_to_an_xid(published: str, code: int) -> None:
+    """A GPU that disappears before the driver logs its Xid is off the bus as well."""
     (own,) = found(words(100, published))
     assert own.severity is Severity.CRITICAL
     assert f"Xid {code}" in own.summary
 
 
-def test_counted_errors_are_a_fault_where_no_log_tells() -> None:
-    """The kernel log may not be read; the counter still grows."""
+def test_counted_errors_are_a_fault_without_a_log() -> None:
+    """The kernel log may be unreadable; the counter still grows."""
     (own,) = found(*(pcie("p1-h1", t, {}, ecc={GPUS[0]: n}, sequence=t) for t, n in ((100, 7), (110, 9))))
     assert (own.severity, own.evidence[0].observed, after(own.started_at_ns)) == (Severity.WARNING, 2, 110)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_in_whichever_order_counts_come_within_the_lateness_it_is_the_same(seed: int) -> None:
-    """What was counted between two readings is known better by one in between, and is not counted twice."""
+def test_the_order_of_counts_within_the_lateness_changes_nothing(seed: int) -> None:
+    """A late reading in between divides the growth of two readings, which is not counted twice."""
     chance, count, emitted = random.Random(seed), 7, list[Message](beats(1500))
     for t in range(0, 1500, 10):
         count += chance.randrange(3) * (100 < t < 300 and chance.random() < 0.3)
@@ -135,7 +135,7 @@ def test_the_gravest_of_several_names_it() -> None:
 
 ENDS: dict[str, tuple[list[Message], float, float | None]] = {
     "a restart of the host": ([xid(GPU, 100, 79)], 400, 400),
-    "the driver's word": ([xid(GPU, 100, 95), xid(GPU, 300, RECOVERED)], 1e9, 300),
+    "the driver's recovery message": ([xid(GPU, 100, 95), xid(GPU, 300, RECOVERED)], 1e9, 300),
     "an hour of quiet after what was contained": ([xid(GPU, 100, 94)], 1e9, 100),
     "nothing, while it needs a reset": ([xid(GPU, 100, 48)], 1e9, None),
 }
@@ -143,7 +143,7 @@ ENDS: dict[str, tuple[list[Message], float, float | None]] = {
 
 @pytest.mark.parametrize(("emitted", "boots", "over"), ENDS.values(), ids=list(ENDS))
 def test_it_is_over_by(emitted: list[Message], boots: float, over: float | None) -> None:
-    """What was contained is over by itself; what needs a reset is not."""
+    """A contained error resolves by itself; a fault that needs a reset does not."""
     (own,) = found(*emitted, until=4000, boots=boots)
     assert after(own.resolved_at_ns) == over
     assert own.final is (over is not None)
@@ -186,7 +186,7 @@ def test_the_page_lists_each_xid_where_the_code_grades_it() -> None:
     assert listed == known
 
 
-def test_params_say_where_quiet_ends() -> None:
-    """What needs a reset is left open longer than what does not."""
+def test_a_reset_has_a_longer_quiet_time() -> None:
+    """A fault that needs a reset stays open longer than one that does not."""
     own = DetectParams().gpu
     assert own.quiet_s < own.reset_quiet_s

@@ -33,7 +33,7 @@ TOP = placed(train=[*HOSTS[:4], "pod2-host1"], other=HOSTS[4:])
 
 @dataclass(frozen=True)
 class Does:
-    """What a host's port does from 120 s to 420 s, and else not."""
+    """The state of a host's port from 120 s to 420 s."""
 
     incast: bool = False
     cnp_throttled: float = 0
@@ -43,7 +43,7 @@ class Does:
 
 
 def readings(own: dict[str, Does], last_s: float = 900) -> Iterator[Samples]:
-    """Of the NICs of a pod's hosts."""
+    """Yield readings of the NICs of a pod's hosts."""
     for turn in range(int(last_s / 10)):
         for number, host in enumerate(HOSTS):
             does, t = own.get(host, Does()), turn * 10 + number
@@ -125,8 +125,8 @@ def test_victims_are_hosts_of_other_jobs_at_the_leaf_that_are_paused_and_send_fa
 
 
 @pytest.mark.parametrize("restart_at", [None, 130, 150, 200, 430])
-def test_a_port_tells_once_that_it_is_slowed_and_once_that_it_is_not(restart_at: float | None) -> None:
-    """After thirty seconds of it; the same over a restart, and nothing of the others."""
+def test_cnp_throttling_begins_and_ends_with_one_symptom_each(restart_at: float | None) -> None:
+    """It begins after thirty seconds; a restart changes nothing, and other ports have no symptom."""
     emitted = measured(TOP, readings({RECEIVER: CNP_THROTTLED}), restart_at)
     assert [s.kind for s in emitted] == [SymptomKind.CNP_THROTTLED_BEGAN, SymptomKind.CNP_THROTTLED_ENDED]
     assert [span(s) for s in emitted] == [(120, 150), (420, 430)]
@@ -141,7 +141,7 @@ MIXED = {
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_order_repetition_and_restarts_decide_nobody_s_guilt(seed: int) -> None:
+def test_order_repetition_and_restarts_do_not_change_the_attribution(seed: int) -> None:
     """Neither the order of the devices nor a takeover changes the last revisions."""
     messages = in_order(readings(MIXED, 800))
     chance = random.Random(seed)

@@ -38,17 +38,17 @@ BUSY = 1_000_000
 
 
 def lossy(port: str, *counts: float, first: int = 0, metric: Metric = FCS, source: Source = GNMI) -> list[Message]:
-    """Minute after minute, with so many frames lost of BUSY."""
+    """Return one window a minute, each with a count of lost frames of BUSY."""
     return [minute(port, first + n, {metric: count, PACKETS: BUSY}, source) for n, count in enumerate(counts)]
 
 
 def bers(port: str, *values: float, every: int = 1, first: int = 0) -> list[Message]:
-    """Minutes with these BERs, each a step from the one before."""
-    told: list[Message] = []
+    """Return windows with these BERs, each a step from the previous one."""
+    emitted: list[Message] = []
     for n, value in enumerate(values):
         before: Values = {BER: values[n - 1] if n else value}
-        told.append(minute(port, first + n * every, {BER: value}, before=before))
-    return told
+        emitted.append(minute(port, first + n * every, {BER: value}, before=before))
+    return emitted
 
 
 CLEAN = (0,) * 10
@@ -151,8 +151,8 @@ def test_it_opens_with_the_third_bad_minute_and_ends_after_ten_good_ones() -> No
     assert degrading_findings(messages, end_min + 0.5)[-1].final is True
 
 
-def test_it_stays_open_while_nobody_sees_the_port() -> None:
-    """Missing is not healthy: a day without a window resolves nothing, nor takes anything back."""
+def test_it_stays_open_without_windows() -> None:
+    """Missing is not healthy: a day without a window neither resolves nor retracts a finding."""
     found = degrading_findings(lossy(HOST, *BAD), 60 * 24)
     assert {f.status for f in found} <= {Status.OPEN, Status.UPDATED}
     assert len({f.id for f in found}) == 1
@@ -176,10 +176,10 @@ def test_a_day_of_errors_is_one_episode_with_one_beginning() -> None:
     assert max(sizes[300:]) <= max(sizes[:300]) * 1.2
 
 
-def test_a_port_with_an_error_is_forgotten_after_an_hour_and_a_step_after_a_week() -> None:
-    """State is for what may still matter: a loss for some minutes, a level for the trend that it may be part of."""
+def test_an_error_is_evicted_after_an_hour_and_a_step_after_a_week() -> None:
+    """A loss is retained for some minutes, and a level for as long as it may be part of a trend."""
 
-    def kept(messages: Sequence[Message], until_min: float) -> int:
+    def retained(messages: Sequence[Message], until_min: float) -> int:
         stage = Correlate(DetectParams())
         stage.start_epoch(1)
         stage.set_topology(topology())
@@ -188,8 +188,8 @@ def test_a_port_with_an_error_is_forgotten_after_an_hour_and_a_step_after_a_week
         return stage.snapshot().count(b"begin_ns")
 
     error, step = lossy(HOST, 1, *CLEAN), [minute(HOST, 0, {POWER: -4.0}, before={POWER: -3.0})]
-    assert (kept(error, 59), kept(error, 75)) == (11, 0)
-    assert (kept(step, 75), kept(step, 60 * 24 * 6), kept(step, 60 * 24 * 8)) == (1, 1, 0)
+    assert (retained(error, 59), retained(error, 75)) == (11, 0)
+    assert (retained(step, 75), retained(step, 60 * 24 * 6), retained(step, 60 * 24 * 8)) == (1, 1, 0)
 
 
 def test_two_spells_with_a_quiet_hour_between_are_two() -> None:
@@ -215,14 +215,14 @@ def test_a_trend_has_a_forecast_of_the_crossing() -> None:
 
 
 def test_a_trend_that_stops_is_over_after_a_day() -> None:
-    """What it foretold did not come."""
+    """The forecast crossing did not occur."""
     steps = [1e-8 * 2**n for n in range(6)]
     (final,) = last(degrading_findings(bers(HOST, *steps, every=30), 60 * 30))
     assert (final.status, final.final, final.forecast) == (Status.RESOLVED, True, None)
 
 
 def test_evidence_has_numbers_and_the_lane_that_is_bad() -> None:
-    """Each end's strongest sign; the lane's share against the others; what the FEC bins foretell."""
+    """Evidence has each end's strongest sign, the lane's share against the others, and the forecast of the FEC bins."""
     bins = tuple(1e12 * 10 ** (-0.8 * n) for n in range(16))
     bad = [minute(HOST, n, {FCS: 4, PACKETS: BUSY, LANES: (1.0, 0.0, 2.0, 998.0), BINS: bins}) for n in range(4)]
     (found,) = last(degrading_findings([*bad, *lossy(LEAF, *BAD, 0)], 5))

@@ -58,7 +58,7 @@ NOT_DOWN: dict[str, list[Symptom]] = {
 
 @pytest.mark.parametrize("symptoms", NOT_DOWN.values(), ids=NOT_DOWN)
 def test_what_does_not_open(symptoms: Sequence[Symptom]) -> None:
-    """What comes back soon and what a person did is no failed link."""
+    """A link that recovers soon or is administratively down is no failed link."""
     assert _downs(symptoms) == []
 
 

@@ -87,7 +87,7 @@ def test_a_port_is_known_by_the_inventorys_other_name() -> None:
     assert "p1-l0/d2 leads to p1-h1/e0" in found.summary
 
 
-def test_a_device_names_its_own_port_by_what_else_it_says_it_is_called() -> None:
+def test_a_device_names_its_own_port_by_an_alias() -> None:
     """LLDP daemons report netdevs; the same Facts map each to a port of the inventory."""
     part = Component("mlx5_0", "nic", alias=("ens11np0", "e0"))
     facts = [replace(lldp_facts("p1-h1/ens11np0", "p1-l0/d2", t), components=(part,)) for t in (100, 500)]
@@ -107,7 +107,7 @@ def test_two_cables_that_changed_places_are_one_finding_that_names_both() -> Non
     assert first.resolved_at_ns == at(720.5) and first.final
 
 
-def test_one_ends_word_is_enough_and_less_sure() -> None:
+def test_one_end_is_enough_with_less_confidence() -> None:
     """Hosts without LLDP neighbors: only the switch reports, and both links are still one swap."""
     world = FactsWorld(swapped={PAIR: [(100, 1300)]})
     emitted = [m for m in recorded(world, 1200) if not (isinstance(m, Facts) and m.device.startswith("p1-h"))]
@@ -126,8 +126,8 @@ CAUSES = {
 
 
 @pytest.mark.parametrize(("cause", "port", "remote", "published"), [(k, *v) for k, v in CAUSES.items()], ids=CAUSES)
-def test_what_is_wrong_is_said(cause: Cause, port: str, remote: str, published: str) -> None:
-    """The plane, the port or the device, with the neighbor and the expected one."""
+def test_the_evidence_names_the_error(cause: Cause, port: str, remote: str, published: str) -> None:
+    """The evidence states the plane, the port or the device, with the neighbor and the expected one."""
     (found,) = miscabled(play(with_facts(*again(port, remote, 60, 1200))))
     assert found.cause == cause
     assert published in found.evidence[0].statement
@@ -244,8 +244,8 @@ def findings_over_a_change(world: FactsWorld, change: float, until: float) -> li
 
 
 @pytest.mark.parametrize("after", [0, 60, 1800, 5400])
-def test_a_cable_that_is_moved_as_the_inventory_says_never_fires(after: float) -> None:
-    """At the moment of the change, or up to the time in which people and hourly readings follow it."""
+def test_a_cable_that_is_moved_as_the_inventory_has_it_never_fires(after: float) -> None:
+    """It may move at the moment of the change or within the time that people and hourly readings need."""
     world = FactsWorld(swapped={PAIR: [(600 + after, 10_000)]})
     assert not findings_over_a_change(world, 600, 700 + after)
 

@@ -32,7 +32,7 @@ def test_the_monitor_of_a_detector_is_run() -> None:
 
 @pytest.mark.parametrize("monitor", MONITORS, ids=lambda monitor: monitor.name)
 def test_the_state_of_a_monitor_is_json(monitor: Monitor) -> None:
-    """What dump returns is loaded again from JSON."""
+    """The output of dump survives a round trip through JSON."""
     data = orjson.loads(orjson.dumps(monitor.dump()))
     (fresh,) = [one for one in make_monitors(DetectParams()) if one.name == monitor.name]
     if data is not None:

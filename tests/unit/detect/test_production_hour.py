@@ -1,4 +1,4 @@
-"""An hour of a leaf of a production cluster, 95 ports each half second: a hole of 253 s in it, and no known fault."""
+"""An hour of a leaf of a production cluster, 95 ports each half second: with a gap of 253 s and no known fault."""
 
 import csv
 import gzip
@@ -26,12 +26,14 @@ COUNTED = {
 UPLINKS = range(33, 63)
 """400G ports that carry traffic; three to each of the ten spines."""
 
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recording in {FOLDER}; RAILSIGHT_DATA says where")
+pytestmark = pytest.mark.skipif(
+    not FOLDER.is_dir(), reason=f"no recording in {FOLDER}; set RAILSIGHT_DATA to its folder"
+)
 
 
 @cache
 def hour() -> list[Samples]:
-    """Every reading; what the recording says are deltas, so each port's are summed up."""
+    """Return every reading; the recording has deltas, so each port's are summed up."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0] * len(COUNTED))
     rounds: dict[int, dict[str, list[int]]] = defaultdict(dict)
     with gzip.open(next(FOLDER.glob("leaf1_*.csv.gz")), "rt", encoding="utf-8") as file:
@@ -67,7 +69,7 @@ def _links() -> Iterator[Link]:
 
 @cache
 def top() -> Topology:
-    """The leaf with its sixty hosts and ten spines, of which nothing else is read."""
+    """Return the leaf with its sixty hosts and ten spines, which are not read themselves."""
     links = tuple(_links())
     hosts = {link.a_device for link in links if link.role == "host-link"}
     spines = {link.z_device for link in links if link.role == "fabric-link"}
@@ -78,14 +80,14 @@ def top() -> Topology:
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["with its inventory", "of an unknown device"])
-def test_the_hole_is_told_of_and_nothing_else(is_known: bool) -> None:
+def test_only_the_gap_is_found(is_known: bool) -> None:
     """telemetry/stale from the last reading before it to the first after it; all else is INFO at most."""
-    said = play(hour(), top() if is_known else Topology(Inventory()))
-    found = [f for f in findings(said) if f.status is not Status.RETRACTED]
+    outputs = play(hour(), top() if is_known else Topology(Inventory()))
+    found = [f for f in findings(outputs) if f.status is not Status.RETRACTED]
     (stale,) = [f for f in found if f.severity > Severity.INFO]
     assert (stale.condition, stale.subject.id, stale.final) == (Condition.TELEMETRY_STALE, f"device:{LEAF}", True)
     assert stale.started_at_ns == 1716480001417 * MS
     assert stale.resolved_at_ns == 1716480254359 * MS
     assert stale.evidence[0].observed == pytest.approx(252.942)
-    ever = {f.id for f in said if isinstance(f, Finding) and f.severity > Severity.INFO}
+    ever = {f.id for f in outputs if isinstance(f, Finding) and f.severity > Severity.INFO}
     assert ever == {stale.id}

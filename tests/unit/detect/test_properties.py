@@ -1,4 +1,4 @@
-"""What holds for every stream (STYLE rule 4): arbitrary telemetry of the small fabric through all four stages."""
+"""Properties of every stream (STYLE rule 4): arbitrary telemetry of the small fabric through all four stages."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -95,13 +95,13 @@ def test_shifting_all_times_shifts_the_findings_and_nothing_else(messages: list[
 @settings(max_examples=12)
 @given(telemetry())
 def test_repeated_messages_change_nothing(messages: list[Message]) -> None:
-    """At-least-once delivery is enough: every message twice says the same."""
+    """At-least-once delivery is enough: every message sent twice gives the same findings."""
     assert _brief(findings(play([m for m in messages for _ in (0, 1)]))) == _brief(findings(play(messages)))
 
 
 @settings(max_examples=12)
 @given(telemetry())
-def test_a_replay_says_the_same_with_the_same_ids(messages: list[Message]) -> None:
+def test_a_replay_has_the_same_findings_with_the_same_ids(messages: list[Message]) -> None:
     """Every revision, to the last byte."""
     first: list[Finding | Remediation] = play(messages)
     assert play(messages) == first
@@ -139,7 +139,7 @@ def observations(draw: st.DrawFn) -> list[Symptom]:
 
 
 def _final(symptoms: Sequence[Symptom], cut: int = -1) -> list[tuple[Any, ...]]:
-    """The last revisions of what correlate says when all arrive before the watermark has passed any lateness."""
+    """Return the last revisions of correlate when all symptoms arrive before the watermark has passed any lateness."""
     stage = Correlate(DetectParams())
     stage.start_epoch(1)
     outputs = stage.set_topology(TOP)
@@ -174,7 +174,7 @@ def test_the_order_of_arrival_within_the_lateness_changes_no_final_revision(
 @settings(max_examples=50)
 @given(observations(), st.integers(0, 13))
 def test_a_restart_between_any_two_observations_changes_nothing(symptoms: list[Symptom], cut: int) -> None:
-    """A successor goes on where the other ended."""
+    """A successor continues from the predecessor's state."""
     assert _final(symptoms, cut) == _final(symptoms)
 
 
@@ -184,25 +184,25 @@ def test_state_stays_bounded_under_an_endless_flapper() -> None:
     stage.start_epoch(1)
     stage.set_topology(TOP)
     sizes: list[int] = []
-    said: list[Finding] = []
+    published: list[Finding] = []
     for minute in range(45):
         batch = [
             s for second in range(60) for s in (down(HOST, minute * 60 + second), up(HOST, minute * 60 + second + 0.5))
         ]
-        said += episodes(stage.process(batch))
-        said += episodes(stage.advance_watermark(at(minute * 60 + 59)))
+        published += episodes(stage.process(batch))
+        published += episodes(stage.advance_watermark(at(minute * 60 + 59)))
         sizes.append(len(stage.snapshot()))
     assert max(sizes[30:]) <= max(sizes[:30]) * 1.1
-    assert {f.detector for f in said} == {"link/flap", "link/down"}
-    assert len({f.id for f in said}) == 2
-    assert {after(f.started_at_ns) for f in said} == {0}
-    # The last down is news; that the port came up once more after it is not.
-    assert max(after(f.observed_at_ns) or 0 for f in said) == 45 * 60 - 1
+    assert {f.detector for f in published} == {"link/flap", "link/down"}
+    assert len({f.id for f in published}) == 2
+    assert {after(f.started_at_ns) for f in published} == {0}
+    # The last down is a new observation; the recovery after it is not.
+    assert max(after(f.observed_at_ns) or 0 for f in published) == 45 * 60 - 1
 
 
 @settings(max_examples=12)
 @given(st.integers(0, 10**15))
-def test_of_many_of_one_moment_the_same_stands_for_all_whenever_it_is(by_ns: int) -> None:
+def test_simultaneous_findings_have_the_same_root_at_any_time(by_ns: int) -> None:
     """Ids are made of times: were it for them, another device would be named each day."""
     world = SmallWorld(not_polled={device: [(100, 300)] for device in ("p1-h1", "p2-h2", "p2-l0", "s1")})
     found = findings(play([_shifted(message, by_ns) for message in world.rounds(300)]))

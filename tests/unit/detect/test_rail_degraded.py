@@ -139,14 +139,14 @@ def test_what_is_degraded(
     assert final.evidence[0].at == final.subject.a
 
 
-def test_hosts_that_nobody_reads_are_no_peers() -> None:
+def test_hosts_without_readings_are_no_peers() -> None:
     """With two of the job's hosts silent, two are left: too few peers to compare with."""
     assert emitted(minutes(slow(0.5)), silent=HOSTS[3:5]) == []
     assert emitted(minutes(slow(0.5)), silent=HOSTS[4:5]) != []
 
 
 def test_a_rail_that_is_down_or_shut_is_not_slow() -> None:
-    """What it does not carry is link/down's, or a person's; and it trains for a minute after it."""
+    """A rail that is down belongs to link/down or to an administrator; it trains for a minute afterwards."""
     windows = minutes(slow(0.0, lambda c: is_bad(c, 2, 6)))
     port = f"{BAD[0]}/mlx5_{BAD[1]}"
     assert emitted(windows) != []
@@ -171,7 +171,7 @@ def test_it_opens_within_five_minutes_and_ends_after_five_good_ones() -> None:
     assert (emitted(windows, third + 5)[-1].status, emitted(windows, third + 5)[-1].final) == (Status.RESOLVED, True)
 
 
-def test_it_stays_open_while_nobody_reads_the_host() -> None:
+def test_it_stays_open_without_readings_of_the_host() -> None:
     """Missing is not healthy; of a host that is read, `measure` emits windows for ten minutes."""
     windows = [w for w in minutes(slow(0.7)) if w.device != BAD[0] or w.begin_ns < at(20 + 60 * 6)]
     silence = Symptom(BAD[0], "", SourceSilence(False), at(20 + 60 * 6 + 30), source=Source.SOURCE_NIC)

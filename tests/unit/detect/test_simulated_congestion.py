@@ -34,7 +34,7 @@ WIDE = demo_fabric.inventory(DemoShape(pods=1, hosts=2, planes=1, spines=4, upli
 
 
 def readings(world: DemoWorld, cadence_s: float, last_s: float = LAST_S) -> Iterator[Samples]:
-    """What all ports count, each device at its own moment, and nothing while it is away."""
+    """Yield the counters of all ports, each device at its own offset, without readings while it is down."""
     metrics, indices = tuple(m for m, _ in COLUMNS), tuple(i for _, i in COLUMNS)
     for number, (device, ports) in enumerate(world.ports.items()):
         for turn in range(int(last_s / cadence_s)):
@@ -70,25 +70,25 @@ def storms(inventory: Inventory, chance: random.Random) -> list[Fault]:
     return [*made, SlowRail(links[5], Interval(START + 30 * S, START + 300 * S), 0.5)]
 
 
-def said_of(made: list[Fault], seed: int, cadence_s: float) -> list[Finding]:
-    """What is said of storms in a world with these faults."""
+def storm_findings(made: list[Fault], seed: int, cadence_s: float) -> list[Finding]:
+    """Return the findings about storms in a world with these faults."""
     world = DemoWorld(FABRIC, made, seed, START)
     rows = sorted(readings(world, cadence_s), key=lambda row: row.sampled_at_ns)
-    said = drive(stages(), Topology(FABRIC), rows, 30 * S)
-    return [f for f in said if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
+    result = drive(stages(), Topology(FABRIC), rows, 30 * S)
+    return [f for f in result if isinstance(f, Finding) and f.condition is Condition.CONGESTION_PFC_STORM]
 
 
 @pytest.mark.parametrize("seed", [31, 32, 33])
 def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None:
     """Precision and recall are 1 at a cadence of a second; the port that began it has no parent, all others have."""
     made = storms(FABRIC, random.Random(seed))
-    said = said_of(made, seed, 1.0)
+    result = storm_findings(made, seed, 1.0)
     truths = [Truth(t.start, t.end, Condition.CONGESTION_PFC_STORM, t.device, t.port, t.tolerance_s)
               for t in truth_rows(made) if t.condition == "congestion_pfc_storm"]  # fmt: skip
-    found = score(said, truths)
+    found = score(result, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 5 + 1e-6
-    newest = {f.id: f for f in said}.values()
+    newest = {f.id: f for f in result}.values()
     spread = {(p.device, p.port) for f in made if isinstance(f, PauseStorm) for p in f.spread}
     children = {(e.device, e.port) for f in newest if f.parent_id for e in (f.evidence[0].at,) if e is not None}
     assert children <= spread
@@ -96,11 +96,11 @@ def test_storms_are_found_with_their_root_within_five_seconds(seed: int) -> None
 
 
 def test_a_storm_that_is_read_each_ten_seconds_is_found_by_the_first_whole_interval() -> None:
-    """A longer storm, so that there is one; what shows it is what says it."""
+    """The storm is longer than the interval, so that one whole interval shows it."""
     link = next(link for link in FABRIC.links if link.role == "host-link")
     made: list[Fault] = [pause_storm(FABRIC, link, Interval(START + 100 * S, START + 160 * S))]
-    said = said_of(made, 1, 10.0)
-    (root,) = [f for f in {f.id: f for f in said}.values() if not f.parent_id]
+    result = storm_findings(made, 1, 10.0)
+    (root,) = [f for f in {f.id: f for f in result}.values() if not f.parent_id]
     assert root.detected_at_ns is not None
     assert root.detected_at_ns - (START + 100 * S) <= 20 * S
 
@@ -132,7 +132,7 @@ def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed
     """Precision and recall are 1, each within seven minutes: five windows, their beginning, and the lateness."""
     made = uneven(random.Random(seed))
     rows = sorted(readings(DemoWorld(WIDE, made, seed, START), 15.0, 2100), key=lambda row: row.sampled_at_ns)
-    said = [
+    result = [
         f for f in drive(stages(), Topology(WIDE), rows, 30 * S)
         if isinstance(f, Finding) and f.condition is Condition.CONGESTION_IMBALANCE
     ]  # fmt: skip
@@ -142,7 +142,7 @@ def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed
         if t.condition == "congestion_imbalance" and t.end - t.start > 400 * S
     ]
     assert len(truths) == 4
-    found = score(said, truths)
+    found = score(result, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 420
 
@@ -150,11 +150,11 @@ def test_uneven_uplinks_are_found_and_lost_ones_bursts_and_restarts_are_not(seed
 RAIL = demo_fabric.inventory(DemoShape(pods=1, hosts=6, planes=1, spines=1, uplinks=1), START)
 
 
-def crowds(chance: random.Random) -> list[Fault]:
-    """Eight receivers, some of which pause; a rail on which all receive as much as goes in, and a burst."""
+def incast_faults(chance: random.Random) -> list[Fault]:
+    """Eight receivers, some of which pause; a rail on which all receive at line rate, and a burst."""
     links = [link for link in RAIL.links if link.role == "host-link"]
     chance.shuffle(links)
-    # of five peers two more may be crowded: each rail has three at most
+    # two more of five peers may be incast receivers: each rail has three at most
     loaded = [link for link in links if link.rail == 0]
     alone = [link for rail in range(1, 8) for link in [one for one in links if one.rail == rail][:3]]
     chance.shuffle(alone)
@@ -171,11 +171,11 @@ def crowds(chance: random.Random) -> list[Fault]:
 
 
 @pytest.mark.parametrize("seed", [51, 52, 53])
-def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> None:
+def test_incast_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> None:
     """Precision and recall are 1, each within two minutes; the host is the cause where it pauses."""
-    made = crowds(random.Random(seed))
+    made = incast_faults(random.Random(seed))
     rows = sorted(readings(DemoWorld(RAIL, made, seed, START), 10.0, 1300), key=lambda row: row.sampled_at_ns)
-    said = [
+    result = [
         f for f in drive(stages(), Topology(RAIL), rows, 30 * S)
         if isinstance(f, Finding) and f.condition is Condition.CONGESTION_INCAST
     ]  # fmt: skip
@@ -185,11 +185,11 @@ def test_crowded_receivers_are_found_and_loads_and_bursts_are_not(seed: int) -> 
         for t in truth_rows(alone)
     ]  # fmt: skip
     assert len(truths) == 8
-    found = score(said, truths)
+    found = score(result, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 120
     by_host = {(f.link.a_device, f.link.a_port) for f in alone if isinstance(f, Incast) and f.paused_ratio}
-    assert {(f.subject.a.device, f.subject.a.port) for f in said if f.subject.a and f.cause == Cause.NIC} == by_host
+    assert {(f.subject.a.device, f.subject.a.port) for f in result if f.subject.a and f.cause == Cause.NIC} == by_host
 
 
 PODS = demo_fabric.inventory(DemoShape(pods=2, hosts=6, planes=1, spines=1, uplinks=1), START)
@@ -216,7 +216,7 @@ def test_collapses_are_found_and_ends_of_jobs_and_bursts_are_not(seed: int) -> N
     made = collapsing(random.Random(seed))
     rows = sorted(readings(DemoWorld(PODS, made, seed, START), 10.0, 1800), key=lambda row: row.sampled_at_ns)
     hosts = (row for row in rows if "host" in row.device)
-    said = [
+    result = [
         f for f in drive(stages(), Topology(PODS), hosts, 30 * S)
         if isinstance(f, Finding) and f.condition is Condition.CONGESTION_COLLAPSE
     ]  # fmt: skip
@@ -224,14 +224,14 @@ def test_collapses_are_found_and_ends_of_jobs_and_bursts_are_not(seed: int) -> N
         Truth(t.start, t.end, Condition.CONGESTION_COLLAPSE, t.device, t.port, t.tolerance_s)
         for t in truth_rows(made[:3])
     ]  # fmt: skip
-    found = score(said, truths)
+    found = score(result, truths)
     assert (found.precision, found.recall) == (1.0, 1.0), found
     assert max(match.delay_s for match in found.found) <= 120
 
 
 @pytest.mark.parametrize("seed", [71, 72, 73])
 def test_the_senders_of_an_incast_are_named_and_none_of_another_job(seed: int) -> None:
-    """Of the receiver's job, on its rail; a host of another job that is slowed at the same time is not blamed."""
+    """Of the receiver's job, on its rail; a host of another job that is throttled at the same time is not named."""
     chance = random.Random(seed)
     top = Topology(PODS)
     links = [link for link in PODS.links if link.role == "host-link" and link.a_device.startswith("pod1")]
@@ -245,8 +245,8 @@ def test_the_senders_of_an_incast_are_named_and_none_of_another_job(seed: int) -
     span = _span(chance.uniform(100, 200), chance.uniform(150, 400))
     made = [Incast(receiver, span, marked_ratio=0.5, senders=(*senders, *foreign))]
     rows = sorted(readings(DemoWorld(PODS, made, seed, START), 10.0, 900), key=lambda row: row.sampled_at_ns)
-    said = [f for f in drive(stages(), top, rows, 30 * S) if isinstance(f, Finding)]
-    found = {f.id: f for f in said if f.condition is Condition.CONGESTION_INCAST}
+    result = [f for f in drive(stages(), top, rows, 30 * S) if isinstance(f, Finding)]
+    found = {f.id: f for f in result if f.condition is Condition.CONGESTION_INCAST}
     assert len(found) == 1
     text = "\n".join(e.statement for f in found.values() for e in f.evidence)
     named = ", ".join(sorted(link.a_device for link in senders))

@@ -36,7 +36,7 @@ COUNTERS = (
 
 
 def readings(world: DemoWorld) -> Iterator[Samples]:
-    """What all ports count, every 20 s, each device at its own moment."""
+    """Yield the counters of all ports every 20 s, each device at its own offset."""
     for number, (device, ports) in enumerate(world.ports.items()):
         for turn in range(MINUTES * 3):
             at_ns = START + 20 * S * turn + number * S // 7
@@ -77,10 +77,10 @@ def _flapping(link: Link, after_s: float) -> LinkFlap:
 
 
 def found_in(inventory: Inventory, made: Sequence[Fault], seed: int, condition: Condition) -> list[Finding]:
-    """What is said of a condition in a world with these faults."""
+    """Return the findings of a condition in a world with these faults."""
     world = DemoWorld(inventory, made, seed, START)
-    said = drive(stages(), Topology(inventory), readings(world), 30 * S)
-    return [f for f in said if isinstance(f, Finding) and f.condition is condition]
+    result = drive(stages(), Topology(inventory), readings(world), 30 * S)
+    return [f for f in result if isinstance(f, Finding) and f.condition is condition]
 
 
 def truths_of(made: Sequence[Fault], condition: Condition) -> list[Truth]:

@@ -1,4 +1,4 @@
-"""host/gpu-fault and host/pcie-degraded over the simulated hosts, in the words of their kernels and trees."""
+"""host/gpu-fault and host/pcie-degraded over the simulated hosts, from their kernel logs and sysfs trees."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ PROGRAM = (13, 31, 43, 45)
 
 
 def readings(world: DemoWorld, chance: random.Random) -> Iterator[Message]:
-    """What the agents of all hosts read each 20 s, and what they make of the log; programs fail now and then, too."""
+    """Yield all hosts' readings every 20 s and the events of their logs; some are of failed programs."""
     for number, host in enumerate(world.hosts):
         boot_id = 1
         for turn in range(MINUTES * 3):
@@ -50,9 +50,9 @@ def readings(world: DemoWorld, chance: random.Random) -> Iterator[Message]:
         for line in kernel_log_lines(world, host, START, START + MINUTES * 60 * S):
             yield from _event(host, line, world.device(host, START).boot_ns)
         for _ in range(3):
-            said = f"NVRM: Xid (PCI:{chance.choice(GPUS)[:-2]}): {chance.choice(PROGRAM)}, pid=1, name=python"
+            line = f"NVRM: Xid (PCI:{chance.choice(GPUS)[:-2]}): {chance.choice(PROGRAM)}, pid=1, name=python"
             at_ns = START + int(chance.uniform(0, MINUTES * 60) * S)
-            yield from _event(host, f"[{(at_ns - START) / S:12.6f}] {said}", START)
+            yield from _event(host, f"[{(at_ns - START) / S:12.6f}] {line}", START)
 
 
 def _links(world: DemoWorld, host: str, at_ns: int) -> Iterator[tuple[str, Pcie | None]]:
@@ -64,11 +64,11 @@ def _links(world: DemoWorld, host: str, at_ns: int) -> Iterator[tuple[str, Pcie 
 
 
 def _event(host: str, line: str, boot_ns: int) -> Iterator[Event]:
-    said = parse(line.encode(), START)
-    means = classify(said.message)
-    if means is not None and said.since_boot_us is not None:
-        at_ns = boot_ns + said.since_boot_us * 1000
-        yield Event(host, means.pci, means.kind, at_ns, at_ns, HOST, detail=said.message, code=means.code)
+    record = parse(line.encode(), START)
+    means = classify(record.message)
+    if means is not None and record.since_boot_us is not None:
+        at_ns = boot_ns + record.since_boot_us * 1000
+        yield Event(host, means.pci, means.kind, at_ns, at_ns, HOST, detail=record.message, code=means.code)
 
 
 def faults(chance: random.Random) -> list[Fault]:
@@ -88,7 +88,7 @@ def _span(after_s: float, lasting_s: float) -> Interval:
 
 
 def truths(made: Sequence[Fault], condition: Condition) -> list[Truth]:
-    """Of one condition, to within two readings of 20 s."""
+    """Return the truths of one condition, with a tolerance of two readings of 20 s."""
     return [
         Truth(row.start, row.end, condition, row.device, row.port, 40)
         for row in truth_rows(made)
@@ -98,13 +98,15 @@ def truths(made: Sequence[Fault], condition: Condition) -> list[Truth]:
 
 @pytest.mark.parametrize("seed", [31, 32, 33])
 def test_what_breaks_is_found_and_programs_that_fail_are_not(seed: int) -> None:
-    """Precision and recall are 1 for both; a GPU is told of at its Xid, a PCIe link within two minutes."""
+    """Precision and recall are 1 for both; a GPU fault is detected at its Xid, a PCIe link within two minutes."""
     chance = random.Random(seed)
     made = faults(chance)
     world = DemoWorld(INVENTORY, made, seed, START)
-    said = [f for f in drive(stages(), Topology(INVENTORY), readings(world, chance), 30 * S) if isinstance(f, Finding)]
+    result = [
+        f for f in drive(stages(), Topology(INVENTORY), readings(world, chance), 30 * S) if isinstance(f, Finding)
+    ]
     for condition, most_s in ((Condition.HOST_GPU_FAULT, 1), (Condition.HOST_PCIE_DEGRADED, 120)):
-        own = [f for f in said if f.condition is condition]
+        own = [f for f in result if f.condition is condition]
         rows = truths(made, condition)
         assert len(rows) == 5
         found = score(own, rows)

@@ -1,4 +1,4 @@
-"""Forecasts: what they say of points on a line, and when they say nothing."""
+"""Forecasts of points on a line, and the points without a forecast."""
 
 import random
 
@@ -34,30 +34,30 @@ NOTHING: dict[str, list[Point]] = {
 
 
 @pytest.mark.parametrize("points", NOTHING.values(), ids=NOTHING)
-def test_it_abstains_where_the_points_do_not_carry_it(points: list[Point]) -> None:
+def test_unsuitable_points_have_no_forecast(points: list[Point]) -> None:
     """Too few, too quick, not on a line, the wrong way, or too far."""
     assert forecast_crossing(PARAMS, points, 10) is None
 
 
-def test_points_on_a_line_say_when() -> None:
-    """Of a straight line there is no doubt."""
+def test_points_on_a_line_have_an_exact_forecast() -> None:
+    """A straight line has an interval of no width."""
     found = forecast_crossing(PARAMS, line(1, 2, 3, 4), 10)
     assert found is not None
     assert (found.at_ns, found.earliest_ns, found.latest_ns) == pytest.approx((ns(9 * HOUR),) * 3)
 
 
 @pytest.mark.parametrize("down", [False, True])
-def test_the_interval_holds_what_comes_nineteen_times_of_twenty(down: bool) -> None:
+def test_the_interval_contains_the_crossing_nineteen_times_of_twenty(down: bool) -> None:
     """Over 400 noisy lines of known slope; upwards and downwards alike."""
-    chance, held, said = random.Random(7), 0, 0
+    chance, inside, forecasts = random.Random(7), 0, 0
     for _ in range(400):
         sign = -1 if down else 1
         points = line(*(sign * (n + chance.gauss(0, 0.2)) for n in range(8)))
         if (found := forecast_crossing(PARAMS, points, sign * 20.0)) is not None:
-            said += 1
-            held += found.earliest_ns <= ns(20 * HOUR) <= found.latest_ns
-    assert said > 300
-    assert 0.92 <= held / said <= 1.0
+            forecasts += 1
+            inside += found.earliest_ns <= ns(20 * HOUR) <= found.latest_ns
+    assert forecasts > 300
+    assert 0.92 <= inside / forecasts <= 1.0
 
 
 @settings(max_examples=50)

@@ -1,4 +1,4 @@
-"""link/miscabled and fleet/version-drift over the simulated fabric: what is wrong is found, and nothing else is."""
+"""link/miscabled and fleet/version-drift over the simulated fabric: all faults are found, and nothing else."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -39,8 +39,8 @@ MINUTES = 150
 FIRMWARE = "28.42.1000"
 
 
-def told(world: DemoWorld) -> Iterator[Message]:
-    """Each device is read every minute, and says what it is every ten; each at its own moment."""
+def readings(world: DemoWorld) -> Iterator[Message]:
+    """Yield a reading of each device every minute and its Facts every ten, each device at its own offset."""
     nothing = Table((), (), np.zeros((0, 0), np.uint64))
     for number, device in enumerate(world.inventory.devices):
         ports, is_host = world.ports[device.name], device.kind == "host"
@@ -54,17 +54,17 @@ def told(world: DemoWorld) -> Iterator[Message]:
                 continue
             runs = world.version(device.name, FIRMWARE if is_host else SOFTWARE, at_ns)
             nics = tuple(Component(port, "nic", "MT4129", firmware=runs) for port in ports) if is_host else ()
-            heard = ((port, *world.neighbor(device.name, port, at_ns)) for port in ports)
+            advertised = ((port, *world.neighbor(device.name, port, at_ns)) for port in ports)
             yield Facts(
                 device.name, at_ns, Source.SOURCE_GNMI, device.vendor, device.model, "" if is_host else runs,
-                components=nics, neighbors=tuple(Neighbor(*each) for each in heard),
+                components=nics, neighbors=tuple(Neighbor(*each) for each in advertised),
             )  # fmt: skip
 
 
 def found_in(made: Sequence[Fault], seed: int, condition: Condition) -> list[Finding]:
-    """What is said of a condition in a world with these faults."""
-    said = drive(stages(), Topology(INVENTORY), told(DemoWorld(INVENTORY, made, seed, START)), 30 * S)
-    return [f for f in said if isinstance(f, Finding) and f.condition is condition]
+    """Return the findings of a condition in a world with these faults."""
+    outputs = drive(stages(), Topology(INVENTORY), readings(DemoWorld(INVENTORY, made, seed, START)), 30 * S)
+    return [f for f in outputs if isinstance(f, Finding) and f.condition is condition]
 
 
 def _span(chance: random.Random) -> Interval:
