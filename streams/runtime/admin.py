@@ -1,4 +1,4 @@
-"""Makes the topics of the registry, and says whether the brokers are ready.
+"""Makes the topics of the registry, and reports whether the brokers are ready.
 
 A topic that is there already is left as it is; one whose number of partitions is not the configured one is refused,
 because producers and stages would disagree on who owns a device.
@@ -78,7 +78,7 @@ async def until_ready(kafka: KafkaSettings, within_s: float) -> None:
 
 
 async def list_topics(kafka: KafkaSettings, topics: Iterable[Topic] = TOPICS) -> list[TopicState]:
-    """Every topic of the registry as it is on the brokers; raises Retry where nobody answers."""
+    """Every topic of the registry as it is on the brokers; raises Retry where no broker answers."""
     try:
         async with _admin(kafka) as admin:
             return await _states(admin, kafka, list(topics))
@@ -98,7 +98,7 @@ async def ensure_topics(
 ) -> list[TopicState]:
     """Create what is missing.
 
-    Raises Misconfigured where a topic cannot be or has another number of partitions, Retry where nobody answers.
+    Raises Misconfigured where a topic cannot be or has another number of partitions, Retry where no broker answers.
     """
     wanted = list(topics)
 

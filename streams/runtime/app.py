@@ -29,7 +29,7 @@ def make_app(
 ) -> Any:
     """An app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event.
 
-    Inputs that are `bulk` are assigned to the app, and read by somebody else.
+    Inputs that are `bulk` are assigned to the app, and read by a reader of their own.
     """
     app = ChunkApp(
         group,
@@ -39,7 +39,7 @@ def make_app(
         broker_session_timeout=runtime.session_s,
         broker_heartbeat_interval=1.0,
         broker_rebalance_timeout=10.0,
-        # Who takes over begins where the snapshot says; the group's offsets are for those who watch its lag.
+        # A new owner begins where its snapshot ends; the group's offsets are for those who watch its lag.
         broker_commit_interval=2.0,
         consumer_group_instance_id=runtime.instance and f"{group}.{runtime.instance}",
         consumer_auto_offset_reset="earliest",

@@ -1,4 +1,4 @@
-"""Which topics each stage reads and writes: the whole of the wiring, in one table.
+"""The topics that each stage reads and writes: the whole of the wiring, in one table.
 
 A stage owns one partition of its inputs at a time; where it has several inputs, they have equally many partitions.
 """
@@ -17,9 +17,9 @@ class Upstream:
     inputs: Topic
     """One of the sender's inputs: it has one watermark a partition of that."""
     topics: tuple[Topic, ...]
-    """Its Progress must have come in each: through one topic it says nothing of what is under way in another."""
+    """Its Progress must have come in each: in one topic it does not cover what is under way in another."""
     barrier: Topic | None = None
-    """The topic that a Progress of another topic speaks of; it holds once `after_offset` of that has been read."""
+    """The topic whose offsets a Progress elsewhere covers; it holds once `after_offset` of it has been read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class Binding:
     progress_in_band: tuple[Topic, ...]
     """Topics between stages that carry its Progress, behind what it covers."""
     progress_beside: Topic
-    """Where it says its Progress for whoever watches."""
+    """The topic of its Progress for monitoring."""
     bulk: tuple[Topic, ...] = ()
     """Busy inputs whose messages may wait for a batch of them; the others are delivered as they come."""
     covers: Topic | None = None
-    """Where nobody is told in band: the topic whose offsets its Progress beside speaks of."""
+    """The topic whose offsets its Progress beside covers, for a stage without Progress in band."""
 
     def partitions(self, partitions: Partitions) -> int:
-        """How many partitions its inputs have."""
+        """Return the number of partitions of its inputs."""
         return partitions.count(self.inputs[0])
 
 

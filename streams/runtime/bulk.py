@@ -3,7 +3,7 @@
 Brokers answer a connection's requests in order, and a fetch that waits for a batch would hold up all that must not
 wait. So these topics have a consumer of their own, outside of the group, on which the brokers themselves gather: a
 fetch is answered when `bulk_s` is over or when it is large, whichever is first, so a backlog is read at full speed.
-Which partitions it reads, and from where, owners say; who owns what remains the group's.
+Owners decide which partitions it reads, and from where; who owns what remains the group's.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ _AGAIN_S = 0.5
 
 
 class Group(NamedTuple):
-    """What of the consumer group's state decides whether a chunk still has an owner here."""
+    """The part of the consumer group's state that decides whether a chunk still has an owner here."""
 
     generation: Callable[[], int | None]
     assigned: Callable[[], Iterable[tuple[str, int]]]
@@ -96,7 +96,7 @@ class BulkReader:
         """Fetch once and hand on what came."""
         generation = self._group.generation()
         if generation != self._generation:
-            # Whoever owns a partition now says from where it reads; what was under way is nobody's.
+            # The owner of a partition now decides from where it is read; what was under way is dropped.
             self._generation = generation
             self._cut.positions.clear()
             self._ends.clear()
@@ -139,7 +139,7 @@ class BulkReader:
             consumer.seek(TopicPartition(*tp), offset)
 
     def _gather(self, consumer: Any) -> None:
-        """Say to the brokers how long the next fetch may wait, and for how much."""
+        """Set how long the next fetch may wait, and for how much."""
         fetcher = consumer._fetcher  # noqa: SLF001 — there is no public way to change it from fetch to fetch
         wait_s = self._pace.wait_s
         fetcher._fetch_min_bytes = _ENOUGH_BYTES if wait_s else 1  # noqa: SLF001 — as above
@@ -165,7 +165,7 @@ class Split:
         (self._bulk if topic in self._topics else self._prompt()).read_from(topic, partition, offset)
 
     def acknowledge(self, topic: str, partition: int, offset: int) -> None:
-        """See Input; offsets are the group's, whoever read up to them."""
+        """See Input; offsets belong to the group, whichever reader read up to them."""
         self._prompt().acknowledge(topic, partition, offset)
 
     def end_of(self, topic: str, partition: int) -> int | None:

@@ -30,12 +30,12 @@ class Cut:
     """Cuts what fetches bring into chunks that follow each other without a gap."""
 
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Where each partition is read from next; forgotten where nothing is known of what was read before."""
+    """The next offset of each partition; absent where nothing is known of what was read before."""
 
     def chunks(
         self, topic: str, partition: int, records: Sequence[FetchedRecord], highwater: int | None = None
     ) -> Iterator[Chunk]:
-        """What a fetch brought of a partition."""
+        """The records of one partition in a fetch."""
         for i in range(0, len(records), CHUNK_RECORDS):
             some = records[i : i + CHUNK_RECORDS]
             first, end = some[0].offset, some[-1].offset + 1

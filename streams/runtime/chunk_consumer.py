@@ -1,4 +1,4 @@
-"""How records reach a stage: one Faust event a chunk of one partition, instead of one a record.
+"""Delivers records to a stage: one Faust event a chunk of one partition, instead of one a record.
 
 Faust's own delivery makes several tasks a record and takes 60 to 90 µs for each; a chunk of a thousand costs as much
 as one record does there. This relies on names of faust-streaming 0.15.3 and aiokafka 0.14.0 that are not public;
@@ -20,13 +20,13 @@ from streams.runtime.chunk import Chunk, Cut
 from streams.wire.event_loop import new_loop
 
 FETCH_WAIT_S = 0.4
-"""How long a fetch is waited for, and so a seek for the fetch."""
+"""The longest wait for a fetch, and so of a seek for the fetch."""
 LONG_POLL_MS = 500
-"""How long brokers hold a fetch without news. Faust says 1500, but a seek's first fetch waits behind the last one."""
+"""The longest that brokers hold an empty fetch. Faust sets 1500, but a seek's first fetch waits behind the last one."""
 
 
 class ChunkConsumer(driver.Consumer):
-    """Delivers chunks, seeks where a stage's owner asks, commits what owners say is covered by a snapshot."""
+    """Delivers chunks, seeks where a stage's owner asks, commits what owners report as covered by a snapshot."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._cut = Cut()
@@ -55,13 +55,13 @@ class ChunkConsumer(driver.Consumer):
         return self._covered.get(tp)
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Forget all: whoever owns a partition next starts from its snapshot."""
-        for kept in (self._cut.positions, self._seeks, self._covered, self._ends):
-            kept.clear()
+        """Forget all: the next owner of a partition starts from its snapshot."""
+        for state in (self._cut.positions, self._seeks, self._covered, self._ends):
+            state.clear()
         await super().on_partitions_revoked(revoked)
 
     async def perform_seek(self) -> None:
-        """Go to what was committed; where that is, the next fetch tells."""
+        """Go to what was committed; where that is, the next fetch shows."""
         self._cut.positions.clear()
         await super().perform_seek()
 
@@ -122,7 +122,7 @@ class ChunkConsumer(driver.Consumer):
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
-    """Where aiokafka's consumer lives."""
+    """The thread of aiokafka's consumer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -134,14 +134,14 @@ class _Thread(driver.AIOKafkaConsumerThread):
         return made
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Leave the busy topics to whoever reads them beside; the group still says whose they are."""
+        """Leave the busy topics to the bulk reader; the group still decides their owner."""
         bulk = cast(ChunkApp, self.app).bulk
         self._ensure_consumer().pause(*(TopicPartition(*tp) for tp in assigned if tp.topic in bulk))
         await super().on_partitions_assigned(assigned, generation_id)
 
 
 def _message(tp: TP, chunk: Chunk, generation: int) -> ConsumerMessage:
-    value = cast(Any, chunk)  # Faust says bytes; ChunkSchema is all that looks at it
+    value = cast(Any, chunk)  # Faust declares bytes; ChunkSchema is all that looks at it
     return ConsumerMessage(
         tp.topic, tp.partition, chunk.end - 1, 0.0, 0, None, None, value, None, 0, 0, tp, generation_id=generation
     )

@@ -22,7 +22,7 @@ from streams.wire.models import (
 
 
 def event_time_ns(message: Message) -> int | None:
-    """When what it says was so; None where it names no time."""
+    """Return the event time of a message; None where it has none."""
     match message:
         case Samples(sampled_at_ns=at, received_at_ns=received):
             # A device's clock may be ahead; what was received cannot be of later (DESIGN 2.1).

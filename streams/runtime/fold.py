@@ -32,7 +32,7 @@ REJECTED_BYTES = 4096
 
 
 class Fold:
-    """A stage, how far its input has been read, and the time that it was told."""
+    """A stage, how far its input has been read, and the event time that it has reached."""
 
     def __init__(
         self,
@@ -93,14 +93,14 @@ class Fold:
             try:
                 self.stage.restore(snapshot.state)
             except Reject as error:
-                # Of a later version, or of one that is too old: what the input still holds is folded anew.
+                # Of a later version, or of one that is too old: what the input still holds is folded again.
                 log.warning("%s/%d: state not readable: %s", self.binding.stage, self.partition, error)
                 snapshot = None
                 self._set_up()
                 self.stage.start_epoch(epoch)
-        kept = snapshot.next_offset if snapshot else {}
+        offsets = snapshot.next_offset if snapshot else {}
         self.positions = {
-            topic.name: max(kept.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
+            topic.name: max(offsets.get(f"{topic.name}/{self.partition}", 0), earliest[topic.name])
             for topic in self.binding.inputs
         }
         if snapshot is not None and self._upstreams is not None:
@@ -127,7 +127,7 @@ class Fold:
             if isinstance(message, Progress) and self._upstreams is not None:
                 records += self._process(batch)
                 batch = []
-                self._upstreams.hear(topic.name, message, self.positions.get(self._barrier, 0))
+                self._upstreams.add(topic.name, message, self.positions.get(self._barrier, 0))
             elif message is not None:
                 self.changed = True
                 if not batch:
@@ -148,7 +148,7 @@ class Fold:
         return records
 
     def grown_to(self, topic: str, end: int) -> None:
-        """The brokers say that an input goes on to here."""
+        """Record the end of an input that the brokers report."""
         self._highwater[topic] = max(end, self._highwater[topic])
 
     def tick(self, now_ns: int) -> list[Record]:
@@ -163,8 +163,8 @@ class Fold:
     def _arrival_ns(self, now_ns: int) -> int | None:
         """The time by which all that arrived has been read: now, or in a backlog the arrival of what was read last.
 
-        Else a worker that was away would call every device silent that it has not read yet. Compacted topics say
-        nothing: the record at their end may be gone.
+        Else a worker that was away would call every device silent that it has not read yet. Compacted topics do
+        not count: the record at their end may be gone.
         """
         behind = self._behind()
         if any(topic not in self._arrived_ns for topic in behind):
@@ -179,8 +179,8 @@ class Fold:
         ]
 
     @property
-    def unheard(self) -> bool:
-        """Nothing is live here yet, and there is input that may say otherwise."""
+    def unread(self) -> bool:
+        """Nothing is live here yet, and there is unread input that may change this."""
         return self.stage.watermark_ns == IDLE_NS and bool(self._behind())
 
     def refresh(self) -> list[Record]:
@@ -188,7 +188,7 @@ class Fold:
         return self._records(self._in_effect.refresh())
 
     def progress(self, after_offset: int = 0) -> Progress:
-        """How far this owner has come."""
+        """Return how far this owner has come."""
         return Progress(
             self.binding.stage,
             self.partition,

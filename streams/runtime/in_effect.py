@@ -1,4 +1,4 @@
-"""Which version of the inventory a stage has adopted, and when it adopts the next.
+"""The version of the inventory that a stage has adopted, and the time at which it adopts the next.
 
 Pure. A version takes effect when the stage's watermark passes its effective time, so that routing and ids change
 everywhere at the same moment of event time (DESIGN 2.3).
@@ -39,12 +39,12 @@ class InEffect:
         found = self._versions.at(time_ns)
         if found is not None:
             return self._adopt(found)
-        # Without an inventory a device's name serves as its pod; stages are still to be told that there is none.
+        # Without an inventory a device's name serves as its pod; stages still have to learn that there is none.
         self._begun = True
         return self._stage.set_topology(Topology(Inventory()))
 
     def next_ns(self) -> int | None:
-        """When the next version takes effect; None where none is known."""
+        """Return the time at which the next version takes effect; None where none is known."""
         return self._versions.after(self._effective_ns) if self._effective_ns != _NEVER else None
 
     def due(self) -> list[Output]:

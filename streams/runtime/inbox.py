@@ -15,19 +15,19 @@ from streams.runtime.chunk import Chunk
 from streams.runtime.merge import Merge
 
 QUEUED = 16
-"""Chunks that an owner may be behind, a few MB each: whoever reads for all waits for it then. At the full rate it is
+"""Chunks that an owner may be behind, a few MB each: the reader waits for it then. At the full rate it is
 three seconds' worth; an owner that writes its state down takes none meanwhile."""
-_HELD = 64
+_WAITING_MAX = 64
 """Chunks that may wait for another input; then order gives way to going on."""
 _PATIENCE_S = 5.0
-"""How long records wait for those of another input that the brokers say are there. A fetch takes some milliseconds,
+"""The longest wait of records for those of another input that the brokers report. A fetch takes some milliseconds,
 but the first of a backlog of megabytes, by a consumer of its own on a busy machine, has taken more than half a second.
 """
 _ASK_AGAIN_S = 2.0
 
 
 class Input(Protocol):
-    """Where chunks come from, and what an owner says to there; ChunkConsumer is one."""
+    """The source of chunks, as an owner uses it; ChunkConsumer is one."""
 
     def read_from(self, topic: str, partition: int, offset: int) -> None:
         """Deliver from this offset on; chunks that are already under way still come."""
@@ -53,7 +53,7 @@ class Inbox:
         self._now_s = now_s
         self._chunks: asyncio.Queue[Chunk | None] = asyncio.Queue(QUEUED)
         self._merge = Merge([topic.name for topic in binding.inputs])
-        # Nobody waits for a compacted topic: the record at its end may be gone.
+        # No input waits for a compacted topic: the record at its end may be gone.
         self._timed = {topic.name for topic in binding.inputs if topic.retention_s is not None}
         self._expected: dict[str, int] = {}
         self._asked: dict[str, tuple[int, float]] = {}
@@ -79,7 +79,7 @@ class Inbox:
 
     async def next(self, within_s: float) -> Chunk | None:
         """The chunk whose turn it is; None where there is none within this time."""
-        while not self._chunks.empty() and len(self._merge) < _HELD:
+        while not self._chunks.empty() and len(self._merge) < _WAITING_MAX:
             self._accept(self._chunks.get_nowait())
         if (ready := self._ready()) is not None:
             return ready
@@ -121,8 +121,8 @@ class Inbox:
         self._source().read_from(topic, self._partition, offset)
 
     def _awaited(self, topic: str) -> bool:
-        """Whether the brokers hold records of this input that have not come yet, and it is worth waiting for them."""
-        if topic not in self._timed or topic in self._given_up or len(self._merge) >= _HELD:
+        """Return whether the brokers hold records of this input that have not come yet and are worth a wait."""
+        if topic not in self._timed or topic in self._given_up or len(self._merge) >= _WAITING_MAX:
             return False
         end = self._source().end_of(topic, self._partition) or 0
         if max(end, self._ends.get(topic, 0)) <= self._expected[topic]:

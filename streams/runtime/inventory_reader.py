@@ -58,7 +58,7 @@ class InventoryReader:
                     await self.settle()
 
     def take(self, record: Any) -> None:
-        """One record of either topic; one that cannot be read is said once and passed over."""
+        """One record of either topic; one that cannot be read is logged once and skipped."""
         topic = self._inventory if record.topic == self._inventory.name else self._jobs
         key = (record.key or b"").decode(errors="replace")
         try:
@@ -72,7 +72,7 @@ class InventoryReader:
 
     def _add(self, chunk: InventoryChunk) -> None:
         if self.versions.holds(chunk.digest, chunk.effective_ns):
-            return  # told again: the topic was read from its beginning once more
+            return  # read again: the topic was read from its beginning once more
         data = self._assembler.add_chunk(chunk)
         if data is not None:
             make = functools.partial(topology_of, chunk.digest, data)
@@ -94,7 +94,7 @@ class InventoryReader:
 
 
 def _put_together(versions: Iterable[Version]) -> list[Version]:
-    """Make them; answers those that cannot be read, each said once."""
+    """Make them; return those that cannot be read, each logged once."""
     broken = []
     for version in versions:
         try:

@@ -1,4 +1,4 @@
-"""How the processes log: one line an event on standard error, for people on a terminal, as JSON elsewhere.
+"""Sets up the log of a process: one line an event on standard error, for people on a terminal, as JSON elsewhere.
 
 What libraries log through the standard library takes the same way, from warnings upwards.
 """
@@ -43,7 +43,7 @@ def configure_logging(level: str, stream: TextIO | None = None, muted: Iterable[
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.DEBUG)
-    # Libraries say at INFO what nobody asked (every fetch, every rebalance); ours log under their own names.
+    # Libraries log every fetch and every rebalance at INFO; our own modules log under their own names.
     for name in ("aiokafka", "asyncio", "faust", "mode", "grpc", "urllib3", "clickhouse_connect"):
         logging.getLogger(name).setLevel(max(LEVELS[level], logging.WARNING))
     # At the handler: some libraries set levels of their own when they are imported.

@@ -1,7 +1,7 @@
 """Several inputs of one partition in one order: that in which the brokers took their records.
 
 Pure. In a backlog a fetch brings hours of a quiet topic and seconds of a busy one; folded as they come, the one would
-be far ahead of the other in event time, and what the busy one says would be late. So a record waits for those of the
+be far ahead of the other in event time, and what the busy one reports would be late. So a record waits for those of the
 other inputs that came before it.
 """
 
@@ -27,7 +27,7 @@ class Merge:
         self._waiting[chunk.topic].append(chunk)
 
     def next(self, awaited: Callable[[str], bool]) -> Chunk | None:
-        """What is next, up to where another input has its turn; None while there is nothing.
+        """Return the next records, up to where another input has its turn; None while there is nothing.
 
         None too while an input from which nothing waits is `awaited`: it has earlier records that are on their way.
         """

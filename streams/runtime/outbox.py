@@ -18,7 +18,7 @@ AT_ONCE = 5000
 
 
 class Lost(Exception):
-    """The partition is no longer ours: whoever owns it now says what we would have said."""
+    """The partition is no longer ours: its new owner sends what we would have sent."""
 
 
 class Outbox:
@@ -35,7 +35,7 @@ class Outbox:
         metrics: Metrics,
         again_s: float = AGAIN_S,
     ) -> None:
-        """`producer` answers aiokafka's producer, None while there is none; `owned` whether we may still speak."""
+        """`producer` answers aiokafka's producer, None while there is none; `owned` whether we may still send."""
         self._producer = producer
         self._partitions = partitions
         self._owned = owned

@@ -1,4 +1,4 @@
-"""The owner of one input partition: takes it over, folds what comes, says what follows, and writes snapshots.
+"""The owner of one input partition: takes it over, folds what comes, sends what follows, and writes snapshots.
 
 One task, so nothing of an owner happens at the same time as something else of it. What is folded and when time
 advances is fold.py's; this decides the order of what others can see: an epoch before its first output, outputs before
@@ -34,24 +34,24 @@ _RETRY = Backoff.constant(0.5)
 _TAKE_OVER_S = 60.0
 # A turn takes milliseconds, and one that waits for the brokers as long as they are away.
 _STALL_S = 5.0
-_FIRST_WORD_S = 10.0
-"""How long an owner that has input to read, and has not read any, says nothing of event time: it would call itself
-idle, and time would pass over what it is about to read."""
+_FIRST_PROGRESS_S = 10.0
+"""An owner that has input to read, and has not read any, sends no Progress for so long: it would call itself idle, and
+time would pass over what it is about to read."""
 
 
-_NOTHING_TO_SAY = math.inf
+_NOTHING_TO_SEND = math.inf
 _SNAPSHOT_SHARE = 0.05
 """Of an owner's time: a state that takes long to write is written less often."""
 
 
 def _next(every_s: float, now: float) -> float:
-    """The next of the moments that all owners of this machine share: what they say then goes out together."""
+    """The next of the moments that all owners of this machine share: what they send then goes out together."""
     return (now // every_s + 1) * every_s
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What all owners of a stage in one process share."""
+    """The surroundings that all owners of a stage in one process share."""
 
     kafka: KafkaSettings
     runtime: RuntimeSettings
@@ -83,8 +83,8 @@ class Owner:
         self._snapshot_s = runtime.measure_snapshot_s if binding.upstream is None else runtime.snapshot_s
         self._stopping = False
         self._covered_offset = 0
-        self._said = (-1, -1)
-        self._due = {"progress": _NOTHING_TO_SAY, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
+        self._last_progress = (-1, -1)
+        self._due = {"progress": _NOTHING_TO_SEND, "beside": 0.0, "snapshot": 0.0, "tick": 0.0}
         self._ticks = binding.upstream is None and runtime.wall_clock_ticks
         self._turned = 0.0
         self._began = 0.0
@@ -97,7 +97,7 @@ class Owner:
             while not self._stopping:
                 chunk = await self.inbox.next(self._next_turn() - time.monotonic())
                 if chunk is not None:
-                    await self._say(self._fold.take(chunk))
+                    await self._send(self._fold.take(chunk))
                 await self._duties(time.monotonic())
                 # Nothing above need wait for anything, and in a backlog the next chunk is there.
                 await asyncio.sleep(0)
@@ -136,7 +136,7 @@ class Owner:
         # The state of thousands of devices takes a while to read; owners beside this one go on meanwhile.
         digest = await asyncio.to_thread(fold.begin, epoch, state, earliest, end)
         self.inbox.begin(fold.positions, end)
-        await self._say(fold.resume(digest))
+        await self._send(fold.resume(digest))
         around.metrics.count("railsight_takeovers_total", self._binding.stage, fold.partition)
         around.metrics.set("railsight_epoch", self._binding.stage, fold.partition, epoch)
         now = time.monotonic()
@@ -147,14 +147,14 @@ class Owner:
         # Owners take over together; their snapshots are not to coincide as well.
         share = (fold.partition + 1) / self._binding.partitions(around.kafka.partitions)
         self._due = {
-            "progress": _NOTHING_TO_SAY,
+            "progress": _NOTHING_TO_SEND,
             "beside": now,
             "snapshot": now + self._snapshot_s * share,
             "tick": now + around.runtime.settle_s,
         }
 
     def _next_turn(self) -> float:
-        """When there is something to do though nothing comes."""
+        """Return the time at which there is something to do though nothing comes."""
         due = [self._due["beside"], self._due["progress"]]
         if self._fold.changed:
             due.append(self._due["snapshot"])
@@ -164,9 +164,9 @@ class Owner:
 
     @property
     def _moved(self) -> bool:
-        return self._said != (self._fold.stage.watermark_ns, self._covered_offset)
+        return self._last_progress != (self._fold.stage.watermark_ns, self._covered_offset)
 
-    async def _say(self, records: list[Record]) -> None:
+    async def _send(self, records: list[Record]) -> None:
         offsets = await self._outbox.send(records)
         for record, offset in zip(records, offsets, strict=True):
             if record.topic is self._binding.covers:
@@ -174,36 +174,36 @@ class Owner:
 
     async def _duties(self, now: float) -> None:
         if now - self._turned > _STALL_S:
-            # The brokers were away, or this process was stopped: what devices said meanwhile is still on its way.
+            # The brokers were away, or this process was stopped: what devices sent meanwhile is still on its way.
             self._due["tick"] = now + self._around.runtime.settle_s
         self._turned = now
         if self._writing is not None and self._writing.done():
             await self._written()
         for topic in self._binding.inputs:
             self._fold.grown_to(topic.name, self._around.input().end_of(topic.name, self._fold.partition) or 0)
-        await self._say(self._fold.refresh())
+        await self._send(self._fold.refresh())
         if self._ticks and now >= self._due["tick"]:
             self._due["tick"] = _next(self._around.runtime.tick_s, now)
-            await self._say(self._fold.tick(self._around.clock.now_ns()))
+            await self._send(self._fold.tick(self._around.clock.now_ns()))
         await self._progress(now)
         quiet = self._fold.moved and now >= self._due["snapshot"] + self._around.runtime.quiet_snapshot_s
         if quiet or (self._fold.changed and now >= self._due["snapshot"]):
             await self._snapshot()
 
     async def _progress(self, now: float) -> None:
-        """Say how far event time has come, behind all that it covers."""
+        """Send how far event time has come, behind all that it covers."""
         beside = now >= self._due["beside"]
         runtime = self._around.runtime
-        if self._moved and self._due["progress"] == _NOTHING_TO_SAY:
-            # Not at once: the brokers, and all who read it, have less to do where all owners speak in one breath.
+        if self._moved and self._due["progress"] == _NOTHING_TO_SEND:
+            # Not at once: the brokers, and all who read it, have less to do where all owners send at the same moment.
             self._due["progress"] = _next(runtime.progress_s, now)
         if not (beside or now >= self._due["progress"]):
             return
-        self._due["progress"] = _NOTHING_TO_SAY
-        if self._fold.unheard and now - self._began < _FIRST_WORD_S:
+        self._due["progress"] = _NOTHING_TO_SEND
+        if self._fold.unread and now - self._began < _FIRST_PROGRESS_S:
             return
         progress = self._fold.progress(self._covered_offset)
-        self._said = progress.watermark_ns, self._covered_offset
+        self._last_progress = progress.watermark_ns, self._covered_offset
         targets = list(self._binding.progress_in_band)
         if beside or self._binding.covers is not None:
             targets.append(self._binding.progress_beside)

@@ -1,4 +1,4 @@
-"""How long a fetch of a busy topic may gather before it is answered.
+"""Decides how long a fetch of a busy topic may gather before it is answered.
 
 Pure. A fetch costs about as much as fifty messages of it do, with the turn of every owner and the Progress that
 follow from it ten times that: a tenth of the largest fabric, fetched eighteen times a second, took as much CPU as half
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 FULL_PER_S = 100.0
 """Messages a second from which on a fetch gathers for as long as it may; below, in proportion to the rate."""
 _WORTH_MESSAGES = 2.0
-"""What a fetch that gathers should bring at least: the brokers answer it when its time is over, with nothing too. At
-four messages a second one of 20 ms was asked for 28 times a second."""
+"""The fewest messages for which a fetch should gather: the brokers answer it when its time is over, with nothing too.
+At four messages a second one of 20 ms was asked for 28 times a second."""
 _LOOK_EVERY_S = 1.0
 
 
@@ -22,7 +22,7 @@ class Pace:
 
     most_s: float
     wait_s: float = 0.0
-    """How long the next fetch may gather; 0 where it is to be answered with the first message."""
+    """The longest time that the next fetch may gather; 0 where it is to be answered with the first message."""
     _since_s: float = 0.0
     _count: int = 0
 

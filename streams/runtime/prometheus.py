@@ -17,7 +17,7 @@ class Exposed:
     def __init__(self, host: str, port: int) -> None:
         """Port 0 chooses a free one; raises Misconfigured where the port cannot be had."""
         registry = CollectorRegistry()
-        # One series more for every counter, which nobody reads.
+        # One series more for every counter, which no dashboard reads.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self._counters = {
             name: prometheus_client.Counter(name, HELP[name], _LABELS, registry=registry)

@@ -1,4 +1,4 @@
-"""Keeps the log readable while the brokers are away: clients and Faust say the same 120 lines a second then."""
+"""Keeps the log readable while the brokers are away: clients and Faust then log the same 120 lines a second."""
 
 import logging
 import time
@@ -20,11 +20,11 @@ class Repeats(logging.Filter):
 
     @property
     def known(self) -> int:
-        """How many messages it remembers."""
+        """The number of messages that it remembers."""
         return len(self._next)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to say it."""
+        """Return whether to log a record."""
         if not record.name.startswith(_LIBRARIES):
             return True
         # Faust formats some of its messages itself: what differs then is behind the first words.
@@ -39,7 +39,7 @@ class Repeats(logging.Filter):
 
 
 def quieten(handlers: list[logging.Handler] | None = None) -> None:
-    """Filter what these handlers, or those of the root logger, write; libraries speak from WARNING on."""
+    """Filter what these handlers, or those of the root logger, write; libraries log from WARNING on."""
     repeats = Repeats()
     for handler in logging.getLogger().handlers if handlers is None else handlers:
         handler.addFilter(repeats)

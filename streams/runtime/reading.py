@@ -10,7 +10,7 @@ from aiokafka.errors import KafkaError
 from streams.config.kafka import KafkaSettings
 
 AWAY = (KafkaError, OSError, TimeoutError)
-"""What a client raises while the brokers are away: wait and try again."""
+"""The errors that a client raises while the brokers are away: wait and try again."""
 
 
 _WAIT_MS = 50

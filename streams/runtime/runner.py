@@ -36,7 +36,7 @@ _GIVE_UP_S = 5.0
 
 
 def end_process(what: str, error: BaseException) -> None:
-    """End at once, so that nothing is acknowledged that was not done; whoever supervises us starts us again.
+    """End at once, so that nothing is acknowledged that was not done; the supervisor starts this process again.
 
     A graceful end would commit what Faust believes to be done.
     """
@@ -69,7 +69,7 @@ class Runner:
         inputs = [topic.name for topic in binding.inputs]
         bulk = frozenset(topic.name for topic in binding.bulk)
         self.app = make_app(group, inputs, self._take, kafka, runtime, data, bulk)
-        membership = Group(lambda: self.app.consumer_generation_id, self._held)
+        membership = Group(lambda: self.app.consumer_generation_id, self._assignment)
         self._bulk = BulkReader(kafka, runtime.bulk_s, membership, self._take) if bulk else None
         self._inputs = Split(lambda: self.app.consumer, self._bulk, bulk) if self._bulk else None
         self._reading: asyncio.Task[None] | None = None
@@ -107,7 +107,7 @@ class Runner:
         await self.app.stop()
 
     async def _take(self, chunk: Chunk, generation: int) -> None:
-        """Hand a chunk to its owner; one of an older generation belongs to nobody here."""
+        """Hand a chunk to its owner; one of an older generation has no owner here."""
         if self._stopping or generation != self.app.consumer_generation_id:
             return
         owner = self._owner(chunk.partition, generation)
@@ -136,9 +136,9 @@ class Runner:
             self._owner(partition, generation)
         self._looked_at = generation if assigned else None
 
-    def _held(self) -> set["TP"]:
-        held: set[TP] = self.app.consumer.assignment()
-        return held
+    def _assignment(self) -> set["TP"]:
+        assignment: set[TP] = self.app.consumer.assignment()
+        return assignment
 
     def _assigned(self) -> set[int]:
         """The partitions that are assigned here; raises AssertionError where inputs of one are apart."""
@@ -156,15 +156,15 @@ class Runner:
         return parts[0]
 
     def _owns(self, partition: int, generation: int) -> bool:
-        held = self._owners.get(partition)
-        return held is not None and held[0] == generation == self.app.consumer_generation_id
+        current = self._owners.get(partition)
+        return current is not None and current[0] == generation == self.app.consumer_generation_id
 
     def _owner(self, partition: int, generation: int) -> Owner:
-        held = self._owners.get(partition)
-        if held is not None and held[0] == generation:
-            return held[1]
-        if held is not None:
-            held[2].cancel()
+        current = self._owners.get(partition)
+        if current is not None and current[0] == generation:
+            return current[1]
+        if current is not None:
+            current[2].cancel()
         fold = Fold(
             self.binding,
             partition,

@@ -40,7 +40,7 @@ takes; by the interpreter's own 5 ms an event waited for several times that at e
 
 @dataclass(frozen=True)
 class Wiring:
-    """Which topics there are. Another than this is for tests, whose brokers other tests use as well."""
+    """The registry of topics. Another than this is for tests, whose brokers other tests use as well."""
 
     bindings: Mapping[str, Binding] = field(default_factory=lambda: BINDINGS)
     topics: Iterable[Topic] = TOPICS
@@ -56,7 +56,7 @@ def run_stages(
     wiring: Wiring | None = None,
     clock: Clock | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where nobody answers."""
+    """Run until SIGTERM or SIGINT; raises Misconfigured where it cannot start, Retry where no broker answers."""
     quieten()
     sys.setswitchinterval(_SWITCH_S)
     with relaxed_gc(), asyncio.Runner(loop_factory=new_loop) as runner:
@@ -136,7 +136,7 @@ async def _first_inventory(inventory: InventoryReader, within_s: float) -> None:
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
-    """Do the work unless a stop comes first; say whether it was done."""
+    """Do the work unless a stop comes first; return whether it was done."""
     doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()

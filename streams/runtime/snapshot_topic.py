@@ -40,7 +40,7 @@ class SnapshotTopic:
         while True:
             epoch = self.shelf.highest_epoch + 1
             if await self._claim(consumer, epoch):
-                # The state may be megabytes: whoever asked is the only one who keeps it.
+                # The state may be megabytes: only the caller keeps it.
                 state, self.shelf.best = self.shelf.best, None
                 return epoch, state
 
@@ -48,7 +48,7 @@ class SnapshotTopic:
         try:
             message = None if record.value is None else topics.decode(self._topic, record.value, record.headers)
         except Reject:
-            return None  # Nobody but owners writes here; what none of them wrote is not a snapshot.
+            return None  # Only owners write here; what none of them wrote is not a snapshot.
         chunk = message if isinstance(message, SnapshotChunk) else None
         self.shelf.add((record.key or b"").decode(errors="replace"), chunk)
         return chunk
@@ -69,8 +69,8 @@ class SnapshotTopic:
     async def _claim(self, consumer: Any, epoch: int) -> bool:
         """Write that an epoch is taken; False where another owner took the same epoch at that moment.
 
-        A worker that was paused between reading and writing wakes and writes an epoch that is long in use; whoever
-        finds a stranger's record of its own epoch behind what it had read takes a higher one.
+        A worker that was paused between reading and writing wakes and writes an epoch that is long in use; an
+        owner that finds another's record of its own epoch behind what it had read takes a higher one.
         """
         since = self._read_to
         own = await self._outbox.send(

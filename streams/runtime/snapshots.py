@@ -25,7 +25,7 @@ def cut(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterat
 
 
 def claim(stage: str, partition: int, epoch: int) -> SnapshotChunk:
-    """What takes an epoch before its first output: one part of a set of sequence 0 that is never whole.
+    """Return the chunk that takes an epoch before its first output: a part of a set of sequence 0 that is never whole.
 
     Not the state that was taken over, which may be megabytes: it is there already, and restores as well.
     """
@@ -34,7 +34,7 @@ def claim(stage: str, partition: int, epoch: int) -> SnapshotChunk:
 
 @dataclass(slots=True)
 class Shelf:
-    """What a partition's snapshot topic holds, as its records are read one by one."""
+    """The contents of a partition's snapshot topic, as its records are read one by one."""
 
     highest_epoch: int = 0
     """Of any chunk that was ever read, of incomplete sets too: an epoch is taken by its first record."""
@@ -61,11 +61,11 @@ class Shelf:
     def _complete(self, at: tuple[int, int], parts: Iterable[SnapshotChunk]) -> None:
         data = b"".join(part.data for part in sorted(parts, key=lambda part: part.chunk))
         # What is older can no longer be chosen; of measure it would be megabytes.
-        self._parts = {other: kept for other, kept in self._parts.items() if other > at}
+        self._parts = {other: chunks for other, chunks in self._parts.items() if other > at}
         try:
             snapshot = codec.from_bytes(Snapshot, data)
         except Reject:
-            return  # A complete set that cannot be read is one that nobody can restore.
+            return  # A complete set that cannot be read cannot be restored either.
         if snapshot.schema <= SCHEMA:
             self.best, self._best_at = snapshot, at
 

@@ -22,14 +22,14 @@ from streams.wire.errors import Misconfigured
 BACKOFF_S = (0.1, 1.0, 2.0, 4.0, 8.0)
 STEADY_S = 30.0
 """Having run for so long, a part counts as well again, and its next end is its first."""
-LOGS_KEPT = 5
+OLD_LOGS = 5
 MISCONFIGURED = 2
-"""A part that ends with this says that it cannot start as configured: trying again changes nothing."""
+"""A part that ends with this cannot start as configured: trying again changes nothing."""
 GRACE_S = 10.0
 TICK_S = 0.1
 ASK_AGAIN_S = 0.02
-SAID_CHARACTERS = 300
-"""Of a part's last words, on one line of a terminal or two."""
+LAST_LINE_CHARACTERS = 300
+"""Of the last line of a part's log, on one line of a terminal or two."""
 
 
 class Process(Protocol):
@@ -65,7 +65,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartState:
-    """What is known of a part now."""
+    """The state of a part, as last seen."""
 
     name: str
     running: bool
@@ -126,7 +126,7 @@ class Supervisor:
         self._write_states()
 
     async def run_once(self, part: Part, within_s: float) -> None:
-        """Run a part to its end; raise GaveUp with what it said last where that is not 0, or not in time."""
+        """Run a part to its end; raise GaveUp with the last line of its log where that is not 0, or not in time."""
         process = self._spawn(part)
         give_up = self._now_s() + within_s
         try:
@@ -194,13 +194,13 @@ class Supervisor:
         )
 
     def log_of(self, name: str) -> Path:
-        """Where a part's newest run logs."""
+        """Return the file of the log of a part's newest run."""
         return self.folder / f"{name}.log"
 
     def _spawn(self, part: Part) -> Process:
         log = self.log_of(part.name)
-        # The run before this one said why it ended; keep some of those.
-        for i in range(LOGS_KEPT, 0, -1):
+        # The log of the run before shows why it ended; some of those are kept.
+        for i in range(OLD_LOGS, 0, -1):
             older = log.with_suffix(f".{i - 1}.log") if i > 1 else log
             if older.exists():
                 older.replace(log.with_suffix(f".{i}.log"))
@@ -211,10 +211,10 @@ class Supervisor:
             lines = self.log_of(part.name).read_text(errors="replace").split("\n")
         except OSError:
             return "it left no log"
-        return _short(next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing"))
+        return _short(next((line.strip() for line in reversed(lines) if line.strip()), "no output"))
 
     def _write_states(self) -> None:
-        """Say in `parts.json` what runs, for whoever watches or ends a part; only when something changed."""
+        """Write what runs to `parts.json`, for tools that watch or end a part; only when something changed."""
         if (states := self.states()) == self._written:
             return
         self._written = states
@@ -227,7 +227,7 @@ class Supervisor:
 
 
 def _short(line: str) -> str:
-    """What a line of a log says, without its time and level, and of a traceback its end, where the reason stands."""
+    """Return the event of a line of a log, without its time and level, and of a traceback its end, with the reason."""
     with suppress(orjson.JSONDecodeError, KeyError, TypeError):
         line = str(orjson.loads(line)["event"])
-    return line if len(line) <= SAID_CHARACTERS else f"…{line[-SAID_CHARACTERS:]}"
+    return line if len(line) <= LAST_LINE_CHARACTERS else f"…{line[-LAST_LINE_CHARACTERS:]}"

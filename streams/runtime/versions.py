@@ -1,4 +1,4 @@
-"""Which version of the inventory is in effect at a time, with the jobs as they are known now.
+"""The version of the inventory that is in effect at a time, with the jobs as they are known now.
 
 Pure; who reads the topics is inventory_reader.py. A version is never taken back, so that all stages agree on it; but
 of those that are past only the data are kept, since one of the largest fabric is 250 MB once it is put together.
@@ -30,13 +30,13 @@ class Version:
     effective_ns: int
     digest: str
     make: Callable[[], Topology]
-    _held: Topology | None = None
+    _loaded: Topology | None = None
     _used: "ReferenceType[Topology] | None" = field(default=None)
 
     @property
     def topology(self) -> Topology:
-        """The one that is held, or that a stage still uses; else made anew."""
-        found = self._held or (None if self._used is None else self._used())
+        """The one that is loaded, or that a stage still uses; else it is made again."""
+        found = self._loaded or (None if self._used is None else self._used())
         if found is None:
             found = self.make()
             self._used = ref(found)
@@ -48,12 +48,12 @@ class Version:
         With its arrays: the first finding would make them, and of the largest fabric wait 0.3 s for them, with all
         others behind it.
         """
-        self._held = self.topology
-        _ = self._held.graph
+        self._loaded = self.topology
+        _ = self._loaded.graph
 
     def let_go(self) -> None:
-        """Whoever works with it keeps it; afterwards it is made anew if anyone asks."""
-        self._held = None
+        """Drop it: a stage that works with it still has it; afterwards it is made again on demand."""
+        self._loaded = None
 
 
 class Versions:
@@ -74,9 +74,9 @@ class Versions:
 
     def put(self, version: Version) -> None:
         """A version; of two with one effective time, the one that came later holds."""
-        kept = [known for known in self._sorted if known.digest != version.digest]
-        kept.insert(bisect_right([known.effective_ns for known in kept], version.effective_ns), version)
-        self._sorted = kept
+        others = [known for known in self._sorted if known.digest != version.digest]
+        others.insert(bisect_right([known.effective_ns for known in others], version.effective_ns), version)
+        self._sorted = others
         self.changes += 1
 
     def needed(self, fresh: Iterable[Version], now_ns: int) -> list[Version]:
@@ -109,7 +109,7 @@ class Versions:
         return bool(self._sorted)
 
     def holds(self, digest: str, effective_ns: int) -> bool:
-        """Whether this version is known, with this effective time."""
+        """Return whether this version is known, with this effective time."""
         return any(known.effective_ns == effective_ns and known.digest == digest for known in self._sorted)
 
     def named(self, digest: str) -> tuple[int, Topology] | None:
@@ -127,7 +127,7 @@ class Versions:
         return None
 
     def after(self, effective_ns: int) -> int | None:
-        """When the next version after that one takes effect."""
+        """Return the time at which the next version after that one takes effect."""
         return next((known.effective_ns for known in self._sorted if known.effective_ns > effective_ns), None)
 
     def _made(self, version: Version) -> tuple[int, Topology] | None:

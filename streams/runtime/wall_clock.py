@@ -4,7 +4,7 @@ import time
 
 
 class WallClock:
-    """What the machine says."""
+    """The clock of the machine."""
 
     def now_ns(self) -> int:
         """Unix time in nanoseconds."""

@@ -1,4 +1,4 @@
-"""How far event time has come for a stage: the least that any upstream partition says, by its newest owner.
+"""The watermark of a stage: the least of all upstream partitions, each as its newest owner reports it.
 
 Pure; who reads Progress and calls the stage is fold.py.
 """
@@ -9,7 +9,7 @@ from streams.wire.models import IDLE_NS, Progress
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _Watermark:
     epoch: int
     watermark_ns: int
 
@@ -20,12 +20,12 @@ class Upstreams:
     def __init__(self, stage: str, partitions: int, topics: tuple[str, ...], barrier: str = "") -> None:
         self.stage = stage
         self._expected = {(topic, partition) for topic in topics for partition in range(partitions)}
-        self._heard: dict[tuple[str, int], _Heard] = {}
+        self._newest: dict[tuple[str, int], _Watermark] = {}
         self._barrier = barrier
         self._waiting: list[tuple[str, Progress]] = []
 
-    def hear(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
-        """Take a Progress that came in `topic`; one of another stage, or of an owner that was replaced, says nothing.
+    def add(self, topic: str, progress: Progress, barrier_offset: int = 0) -> None:
+        """Take a Progress that came in `topic`; one of another stage, or of a replaced owner, changes nothing.
 
         Where there is a barrier, it holds only once `barrier_offset`, to which the barrier topic has been read,
         reaches what it covers; until then it waits for `reached`.
@@ -36,35 +36,35 @@ class Upstreams:
             self._waiting.append((topic, progress))
             return
         key = topic, progress.partition
-        known = self._heard.get(key)
+        known = self._newest.get(key)
         # Newest, not highest: a partition that was idle comes back with a real time.
         if known is None or progress.epoch >= known.epoch:
-            self._heard[key] = _Heard(progress.epoch, progress.watermark_ns)
+            self._newest[key] = _Watermark(progress.epoch, progress.watermark_ns)
 
     def reached(self, barrier_offset: int) -> None:
         """The barrier topic has been read up to here."""
         waiting, self._waiting = self._waiting, []
         for topic, progress in waiting:
-            self.hear(topic, progress, barrier_offset)
+            self.add(topic, progress, barrier_offset)
 
     @property
     def watermark_ns(self) -> int | None:
         """The least over all partitions; None while one is unknown, or while all are idle."""
-        if len(self._heard) < len(self._expected):
+        if len(self._newest) < len(self._expected):
             return None
-        least = min(heard.watermark_ns for heard in self._heard.values())
+        least = min(newest.watermark_ns for newest in self._newest.values())
         return None if least == IDLE_NS else least
 
     def snapshot(self) -> dict[str, int]:
-        """What to keep: "topic/stage/partition/epoch" and the watermark. What waits at the barrier comes again."""
+        """Return the state: "topic/stage/partition/epoch" and the watermark. What waits at the barrier comes again."""
         return {
-            f"{topic}/{self.stage}/{partition}/{heard.epoch}": heard.watermark_ns
-            for (topic, partition), heard in self._heard.items()
+            f"{topic}/{self.stage}/{partition}/{newest.epoch}": newest.watermark_ns
+            for (topic, partition), newest in self._newest.items()
         }
 
-    def restore(self, kept: dict[str, int]) -> None:
-        """Take over what was kept; partitions that are no longer expected are left out."""
-        for name, watermark_ns in kept.items():
+    def restore(self, stored: dict[str, int]) -> None:
+        """Take over what was stored; partitions that are no longer expected are left out."""
+        for name, watermark_ns in stored.items():
             topic, stage, partition, epoch = name.rsplit("/", 3)
             if stage == self.stage and (topic, int(partition)) in self._expected:
-                self._heard[topic, int(partition)] = _Heard(int(epoch), watermark_ns)
+                self._newest[topic, int(partition)] = _Watermark(int(epoch), watermark_ns)

@@ -263,9 +263,9 @@ def test_a_clock_that_was_not_asked_for_is_not_read() -> None:
 def test_an_owner_with_input_ahead_is_not_idle() -> None:
     """Until something was read, an input that holds records may say what is live; a compacted end says nothing."""
     read, nothing = begun(FIRST, lambda _: CountingStage(MID), end=2), begun(FIRST, lambda _: CountingStage(MID))
-    assert (begun(FIRST, lambda _: CountingStage(MID), end=2).unheard, nothing.unheard) == (True, False)
+    assert (begun(FIRST, lambda _: CountingStage(MID), end=2).unread, nothing.unread) == (True, False)
     read.take(Log(IN).add(event(1)).chunk())
-    assert not read.unheard
+    assert not read.unread
 
 
 def test_time_alone_is_no_change_worth_a_snapshot() -> None:
