@@ -27,7 +27,7 @@ def make_app(
     data: Path,
     bulk: frozenset[str] = frozenset(),
 ) -> Any:
-    """An app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event.
+    """Return an app of one agent over all inputs; `take` must raise nothing, as Faust would go on to the next event.
 
     Inputs that are `bulk` are assigned to the app, and read by a reader of their own.
     """

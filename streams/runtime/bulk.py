@@ -66,7 +66,7 @@ class BulkReader:
         self._news.set()
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """The offset behind the last record, as of the last fetch; None before the first."""
+        """Return the offset behind the last record, as of the last fetch; None before the first."""
         return self._ends.get((topic, partition))
 
     async def run(self) -> None:

@@ -35,7 +35,7 @@ class Cut:
     def chunks(
         self, topic: str, partition: int, records: Sequence[FetchedRecord], highwater: int | None = None
     ) -> Iterator[Chunk]:
-        """The records of one partition in a fetch."""
+        """Return the records of one partition in a fetch."""
         for i in range(0, len(records), CHUNK_RECORDS):
             some = records[i : i + CHUNK_RECORDS]
             first, end = some[0].offset, some[-1].offset + 1

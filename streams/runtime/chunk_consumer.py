@@ -44,7 +44,7 @@ class ChunkConsumer(driver.Consumer):
         self._covered[TP(topic, partition)] = offset
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """The offset behind the last record, as of the last fetch; None before the first."""
+        """Return the offset behind the last record, as of the last fetch; None before the first."""
         return self._ends.get((topic, partition))
 
     # What Faust calls to learn what to commit: it would gather an offset a message; here one number a partition is it.
@@ -154,7 +154,7 @@ class ChunkSchema(faust.Schema[Any, Any]):
         """There is no key of a chunk."""
 
     def loads_value(self, app: Any, message: Any, *, loads: Any = None, serializer: Any = None) -> Chunk:
-        """The chunk, as the consumer made it."""
+        """Return the chunk, as the consumer made it."""
         return cast(Chunk, message.value)
 
 

@@ -152,7 +152,7 @@ class Fold:
         self._highwater[topic] = max(end, self._highwater[topic])
 
     def tick(self, now_ns: int) -> list[Record]:
-        """The arrival clock, for a stage whose upstream are devices."""
+        """Advance the arrival clock of a stage whose upstream are devices."""
         arrival_ns = self._arrival_ns(now_ns)
         if arrival_ns is None:
             return []
@@ -161,7 +161,7 @@ class Fold:
         return self._records(outputs)
 
     def _arrival_ns(self, now_ns: int) -> int | None:
-        """The time by which all that arrived has been read: now, or in a backlog the arrival of what was read last.
+        """Return the time by which all that arrived has been read: now, or in a backlog the last arrival read.
 
         Else a worker that was away would call every device silent that it has not read yet. Compacted topics do
         not count: the record at their end may be gone.
@@ -184,7 +184,7 @@ class Fold:
         return self.stage.watermark_ns == IDLE_NS and bool(self._behind())
 
     def refresh(self) -> list[Record]:
-        """The inventory or the jobs may have changed."""
+        """Adopt changes of the inventory or the jobs."""
         return self._records(self._in_effect.refresh())
 
     def progress(self, after_offset: int = 0) -> Progress:
@@ -221,7 +221,7 @@ class Fold:
         return {f"{topic}/{self.partition}": position for topic, position in self.positions.items()}
 
     def _decode(self, topic: Topic, record: FetchedRecord, records: list[Record]) -> Message | None:
-        """The message of a record; None for a tombstone, and where it was rejected."""
+        """Return the message of a record; None for a tombstone, and where it was rejected."""
         if record.value is None and topic.retention_s is None:
             return None
         try:

@@ -38,7 +38,7 @@ class Input(Protocol):
         ...
 
     def end_of(self, topic: str, partition: int) -> int | None:
-        """The offset behind the last record, as of the last fetch; None before the first."""
+        """Return the offset behind the last record, as of the last fetch; None before the first."""
         ...
 
 
@@ -78,7 +78,7 @@ class Inbox:
             self._chunks.put_nowait(None)
 
     async def next(self, within_s: float) -> Chunk | None:
-        """The chunk whose turn it is; None where there is none within this time."""
+        """Return the chunk whose turn it is; None where there is none within this time."""
         while not self._chunks.empty() and len(self._merge) < _WAITING_MAX:
             self._accept(self._chunks.get_nowait())
         if (ready := self._ready()) is not None:

@@ -35,7 +35,7 @@ class Outbox:
         metrics: Metrics,
         again_s: float = AGAIN_S,
     ) -> None:
-        """`producer` answers aiokafka's producer, None while there is none; `owned` whether we may still send."""
+        """Take callables: `producer` returns aiokafka's producer or None; `owned` whether we may still send."""
         self._producer = producer
         self._partitions = partitions
         self._owned = owned
@@ -63,7 +63,7 @@ class Outbox:
         return offsets
 
     async def _try(self, records: list[tuple[Record, int]]) -> list[int]:
-        """The offsets of the records up to the first that failed."""
+        """Return the offsets of the records up to the first that failed."""
         producer = self._producer()
         if producer is None:
             return []

@@ -45,7 +45,7 @@ _SNAPSHOT_SHARE = 0.05
 
 
 def _next(every_s: float, now: float) -> float:
-    """The next of the moments that all owners of this machine share: what they send then goes out together."""
+    """Return the next of the moments that all owners of this machine share: what they send then goes out together."""
     return (now // every_s + 1) * every_s
 
 
@@ -251,7 +251,7 @@ class Owner:
         metrics.count("railsight_snapshot_seconds_total", stage, partition, by=lasted)
 
     async def _written(self) -> None:
-        """The state that was taken down last is written; raises what that ended with."""
+        """Wait until the state that was taken down last is written; raises what that ended with."""
         if self._writing is not None:
             await self._writing
             self._writing = None

@@ -27,7 +27,7 @@ class Pace:
     _count: int = 0
 
     def brought(self, messages: int, now_s: float) -> None:
-        """A fetch that ended now brought so many messages."""
+        """Count the messages of a fetch that ended now."""
         self._count += messages
         lasted_s = now_s - self._since_s
         if lasted_s < _LOOK_EVERY_S:

@@ -19,7 +19,7 @@ _WAIT_MS = 50
 
 @asynccontextmanager
 async def reading(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterator[Any]:
-    """A consumer to read with; starting one costs more than most of what is read."""
+    """Return a consumer to read with; starting one costs more than most of what is read."""
     consumer = AIOKafkaConsumer(
         **kafka.client_options(), enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=wait_ms
     )
@@ -33,7 +33,7 @@ async def reading(kafka: KafkaSettings, wait_ms: int = _WAIT_MS) -> AsyncIterato
 
 @asynccontextmanager
 async def following(kafka: KafkaSettings, topics: Iterable[str]) -> AsyncIterator[Any]:
-    """A consumer of the only partition of each topic, at its beginning."""
+    """Return a consumer of the only partition of each topic, at its beginning."""
     async with reading(kafka, wait_ms=500) as consumer:
         assigned = [TopicPartition(topic, 0) for topic in topics]
         consumer.assign(assigned)
@@ -49,7 +49,7 @@ async def read_whole(kafka: KafkaSettings, topic: str, partition: int, start: in
 
 
 async def records_of(consumer: Any, topic: str, partition: int, start: int = 0) -> AsyncIterator[Any]:
-    """The same with a consumer that is there already."""
+    """Return the same, read with a given consumer."""
     tp = TopicPartition(topic, partition)
     first = max(start, (await consumer.beginning_offsets([tp]))[tp])
     end = (await consumer.end_offsets([tp]))[tp]
@@ -65,7 +65,7 @@ async def records_of(consumer: Any, topic: str, partition: int, start: int = 0) 
 
 
 async def bounds(consumer: Any, partitions: Iterable[tuple[str, int]]) -> tuple[dict[str, int], dict[str, int]]:
-    """The first offset that each partition still holds, and the one after its last; by topic."""
+    """Return the first offset that each partition still holds, and the one after its last; by topic."""
     wanted = [TopicPartition(*partition) for partition in partitions]
     first, end = await consumer.beginning_offsets(wanted), await consumer.end_offsets(wanted)
     return {tp.topic: offset for tp, offset in first.items()}, {tp.topic: offset for tp, offset in end.items()}

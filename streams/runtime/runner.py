@@ -141,7 +141,7 @@ class Runner:
         return assignment
 
     def _assigned(self) -> set[int]:
-        """The partitions that are assigned here; raises AssertionError where inputs of one are apart."""
+        """Return the partitions that are assigned here; raises AssertionError where inputs of one are apart."""
         try:
             assignment: set[TP] = self.app.consumer.assignment()
         except Exception as error:  # noqa: BLE001 — before its thread has started, Faust raises one of its own for it

@@ -16,7 +16,7 @@ CHUNK_BYTES = 500 * 1024
 
 
 def cut(stage: str, partition: int, sequence: int, snapshot: Snapshot) -> Iterator[SnapshotChunk]:
-    """The chunks of a snapshot, the `sequence`-th of its epoch."""
+    """Return the chunks of a snapshot, the `sequence`-th of its epoch."""
     data = codec.to_bytes(snapshot)
     chunks = max(1, -(-len(data) // CHUNK_BYTES))
     for chunk in range(chunks):
@@ -70,5 +70,5 @@ class Shelf:
             self.best, self._best_at = snapshot, at
 
     def keys_before(self, epoch: int) -> list[str]:
-        """The keys of all older epochs, which the owner of `epoch` takes out of the topic."""
+        """Return the keys of all older epochs, which the owner of `epoch` takes out of the topic."""
         return [key for key, owner in self._keys.items() if owner < epoch]

@@ -69,11 +69,11 @@ class Versions:
         self._joined_at = (0, 0)
 
     def add(self, effective_ns: int, topology: Topology) -> None:
-        """A version that is put together already."""
+        """Add a version that is put together already."""
         self.put(Version(effective_ns, topology.digest, lambda: topology))
 
     def put(self, version: Version) -> None:
-        """A version; of two with one effective time, the one that came later holds."""
+        """Add a version; of two with one effective time, the one that came later holds."""
         others = [known for known in self._sorted if known.digest != version.digest]
         others.insert(bisect_right([known.effective_ns for known in others], version.effective_ns), version)
         self._sorted = others
@@ -92,7 +92,7 @@ class Versions:
                 version.let_go()
 
     def set_job(self, key: str, job: Job | None) -> None:
-        """A job's stay on a device, or that it is to be forgotten."""
+        """Set or remove a job's stay on a device."""
         if job is None:
             self._jobs.pop(key, None)
         else:
@@ -113,12 +113,12 @@ class Versions:
         return any(known.effective_ns == effective_ns and known.digest == digest for known in self._sorted)
 
     def named(self, digest: str) -> tuple[int, Topology] | None:
-        """The version with this digest."""
+        """Return the version with this digest."""
         found = next((known for known in self._sorted if known.digest == digest), None)
         return None if found is None else self._made(found)
 
     def at(self, time_ns: int | None) -> tuple[int, Topology] | None:
-        """The newest version in effect at a time, else the earliest there is; None where there is none."""
+        """Return the newest version in effect at a time, else the earliest there is; None where there is none."""
         while self._sorted:
             times = [known.effective_ns for known in self._sorted]
             index = len(times) if time_ns is None else bisect_right(times, time_ns)
@@ -131,7 +131,7 @@ class Versions:
         return next((known.effective_ns for known in self._sorted if known.effective_ns > effective_ns), None)
 
     def _made(self, version: Version) -> tuple[int, Topology] | None:
-        """The version put together; one that turns out to be unreadable is as if it had never been."""
+        """Return the version put together; one that turns out to be unreadable is as if it had never been."""
         try:
             return version.effective_ns, self._with_jobs(version)
         except Reject as error:
@@ -140,7 +140,7 @@ class Versions:
             return None
 
     def _with_jobs(self, version: Version) -> Topology:
-        """The same fabric with the published jobs beside its own; made once for all who ask until there is news."""
+        """Return the same fabric with the published jobs beside its own; made once until there is news."""
         if not self._jobs:
             return version.topology
         if self._joined_at != self.changes_now:

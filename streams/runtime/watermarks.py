@@ -42,7 +42,7 @@ class Upstreams:
             self._newest[key] = _Watermark(progress.epoch, progress.watermark_ns)
 
     def reached(self, barrier_offset: int) -> None:
-        """The barrier topic has been read up to here."""
+        """Apply what waited for the barrier topic to be read up to here."""
         waiting, self._waiting = self._waiting, []
         for topic, progress in waiting:
             self.add(topic, progress, barrier_offset)
