@@ -1,4 +1,4 @@
-"""A ClickHouse for every test that needs one: in Docker where an engine answers, else the embedded one.
+"""Provides a ClickHouse for every test that needs one: in Docker if it is available, else the embedded one.
 
 One server serves a whole test session, so tests take databases of their own from `clickhouse_database`.
 """
@@ -18,14 +18,14 @@ from tests.integration.fixtures_kafka import docker_answers
 
 @dataclass(frozen=True)
 class ClickHouse:
-    """Address of a ClickHouse: `url` is http://host:port."""
+    """The address of a ClickHouse: `url` is http://host:port."""
 
     url: str
     user: str = "default"
     password: str = ""
 
     def execute(self, sql: str) -> str:
-        """Run one statement and return the body of the answer."""
+        """Run one statement and return the body of the response."""
         headers = {"X-ClickHouse-User": self.user, "X-ClickHouse-Key": self.password}
         request = urllib.request.Request(self.url, data=sql.encode(), headers=headers)
         with urllib.request.urlopen(request, timeout=60) as answer:
@@ -44,21 +44,21 @@ def in_docker() -> Iterator[ClickHouse]:
 
 @contextmanager
 def embedded(data: Path) -> Iterator[ClickHouse]:
-    """Run the server that the product itself runs, on a folder of its own."""
+    """Run the server of the product, on a folder of its own."""
     with EmbeddedClickHouse(ClickHouseParams(data=data)) as server:
         yield ClickHouse(server.url)
 
 
 @pytest.fixture(scope="session")
 def clickhouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
-    """Yield a ClickHouse that answers; its tables live as long as the test session."""
+    """Yield a ClickHouse that is ready; its tables exist until the end of the test session."""
     with in_docker() if docker_answers() else embedded(tmp_path_factory.mktemp("clickhouse")) as server:
         yield server
 
 
 @pytest.fixture
 def clickhouse_database(clickhouse: ClickHouse) -> Iterator[Callable[[], str]]:
-    """Return a maker of new databases, dropped when the test is over."""
+    """Return a function that creates databases, which are dropped after the test."""
     made: list[str] = []
 
     def make() -> str:

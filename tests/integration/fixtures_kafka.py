@@ -1,4 +1,4 @@
-"""A broker for every test that needs one: in Docker where an engine answers, else the embedded one.
+"""Provides a broker for every test that needs one: in Docker if it is available, else the embedded one.
 
 One broker serves a whole test session, so tests take topic names of their own from `topic_name`.
 """
@@ -18,13 +18,13 @@ from streams.embedded.kafka_config import KafkaParams
 
 @dataclass(frozen=True)
 class Broker:
-    """Address of a broker, as `host:port`."""
+    """The address of a broker, as `host:port`."""
 
     bootstrap: str
 
 
 def docker_answers() -> bool:
-    """Return whether a Docker engine is here and answers, without waiting for one that does not."""
+    """Return whether a Docker engine responds, without waiting for one that does not."""
     if not os.environ.get("DOCKER_HOST") and not Path("/var/run/docker.sock").exists():
         return False
     import docker  # type: ignore[import-untyped]
@@ -52,19 +52,19 @@ def in_docker() -> Iterator[Broker]:
 
 @contextmanager
 def embedded(data: Path) -> Iterator[Broker]:
-    """Run the broker that the product itself runs, on a folder of its own."""
+    """Run the broker of the product, on a folder of its own."""
     with EmbeddedKafka(KafkaParams(data=data)) as broker:
         yield Broker(broker.bootstrap)
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Yield a broker that is ready; its topics live as long as the test session."""
+    """Yield a broker that is ready; its topics exist until the end of the test session."""
     with in_docker() if docker_answers() else embedded(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
 
 
 @pytest.fixture
 def topic_name() -> Callable[[str], str]:
-    """Return a maker of topic names that no other test uses: `topic_name("samples")`."""
+    """Return a function that makes unique topic names: `topic_name("samples")`."""
     return lambda stem: f"{stem}.{uuid.uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""clickhouse-connect against the embedded ClickHouse: what its users rely on, beyond what plain HTTP shows."""
+"""Tests clickhouse-connect with the embedded ClickHouse: features that its users rely on, beyond plain HTTP."""
 
 import asyncio
 import datetime as dt
@@ -26,14 +26,14 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @pytest.fixture(params=[True, False], ids=["session", "no session"])
 def client(port: int, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """A client with a session of its own, as is its default, and one without."""
+    """Return a client with a session of its own, as is its default, and one without."""
     one = clickhouse_connect.get_client(host="127.0.0.1", port=port, autogenerate_session_id=request.param)
     yield one
     one.close()
 
 
 def test_it_negotiates_a_revision(client: Any) -> None:
-    """The client's probe is answered as a server answers it, so that time zones come with their columns."""
+    """The response to the client's probe is that of a server, so that time zones are sent with their columns."""
     asked = "SELECT toDateTime(0, 'Asia/Tokyo') AS t, 'x' AS s, [toLowCardinality('y')] AS l, toDateTime(0, 'UTC') AS u"
     ((tokyo, _, _, _),) = client.query(asked).result_rows
     assert tokyo == dt.datetime(1970, 1, 1, 9, tzinfo=zoneinfo.ZoneInfo("Asia/Tokyo"))
@@ -42,7 +42,7 @@ def test_it_negotiates_a_revision(client: Any) -> None:
 
 
 def test_every_type_survives_the_round_trip(client: Any) -> None:
-    """Inserted as Native and read back as Native, with and without time zones."""
+    """Values are inserted and read as Native, with and without time zones."""
     client.command("DROP TABLE IF EXISTS types")
     client.command(
         "CREATE TABLE types (i UInt32, s String, f Nullable(Float64), d Decimal(10, 3), t DateTime('Asia/Tokyo'), "
@@ -70,8 +70,8 @@ def test_strings_for_a_dynamic_column_stay_strings(client: Any) -> None:
     assert client.query("SELECT dynamicType(y) FROM dynamics ORDER BY i").result_rows == [("String",), ("String",)]
 
 
-def test_frames_and_arrow_go_both_ways(client: Any) -> None:
-    """Pandas and pyarrow, in and out."""
+def test_frames_and_arrow_are_inserted_and_read(client: Any) -> None:
+    """Pandas and pyarrow work in both directions."""
     client.command("DROP TABLE IF EXISTS frames")
     client.command("CREATE TABLE frames (a Int64, b String) ENGINE = MergeTree ORDER BY a")
     client.insert_df("frames", pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
@@ -91,7 +91,7 @@ def test_large_results_stream_in_blocks(client: Any) -> None:
 
 
 def test_an_error_in_midstream_is_raised(client: Any) -> None:
-    """Rows that came are no excuse for those that did not."""
+    """The rows before the error do not hide it."""
     asked = "SELECT sleepEachRow(0.01), throwIf(number = 50) FROM numbers(200)"
     with (
         pytest.raises(StreamFailureError, match="throwIf"),
@@ -101,22 +101,22 @@ def test_an_error_in_midstream_is_raised(client: Any) -> None:
     assert client.command("SELECT 1") == 1
 
 
-def test_errors_carry_code_and_name(client: Any) -> None:
-    """The client reads both out of what it gets."""
+def test_errors_have_code_and_name(client: Any) -> None:
+    """The client parses both from the message."""
     with pytest.raises(DatabaseError) as raised:
         client.query("SELECT * FROM nowhere")
     assert (raised.value.code, raised.value.name) == (60, "UNKNOWN_TABLE")
 
 
 @pytest.mark.parametrize("tail", [";", ";\n", ";\u00a0", "; /* c */", " // LIMIT 0", "; -- end"])
-def test_what_follows_a_statement_is_passed_over(client: Any, tail: str) -> None:
+def test_trailing_characters_of_a_statement_are_ignored(client: Any, tail: str) -> None:
     """Semicolons, blanks and comments at the end do not hide the format that is added."""
     assert client.query(f"SELECT 13{tail}\n").result_rows == [(13,)]
     assert client.raw_query(f"SELECT 13{tail}\n", fmt="TabSeparated") == b"13\n"
 
 
 def test_a_statement_without_a_result_gives_a_summary(client: Any) -> None:
-    """The client distinguishes it from an empty result by the missing format."""
+    """The client recognizes it by the missing format, unlike an empty result."""
     assert "query_id" in client.command("DROP TABLE IF EXISTS nowhere").summary
     assert "query_id" in client.query("SET max_threads = 2").first_item
     assert client.command("SELECT 13 WHERE 0") == ""
@@ -125,7 +125,7 @@ def test_a_statement_without_a_result_gives_a_summary(client: Any) -> None:
 
 
 def test_data_within_the_statement_keeps_its_semicolons(client: Any) -> None:
-    """An INSERT in one text, behind a WITH too."""
+    """An INSERT may be one text, also after a WITH."""
     client.command("DROP TABLE IF EXISTS inline")
     client.command("CREATE TABLE inline (s String) ENGINE = MergeTree ORDER BY s")
     client.command("INSERT INTO inline (s) FORMAT TabSeparated\none;\n")
@@ -135,8 +135,8 @@ def test_data_within_the_statement_keeps_its_semicolons(client: Any) -> None:
     assert client.query("SELECT s FROM inline ORDER BY s").result_rows == [("one;",), ("two;",)]
 
 
-def test_parameters_may_travel_in_a_form(port: int) -> None:
-    """With every sign that URLs, forms and SQL treat specially."""
+def test_parameters_may_be_sent_in_a_form(port: int) -> None:
+    """They have every character that URLs, forms and SQL treat specially."""
     one = clickhouse_connect.get_client(host="127.0.0.1", port=port, form_encode_query_params=True)
     odd = "a$b'\"\\x\t\n&=;%{x:Int8}"
     got = one.query(
@@ -146,16 +146,16 @@ def test_parameters_may_travel_in_a_form(port: int) -> None:
     one.close()
 
 
-def test_binary_data_may_stand_in_the_query(client: Any) -> None:
-    """The client puts it into a heredoc, whatever its bytes."""
+def test_binary_data_may_be_in_the_query(client: Any) -> None:
+    """The client sends it in a heredoc, whatever its bytes."""
     sink = pa.BufferOutputStream()
     pa.parquet.write_table(pa.table({"a": [1, 2]}), sink)
     got = client.query("SELECT a FROM format(Parquet, $p$)", parameters={"$p$": bytes(sink.getvalue())})
     assert got.result_rows == [(1,), (2,)]
 
 
-def test_tables_may_come_with_a_query(client: Any) -> None:
-    """External data, also empty, also for INSERT … SELECT."""
+def test_tables_may_be_sent_with_a_query(client: Any) -> None:
+    """External tables may be empty, and are available to INSERT … SELECT."""
     people = ExternalData(file_name="people.csv", data=b"a\t1\nb\t2", structure="name String, n UInt16")
     assert client.query("SELECT name FROM people WHERE n = 2", external_data=people).result_rows == [("b",)]
     empty = ExternalData(file_name="none.csv", data=b"", structure="name String")
@@ -163,7 +163,7 @@ def test_tables_may_come_with_a_query(client: Any) -> None:
 
 
 @pytest.mark.parametrize("compression", ["gzip", "lz4", "zstd", "deflate"])
-def test_raw_data_may_come_compressed(client: Any, compression: str) -> None:
+def test_raw_data_may_be_compressed(client: Any, compression: str) -> None:
     """A body that the caller compressed is decompressed on arrival."""
     import gzip
     import zlib
@@ -178,8 +178,8 @@ def test_raw_data_may_come_compressed(client: Any, compression: str) -> None:
     assert client.command("SELECT sum(a) FROM packed") == 3
 
 
-def test_temporary_tables_live_in_the_session(port: int) -> None:
-    """Made, filled and read by one client; unknown to another."""
+def test_temporary_tables_belong_to_the_session(port: int) -> None:
+    """They are created, filled and read by one client, and unknown to another."""
     one = clickhouse_connect.get_client(host="127.0.0.1", port=port)
     other = clickhouse_connect.get_client(host="127.0.0.1", port=port)
     one.command("CREATE TEMPORARY TABLE mine (a Int32)")
@@ -191,7 +191,7 @@ def test_temporary_tables_live_in_the_session(port: int) -> None:
     other.close()
 
 
-async def test_many_at_once_by_the_asynchronous_client(port: int) -> None:
+async def test_an_asynchronous_client_runs_many_queries_concurrently(port: int) -> None:
     """Sixteen queries that sleep overlap."""
     one = await clickhouse_connect.get_async_client(host="127.0.0.1", port=port)
     loop = asyncio.get_running_loop()

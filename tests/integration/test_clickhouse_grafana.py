@@ -1,4 +1,4 @@
-"""Requests of Grafana's ClickHouse data source, and answers that it can read.
+"""Tests requests of Grafana's ClickHouse data source, and responses that it can read.
 
 As observed of grafana-clickhouse-datasource 4.14 with clickhouse-go 2.43: always POST / with the SQL as the body.
 """
@@ -18,7 +18,7 @@ HANDSHAKE = "SELECT displayName(), version(), revision(), timezone()"
 
 
 class Native:
-    """A reader of Native blocks written for this test alone, after the format's description."""
+    """A reader of Native blocks for this test alone, written from the format's description."""
 
     def __init__(self, data: bytes, revision: int) -> None:
         self.data = data
@@ -70,7 +70,7 @@ class Native:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedClickHouse]:
-    """A server with the read-only user that a data source is given."""
+    """Yield a server with the read-only user of a data source."""
     users = (User("default", "admin"), User("grafana", "look", read_only=True))
     with EmbeddedClickHouse(ClickHouseParams(data=tmp_path_factory.mktemp("clickhouse"), users=users)) as one:
         yield one
@@ -108,8 +108,8 @@ def rows(server: EmbeddedClickHouse, sql: str, **settings: str) -> list[dict[str
     return Native(body, 0).rows()
 
 
-def test_the_first_answer_is_a_block_of_the_clients_revision(server: EmbeddedClickHouse) -> None:
-    """It reports revision 0, so that plain Native is read from then on."""
+def test_the_first_response_is_a_block_of_the_clients_revision(server: EmbeddedClickHouse) -> None:
+    """It has revision 0, so that plain Native is read from then on."""
     status, body = ask(server, HANDSHAKE)
     assert status == 200
     (row,) = Native(body, 54460).rows()
@@ -120,12 +120,12 @@ def test_the_first_answer_is_a_block_of_the_clients_revision(server: EmbeddedCli
 
 
 def test_save_and_test(server: EmbeddedClickHouse) -> None:
-    """The button's second question."""
+    """The button sends this second query."""
     assert rows(server, "SELECT 1") == [{"1": 1}]
 
 
 def test_browsing(server: EmbeddedClickHouse) -> None:
-    """Databases, tables, columns, functions: what the query builder fills its lists with."""
+    """The query builder lists databases, tables, columns and functions."""
     assert (
         ask(server, "CREATE TABLE IF NOT EXISTS links (port String, up UInt8) ENGINE = Memory", "default:admin")[0]
         == 200
@@ -146,12 +146,12 @@ def test_settings_of_a_panel(server: EmbeddedClickHouse) -> None:
 
 
 def test_a_panel_reads_many_blocks(server: EmbeddedClickHouse) -> None:
-    """A long series is whole."""
+    """A long series is complete."""
     got = rows(server, "SELECT number AS n, toFloat64(number) / 2 AS v FROM numbers(200000)")
     assert [row["n"] for row in got] == list(range(200000))
 
 
-def test_an_error_is_shown_word_for_word(server: EmbeddedClickHouse) -> None:
+def test_an_error_is_shown_unchanged(server: EmbeddedClickHouse) -> None:
     """A response that is not 200 is printed to the user unchanged."""
     status, body = ask(server, "SELECT * FROM nowhere")
     assert status == 404
@@ -159,5 +159,5 @@ def test_an_error_is_shown_word_for_word(server: EmbeddedClickHouse) -> None:
 
 
 def test_a_wrong_password_is_refused(server: EmbeddedClickHouse) -> None:
-    """The data source is not let in by accident."""
+    """A data source with a wrong password has no access."""
     assert ask(server, "SELECT 1", "grafana:guess")[0] == 403

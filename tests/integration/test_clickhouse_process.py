@@ -1,4 +1,4 @@
-"""The embedded ClickHouse as a process: starts, refusals, death of it and of its parent, and what survives."""
+"""Tests the embedded ClickHouse as a process: starts, refusals, its own and its parent's end, and stored data."""
 
 import http.client
 import os
@@ -17,7 +17,7 @@ from streams.wire.errors import Misconfigured
 
 
 def ask(port: int, sql: bytes, query: str = "", timeout_s: float = 30) -> str:
-    """Return the answer to one statement; raise OSError or HTTPException if the server is gone."""
+    """Return the response to one statement; raise OSError or HTTPException if the server has ended."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
         connection.request("POST", f"/?{query}" if query else "/", sql)
@@ -29,8 +29,8 @@ def ask(port: int, sql: bytes, query: str = "", timeout_s: float = 30) -> str:
         connection.close()
 
 
-def test_what_was_acknowledged_survives_being_killed(tmp_path: Path) -> None:
-    """Killed during inserts, again and again: no acknowledged row is missing, and none is there twice."""
+def test_acknowledged_rows_survive_a_kill(tmp_path: Path) -> None:
+    """After repeated kills during inserts, no acknowledged row is missing or duplicated."""
     with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as server:
         made = b"CREATE TABLE n (batch UInt32, i UInt32) ENGINE = MergeTree ORDER BY (batch, i)"
         ask(server.port, made + b" SETTINGS non_replicated_deduplication_window = 1000")
@@ -57,7 +57,7 @@ def test_what_was_acknowledged_survives_being_killed(tmp_path: Path) -> None:
 def write_from(
     port: int, first: int, announce_after: int, done: threading.Event, tally: list[int], *, stop_after: bool = False
 ) -> None:
-    """Insert batches of 1000 rows from number `first` on until the server is gone; append what is acknowledged.
+    """Insert batches of 1000 rows from number `first` on until the server ends; append acknowledged numbers.
 
     A batch whose answer never came is sent again under its own token by the next call: it must not be there twice.
     """
@@ -78,7 +78,7 @@ def write_from(
 
 
 def test_it_ends_with_its_parent(tmp_path: Path) -> None:
-    """A parent killed by SIGKILL leaves no server behind, and the folder can be used again."""
+    """A parent killed by SIGKILL leaves no server, and the folder can be used again."""
     program = (
         "import sys, time; from pathlib import Path; from streams.embedded.clickhouse import *\n"
         "server = EmbeddedClickHouse(ClickHouseParams(data=Path(sys.argv[1]))); server.start()\n"
@@ -98,7 +98,7 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
-    """The line names the port; nothing is left running."""
+    """The line names the port, and no process remains."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -111,7 +111,7 @@ def test_a_taken_port_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
-    """Two engines on one folder would ruin it."""
+    """Two engines on one folder would corrupt it."""
     with (
         EmbeddedClickHouse(ClickHouseParams(data=tmp_path)) as first,
         pytest.raises(Misconfigured, match="in use by another process"),
@@ -121,7 +121,7 @@ def test_a_folder_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
 
 
 def test_an_impossible_folder_is_reported_in_one_line(tmp_path: Path) -> None:
-    """A file in the way is named."""
+    """The line names the file that is not a folder."""
     (tmp_path / "file").write_text("")
     with pytest.raises(Misconfigured, match="Not a directory"):
         EmbeddedClickHouse(ClickHouseParams(data=tmp_path / "file" / "data")).start()
@@ -141,8 +141,8 @@ def test_a_password_is_needed_once_given(tmp_path: Path) -> None:
                 continue
 
 
-def test_the_command_runs_it_alone(tmp_path: Path) -> None:
-    """`railsight clickhouse` prints its URL, answers, and ends by SIGTERM with 0."""
+def test_the_command_runs_the_server_alone(tmp_path: Path) -> None:
+    """`railsight clickhouse` prints its URL, responds, and ends by SIGTERM with 0."""
     password = tmp_path / "password"
     password.write_text("pw\n")
     command = [sys.executable, "-m", "streams.cli.main", "clickhouse", "--data", str(tmp_path / "data")]
@@ -158,8 +158,8 @@ def test_the_command_runs_it_alone(tmp_path: Path) -> None:
     running.stdout.close()
 
 
-def test_the_command_opens_no_doors(tmp_path: Path) -> None:
-    """Beyond loopback it listens only for users with a password."""
+def test_the_command_opens_no_unprotected_port(tmp_path: Path) -> None:
+    """Outside of loopback it listens only for users with a password."""
     command = [sys.executable, "-c", "from streams.cli.main import main; main()", "clickhouse"]
     done = subprocess.run([*command, "--host", "0.0.0.0", "--data", str(tmp_path)], capture_output=True, check=False)
     assert done.returncode == 2
@@ -167,7 +167,7 @@ def test_the_command_opens_no_doors(tmp_path: Path) -> None:
 
 
 def test_it_starts_quickly(tmp_path: Path) -> None:
-    """A demo does not wait for its database: 0.6 s were measured, an order of magnitude is allowed for."""
+    """A demo does not wait for its database: 0.6 s were measured, ten times that are allowed."""
     began = time.monotonic()
     with EmbeddedClickHouse(ClickHouseParams(data=tmp_path)):
         assert time.monotonic() - began < 6

@@ -1,3 +1,3 @@
-"""Fixtures of all unit tests."""
+"""Provides the fixtures of all unit tests."""
 
 from tests.fixtures.logging_state import restored_logging  # noqa: F401 — autouse: commands configure logging

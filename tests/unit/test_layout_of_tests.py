@@ -1,4 +1,4 @@
-"""Layout of the tests: shared code stands in tests/fixtures, tests/fakes and tests/worlds, not in test modules."""
+"""Tests the layout of tests: shared code is in tests/fixtures, tests/fakes and tests/worlds, not in test modules."""
 
 import ast
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def test_no_module_imports_from_a_test_module_or_from_the_unit_tests() -> None:
 
 
 def test_the_unit_tests_hold_only_tests() -> None:
-    """Fixtures and fakes that several modules share stand beside the unit tests."""
+    """Fixtures and fakes that several modules share are beside the unit tests."""
     others = [
         str(path.relative_to(TESTS))
         for path in sorted((TESTS / "unit").rglob("*.py"))
@@ -48,7 +48,7 @@ def test_the_unit_tests_hold_only_tests() -> None:
 
 
 def test_the_rule_finds_what_it_forbids() -> None:
-    """Both spellings of an import, and one inside a function."""
+    """The input has both forms of an import, and one inside a function."""
     assert misplaced_imports("from tests.e2e.test_b import play") == ["tests.e2e.test_b"]
     assert misplaced_imports("from tests.e2e import test_b") == ["tests.e2e.test_b"]
     assert misplaced_imports("def f():\n    import tests.unit.bench.made") == ["tests.unit.bench.made"]

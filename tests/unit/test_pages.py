@@ -1,4 +1,4 @@
-"""Pages that are kept: what one thread freed serves the next, without the kernel."""
+"""Tests the allocator: pages that one thread freed are used by the next, without the kernel."""
 
 import platform
 import subprocess
@@ -22,11 +22,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 _PAGES = 12 * 80 * 256
-"""Of the twelve turns that are counted, in pages of 4 KiB."""
+"""Page faults of the twelve counted turns, in pages of 4 KiB."""
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="mallopt is glibc's")
-def test_what_threads_make_in_turn_is_in_pages_that_are_there() -> None:
+def test_threads_that_allocate_in_turn_use_existing_pages() -> None:
     """Six threads allocate and free blocks of 80 MiB in turn, and hardly any page is mapped again."""
     output = subprocess.run([sys.executable, "-c", _TURNS], capture_output=True, text=True, check=True, timeout=60)
     assert int(output.stdout) < _PAGES / 20

@@ -1,4 +1,4 @@
-"""The simulated switches and the collector, over real gRPC on this machine."""
+"""Tests the simulated switches and the collector, over real gRPC on this machine."""
 
 import asyncio
 from contextlib import suppress
@@ -25,7 +25,7 @@ def fabric_link(inventory: Inventory) -> Link:
 
 @pytest.mark.parametrize("encoding", ["proto", "json_ietf", "json"])
 async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> None:
-    """Samples of every port with counters, states, speed and boot id; facts; status; numbered without a hole."""
+    """Each has samples of every port with counters, states, speed and boot id; facts; status; numbers without a gap."""
     async with running(encoding=encoding) as now:
         await now.published.until(lambda: all(len(now.published.of(Samples, name)) >= 3 for name in now.world.switches))
         await now.published.until(
@@ -53,7 +53,7 @@ async def test_every_switch_is_read_whole_in_each_encoding(encoding: str) -> Non
 
 
 async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
-    """Each down and up is an event at either end, at its own time, and soon."""
+    """Each down and up is an event at either end, with its own time, within a second."""
 
     def flap(inventory: Inventory, now_ns: int) -> list[Fault]:
         downs = tuple(Interval(now_ns + int(t * S), now_ns + int((t + 0.2) * S)) for t in (2.0, 2.4, 2.8))
@@ -71,7 +71,7 @@ async def test_a_flap_is_reported_by_both_ends_within_a_second() -> None:
             assert [event.sequence for event in events] == [1, 2, 3, 4, 5, 6]
 
 
-async def test_a_shut_port_reports_so_at_its_own_end() -> None:
+async def test_an_administratively_shut_port_is_reported_at_its_own_end() -> None:
     """The administratively shut end sends ADMIN_DOWN and LINK_DOWN, the far end LINK_DOWN only."""
 
     def shut(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -88,7 +88,7 @@ async def test_a_shut_port_reports_so_at_its_own_end() -> None:
         }  # fmt: skip
 
 
-async def test_a_reboot_changes_the_boot_id_and_is_reported_when_the_device_is_back() -> None:
+async def test_a_reboot_changes_the_boot_id_and_is_reported_afterwards() -> None:
     """The device is reported unreachable, then found with another boot id and counters that restarted."""
 
     def reboot(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -106,7 +106,7 @@ async def test_a_reboot_changes_the_boot_id_and_is_reported_when_the_device_is_b
         assert not any(event.kind is EventKind.LINK_DOWN for event in now.published.of(Event, "spine1"))
 
 
-async def test_a_target_that_dies_is_reported_and_found_again_while_the_others_go_on() -> None:
+async def test_a_stopped_target_is_reported_and_found_again_without_effect_on_others() -> None:
     """Its server is killed and restarts on the same port; no other target misses a sample."""
     async with running() as now:
         await now.published.until(lambda: all(now.published.of(Samples, name) for name in now.world.switches))
@@ -121,8 +121,8 @@ async def test_a_target_that_dies_is_reported_and_found_again_while_the_others_g
         await now.published.until(lambda: now.published.of(CollectorStatus, "spine1")[-1].reachable)
 
 
-async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
-    """A device that falls silent without closing its connection is lost after keep-alive and its timeout."""
+async def test_an_unresponsive_target_is_detected_by_keep_alive() -> None:
+    """A device that stops responding without closing its connection is lost after keep-alive and its timeout."""
     async with running() as now:
         host, port = now.face.addresses["spine1"].split(":")
         passes, ended = asyncio.Event(), asyncio.Event()
@@ -147,7 +147,7 @@ async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
 
         server = await asyncio.start_server(relay, "127.0.0.1", 0)
         target = Target(name="spine1", address=f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        # No sample is due for so long that only keep-alive can notice.
+        # No sample is due for so long that only keep-alive can detect it.
         slow = Params(targets=(target,), cadence_s=60, keepalive_s=1, keepalive_timeout_s=0.5)
         async with collecting(slow) as (retained, _):
             await retained.until(lambda: bool(retained.of(Samples)))
@@ -160,8 +160,8 @@ async def test_a_dead_target_is_noticed_by_keep_alive() -> None:
         await server.wait_closed()
 
 
-async def test_a_target_that_is_not_there_harms_no_other() -> None:
-    """It has its status; the rest is read."""
+async def test_a_missing_target_does_not_affect_the_others() -> None:
+    """The missing target has its status, and the others are read."""
     async with running() as now:
         missing = Target(name="gone", address="127.0.0.1:9")
         there = Target(name="spine1", address=now.face.addresses["spine1"])
@@ -174,7 +174,7 @@ async def test_a_target_that_is_not_there_harms_no_other() -> None:
 
 
 async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:
-    """A burst of hundreds of notifications is put together whole."""
+    """A burst of hundreds of notifications is one complete message."""
     async with running(shape=DemoShape(pods=1, hosts=1, planes=1, spines=1, uplinks=25), cadence_s=2) as now:
         await now.published.until(lambda: len(now.published.of(Samples, "spine1")) >= 3)
         bursts = now.published.of(Samples, "spine1")[:3]
@@ -184,13 +184,13 @@ async def test_a_switch_of_two_hundred_ports_is_one_message_a_sample() -> None:
         assert np.all((gaps > 1.5) & (gaps < 2.5))
 
 
-async def test_refused_records_leave_the_reading_unharmed() -> None:
-    """A publisher that takes nothing more does not stop the collector; what is lost shows as a hole in the numbers."""
+async def test_refused_records_do_not_stop_the_reading() -> None:
+    """A publisher that refuses records does not stop the collector; lost samples are a gap in the sequence numbers."""
     async with running() as now:
         await now.published.until(lambda: bool(now.published.of(Samples, "spine1")))
         now.published.is_full = True
         last = now.published.of(Samples, "spine1")[-1].sequence
-        await asyncio.sleep(1.2)  # more than two cadences go by
+        await asyncio.sleep(1.2)  # more than two cadences pass
         now.published.is_full = False
         await now.published.until(lambda: now.published.of(Samples, "spine1")[-1].sequence > last)
         assert now.published.of(Samples, "spine1")[-1].sequence > last + 1

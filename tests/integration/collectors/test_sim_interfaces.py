@@ -1,4 +1,4 @@
-"""One `railsight collect sim`, and every collector beside it: the same fault is seen in each face."""
+"""Tests one `railsight collect sim` with every collector: each of its interfaces shows the same fault."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ RAILSIGHT = (sys.executable, "-m", "streams.cli.main")
 
 
 class Sim:
-    """A simulated fabric in a process of its own, and what it left in its folder."""
+    """A simulated fabric in a process of its own, and the files in its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -43,12 +43,12 @@ class Sim:
         self.hosts = {host["name"]: host for host in json.loads((folder / "hosts.json").read_bytes())}
 
     def end(self) -> None:
-        """Stop it."""
+        """Stop the process."""
         with self._process:
             self._process.terminate()
 
     def host_link_down(self) -> tuple[Port, Port, float, float]:
-        """The host's and the leaf's end of the link that goes down, from when until when in Unix seconds."""
+        """Return the host's and the leaf's end of the link that goes down, and the begin and end in Unix seconds."""
         for row in self.truth:
             if row["condition"] == "link_down" and row["device"] in self.hosts:
                 (link,) = [each for each in self.links if (each.a_device, each.a_port) == (row["device"], row["port"])]
@@ -58,7 +58,7 @@ class Sim:
 
 @pytest.fixture
 def sim(tmp_path: Path) -> Iterator[Sim]:
-    """A fabric whose faults begin in some seconds."""
+    """Yield a fabric whose faults begin in some seconds."""
     found = Sim(tmp_path / "sim")
     yield found
     found.end()
@@ -77,7 +77,7 @@ def rows(kind: str, *arguments: str) -> dict[tuple[str, str], dict[str, float]]:
 
 @contextlib.asynccontextmanager
 async def listening(host: dict[str, str], folder: Path) -> AsyncIterator[RecordingPublisher]:
-    """The host agent of one host, as it runs."""
+    """Run the agent of one host."""
     retained = RecordingPublisher()
     params = Params(
         device=host["name"], root=Path(host["root"]), kernel_log=Path(host["kernel_log"]), log_poll_s=0.1,
@@ -125,8 +125,8 @@ def _is_of(event: Event, end: Port) -> bool:
     return (event.device, event.port) == end
 
 
-def test_a_face_that_is_not_wanted_is_not_shown(tmp_path: Path) -> None:
-    """`interfaces` selects them; the files of the others are empty lists."""
+def test_a_deselected_interface_is_not_started(tmp_path: Path) -> None:
+    """`interfaces` selects the interfaces; the files of the others are empty lists."""
     command = [*RAILSIGHT, "collect", "sim", "--set", f"folder={tmp_path}", "--set", 'interfaces=["gnmi"]']
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

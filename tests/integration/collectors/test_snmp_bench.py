@@ -1,4 +1,4 @@
-"""`railsight bench snmp` in small: every client reads the same switch, or reports the reason."""
+"""Tests a small `railsight bench snmp`: every client reads the same switch, or reports the reason."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def clients() -> dict[tuple[str, str], dict[str, object]]:
 
 @pytest.mark.peer("snmpbulkwalk")
 def test_every_client_reads_every_cell_of_both_tables() -> None:
-    """By v2c and by v3 authPriv; the collector what it needs of them."""
+    """All clients read both tables by v2c and by v3 authPriv; the collector reads the columns that it needs."""
     program("snmpbulkwalk")
     found = clients()
     for load in LOGINS:

@@ -1,4 +1,4 @@
-"""An attacker between collector and device sees every message and forges responses: none is accepted."""
+"""Tests an attacker between collector and device, who sees every message and forges responses: none is accepted."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ Forge = Callable[[bytes, list[bytes]], list[bytes]]
 
 
 class Between(asyncio.DatagramProtocol):
-    """Passes questions on, and before each answer what `forge` makes of it and of those that came before."""
+    """Forwards requests, and sends before each response the forgeries that `forge` makes of it and of earlier ones."""
 
     def __init__(self, port: int, forge: Forge) -> None:
         self._port = port
@@ -59,7 +59,7 @@ def port() -> Iterator[int]:
 async def asked_through(
     port: int, version: str, forge: Forge
 ) -> AsyncIterator[tuple[Agent, Between, CollectorMetrics]]:
-    """The collector, the attacker, and the counters."""
+    """Yield the agent behind the attacker, the attacker, and the metrics."""
     loop = asyncio.get_running_loop()
     transport, between = await loop.create_datagram_endpoint(
         lambda: Between(port, forge), local_addr=("127.0.0.1", 0)
@@ -76,33 +76,33 @@ async def cells(agent: Agent) -> int:
 
 
 def flipped(data: bytes, _before: list[bytes]) -> list[bytes]:
-    """One bit of what is encrypted, or of a value; a byte too few; one too many."""
+    """Return copies with one bit of the encrypted part or of a value changed, with a byte less, and with one more."""
     return [data[:-1] + bytes((data[-1] ^ 1,)), data[:-1], data + b"\0"] if len(data) > 200 else []
 
 
 def replayed(_data: bytes, before: list[bytes]) -> list[bytes]:
-    """The last two answers, which were genuine when they came."""
+    """Return the last two responses, which were genuine when they were sent."""
     return before[-2:] if len(before) > 4 else []
 
 
 @pytest.mark.parametrize("version", LOGINS)
-async def test_an_answer_to_an_earlier_question_is_refused(port: int, version: str) -> None:
-    """Signed or not, each is counted, and every cell has the device's value."""
+async def test_a_response_to_an_earlier_request_is_refused(port: int, version: str) -> None:
+    """Each is counted, signed or not, and every cell has the device's value."""
     async with asked_through(port, version, replayed) as (agent, between, metrics):
         assert await cells(agent) == CELLS
         assert between.forged > 10 and metrics.value("unreadable", "a") == between.forged
 
 
-async def test_an_answer_that_was_changed_is_refused_where_answers_are_signed(port: int) -> None:
-    """And the genuine one that follows is read."""
+async def test_a_changed_response_is_refused_if_responses_are_signed(port: int) -> None:
+    """The genuine response that follows is read."""
     async with asked_through(port, "v3 authPriv", flipped) as (agent, between, metrics):
         assert await cells(agent) == CELLS
         assert between.forged > 10 and metrics.value("unreadable", "a") == between.forged
 
 
 @pytest.mark.parametrize("version", LOGINS)
-async def test_after_ten_thousand_damaged_answers_the_device_is_still_read(port: int, version: str) -> None:
-    """Each made of a genuine one of this session: refused and counted, nothing raised, nothing slow."""
+async def test_after_ten_thousand_damaged_responses_the_device_is_still_read(port: int, version: str) -> None:
+    """Each is made of a genuine response of this session: refused and counted, without an exception or a delay."""
     async with asked_through(port, version, lambda *_: []) as (agent, between, metrics):
         assert await cells(agent) == CELLS
         assert agent._connection is not None

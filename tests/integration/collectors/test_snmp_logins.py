@@ -1,4 +1,4 @@
-"""A pysnmp agent: the values equal pysnmp's, and a wrong login has a clear error."""
+"""Tests the collector with a pysnmp agent: the values equal pysnmp's, and a wrong login has a clear error."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,14 +28,14 @@ def port() -> Iterator[int]:
 
 
 def plain(value: Any) -> ber.Value:
-    """A value of pysnmp's as ours."""
+    """Return a value of pysnmp's as ours."""
     if hasattr(value, "asOctets"):
         return bytes(value.asOctets())
     return ber.oid_bytes(value.asTuple()) if hasattr(value, "asTuple") else int(value)
 
 
 async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]:
-    """Both tables, read by pysnmp alone."""
+    """Return both tables, read by pysnmp alone."""
     engine = hlapi.SnmpEngine()
     who: Any = hlapi.CommunityData(COMMUNITY, mpModel=1)
     if login.version != V2C:
@@ -59,8 +59,8 @@ async def by_pysnmp(port: int, login: Login) -> dict[tuple[int, ...], ber.Value]
 
 
 @pytest.mark.parametrize("version", EVERY_LOGIN)
-async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None:
-    """All 41 columns of both tables, whether encrypted or not."""
+async def test_every_value_equals_that_of_pysnmp(port: int, version: str) -> None:
+    """All 41 columns of both tables are equal, whether encrypted or not."""
     login = EVERY_LOGIN[version]
     async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=10, tries=1) as asked:
         read = await asked.columns(map(ber.oid_bytes, TABLES))
@@ -83,8 +83,8 @@ async def test_every_value_is_what_pysnmp_reads(port: int, version: str) -> None
         (Login(V2C, community="another-secret"), "no answer"),
     ],
 )
-async def test_a_wrong_login_reports_what_is_wrong_and_shows_no_secret(port: int, login: Login, why: str) -> None:
-    """In the words of who refused it."""
+async def test_a_wrong_login_gives_the_reason_without_a_secret(port: int, login: Login, why: str) -> None:
+    """The reason is that of the side which refused it."""
     async with Agent("a", ("127.0.0.1", port), Engines(login), CollectorMetrics(), timeout_s=2, tries=1) as asked:
         with pytest.raises(Retry, match=why) as refused:
             await asked.get((mib.SYS_UP_TIME,))

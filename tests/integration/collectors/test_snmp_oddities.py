@@ -1,4 +1,4 @@
-"""Agents that answer in ways that no standard has: what is read of them, and what is refused."""
+"""Tests agents that deviate from the standard: which responses are read, and which are refused."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ Answer = Callable[[list[bytes], int], tuple[int, Result]]
 
 
 def after(name: bytes) -> tuple[bytes, int]:
-    """The cell that follows: two columns of seven rows, the value being the row."""
+    """Return the next cell: two columns of seven rows, the value being the row."""
     column, index = (A, 0) if name < A else (B, 0)
     for each in (A, B):
         if name.startswith(each):
@@ -35,7 +35,7 @@ def after(name: bytes) -> tuple[bytes, int]:
 
 
 def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Result]:
-    """As the standard has it."""
+    """Respond as the standard requires."""
     result: Result = []
     asked = list(oids)
     for _ in range(repetitions):
@@ -46,7 +46,7 @@ def well(oids: Sequence[bytes], repetitions: int) -> tuple[int, Result]:
 
 
 class Device(asyncio.DatagramProtocol):
-    """Answers GETBULK, and nothing else."""
+    """Responds to GETBULK only."""
 
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
@@ -97,7 +97,7 @@ class Forger(Device):
 
 
 class BehindAFilter(Device):
-    """Its answers come through as long as they are of one frame."""
+    """A device whose responses arrive only if they fit one frame."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(self)
@@ -112,7 +112,7 @@ class BehindAFilter(Device):
 async def device(
     answer: Answer, kind: type[Device] = Device, **settings: Any
 ) -> AsyncIterator[tuple[Agent, Device, CollectorMetrics]]:
-    """One that answers so, and who asks it."""
+    """Yield an agent for a device with these responses, the device, and the metrics."""
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.create_datagram_endpoint(lambda: kind(answer), local_addr=("127.0.0.1", 0))
     where, metrics = ("127.0.0.1", transport.get_extra_info("sockname")[1]), CollectorMetrics()
@@ -123,20 +123,20 @@ async def device(
 
 
 def whole(found: dict[bytes, ber.Column]) -> bool:
-    """Every cell of both columns, and no other."""
+    """Return whether every cell of both columns, and no other, was read."""
     return all(found[column] == {bytes((n,)): n for n in range(1, ROWS + 1)} for column in (A, B))
 
 
-async def test_a_column_is_read_to_its_end_and_asked_for_once() -> None:
-    """However it is cut into answers, and also where it is wanted twice."""
+async def test_a_column_is_read_completely_and_requested_once() -> None:
+    """The number of values per response does not matter, and a column that is listed twice is requested once."""
     for at_once in (1, 2, 3, 14, 50):
         async with device(well, at_once=at_once) as (agent, _, _):
             found = await agent.columns((A, B, A))
             assert len(found) == 2 and whole(found)
 
 
-async def test_an_answer_that_is_cut_short_is_asked_on() -> None:
-    """In the middle of a row, too: each column goes on where it ended."""
+async def test_a_truncated_response_is_continued() -> None:
+    """Each column continues at its end, even in the middle of a row."""
 
     def short(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return 0, well(oids, repetitions)[1][:3]
@@ -145,8 +145,8 @@ async def test_an_answer_that_is_cut_short_is_asked_on() -> None:
         assert whole(await agent.columns((A, B)))
 
 
-async def test_an_agent_to_which_an_answer_is_too_big_is_asked_for_less() -> None:
-    """Half as much, and half of that."""
+async def test_an_agent_that_reports_too_big_gets_smaller_requests() -> None:
+    """The size is halved, repeatedly."""
 
     def small(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return (TOO_BIG, []) if repetitions > 4 else well(oids, repetitions)
@@ -156,8 +156,8 @@ async def test_an_agent_to_which_an_answer_is_too_big_is_asked_for_less() -> Non
         assert max(repetitions for _, repetitions in protocol.asked[3:]) <= 6
 
 
-async def test_where_fragments_get_lost_a_frame_is_asked_for_and_only_now_and_then_more() -> None:
-    """The first large answer is waited for once; then small ones are asked for, for a while."""
+async def test_with_lost_fragments_requests_fit_a_frame_and_larger_ones_are_rare() -> None:
+    """The first large response times out once; then small ones are requested for a while."""
     async with device(well, BehindAFilter, at_once=100, timeout_s=0.3, tries=2) as (agent, protocol, _):
         assert whole(await agent.columns((A, B)))
         assert protocol.asked[:2] == [(2, 50), (2, 25)]
@@ -166,7 +166,7 @@ async def test_where_fragments_get_lost_a_frame_is_asked_for_and_only_now_and_th
         assert all(columns * rows <= 50 for columns, rows in protocol.asked[1:])
 
 
-async def test_of_a_table_that_is_known_no_more_is_asked_for_than_it_has() -> None:
+async def test_a_known_table_is_requested_with_its_number_of_rows() -> None:
     """One extra row shows the end of the table; a missing column is requested for one row."""
     async with device(well, at_once=100) as (agent, protocol, _):
         absent = oid("1.3.6.1.2.1.2.2.1.9")
@@ -177,8 +177,8 @@ async def test_of_a_table_that_is_known_no_more_is_asked_for_than_it_has() -> No
         assert protocol.asked[before:] == [(2, ROWS + 1), (1, 1)]
 
 
-async def test_an_agent_that_fails_in_the_middle_of_a_table_is_asked_column_by_column() -> None:
-    """From the beginning of each: what was read before does not count twice."""
+async def test_an_agent_that_fails_in_the_middle_of_a_table_is_read_by_columns() -> None:
+    """Each column is read from its beginning; values that were read before do not count twice."""
 
     def failing(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         late = any(name.startswith(B) and len(name) > len(B) for name in oids)
@@ -188,8 +188,8 @@ async def test_an_agent_that_fails_in_the_middle_of_a_table_is_asked_column_by_c
         assert whole(await agent.columns((A, B)))
 
 
-async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read() -> None:
-    """Each is asked for alone then; the refusal is counted."""
+async def test_a_failing_column_is_absent_and_the_others_are_read() -> None:
+    """Each is then requested alone; the refusal is counted."""
 
     def failing(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
         return (GEN_ERR, []) if any(name.startswith(B) for name in oids) else well(oids, repetitions)
@@ -200,20 +200,20 @@ async def test_a_column_that_an_agent_fails_at_is_absent_and_the_others_are_read
         assert metrics.value("unreadable", "odd") == 1
 
 
-async def test_what_answers_another_question_is_refused_and_the_answer_still_awaited() -> None:
-    """Another community, another number, a byte too few or too many: each counted, none taken, the question open."""
+async def test_a_response_to_another_request_is_refused_and_the_wait_continues() -> None:
+    """Another community, another number, a byte too few or too many: each is counted and ignored."""
     async with device(well, Forger) as (agent, protocol, metrics):
         assert whole(await agent.columns((A, B)))
         assert metrics.value("unreadable", "odd") == 4 * len(protocol.asked)
 
 
 def in_circles(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
-    """The same rows again and again."""
+    """Return the same rows repeatedly."""
     return 0, [(name[: len(A)] + bytes((n + 1,)), n) for n in range(repetitions) for name in oids]
 
 
 def without_end(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
-    """Rows that no device had."""
+    """Return rows without end, which no device has."""
     found = [
         name[: len(A)] + ber.oid_bytes((0, 0, tail(name) + n + 1))[1:] for n in range(repetitions) for name in oids
     ]
@@ -221,34 +221,34 @@ def without_end(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
 
 
 def tail(name: bytes) -> int:
-    """The last number."""
+    """Return the last number of an OID."""
     return ber.oid_numbers(name)[-1] if len(name) > len(A) else 0
 
 
 def too_much(oids: list[bytes], repetitions: int) -> tuple[int, Result]:
-    """More than was asked for."""
+    """Return more rows than requested."""
     return well(oids, repetitions + 1)
 
 
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (in_circles, "in circles"),
+        (in_circles, "a row twice"),
         (without_end, "more than 1000 values"),
-        (too_much, "more than was asked for"),
-        (lambda *_: (0, []), "with nothing"),
+        (too_much, "more values than requested"),
+        (lambda *_: (0, []), "no values"),
     ],
 )
-async def test_what_never_ends_is_refused(answer: Answer, why: str) -> None:
-    """By name, and soon."""
+async def test_an_endless_response_is_refused(answer: Answer, why: str) -> None:
+    """The error names the reason, after few requests."""
     async with device(answer, max_varbinds=1000) as (agent, protocol, _):
         with pytest.raises(Reject, match=why):
             await agent.columns((A,))
         assert len(protocol.asked) < 50
 
 
-async def test_a_device_that_is_not_there_is_tried_and_given_up() -> None:
-    """Repeats as often and as long as configured."""
+async def test_a_missing_device_is_given_up_after_its_retries() -> None:
+    """The request is repeated as often and as long as configured."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     engines = Engines(Login(V2C, community="public"))

@@ -1,4 +1,4 @@
-"""Walks of real switches, served by snmpsim: ours and net-snmp's snmpbulkwalk read the same, port by port."""
+"""Tests walks of real switches, served by snmpsim: ours equals that of net-snmp's snmpbulkwalk, port by port."""
 
 import math
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def params(port: int, recording: str, **settings: object) -> Params:
 
 
 def reader_of(settings: Params, publisher: Publisher) -> DeviceReader:
-    """The reader of the one target."""
+    """Return the reader of the one target."""
     (one,) = target_sessions(settings).values()
     return Readers(CollectorContext(publisher, "test")).reader(one)
 
@@ -72,17 +72,17 @@ async def printed(settings: Params) -> dict[str, dict[str, Any]]:
 
 
 def ports(port: int, recording: str) -> dict[str, str]:
-    """The name of each ifIndex: the ifName, with the index behind it where another has it too."""
+    """Return the name of each ifIndex: the ifName, followed by the index if another has the same name."""
     names = walk(port, recording, f"{IFX}.1")
     twice = {name for name in names.values() if list(names.values()).count(name) > 1}
     return {index: f"{name}#{index}" if name in twice else name for index, name in names.items()}
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
-async def test_every_counter_and_state_of_every_interface_is_what_snmpbulkwalk_reads(
+async def test_every_counter_and_state_of_every_interface_equals_that_of_snmpbulkwalk(
     served: int, recording: str
 ) -> None:
-    """Of two columns the wide one where the row has it; a column that is not there is absent, never 0."""
+    """Of two columns the wide one is read if the row has it; a missing column is absent, never 0."""
     result, names = await printed(params(served, recording)), ports(served, recording)
     assert set(result) == set(names.values())
     for metric, ways in COUNTERS.items():
@@ -103,14 +103,14 @@ async def test_every_counter_and_state_of_every_interface_is_what_snmpbulkwalk_r
 
 
 async def test_version_3_reads_the_same_as_version_2c(served: int) -> None:
-    """SHA-256 and AES: each row and each metric, but the time."""
+    """With SHA-256 and AES, each row and each metric except the time is equal."""
     login = {"version": "3", "username": USER, "auth_secret": AUTH_SECRET, "privacy_secret": PRIVACY_SECRET}
     by_v3 = await printed(params(served, ARISTA, context=ARISTA, **login))
     assert by_v3 == await printed(params(served, ARISTA))
 
 
 async def test_optics_belong_to_their_ports_in_the_catalog_units(served: int) -> None:
-    """45 sensors of 9 modules: the port is in the sensor's words, milliwatts are dBm, tenths are degrees."""
+    """45 sensors of 9 modules: the port is in the sensor's text, milliwatts are dBm, tenths are degrees."""
     result = await printed(params(served, ARISTA))
     descr = walk(served, ARISTA, "1.3.6.1.2.1.47.1.1.1.1.2")
     kinds = {"Temperature": "module_temperature_c", "Voltage": "module_voltage_v", "TX Bias": "bias_ma[0]",
@@ -129,8 +129,8 @@ async def test_optics_belong_to_their_ports_in_the_catalog_units(served: int) ->
     assert sum("rx_power_dbm[0]" in metrics for metrics in result.values()) == 9
 
 
-async def test_what_a_device_is_becomes_facts(served: int) -> None:
-    """Vendor, model, serial and software; its ports with their other names, its neighbours by LLDP."""
+async def test_the_identity_of_a_device_becomes_facts(served: int) -> None:
+    """Facts have vendor, model, serial and software, the ports with their other names, and the LLDP neighbors."""
     retained = RecordingPublisher()
     for recording in RECORDINGS:
         reader = reader_of(params(served, recording), retained)
@@ -150,7 +150,7 @@ async def test_what_a_device_is_becomes_facts(served: int) -> None:
     assert {component.name for component in hpe.components if component.kind == "port"} >= {"1", "24"}
 
 
-async def test_only_ports_with_a_cable_are_read_unless_reported_otherwise(served: int) -> None:
+async def test_only_physical_ports_are_read_by_default(served: int) -> None:
     """VLANs, loopbacks and port channels are not ports; `if_types` selects the ports."""
     for settings, present, absent in (
         ({}, "Ethernet5", "Vlan40"),
@@ -164,7 +164,7 @@ async def test_only_ports_with_a_cable_are_read_unless_reported_otherwise(served
         assert present in rows and absent not in rows
 
 
-def test_the_recordings_are_there(served: int, tmp_path: Path) -> None:
-    """A walk of nothing would agree with anything."""
+def test_the_recordings_exist(served: int, tmp_path: Path) -> None:
+    """Without them, the comparison of empty walks would pass."""
     assert len(walk(served, ARISTA, f"{IFX}.1")) == 59
     assert len(walk(served, HPE, f"{IFX}.1")) == 42

@@ -1,4 +1,4 @@
-"""The simulated switches as SNMP agents, and the collector that reads them: the same world with the same faults."""
+"""Tests the simulated switches as SNMP agents, and the collector that reads them: the same world, the same faults."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ def params_of(addresses: dict[str, str], **settings: object) -> Params:
 
 @asynccontextmanager
 async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, CollectorMetrics]]:
-    """The collector, as it runs."""
+    """Run the collector."""
     retained, metrics = RecordingPublisher(), CollectorMetrics()
     work = asyncio.create_task(collect(params, CollectorContext(retained, "test", metrics)))
     try:
@@ -64,7 +64,7 @@ async def collecting(params: Params) -> AsyncIterator[tuple[RecordingPublisher, 
 
 @asynccontextmanager
 async def hearing(world: DemoWorld) -> AsyncIterator[RecordingPublisher]:
-    """The simulation's agents, and the collector that polls them and receives their traps."""
+    """Run the simulation's agents, and the collector that polls them and receives their traps."""
     port = free_port()
     async with (
         SnmpServers(world, SystemClock(), trap_to=("127.0.0.1", port)) as face,
@@ -74,7 +74,7 @@ async def hearing(world: DemoWorld) -> AsyncIterator[RecordingPublisher]:
 
 
 async def until(holds: Callable[[], bool], within_s: float = 10) -> None:
-    """Poll a condition; raises TimeoutError."""
+    """Wait until the condition is true; raise TimeoutError if it is not in time."""
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 — counts are plain numbers without notification
             await asyncio.sleep(0.01)
@@ -88,8 +88,8 @@ def link(inventory: Inventory, leaf: str = LEAF) -> Any:
     return next(each for each in inventory.links if each.z_device == leaf)
 
 
-async def test_what_is_read_is_what_the_world_is() -> None:
-    """Every port of every switch: its traffic at the time of reading, its states; and who the switch is."""
+async def test_readings_equal_the_world() -> None:
+    """Every port of every switch has its traffic at the time of reading and its states; facts identify the switch."""
     world = world_of()
     async with SnmpServers(world, SystemClock()) as face, collecting(params_of(face.addresses)) as (retained, _):
         await retained.until(lambda: {s.device for s in retained.of(Samples)} == set(world.switches), 20)
@@ -116,7 +116,7 @@ async def test_what_is_read_is_what_the_world_is() -> None:
         assert all(status.reachable for status in retained.of(CollectorStatus))
 
 
-async def test_traps_tell_of_a_flap_within_a_second() -> None:
+async def test_traps_report_a_flap_within_a_second() -> None:
     """Each down and each up is an event of its port, with its time; an administrative shutdown is reported first."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -139,7 +139,7 @@ async def test_traps_tell_of_a_flap_within_a_second() -> None:
         assert kinds == [EventKind.ADMIN_DOWN, EventKind.LINK_DOWN, EventKind.ADMIN_UP, EventKind.LINK_UP]
 
 
-async def test_a_reboot_is_reported_by_trap_and_by_poll_and_the_boot_is_another() -> None:
+async def test_a_reboot_is_reported_by_trap_and_by_poll_with_another_boot() -> None:
     """While down, it is unreachable; afterwards its boot differs, counters restarted, and events give the reason."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
@@ -159,7 +159,7 @@ async def test_a_reboot_is_reported_by_trap_and_by_poll_and_the_boot_is_another(
 
 
 async def test_a_link_that_is_down_is_read_as_down_at_both_ends() -> None:
-    """Its counters stay, its state is 0, the other ports go on."""
+    """Its counters remain, its state is 0, and the other ports continue."""
 
     def faulty(inventory: Inventory, now_ns: int) -> list[Fault]:
         down = next(each for each in inventory.links if each.role == "fabric-link" and each.a_device == LEAF)
@@ -190,7 +190,7 @@ class Hostile(asyncio.DatagramProtocol):
             self._transport.sendto(next(self._noise)[:1400], address)
 
 
-async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
+async def test_a_hostile_device_and_a_silent_one_do_not_affect_the_others() -> None:
     """The others' readings arrive at their cadence; each refusal is counted, and a status has the error."""
     world = world_of()
     loop = asyncio.get_running_loop()
@@ -213,8 +213,8 @@ async def test_a_hostile_device_and_a_silent_one_harm_no_other() -> None:
                 assert metrics.value("unreadable", LEAF) == 0 and hostile.requests > 3
 
 
-async def test_net_snmps_traps_and_informs_are_received_and_no_one_elses() -> None:
-    """Versions 2c and 3, within a second, acknowledged where asked for; a wrong community is refused and counted."""
+async def test_traps_and_informs_of_net_snmp_are_received_and_no_others() -> None:
+    """Versions 2c and 3 arrive within a second and are acknowledged if requested; a wrong community is counted."""
     kinds = {"coldStart": 1, "warmStart": 2, "linkDown": 3, "linkUp": 4}
     port = free_port()
     secrets = ("authentic-secret", "private-secret")
@@ -251,7 +251,7 @@ async def test_net_snmps_traps_and_informs_are_received_and_no_one_elses() -> No
 
 
 async def test_once_prints_every_interface_and_ends() -> None:
-    """One JSON object a port of each switch, and the sockets closed."""
+    """It prints one JSON object per port of each switch, and closes the sockets."""
     world = world_of()
     assert SPEC.once is not None
     async with SnmpServers(world, SystemClock()) as face:

@@ -1,12 +1,12 @@
-"""Kafka away under load and the collector killed meanwhile: what was promised is there, in order, and once."""
+"""Tests the spool with Kafka unavailable under load and a collector that is killed meanwhile."""
 
 from pathlib import Path
 
 from tests.integration.collectors.outage import play
 
 
-async def test_an_outage_with_a_kill_in_it_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Each device's samples are whole and in order; what the spool sends again is known by its identity.
+async def test_an_outage_with_a_kill_loses_no_acknowledged_record(tmp_path: Path) -> None:
+    """Each device's samples are complete and in order; records that the spool resends are recognized by their identity.
 
     tests/bench/outage.py plays the same for a minute.
     """
@@ -15,5 +15,5 @@ async def test_an_outage_with_a_kill_in_it_loses_nothing_that_was_acknowledged(t
     assert outcome.twice > 0
     assert [result.refused for result in outcome.runs] == [0, 0, 0]
     assert all(result.spooled > 0 for result in outcome.runs[:2])
-    assert outcome.complaints < 500  # thousands a second, where the producer asks without a pause who leads
+    assert outcome.complaints < 500  # thousands per second if the producer requests the leader without a pause
     assert len({result.run for result in outcome.runs}) == 3

@@ -1,4 +1,4 @@
-"""The NIC collector on the simulated hosts' trees: both ends of a link report the same fault."""
+"""Tests the NIC collector on the simulated hosts' trees: both ends of a link report the same fault."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def world_of(now_ns: int, *faults: Fault) -> DemoWorld:
 
 
 def faulty(now_ns: int) -> DemoWorld:
-    """A flap of two downs, a link that stays down, a leaf's port that a person shuts."""
+    """Return a flap of two downs, a link that stays down, and a leaf's port that is administratively shut."""
     links = {link.a_port: link for link in demo_fabric.inventory(SHAPE, now_ns).links}
     return world_of(
         now_ns,
@@ -47,8 +47,8 @@ def faulty(now_ns: int) -> DemoWorld:
     )
 
 
-async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
-    """Every port's traffic, downs, transitions and lost frames, before and after the faults."""
+async def test_the_trees_equal_the_world(tmp_path: Path) -> None:
+    """Every port has its traffic, downs, transitions and lost frames, before and after the faults."""
     world = faulty(START)
     face = SysfsWriter(world, SystemClock(), tmp_path)
     for at_ns in (START, START + 10 * S):
@@ -68,7 +68,7 @@ async def test_the_trees_say_what_the_world_is(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator[RecordingPublisher]:
-    """The collector of the host, as it runs."""
+    """Run the collector of the host."""
     retained = RecordingPublisher()
     params = Params(device=HOST, root=face.root(HOST), ethtool_dir=face.ethtool_dir(HOST), cadence_s=cadence_s)
     work = asyncio.create_task(collect(params, CollectorContext(retained, "nic", run=7, rng=random.Random(1))))
@@ -80,8 +80,8 @@ async def collecting(face: SysfsWriter, cadence_s: float = 0.1) -> AsyncIterator
             await work
 
 
-async def test_a_flap_is_seen_while_it_happens(tmp_path: Path) -> None:
-    """By its state where a reading falls into it, and by its counter in any case; only the fabric is published."""
+async def test_a_flap_is_observed_while_it_happens(tmp_path: Path) -> None:
+    """Its state shows it if a reading is made during it, its counter in any case; only the fabric is published."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     async with SysfsWriter(faulty(now_ns), clock, tmp_path, every_s=0.05) as face, collecting(face) as retained:
@@ -101,8 +101,8 @@ def _of(samples: Samples, metric: str) -> float | None:
     return rows(samples).get("mlx5_0", {}).get(metric)
 
 
-async def test_a_host_that_reboots_is_away_and_comes_back_again(tmp_path: Path) -> None:
-    """Nothing is read meanwhile, and afterwards the boot is another and the counters begin at zero."""
+async def test_a_host_that_reboots_is_unreachable_and_returns(tmp_path: Path) -> None:
+    """Nothing is read meanwhile; afterwards the boot is another and the counters begin at zero."""
     clock = SystemClock()
     now_ns = clock.now_ns()
     world = world_of(now_ns, Reboot(HOST, Interval(now_ns + 2 * S, now_ns + 4 * S)))
@@ -119,7 +119,7 @@ async def test_a_host_that_reboots_is_away_and_comes_back_again(tmp_path: Path) 
 
 
 def test_ethtool_of_this_machine_is_read_through_the_kernel() -> None:
-    """By name, the same names each time; a netdev without statistics, or that is not there, has none."""
+    """Reads have the same names each time; a netdev without statistics, or a missing one, has none."""
     pytest.importorskip("pyroute2", reason="pyroute2 is not installed: it comes with railsight[host]")
     ethtool = ethtool_of(Tree(Path("/")), wanted=True, folder=None)
     with contextlib.closing(ethtool("nonesuch0")) as absent:

@@ -1,4 +1,4 @@
-"""The collector and TLS: whom it trusts, and how it shows who it is."""
+"""Tests the collector's TLS: the certificates that it trusts, and its own."""
 
 import datetime as dt
 import ipaddress
@@ -17,7 +17,7 @@ from tests.integration.collectors.fabric import running
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for loopback that signs itself, and its key."""
+    """Return a self-signed certificate for loopback, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = dt.datetime.now(dt.UTC)
@@ -43,7 +43,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize("trusted", [True, False])
 async def test_a_device_is_read_only_if_its_certificate_is_trusted(tmp_path: Path, trusted: bool) -> None:
-    """With the right authority it is read; with another it is unreachable, with the reason."""
+    """With the right authority the device is read; with another it is unreachable, with the reason."""
     cert, key = certificate(tmp_path, "device")
     other, _ = certificate(tmp_path, "other")
     server = grpc.ssl_server_credentials([(key.read_bytes(), cert.read_bytes())])
@@ -59,7 +59,7 @@ async def test_a_device_is_read_only_if_its_certificate_is_trusted(tmp_path: Pat
 
 
 @pytest.mark.parametrize("shows_itself", [True, False])
-async def test_a_device_that_asks_for_a_certificate_gets_ours(tmp_path: Path, shows_itself: bool) -> None:
+async def test_a_device_that_requires_a_certificate_receives_ours(tmp_path: Path, shows_itself: bool) -> None:
     """Mutual TLS: without the client certificate the device refuses the connection."""
     cert, key = certificate(tmp_path, "device")
     own, own_key = certificate(tmp_path, "collector")

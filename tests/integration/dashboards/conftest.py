@@ -1,4 +1,4 @@
-"""The board over a database of its own: empty, and over the small fabric."""
+"""Provides the dashboard on two databases: an empty one, and one with the small fabric."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from tests.integration.fixtures_clickhouse import ClickHouse
 
 @pytest.fixture
 def empty(clickhouse: ClickHouse, clickhouse_database: Callable[[], str]) -> Board:
-    """Return the board over tables without a row."""
+    """Return the dashboard over tables without a row."""
     return Board(clickhouse, clickhouse_database())
 
 
 @pytest.fixture
 def board(empty: Board) -> Board:
-    """Return the board over the small fabric."""
+    """Return the dashboard over the small fabric."""
     empty.fill({"findings": FINDINGS} | inventory_rows() | telemetry_rows() | pipeline_rows())
     return empty

@@ -1,4 +1,4 @@
-"""A small fabric of which we know the answers, in the real tables: what the board's queries are tried on."""
+"""Provides a small fabric with known results in the real tables, for the dashboard's queries."""
 
 import json
 import time
@@ -25,7 +25,7 @@ Rows = list[dict[str, Any]]
 
 
 def at(second: float) -> str:
-    """A time of the view, in seconds before its end."""
+    """Return a time of the view, in seconds before its end."""
     return datetime.fromtimestamp(NOW - second, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
@@ -119,7 +119,7 @@ def pipeline_rows() -> dict[str, Rows]:
 
 
 class Board:
-    """The board over one database."""
+    """The dashboard over one database."""
 
     def __init__(self, server: ClickHouse, database: str) -> None:
         # As Grafana's source does: the database beside the query, tables without it.
@@ -154,7 +154,7 @@ class Board:
         return self.run(sql)
 
     def run(self, sql: str, **parameters: str) -> Rows:
-        """Answer a query with typed parameters; an error is a failure of the test, with the server's words."""
+        """Run a query with typed parameters; an error fails the test with the server's message."""
         given = urlencode({f"param_{name}": value for name, value in parameters.items()})
         asked = ClickHouse(f"{self._server.url}&{given}", self._server.user, self._server.password)
         try:

@@ -1,4 +1,4 @@
-"""Every query of the Fabric board, on the real tables and on a small fabric of which we know the answers."""
+"""Tests every query of the Fabric dashboard on the real tables and on a small fabric with known results."""
 
 import time
 
@@ -11,8 +11,8 @@ from tests.integration.dashboards.fabric import NOW, Board, at
 QUERIES = {name: query for name, query in vars(queries).items() if isinstance(query, Query)}
 
 
-def test_every_query_answers_with_its_columns_and_is_not_empty(board: Board) -> None:
-    """No panel is blank where there is something to show, and none relies on a column that is not there."""
+def test_every_query_returns_its_columns_and_rows(board: Board) -> None:
+    """No panel is blank if there are data, and none uses a missing column."""
     for name, query in QUERIES.items():
         rows = board.ask(query)
         assert rows, name
@@ -20,12 +20,12 @@ def test_every_query_answers_with_its_columns_and_is_not_empty(board: Board) -> 
 
 
 def test_every_query_runs_on_empty_tables(empty: Board) -> None:
-    """A new installation shows an empty board and no error."""
+    """A new installation shows an empty dashboard and no error."""
     for query in QUERIES.values():
         empty.ask(query, pods=("",))
 
 
-def test_open_findings_are_the_newest_revisions_of_what_is_true(board: Board) -> None:
+def test_open_findings_are_the_newest_revisions(board: Board) -> None:
     """Closed, retracted, shadow and future findings are not listed; roots come first, by severity."""
     rows = board.ask(queries.OPEN_FINDINGS)
     assert [row["id"] for row in rows] == ["critical", "elsewhere", "warning", "homeless", "child"]
@@ -36,20 +36,20 @@ def test_open_findings_are_the_newest_revisions_of_what_is_true(board: Board) ->
     assert board.ask(queries.OTHER_COUNT) == [{"warning": 2, "info": 1, "explained": 1}]
 
 
-def test_the_past_is_shown_as_it_was(board: Board) -> None:
-    """With the view ending earlier, what was open then is open."""
+def test_a_past_view_shows_the_past_state(board: Board) -> None:
+    """With the view ending earlier, findings that were open then are open."""
     assert [row["id"] for row in board.ask(queries.OPEN_FINDINGS, to=NOW - 450)] == ["over"]
 
 
 def test_a_chosen_pod_hides_the_others(board: Board) -> None:
-    """The variable reaches findings, health and coverage."""
+    """The variable filters findings, health and coverage."""
     assert [row["id"] for row in board.ask(queries.OPEN_FINDINGS, pods=("pod-2",))] == ["elsewhere"]
     assert {row["place"] for row in board.ask(queries.HEALTH, pods=("pod-2",))} == {"pod-2 fabric"}
     assert {row["pod"] for row in board.ask(queries.COVERAGE, pods=("pod-2",))} == {"pod-2"}
     assert [row["pod"] for row in board.ask(queries.PODS)] == [queries.NONE, "pod-1", "pod-2"]
 
 
-def test_health_shows_the_worst_and_reports_unseen_from_well(board: Board) -> None:
+def test_health_shows_the_worst_severity_and_separates_unobserved_from_healthy(board: Board) -> None:
     """Rail 4 was critical in that time, rail 5 never faulty; a pod without reports is neither."""
     rows = board.ask(queries.HEALTH, interval_s=60)
     place: dict[str, list[int]] = {}
@@ -70,7 +70,7 @@ def test_health_shows_the_worst_and_reports_unseen_from_well(board: Board) -> No
     assert unseen == [-1] * 10
 
 
-def test_coverage_counts_what_is_expected_and_not_only_what_is_received(board: Board) -> None:
+def test_coverage_is_relative_to_the_expected_devices(board: Board) -> None:
     """leaf-1 became silent, host-3 never reported; devices of older and later inventories are not expected."""
     by_source = {(row["pod"], row["source"]): row for row in board.ask(queries.COVERAGE)}
     assert {key: (row["expected"], row["seen"], row["stale"]) for key, row in by_source.items()} == {
@@ -85,7 +85,7 @@ def test_coverage_counts_what_is_expected_and_not_only_what_is_received(board: B
     assert (stale["host-3"]["last_sample"], stale["host-3"]["silent_for"]) == (None, "")
 
 
-def test_a_finding_is_explained_by_its_evidence(board: Board) -> None:
+def test_a_finding_is_shown_with_its_evidence(board: Board) -> None:
     """The newest revision's fields and each line of evidence; absent fields are omitted."""
     rows = [(row["item"], row["value"]) for row in board.ask(queries.EXPLAIN)]
     assert rows[:4] == [
@@ -98,24 +98,24 @@ def test_a_finding_is_explained_by_its_evidence(board: Board) -> None:
 
 
 def test_lag_backlog_and_rates_are_those_of_the_rows(board: Board) -> None:
-    """2 s behind, 5 records in each of two partitions, 100 records a second in each, 8 rows a message."""
+    """The stage is 2 s behind; each of two partitions has 5 records and 100 records/s; a message has 8 rows."""
     assert {row["lag"] for row in board.ask(queries.WATERMARK_LAG)} == {2}
     assert {int(row["behind"]) for row in board.ask(queries.BEHIND)} == {10}
     rates = sorted(row["rate"] for row in board.ask(queries.STAGE_RATE, interval_s=60) if row["stage"] == "measure")
-    # Each owner's first word has nothing before it; every other minute is exact.
+    # The first message of each owner has no predecessor; every other minute is exact.
     assert rates[-6:] == [200] * 6 and rates[0] >= 0
     assert max(row["rate"] for row in board.ask(queries.ROW_RATE, interval_s=60)) == pytest.approx(3 * 8 / 10)
     assert {row["delay"] for row in board.ask(queries.ARRIVAL_DELAY)} == {0.5}
 
 
-def test_the_sinks_delay_is_against_the_clock(board: Board) -> None:
+def test_the_sinks_delay_is_measured_against_the_clock(board: Board) -> None:
     """The newest row is as old as the view's end."""
     (row,) = board.ask(queries.SINK_DELAY)
     assert row["delay"] == pytest.approx(time.time() - NOW, abs=5)
 
 
-def test_the_last_word_on_a_remediation_is_shown(board: Board) -> None:
-    """One row an intent, with the guard that bound it."""
+def test_the_last_revision_of_a_remediation_is_shown(board: Board) -> None:
+    """Each intent has one row, with the guard that denied it."""
     (row,) = board.ask(queries.REMEDIATIONS)
     assert (row["verdict"], row["constraint"], row["limit"], row["surviving_percent"]) == (
         "denied",

@@ -77,15 +77,15 @@ async def everything(bootstrap: str, topic: str) -> list[int]:
 
 
 async def test_the_shared_broker_takes_requests(kafka: Broker, topic_name: Callable[[str], str]) -> None:
-    """The fixture's broker creates a topic, takes a message and gives it back."""
+    """The fixture's broker creates a topic, accepts a message and returns it."""
     topic = topic_name("probe")
     await create(kafka.bootstrap, topic)
     await send_through(kafka.bootstrap, topic, 2, lambda: None)
     assert await everything(kafka.bootstrap, topic) == [0, 1]
 
 
-async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
-    """Killed while messages arrive, stopped, started again: every message is there once, on the same ports."""
+async def test_acknowledged_messages_survive_a_kill(tmp_path: Path) -> None:
+    """After a kill during sends, a stop and a restart, every message is there once, on the same ports."""
     kafka = EmbeddedKafka(KafkaParams(data=tmp_path))
 
     def crash() -> None:
@@ -107,8 +107,8 @@ async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
         assert await everything(again.bootstrap, "numbers") == list(range(2000))
 
 
-async def test_three_brokers_lose_one_and_go_on(tmp_path: Path) -> None:
-    """With one of three killed, what is sent is still acknowledged; the one comes back, and all is there once."""
+async def test_a_cluster_of_three_continues_without_one(tmp_path: Path) -> None:
+    """With one of three killed, messages are still acknowledged; after its restart, all are there once."""
     kafka = EmbeddedKafka(KafkaParams(data=tmp_path, brokers=3))
     await kafka.start_async()
     try:
@@ -125,7 +125,7 @@ async def test_three_brokers_lose_one_and_go_on(tmp_path: Path) -> None:
 
 
 def test_a_killed_parent_leaves_no_java_and_its_successor_gets_the_folder(tmp_path: Path) -> None:
-    """After kill -9 of the parent the broker goes, and a start right behind it waits for that and succeeds."""
+    """After kill -9 of the parent the broker ends, and a start immediately afterwards waits for that and succeeds."""
     with python(PARENT, tmp_path) as parent:
         bootstrap = first_line(parent)
         before = running(f"{tmp_path}/node-1", without="parent_watchdog.py")
@@ -139,8 +139,8 @@ def test_a_killed_parent_leaves_no_java_and_its_successor_gets_the_folder(tmp_pa
     assert until(lambda: not running(str(tmp_path)), 5)
 
 
-def test_a_taken_port_is_refused_by_its_number_and_nothing_stays(tmp_path: Path) -> None:
-    """The line names the port, and no process is left behind."""
+def test_a_taken_port_is_refused_by_its_number_and_no_process_remains(tmp_path: Path) -> None:
+    """The line names the port, and no process remains."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)
@@ -166,20 +166,20 @@ def test_a_port_taken_between_two_runs_is_reported_from_the_log(tmp_path: Path) 
 
 
 def test_two_brokers_do_not_share_a_folder(tmp_path: Path) -> None:
-    """The second is refused with the first one's process, and the first goes on."""
+    """The second is refused with the first one's process, and the first continues."""
     with EmbeddedKafka(KafkaParams(data=tmp_path)) as first:
         with pytest.raises(Misconfigured, match=rf"in use by another broker \(process {os.getpid()}\)"):
             EmbeddedKafka(KafkaParams(data=tmp_path)).start()
         assert first.ready()
 
 
-def test_a_start_is_quick_and_a_later_one_quicker(tmp_path: Path) -> None:
-    """With jars here: below 5 s first, and below 2.5 s later, with the cache that the first one made on the way."""
+def test_the_first_start_is_fast_and_later_ones_faster(tmp_path: Path) -> None:
+    """With the jars cached, the first start takes less than 5 s, and later ones less than 2.5 s, with the AOT cache."""
     with EmbeddedKafka(KafkaParams(data=tmp_path)) as kafka:
         assert kafka.training is None or kafka.training.wait(120)
     best = min(_timed_start(tmp_path / str(i)) for i in range(3))
     assert best < 5
-    # The best of three: other tests may share these cores.
+    # The best of three, because other tests may share these cores.
     assert min(_timed_start(tmp_path) for _ in range(3)) < 2.5
 
 
@@ -192,7 +192,7 @@ def _timed_start(data: Path) -> float:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_command_prints_its_address_and_ends_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
-    """`railsight broker` prints its address once it takes requests, and ends with 0 and no process left."""
+    """`railsight broker` prints its address once it accepts requests, and ends with 0 and no process left."""
     with python(BROKER_COMMAND, "--data", tmp_path) as broker:
         host, port = first_line(broker).split(":")
         socket.create_connection((host, int(port)), timeout=5).close()

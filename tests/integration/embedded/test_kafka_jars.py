@@ -1,4 +1,4 @@
-"""Jars through jgo itself, against a repository on loopback; and a broker on a machine without a network."""
+"""Tests jars fetched by jgo itself, from a repository on loopback, and a broker on a machine without a network."""
 
 import socket
 import threading
@@ -20,7 +20,7 @@ from streams.wire.errors import Misconfigured
 
 @dataclass
 class Mirror:
-    """A repository in Maven's layout over jars that are already here, and what it was asked for."""
+    """A repository in Maven's layout over the cached jars, which records the requests."""
 
     address: str = ""
     asked: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Mirror:
 
 @pytest.fixture(scope="module")
 def jars() -> tuple[Path, ...]:
-    """The real jars, from the user's cache or from the network."""
+    """Return the real jars, from the user's cache or from the network."""
     return provide()
 
 
@@ -54,7 +54,7 @@ def mirror(jars: tuple[Path, ...]) -> Iterator[Mirror]:
             self.wfile.write(path.read_bytes())
 
         def log_message(self, *_: object) -> None:
-            """Keep the test's output quiet."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     served.address = f"http://127.0.0.1:{server.server_port}/m2"
@@ -74,8 +74,8 @@ def nowhere() -> Iterator[str]:
         yield f"http://127.0.0.1:{bound.getsockname()[1]}/m2"
 
 
-def test_an_empty_cache_is_filled_and_only_what_is_damaged_is_fetched_again(tmp_path: Path, mirror: Mirror) -> None:
-    """All jars come through jgo from the mirror; then a damaged and a missing one come again, and no other."""
+def test_an_empty_cache_is_filled_and_only_damaged_jars_are_fetched_again(tmp_path: Path, mirror: Mirror) -> None:
+    """All jars are fetched by jgo from the mirror; then a damaged and a missing one are fetched again, and no other."""
     environ = {"XDG_CACHE_HOME": str(tmp_path), "RAILSIGHT_MAVEN_REPOSITORY": mirror.address}
     paths = provide(environ=environ)
     assert all(jar.is_at(path) for jar, path in zip(kafka_jars(), paths, strict=True))
@@ -100,7 +100,7 @@ def test_no_network_and_an_empty_cache_is_one_line(tmp_path: Path, nowhere: str)
 def test_a_folder_of_jars_starts_a_broker_without_a_network(
     tmp_path: Path, jars: tuple[Path, ...], nowhere: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With no cache and no repository, a folder of jars is all that a broker needs."""
+    """Without cache and repository, a broker needs only a folder of jars."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     monkeypatch.setenv("RAILSIGHT_MAVEN_REPOSITORY", nowhere)
     folder = tmp_path / "carried"
@@ -111,10 +111,10 @@ def test_a_folder_of_jars_starts_a_broker_without_a_network(
         assert kafka.ready()
 
 
-def test_a_damaged_cache_costs_speed_and_nothing_else(
+def test_a_damaged_cache_costs_only_speed(
     tmp_path: Path, jars: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With an AOT cache over which the JVM crashes, the broker starts without it, and the cache goes."""
+    """If the JVM crashes with an AOT cache, the broker starts without it, and the cache is removed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("RAILSIGHT_KAFKA_JARS", str(jars[0].parent))
     cache = cache_of(Software(find_java(), jars, 256))
@@ -131,10 +131,8 @@ def test_a_damaged_cache_costs_speed_and_nothing_else(
         assert not cache.exists()
 
 
-def test_a_broker_runs_on_an_older_java_without_the_cache_it_cannot_make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On a Java of 17 to 24 nothing is trained, and the broker starts all the same."""
+def test_a_broker_runs_on_an_older_java_without_an_aot_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a Java of 17 to 24 no cache is trained, and the broker starts."""
     homes = sorted(Path("/usr/lib/jvm").glob("java-*"))
     home = next((home for home in homes if 17 <= feature_of(version_of(home) or "") < 25), None)
     if home is None:

@@ -83,7 +83,7 @@ def test_a_server_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path)
 
 
 def test_the_children_of_the_server_end_with_it(tmp_path: Path, marker: str) -> None:
-    """A killed JVM's helper process does not go on alone."""
+    """A killed JVM's helper process ends too."""
     server = WatchedProcess([sys.executable, "-c", HAS_A_CHILD, f"child-{marker}"], tmp_path / "log")
     assert until(lambda: len(running(f"child-{marker}", without="parent_watchdog.py")) == 2, 5)
     server.kill()
@@ -92,7 +92,7 @@ def test_the_children_of_the_server_end_with_it(tmp_path: Path, marker: str) -> 
 
 @pytest.mark.parametrize(("code", "reported"), [("raise SystemExit(7)", 7), ("import os; os.abort()", 128 + 6)])
 def test_the_exit_code_is_the_servers(tmp_path: Path, code: str, reported: int) -> None:
-    """A server that ends by itself is seen to have, and how."""
+    """The code of a server that ended by itself is its own."""
     server = WatchedProcess([sys.executable, "-c", code], tmp_path / "log")
     assert server.wait(10) == reported
     server.stop()
